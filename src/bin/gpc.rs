@@ -1,0 +1,2 @@
+//! The `gpc` command.
+fn main() {}

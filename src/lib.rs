@@ -1,0 +1,2 @@
+//! Call a function on many processes with one call.
+pub mod wire;
