@@ -1,2 +1,3 @@
 //! Call a function on many processes with one call.
+pub mod chain;
 pub mod wire;

@@ -1,1 +1,23 @@
-//! Wire.
+//! What nodes say to each other: messages, frames, level-n data.
+//!
+//! Two levels, as is good custom for wire formats: plain structs ([`Message`] and its parts) that the chain works with, and
+//! [`frame`], which reads and writes their bytes as `docs/wire.md` lays them out. Nothing here does I/O; nothing here
+//! panics on bytes from a peer, and no memory is taken on the word of a length field.
+
+pub mod body;
+pub mod coverage;
+pub mod failure;
+pub mod frame;
+pub mod head;
+pub mod hello;
+pub mod level;
+pub mod message;
+pub mod payload;
+pub mod prefix;
+
+pub use body::{Body, BodyWriter};
+pub use coverage::{Coverage, CoverageCounts, Status};
+pub use failure::{Cause, Failure, Stage};
+pub use hello::Hello;
+pub use message::{CallId, Message, Request, Response};
+pub use payload::Payload;

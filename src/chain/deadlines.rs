@@ -1,0 +1,56 @@
+//! When each call in flight must have ended. One entry per call: the bound is that of the calls.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Time;
+use crate::wire::CallId;
+
+/// The deadlines of the calls in flight, soonest first.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines(BTreeSet<(Time, CallId)>);
+
+impl Deadlines {
+    pub(super) fn add(&mut self, at: Time, call: CallId) {
+        self.0.insert((at, call));
+    }
+
+    pub(super) fn remove(&mut self, at: Time, call: CallId) {
+        self.0.remove(&(at, call));
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.0.first().map(|&(at, _)| at)
+    }
+
+    /// A call whose time has come, if there is one.
+    pub(super) fn expired(&self, now: Time) -> Option<CallId> {
+        self.0.first().filter(|(at, _)| *at <= now).map(|&(_, call)| call)
+    }
+}
+
+/// Most that one hop keeps for itself of the time that is left: two turns of a busy node.
+const RESERVE_MAX: Duration = Duration::from_millis(20);
+
+/// The time limit that a child gets: a little less than what is left here, so that of several that wait for a hanging id the
+/// deepest gives up first, and names it.
+pub(super) fn child_limit(left: Duration) -> Duration {
+    left - (left / 16).min(RESERVE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_shrinks_on_the_way_down_and_never_to_nothing_at_once() {
+        let mut limit = Duration::from_secs(60);
+        for _ in 0..100 {
+            let child = child_limit(limit);
+            assert!(child < limit && child >= limit / 2);
+            limit = child;
+        }
+        assert_eq!(child_limit(Duration::from_millis(16)), Duration::from_millis(15));
+        assert_eq!(child_limit(Duration::ZERO), Duration::ZERO);
+    }
+}

@@ -1,0 +1,211 @@
+//! What a driver brings to a node, and what the node asks of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gpc_trees::{Id, IdList, Limits, Tree};
+
+use crate::wire::message::SubtreeReply;
+use crate::wire::{Body, CallId, Failure, Message, Request};
+
+/// How a node is built.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node's id.
+    pub me: Id,
+    /// This run of the id, and the sequence of its first call: nanoseconds since 1970 at its start.
+    pub incarnation: u64,
+    /// Jobs that may run at once; still never two of one call.
+    pub workers: usize,
+    /// Calls in flight here; a request above it is answered with a failure.
+    pub calls_max: usize,
+    /// Longest data of a request, bytes.
+    pub data_max: u64,
+    /// Longest reply header and data of a subtree together, bytes.
+    pub reply_max: u64,
+    /// Limits of the trees that requests bring.
+    pub trees: Limits,
+}
+
+impl Config {
+    /// The usual bounds: 65,536 calls (about 30 MiB of their states), data and replies up to 8 GiB (what fits a node's memory is
+    /// its user's to say; a length costs nothing until the bytes arrive), one worker.
+    pub fn new(me: Id, incarnation: u64) -> Config {
+        let trees = Limits::default();
+        Config { me, incarnation, workers: 1, calls_max: 65_536, data_max: 8 << 30, reply_max: 8 << 30, trees }
+    }
+}
+
+/// A call that starts at this node.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Handle of the function that every id executes.
+    pub func: u32,
+    /// Handle of the function that merges replies; `None` for the default aggregation.
+    pub callback: Option<u32>,
+    /// Whether replies are collected.
+    pub reply_wanted: bool,
+    /// Forward before executing.
+    pub forward_first: bool,
+    /// The root only watches: it neither executes nor contributes.
+    pub watch: bool,
+    /// When the call must have ended, from now.
+    pub limit: Duration,
+    /// How the list is split.
+    pub tree: Tree,
+    /// All ids in tree order, this node first.
+    pub ids: IdList,
+    /// Request header.
+    pub header: Bytes,
+    /// Request data.
+    pub data: Body,
+}
+
+impl Start {
+    /// A call of `func` on nobody yet, with replies, the default tree, the default aggregation and a limit of a minute.
+    pub fn new(func: u32) -> Start {
+        Start {
+            func,
+            callback: None,
+            reply_wanted: true,
+            forward_first: false,
+            watch: false,
+            limit: Duration::from_secs(60),
+            tree: Tree::default(),
+            ids: IdList::range(0..0),
+            header: Bytes::new(),
+            data: Body::default(),
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// The application starts a call. Its end is reported under `ticket`.
+    Start {
+        /// The driver's name for it.
+        ticket: u64,
+        /// The call.
+        start: Start,
+    },
+    /// The application gives up a call that it started.
+    GiveUp {
+        /// The driver's name for it.
+        ticket: u64,
+    },
+    /// A message from a peer.
+    Message {
+        /// Who sent it.
+        from: Id,
+        /// What.
+        message: Message,
+    },
+    /// The data of a request have arrived whole.
+    DataArrived(CallId),
+    /// A job has ended.
+    Ran {
+        /// The job's call.
+        call: CallId,
+        /// What came of it.
+        result: JobResult,
+    },
+    /// A deferred reply is given, or its token was dropped.
+    Answered {
+        /// The call whose func deferred.
+        call: CallId,
+        /// The reply, or why there is none.
+        result: Result<Reply, String>,
+    },
+    /// The link to a peer is lost, or none can be made.
+    LinkLost {
+        /// The peer.
+        peer: Id,
+        /// In words.
+        why: String,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What the node asks of its driver.
+#[derive(Debug)]
+pub enum Output {
+    /// Send this.
+    Send {
+        /// To whom.
+        to: Id,
+        /// What.
+        message: Message,
+    },
+    /// Run this function, and bring its result as [`Input::Ran`].
+    Run(Job),
+    /// A request from this peer has been consumed: it may send another.
+    Consumed {
+        /// The parent that sent it.
+        from: Id,
+    },
+    /// A call that was started here has ended.
+    Finished {
+        /// As given at its start.
+        ticket: u64,
+        /// Its name on the wire.
+        call: CallId,
+        /// The whole tree's reply (none if none was asked for), or the failure.
+        result: Result<Option<SubtreeReply>, Failure>,
+    },
+}
+
+/// A function to run.
+#[derive(Debug)]
+pub struct Job {
+    /// Its call.
+    pub call: CallId,
+    /// The id that executes.
+    pub me: Id,
+    /// The parent; `None` at the root.
+    pub parent: Option<Id>,
+    /// The request, with the data whole.
+    pub request: Arc<Request>,
+    /// Which function.
+    pub work: Work,
+}
+
+/// Which function of a call is to run.
+#[derive(Debug)]
+pub enum Work {
+    /// func, with an empty reply.
+    Func,
+    /// callback, to merge a child's reply into the node's own.
+    Callback {
+        /// The child.
+        from: Id,
+        /// The child's reply.
+        child: SubtreeReply,
+        /// The node's own reply so far.
+        own: Reply,
+    },
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub enum JobResult {
+    /// It ended well; the node's own reply is now this.
+    Replied(Reply),
+    /// func keeps a token and answers later with [`Input::Answered`].
+    Deferred,
+    /// It failed, and says why.
+    Failed(String),
+    /// It could not be run: no such function here.
+    Unknown(String),
+}
+
+/// A node's own reply: header and data, as its functions make them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Reply {
+    /// Reply header.
+    pub header: Vec<u8>,
+    /// Reply data.
+    pub data: Vec<u8>,
+}

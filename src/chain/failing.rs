@@ -1,0 +1,120 @@
+//! How a call fails: the first cause goes up, a cancel goes down, and what comes late finds nothing.
+//!
+//! Source: chained-gpc.md, "Exceptions" 2 and 3.
+
+use gpc_trees::Id;
+
+use super::call::{Call, JobState, Origin, Own};
+use super::{Node, Output};
+use crate::wire::message::Answer;
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
+
+/// Ids named in the message of a time limit: enough to look at, short enough to read.
+const NAMED: usize = 8;
+
+impl Node {
+    /// A stage failed here, or an id below is lost.
+    pub(super) fn fail(&mut self, id: CallId, cause: Cause) {
+        let own_failed = cause.id == self.config.me;
+        self.fail_covering(id, cause, own_failed, None);
+    }
+
+    /// A child reports a failure in its subtree.
+    pub(super) fn child_failed(&mut self, id: CallId, index: usize, failure: Failure) {
+        self.fail_covering(id, failure.cause, false, Some((index, &failure.coverage)));
+    }
+
+    fn fail_covering(&mut self, id: CallId, cause: Cause, own_failed: bool, failed: Option<(usize, &Coverage)>) {
+        let Some(call) = self.calls.get(&id) else { return };
+        let mut coverage = call.coverage(own_failed, failed);
+        if let Origin::Here { watch: true, .. } = call.origin {
+            coverage = coverage.without_first();
+        }
+        let culprit = failed.and_then(|(index, _)| call.children.as_ref().map(|children| children[index].id));
+        let lost = Some(cause.id).filter(|_| cause.stage == Stage::Link);
+        let reachable = |child: &Id| Some(*child) != culprit && Some(*child) != lost;
+        let cancelled: Vec<Id> = call.awaited_ids().filter(reachable).collect();
+        self.end(id, Answer::Failed(Box::new(Failure { cause, coverage })));
+        self.cancel(id, cancelled);
+    }
+
+    fn cancel(&mut self, id: CallId, children: Vec<Id>) {
+        for to in children {
+            self.emit(Output::Send { to, message: Message::Cancel(id) });
+        }
+    }
+
+    /// The parent cancels: forget, and pass it on.
+    pub(super) fn cancelled(&mut self, from: Id, id: CallId) {
+        if self.calls.get(&id).is_some_and(|call| call.parent() == Some(from)) {
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, id: CallId) {
+        if let Some(call) = self.remove(id) {
+            self.cancel(id, call.awaited_ids().collect());
+        }
+    }
+
+    /// The application gives up.
+    pub(super) fn give_up(&mut self, ticket: u64) {
+        if let Some(&id) = self.tickets.get(&ticket) {
+            self.fail(id, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
+        }
+    }
+
+    /// Calls that wait on the peer fail; calls that it sent are forgotten.
+    pub(super) fn link_lost(&mut self, peer: Id, why: &str) {
+        let concerned = |call: &Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
+        let calls: Vec<CallId> = self.calls.iter().filter(|(_, call)| concerned(call)).map(|(id, _)| *id).collect();
+        for id in calls {
+            let Some(call) = self.calls.get_mut(&id) else { continue };
+            match &mut call.origin {
+                Origin::Parent { id: parent, credit_owed } if *parent == peer => {
+                    // Credit belongs to the link that is gone.
+                    *credit_owed = false;
+                    self.forget(id);
+                }
+                _ => self.fail(id, Cause::new(peer, Stage::Link, why)),
+            }
+        }
+    }
+
+    /// Ends the calls whose time limit has passed.
+    pub(super) fn expire(&mut self) {
+        while let Some(id) = self.deadlines.expired(self.now) {
+            let Some(call) = self.calls.get(&id) else { return };
+            let cause = expiry(self.config.me, call);
+            self.fail(id, cause);
+        }
+    }
+}
+
+/// What a call was waiting for when its time limit passed.
+fn expiry(me: Id, call: &Call) -> Cause {
+    let limit = call.request.limit;
+    let here = |stage, doing: String| Cause::new(me, stage, format!("the time limit of {limit:?} passed {doing}"));
+    match (&call.own, &call.job) {
+        (Own::Pending, JobState::Running) => here(Stage::Func, "while func was running".into()),
+        (Own::Pending, JobState::Queued(_)) => {
+            here(Stage::Func, "while func waited for its turn behind other functions of this id".into())
+        }
+        (Own::Pending, JobState::Idle) => {
+            let data = &call.request.data;
+            here(Stage::Setup, format!("when {} of {} bytes of data had arrived", data.arrived(), data.len()))
+        }
+        (Own::Deferred, _) => here(Stage::Func, "before the deferred reply was given".into()),
+        (Own::Lent, _) => here(Stage::Callback, "while callback was running".into()),
+        (Own::Ready(_), JobState::Queued(_)) => {
+            here(Stage::Callback, "while callback waited for its turn behind other functions of this id".into())
+        }
+        (Own::Ready(_), _) => {
+            let awaited: Vec<Id> = call.awaited_ids().take(NAMED).collect();
+            let first = awaited.first().copied().unwrap_or(me);
+            let more = call.awaited.saturating_sub(awaited.len());
+            let message = format!("no reply came to id {me} within {limit:?}; it still waits for {awaited:?} and {more} more");
+            Cause::new(first, Stage::Reply, message)
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The chain: the state machine of a chained GPC at one id.
+//!
+//! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps", "The action for any response", "Internal
+//! implementation details", "Alternative approach" and "Exceptions".
+//!
+//! No socket, no thread, no clock: whoever drives a [`Node`] brings in what happened and carries out what it asks for. The runtime
+//! drives it with sockets and threads, a simulator with virtual time; the code is the same.
+//!
+//! # Order of use
+//!
+//! ```
+//! use std::time::Duration;
+//! use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Start, Time};
+//! use gpc_trees::{IdList, Tree};
+//!
+//! let mut node = Node::new(Config::new(0, 1));
+//! let start = Start { ids: IdList::range(0..1), ..Start::new(7) };
+//! node.input(Time::from_nanos(0), Input::Start { ticket: 1, start });
+//! while let Some(output) = node.output() {
+//!     match output {
+//!         Output::Run(job) => {
+//!             let result = JobResult::Replied(Reply { header: vec![], data: b"done".to_vec() });
+//!             # assert_eq!(job.request.func, 7);
+//!             // A driver runs the job somewhere and brings its result back as an input; here it is kept for a moment.
+//!             # let call = job.call;
+//!             # while node.output().is_some() {}
+//!             node.input(Time::from_nanos(5), Input::Ran { call, result });
+//!         }
+//!         Output::Finished { ticket, result, .. } => assert_eq!((ticket, result.is_ok()), (1, true)),
+//!         Output::Send { .. } | Output::Consumed { .. } => unreachable!("one id has no peers"),
+//!     }
+//! }
+//! assert_eq!(node.next_deadline(), None);
+//! ```
+//!
+//! 1. Give **one input** with the current time. Time never runs backwards.
+//! 2. **Drain every output**: call [`Node::output`] until it is `None`. The next input before that is a bug in the driver, and panics.
+//! 3. Ask [`Node::next_deadline`], and give [`Input::Tick`] when that time has come.
+//!
+//! A message for a peer is handed over in order; what a peer sends on one link must come in as inputs in order. When a link is lost, the driver
+//! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id.
+
+mod call;
+mod deadlines;
+mod driver;
+mod failing;
+mod gather;
+mod node;
+mod recent;
+mod runs;
+mod setup;
+mod steps;
+mod time;
+
+pub use driver::{Config, Input, Job, JobResult, Output, Reply, Start, Work};
+pub use node::Node;
+pub use time::Time;

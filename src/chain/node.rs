@@ -1,0 +1,104 @@
+//! The node: every input comes in here, every output goes out here.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use gpc_trees::Id;
+
+use super::call::Call;
+use super::deadlines::Deadlines;
+use super::recent::Recent;
+use super::runs::Runs;
+use super::{Config, Input, Output, Time};
+use crate::wire::message::Response;
+use crate::wire::{CallId, Message};
+
+/// One id's side of all its calls. See the [module](super) for the order of use.
+#[derive(Debug)]
+pub struct Node {
+    pub(super) config: Config,
+    pub(super) now: Time,
+    pub(super) next_sequence: u64,
+    pub(super) calls: BTreeMap<CallId, Call>,
+    /// Calls that were started here, by the driver's name for them.
+    pub(super) tickets: BTreeMap<u64, CallId>,
+    pub(super) deadlines: Deadlines,
+    pub(super) runs: Runs,
+    pub(super) recent: Recent,
+    outputs: VecDeque<Output>,
+}
+
+impl Node {
+    /// A node without calls.
+    pub fn new(config: Config) -> Node {
+        Node {
+            now: Time::default(),
+            next_sequence: config.incarnation,
+            calls: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            deadlines: Deadlines::default(),
+            runs: Runs::new(config.workers.max(1)),
+            recent: Recent::default(),
+            outputs: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// Takes one thing that happened.
+    ///
+    /// # Panics
+    /// If outputs of the input before have not been drained: they would be carried out in the wrong order.
+    pub fn input(&mut self, now: Time, input: Input) {
+        assert!(self.outputs.is_empty(), "drain every output of a node before its next input");
+        self.now = self.now.max(now);
+        match input {
+            Input::Start { ticket, start } => self.start(ticket, start),
+            Input::GiveUp { ticket } => self.give_up(ticket),
+            Input::Message { from, message: Message::Request(request) } => self.request(from, *request),
+            Input::Message { from, message: Message::Response(Response { call, answer }) } => {
+                self.response(from, call, answer);
+            }
+            Input::Message { from, message: Message::Cancel(call) } => self.cancelled(from, call),
+            Input::DataArrived(call) => self.advance(call),
+            Input::Ran { call, result } => self.ran(call, result),
+            Input::Answered { call, result } => self.answered(call, result),
+            Input::LinkLost { peer, why } => self.link_lost(peer, &why),
+            Input::Tick => {}
+        }
+        self.expire();
+        self.run_ready();
+    }
+
+    /// The next thing to do for the input before; `None` when all is said.
+    pub fn output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Input::Tick`] is due, if anything is in flight.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.next()
+    }
+
+    /// Calls in flight here.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Jobs handed out whose result has not come.
+    pub fn jobs_running(&self) -> usize {
+        self.runs.running()
+    }
+
+    /// Whether a call here waits for an answer of this child.
+    pub fn awaits(&self, child: Id, call: CallId) -> bool {
+        self.calls.get(&call).is_some_and(|call| call.awaited_child(child).is_some())
+    }
+
+    /// How the node was built.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(super) fn emit(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+}

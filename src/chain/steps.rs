@@ -1,0 +1,223 @@
+//! The steps of a call: func, forward, callback, response.
+//!
+//! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
+
+use gpc_trees::{Group, Id, IdList, Tree, TreeError, send_order};
+use smallvec::SmallVec;
+
+use super::call::{Call, Child, ChildAnswer, JobState, Origin, Own, Step};
+use super::deadlines::child_limit;
+use super::{Job, JobResult, Node, Output, Reply, Work, gather};
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Cause, Message, Request, Stage};
+
+impl Node {
+    /// Takes every step of a call that can be taken now.
+    pub(super) fn advance(&mut self, id: CallId) {
+        // Each step moves the call on: forward once, then one job at a time, then the end.
+        while let Some(call) = self.calls.get_mut(&id) {
+            match call.next_step() {
+                Step::Forward => self.forward(id),
+                Step::Func | Step::Callback => {
+                    call.job = JobState::Queued(self.runs.enter(id));
+                    return;
+                }
+                Step::Respond => return self.respond(id),
+                Step::Wait => return,
+            }
+        }
+    }
+
+    /// Hands out jobs while a worker is free.
+    pub(super) fn run_ready(&mut self) {
+        while let Some(id) = self.runs.take() {
+            let me = self.config.me;
+            let Some(job) = self.calls.get_mut(&id).and_then(|call| next_job(me, id, call)) else {
+                self.runs.done();
+                continue;
+            };
+            self.emit(Output::Run(job));
+        }
+    }
+
+    /// A job has ended.
+    pub(super) fn ran(&mut self, id: CallId, result: JobResult) {
+        self.runs.done();
+        // A call that failed meanwhile is gone, and what its job says is ignored.
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        call.job = JobState::Idle;
+        let stage = match call.own {
+            Own::Lent => Stage::Callback,
+            _ => Stage::Func,
+        };
+        self.pay_credit(id);
+        let me = self.config.me;
+        match (result, stage) {
+            (JobResult::Replied(reply), _) => self.own_reply(id, Own::Ready(reply)),
+            (JobResult::Deferred, Stage::Func) => self.own_reply(id, Own::Deferred),
+            (JobResult::Deferred, _) => self.fail(id, Cause::new(me, stage, "a callback cannot defer its reply")),
+            (JobResult::Failed(message), _) => self.fail(id, Cause::new(me, stage, message)),
+            (JobResult::Unknown(message), _) => self.fail(id, Cause::new(me, Stage::Setup, message)),
+        }
+    }
+
+    /// A deferred reply comes, or will never come.
+    pub(super) fn answered(&mut self, id: CallId, result: Result<Reply, String>) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        match (&call.own, result) {
+            (Own::Deferred, Ok(reply)) => self.own_reply(id, Own::Ready(reply)),
+            (Own::Deferred, Err(message)) => self.fail(id, Cause::new(self.config.me, Stage::Func, message)),
+            // A second answer to the same token: the first one counts.
+            _ => {}
+        }
+    }
+
+    fn own_reply(&mut self, id: CallId, own: Own) {
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.own = own;
+            self.advance(id);
+        }
+    }
+
+    /// Sends the request on to the children, the largest subtree first.
+    fn forward(&mut self, id: CallId) {
+        let now = self.now;
+        let me = self.config.me;
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let split = match split(&call.request, self.config.trees.fan_out) {
+            Ok(split) => split,
+            Err(message) => return self.fail(id, Cause::new(me, Stage::Forward, message)),
+        };
+        let Split { tree, groups } = split;
+        let limit = child_limit(call.deadline.since(now));
+        let request = call.request.clone();
+        let children = groups.iter().map(|&group| Child {
+            id: request.ids.id(group.start).unwrap_or(me),
+            group,
+            answer: ChildAnswer::Awaited,
+        });
+        call.children = Some(children.collect());
+        call.awaited = groups.len();
+        for index in send_order(&groups) {
+            let group = groups[index];
+            let ids = request.ids.slice(group);
+            let to = ids.first().unwrap_or(me);
+            let tree = Ok(tree.subtree(group));
+            let child = Request { limit, tree, ids, ..Request::clone(&request) };
+            self.emit(Output::Send { to, message: Message::Request(Box::new(child)) });
+        }
+    }
+
+    /// A child answers.
+    pub(super) fn response(&mut self, from: Id, id: CallId, answer: Answer) {
+        // Unknown calls and children that have answered: "ignoring all subsequent responses".
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(index) = call.awaited_child(from) else { return };
+        let reply = match answer {
+            Answer::Failed(failure) => return self.child_failed(id, index, *failure),
+            Answer::Completed if call.request.reply_wanted => {
+                let message = "it sent a bare completion where a reply was asked for";
+                return self.fail(id, Cause::new(from, Stage::Reply, message));
+            }
+            Answer::Completed => None,
+            Answer::Reply(reply) => Some(reply).filter(|_| call.request.reply_wanted),
+        };
+        call.child_done(index, reply);
+        self.advance(id);
+    }
+
+    /// The whole subtree is done: answer the parent, or the application.
+    fn respond(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        match gather::answer(call, self.config.reply_max) {
+            Err(cause) => self.fail(id, cause),
+            Ok(answer) => self.end(id, answer),
+        }
+    }
+
+    /// Forgets a call and says how it ended.
+    pub(super) fn end(&mut self, id: CallId, answer: Answer) {
+        let Some(call) = self.remove(id) else { return };
+        match (call.origin, answer) {
+            (Origin::Parent { id: to, .. }, answer) => {
+                self.emit(Output::Send { to, message: Message::Response(Response { call: id, answer }) });
+            }
+            (Origin::Here { ticket, .. }, answer) => {
+                let result = match answer {
+                    Answer::Completed => Ok(None),
+                    Answer::Reply(reply) => Ok(Some(reply)),
+                    Answer::Failed(failure) => Err(*failure),
+                };
+                self.emit(Output::Finished { ticket, call: id, result });
+            }
+        }
+    }
+
+    /// Takes a call out of every table.
+    pub(super) fn remove(&mut self, id: CallId) -> Option<Call> {
+        self.pay_credit(id);
+        let call = self.calls.remove(&id)?;
+        self.deadlines.remove(call.deadline, id);
+        self.recent.add(id);
+        if let JobState::Queued(turn) = call.job {
+            self.runs.leave(turn);
+        }
+        if let Origin::Here { ticket, .. } = call.origin {
+            self.tickets.remove(&ticket);
+        }
+        Some(call)
+    }
+
+    /// The request of this call counts as consumed, once: its func has run, or will not.
+    fn pay_credit(&mut self, id: CallId) {
+        if let Some(call) = self.calls.get_mut(&id)
+            && let Origin::Parent { id: from, credit_owed: owed @ true } = &mut call.origin
+        {
+            *owed = false;
+            let from = *from;
+            self.emit(Output::Consumed { from });
+        }
+    }
+}
+
+/// The job that a call is queued for; it counts as running from here.
+fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
+    let work = match std::mem::replace(&mut call.own, Own::Lent) {
+        Own::Ready(own) => {
+            let index = call.arrived.pop_front()?;
+            let child = &mut call.children.as_mut()?[index];
+            let ChildAnswer::Done(reply) = &mut child.answer else { return None };
+            Work::Callback { from: child.id, child: reply.take()?, own }
+        }
+        other => {
+            call.own = other;
+            Work::Func
+        }
+    };
+    call.job = JobState::Running;
+    Some(Job { call: id, me, parent: call.parent(), request: call.request.clone(), work })
+}
+
+struct Split {
+    tree: Tree,
+    groups: SmallVec<[Group; 8]>,
+}
+
+/// The children's groups, or in words why there are none.
+fn split(request: &Request, fan_out_max: u32) -> Result<Split, String> {
+    let tree = request.tree.clone().map_err(|id| format!("no tree is registered under {id:#x}"))?;
+    let groups = tree.split(request.ids.len()).map_err(|error: TreeError| error.to_string())?;
+    if groups.len() > fan_out_max as usize {
+        return Err(format!("{} children are over the limit of {fan_out_max}", groups.len()));
+    }
+    match own_child(&request.ids, &groups) {
+        Some(id) => Err(format!("id {id} is its own child in the list")),
+        None => Ok(Split { tree, groups }),
+    }
+}
+
+/// A list from a peer may hold its receiver twice.
+fn own_child(ids: &IdList, groups: &[Group]) -> Option<Id> {
+    let me = ids.first()?;
+    groups.iter().any(|group| ids.id(group.start) == Some(me)).then_some(me)
+}

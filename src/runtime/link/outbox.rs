@@ -1,0 +1,338 @@
+//! From messages to bytes: the other side of a link, without the socket.
+//!
+//! Small messages are written at once, one behind the other, and leave in one gather write. Long ones are cut into segments that take turns, so
+//! none holds up the others; bytes of a body that is still arriving are read from it as they come. Requests wait here for credit.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Bytes, BytesMut};
+use smallvec::SmallVec;
+
+use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, flags};
+use crate::wire::head::{AnswerKind, CallRef, Goodbye, IdsForm, RequestHead, ResponseHead};
+use crate::wire::message::{Answer, Response};
+use crate::wire::prefix::{emit_prefix, request_head};
+use crate::wire::{Body, CallId, Hello, Message, Request};
+
+/// Messages up to this many bytes of body are copied into one buffer and leave in one frame: below it a copy costs less than a part of its own.
+const SMALL: u64 = 16 << 10;
+
+/// Bytes that are cut from long messages ahead of the socket: two segments keep it busy, and a small message waits behind no more.
+const AHEAD: usize = 2 * SEGMENT;
+
+/// Parts of one gather write, as many as the system takes without allocating.
+pub const PARTS_MAX: usize = 16;
+
+/// A piece of a long body.
+#[derive(Debug)]
+enum Part {
+    Bytes(Bytes),
+    Body { body: Body, read: u64 },
+}
+
+/// A long message on its way.
+#[derive(Debug)]
+struct Stream {
+    call: CallId,
+    kind: Kind,
+    flags: u8,
+    /// The fixed part of the first frame; taken when that frame is cut.
+    head: Option<Vec<u8>>,
+    parts: SmallVec<[Part; 4]>,
+}
+
+/// The sending side of a link.
+#[derive(Debug)]
+pub struct Outbox {
+    /// Bytes in the order in which they leave; the first may be written in part.
+    ready: VecDeque<Bytes>,
+    /// Small frames behind `ready`.
+    tail: BytesMut,
+    /// Bytes in `ready` and `tail`.
+    queued: usize,
+    /// Requests that wait for credit: at most one of each call in flight.
+    waiting: VecDeque<Box<Request>>,
+    streams: VecDeque<Stream>,
+    credit: u32,
+}
+
+impl Outbox {
+    /// An outbox without credit: it sends no request until the peer's hello grants some.
+    pub fn new() -> Outbox {
+        Outbox {
+            ready: VecDeque::new(),
+            tail: BytesMut::new(),
+            queued: 0,
+            waiting: VecDeque::new(),
+            streams: VecDeque::new(),
+            credit: 0,
+        }
+    }
+
+    /// Queues the link's first frame.
+    pub fn hello(&mut self, hello: &Hello) {
+        self.small_frame(Kind::Hello, &hello.emit());
+    }
+
+    /// Queues the link's last frame.
+    pub fn goodbye(&mut self, goodbye: &Goodbye) {
+        self.small_frame(Kind::Goodbye, &goodbye.emit());
+    }
+
+    /// Acknowledges requests.
+    pub fn acknowledge(&mut self, count: u32) {
+        self.small_frame(Kind::Credit, &count.to_le_bytes());
+    }
+
+    /// Queues a message.
+    pub fn push(&mut self, message: Message) {
+        match message {
+            Message::Request(request) => {
+                self.waiting.push_back(request);
+                self.release();
+            }
+            Message::Response(response) => self.response(response),
+            Message::Cancel(call) => self.cancel(call),
+        }
+    }
+
+    /// The peer takes so many more requests.
+    pub fn grant(&mut self, credit: u32) {
+        self.credit = self.credit.saturating_add(credit);
+        self.release();
+    }
+
+    /// Stops sending a request of which the answer has come already.
+    pub fn answered(&mut self, call: CallId) {
+        if !self.streams.is_empty() && self.drop_stream(call, Kind::Request) == Some(true) {
+            self.cancel_frame(call);
+        }
+    }
+
+    /// Whether there are bytes to write now.
+    pub fn is_ready(&mut self) -> bool {
+        self.fill();
+        self.queued > 0
+    }
+
+    /// Whether a message is waiting for anything: credit, its turn, or bytes still to arrive.
+    pub fn is_idle(&self) -> bool {
+        self.queued == 0 && self.waiting.is_empty() && self.streams.is_empty()
+    }
+
+    /// Whether long messages are under way, whose bytes may still have to arrive.
+    pub fn is_streaming(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// The next bytes to write, as parts of one gather write.
+    pub fn parts<'a>(&'a self, slices: &mut SmallVec<[IoSlice<'a>; PARTS_MAX]>) {
+        slices.extend(self.ready.iter().take(PARTS_MAX - 1).map(|part| IoSlice::new(part)));
+        if self.ready.len() < PARTS_MAX && !self.tail.is_empty() {
+            slices.push(IoSlice::new(&self.tail));
+        }
+    }
+
+    /// So many bytes have been written.
+    pub fn written(&mut self, mut count: usize) {
+        self.queued -= count;
+        while count > 0 {
+            let Some(first) = self.ready.front_mut() else {
+                let _ = self.tail.split_to(count);
+                return;
+            };
+            let taken = count.min(first.len());
+            let _ = first.split_to(taken);
+            count -= taken;
+            if first.is_empty() {
+                self.ready.pop_front();
+            }
+        }
+    }
+
+    /// Moves requests from the queue to the wire while there is credit.
+    fn release(&mut self) {
+        while self.credit > 0
+            && let Some(request) = self.waiting.pop_front()
+        {
+            self.credit -= 1;
+            self.request(&request);
+        }
+    }
+
+    fn request(&mut self, request: &Request) {
+        let head = request_head(request);
+        let mut flags = 0;
+        if request.reply_wanted {
+            flags |= flags::REPLY_WANTED;
+        }
+        if request.forward_first {
+            flags |= flags::FORWARD_FIRST;
+        }
+        let mut fixed = Vec::with_capacity(RequestHead::LENGTH + request.header.len());
+        head.emit(&mut fixed);
+        let form: IdsForm = head.ids_form;
+        let small = head.prefix_len() + head.data_len <= SMALL;
+        if let (true, Some(data)) = (small, request.data.bytes()) {
+            emit_prefix(request, form, &mut fixed);
+            fixed.extend_from_slice(&data);
+            return self.frame(Kind::Request, flags, &[&fixed]);
+        }
+        let mut prefix = Vec::with_capacity(head.prefix_len() as usize);
+        emit_prefix(request, form, &mut prefix);
+        let data = Part::Body { body: request.data.clone(), read: 0 };
+        let parts = SmallVec::from_iter([Part::Bytes(prefix.into()), data]);
+        let (call, kind, head) = (request.call, Kind::Request, Some(fixed));
+        self.streams.push_back(Stream { call, kind, flags, head, parts });
+    }
+
+    fn response(&mut self, response: Response) {
+        let Response { call, answer } = response;
+        let (level, kind, parts): (u16, AnswerKind, [SmallVec<[Bytes; 2]>; 2]) = match answer {
+            Answer::Completed => (0, AnswerKind::Completed, Default::default()),
+            Answer::Reply(reply) => {
+                let parts = [&reply.header, &reply.data].map(|payload| payload.parts().iter().cloned().collect());
+                (reply.level, AnswerKind::Reply, parts)
+            }
+            Answer::Failed(failure) => {
+                let parts = [failure.cause.emit(), failure.coverage.emit()];
+                (0, AnswerKind::Failed, parts.map(|bytes| SmallVec::from_iter([Bytes::from(bytes)])))
+            }
+        };
+        let [header_len, data_len] = [0, 1].map(|half| parts[half].iter().map(|part| part.len() as u64).sum());
+        let head = ResponseHead { call, level, kind, header_len, data_len };
+        let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
+        head.emit(&mut fixed);
+        let parts = parts.into_iter().flatten();
+        if head.body_len() <= SMALL {
+            let mut pieces: SmallVec<[&[u8]; 4]> = SmallVec::from_iter([&fixed[..]]);
+            let parts: SmallVec<[Bytes; 4]> = parts.collect();
+            pieces.extend(parts.iter().map(|part| &part[..]));
+            return self.frame(Kind::Response, 0, &pieces);
+        }
+        let parts = parts.map(Part::Bytes).collect();
+        self.streams.push_back(Stream { call, kind: Kind::Response, flags: 0, head: Some(fixed), parts });
+    }
+
+    /// A request that never began is forgotten; of one that began, the peer must hear.
+    fn cancel(&mut self, call: CallId) {
+        if let Some(place) = self.waiting.iter().position(|request| request.call == call) {
+            self.waiting.remove(place);
+            return;
+        }
+        match self.drop_stream(call, Kind::Request) {
+            // Its credit was taken, and no request was sent for it.
+            Some(false) => self.grant(1),
+            Some(true) | None => self.cancel_frame(call),
+        }
+    }
+
+    fn cancel_frame(&mut self, call: CallId) {
+        let mut fixed = Vec::with_capacity(CallRef::LENGTH);
+        CallRef(call).emit(&mut fixed);
+        self.small_frame(Kind::Cancel, &fixed);
+    }
+
+    /// Takes a long message off the link; says whether it had begun.
+    fn drop_stream(&mut self, call: CallId, kind: Kind) -> Option<bool> {
+        let place = self.streams.iter().position(|stream| stream.call == call && stream.kind == kind)?;
+        self.streams.remove(place).map(|stream| stream.head.is_none())
+    }
+
+    fn small_frame(&mut self, kind: Kind, payload: &[u8]) {
+        self.frame(kind, 0, &[payload]);
+    }
+
+    /// Writes one frame into the buffer of small ones.
+    fn frame(&mut self, kind: Kind, flags: u8, pieces: &[&[u8]]) {
+        let length = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        self.tail.extend_from_slice(&FrameHeader { length: length as u32, kind, flags }.emit());
+        pieces.iter().for_each(|piece| self.tail.extend_from_slice(piece));
+        self.queued += FRAME_HEADER + length;
+    }
+
+    /// Cuts segments from long messages, in turn, until enough is queued or none has bytes.
+    fn fill(&mut self) {
+        let mut starved = 0;
+        while self.queued < AHEAD && starved < self.streams.len() {
+            let Some(mut stream) = self.streams.pop_front() else { return };
+            let began = stream.head.is_none();
+            let segment = stream.cut();
+            if segment.is_empty() && began {
+                starved += 1;
+                self.streams.push_back(stream);
+                continue;
+            }
+            starved = 0;
+            self.segment(&mut stream, began, segment);
+            if !stream.parts.is_empty() {
+                self.streams.push_back(stream);
+            }
+        }
+    }
+
+    /// Queues one frame of a long message; its bytes are not copied.
+    fn segment(&mut self, stream: &mut Stream, began: bool, segment: SmallVec<[Bytes; 4]>) {
+        let bytes = segment.iter().map(Bytes::len).sum::<usize>();
+        let (kind, flags, fixed) = match stream.head.take() {
+            Some(head) => (stream.kind, stream.flags, head),
+            None => {
+                let flags = if stream.kind == Kind::Response { flags::OF_RESPONSE } else { 0 };
+                let mut fixed = Vec::with_capacity(CallRef::LENGTH);
+                CallRef(stream.call).emit(&mut fixed);
+                (Kind::Segment, flags, fixed)
+            }
+        };
+        debug_assert!(!began || bytes > 0, "a segment carries bytes");
+        let length = fixed.len() + bytes;
+        self.tail.extend_from_slice(&FrameHeader { length: length as u32, kind, flags }.emit());
+        self.tail.extend_from_slice(&fixed);
+        self.ready.push_back(self.tail.split().freeze());
+        self.ready.extend(segment);
+        self.queued += FRAME_HEADER + length;
+    }
+}
+
+impl Default for Outbox {
+    fn default() -> Outbox {
+        Outbox::new()
+    }
+}
+
+impl Stream {
+    /// The next bytes of the body, at most a segment, as far as they have come. Parts that are through are dropped.
+    fn cut(&mut self) -> SmallVec<[Bytes; 4]> {
+        let mut segment = SmallVec::new();
+        let mut room = SEGMENT;
+        while room > 0
+            && let Some(part) = self.parts.first_mut()
+        {
+            let (piece, through) = match part {
+                Part::Bytes(bytes) => {
+                    let piece = bytes.split_to(room.min(bytes.len()));
+                    let through = bytes.is_empty();
+                    (piece, through)
+                }
+                Part::Body { body, read } => {
+                    let piece = body.read(*read, room);
+                    *read += piece.len() as u64;
+                    let through = *read == body.len();
+                    (piece, through)
+                }
+            };
+            room -= piece.len();
+            let stuck = piece.is_empty() && !through;
+            if !piece.is_empty() {
+                segment.push(piece);
+            }
+            if through {
+                self.parts.remove(0);
+            }
+            if stuck {
+                break;
+            }
+        }
+        segment
+    }
+}

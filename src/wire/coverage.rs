@@ -1,0 +1,167 @@
+//! Coverage: what happened to each id of a call, as runs over its list.
+//!
+//! Runs keep a million ids that all fared alike in one entry. The order is the tree order of the list; the counts add up to its length.
+
+use smallvec::SmallVec;
+
+use super::frame::{FrameError, Kind};
+
+/// What happened to one id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Status {
+    /// It executed the call, and its whole part is in the answer.
+    Done = 0,
+    /// It said that it failed.
+    Failed = 1,
+    /// It surely never executed the call.
+    Unreached = 2,
+    /// The request was sent and no answer came: it may have run.
+    Unknown = 3,
+}
+
+impl Status {
+    /// The status with this number on the wire.
+    pub fn from_wire(byte: u8) -> Option<Status> {
+        [Status::Done, Status::Failed, Status::Unreached, Status::Unknown].into_iter().find(|status| *status as u8 == byte)
+    }
+}
+
+/// How many ids fared how. The four add up to the ids asked.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CoverageCounts {
+    /// Ids that are done.
+    pub done: u32,
+    /// Ids that failed.
+    pub failed: u32,
+    /// Ids that the request surely never reached.
+    pub unreached: u32,
+    /// Ids that may have run.
+    pub unknown: u32,
+}
+
+/// The status of every id of a list, in the list's order, run-length encoded.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Coverage {
+    runs: SmallVec<[(Status, u32); 4]>,
+}
+
+impl Coverage {
+    /// No ids.
+    pub fn new() -> Coverage {
+        Coverage::default()
+    }
+
+    /// `count` ids with one status.
+    pub fn all(status: Status, count: u32) -> Coverage {
+        let mut coverage = Coverage::new();
+        coverage.push(status, count);
+        coverage
+    }
+
+    /// Appends `count` ids with one status.
+    pub fn push(&mut self, status: Status, count: u32) {
+        match self.runs.last_mut() {
+            _ if count == 0 => {}
+            Some((last, run)) if *last == status => *run = run.saturating_add(count),
+            _ => self.runs.push((status, count)),
+        }
+    }
+
+    /// Appends the ids of another coverage.
+    pub fn append(&mut self, other: &Coverage) {
+        for &(status, count) in &other.runs {
+            self.push(status, count);
+        }
+    }
+
+    /// The runs, in order.
+    pub fn runs(&self) -> &[(Status, u32)] {
+        &self.runs
+    }
+
+    /// How many ids this speaks of.
+    pub fn len(&self) -> u64 {
+        self.runs.iter().map(|&(_, count)| u64::from(count)).sum()
+    }
+
+    /// Whether it speaks of none.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The status of each id, in order.
+    pub fn statuses(&self) -> impl Iterator<Item = Status> + '_ {
+        self.runs.iter().flat_map(|&(status, count)| std::iter::repeat_n(status, count as usize))
+    }
+
+    /// The same without its first id.
+    pub fn without_first(&self) -> Coverage {
+        let mut rest = Coverage::new();
+        for (place, &(status, count)) in self.runs.iter().enumerate() {
+            rest.push(status, if place == 0 { count - 1 } else { count });
+        }
+        rest
+    }
+
+    /// Reads the data of a failed RESPONSE (docs/wire.md, "RESPONSE").
+    pub fn parse(bytes: &[u8]) -> Result<Coverage, FrameError> {
+        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
+        if !bytes.len().is_multiple_of(8) {
+            return Err(bad("length of the coverage", bytes.len() as u64, "8 bytes a run"));
+        }
+        let mut coverage = Coverage::new();
+        for run in bytes.chunks_exact(8) {
+            let status = Status::from_wire(run[0]).ok_or(bad("status of an id", run[0].into(), "0 to 3"))?;
+            coverage.push(status, u32::from_le_bytes([run[4], run[5], run[6], run[7]]));
+        }
+        match coverage.len() > u64::from(u32::MAX) {
+            true => Err(bad("ids covered", coverage.len(), "at most 2^32 - 1")),
+            false => Ok(coverage),
+        }
+    }
+
+    /// The data of a failed RESPONSE.
+    pub fn emit(&self) -> Vec<u8> {
+        let run = |&(status, count): &(Status, u32)| {
+            let count = count.to_le_bytes();
+            [status as u8, 0, 0, 0, count[0], count[1], count[2], count[3]]
+        };
+        self.runs.iter().flat_map(run).collect()
+    }
+
+    /// How many fared how.
+    pub fn counts(&self) -> CoverageCounts {
+        let mut counts = CoverageCounts::default();
+        for &(status, count) in &self.runs {
+            let field = match status {
+                Status::Done => &mut counts.done,
+                Status::Failed => &mut counts.failed,
+                Status::Unreached => &mut counts.unreached,
+                Status::Unknown => &mut counts.unknown,
+            };
+            *field += count;
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_merge_and_counts_add_up() {
+        let mut coverage = Coverage::all(Status::Done, 2);
+        coverage.push(Status::Done, 1);
+        coverage.push(Status::Unknown, 0);
+        coverage.append(&Coverage::all(Status::Failed, 1));
+        assert_eq!(coverage.runs(), [(Status::Done, 3), (Status::Failed, 1)]);
+        assert_eq!(coverage.len(), 4);
+        assert_eq!(coverage.counts(), CoverageCounts { done: 3, failed: 1, ..Default::default() });
+        assert_eq!(coverage.without_first().runs(), [(Status::Done, 2), (Status::Failed, 1)]);
+        let failed_first = Coverage::all(Status::Failed, 1);
+        assert!(failed_first.without_first().is_empty());
+        assert_eq!(coverage.statuses().collect::<Vec<_>>().len(), 4);
+    }
+}

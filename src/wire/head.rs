@@ -1,0 +1,274 @@
+//! The fixed parts of REQUEST, RESPONSE and the small frames (docs/wire.md, the sections of those names).
+
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::CallId;
+use super::frame::{Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, zero};
+
+/// How the ids of a request are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IdsForm {
+    /// Runs of consecutive ids, 8 bytes each.
+    Runs,
+    /// Single ids, 4 bytes each.
+    Listed,
+}
+
+impl IdsForm {
+    /// Bytes of one entry.
+    pub fn entry(self) -> usize {
+        match self {
+            IdsForm::Runs => 8,
+            IdsForm::Listed => 4,
+        }
+    }
+}
+
+/// The fixed part of a REQUEST.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestHead {
+    /// Which call.
+    pub call: CallId,
+    /// Handle of func.
+    pub func: u32,
+    /// Handle of callback, 0 for none.
+    pub callback: u32,
+    /// The tree's wire id.
+    pub tree: u32,
+    /// The tree's parameter.
+    pub tree_param: u32,
+    /// How the ids are written.
+    pub ids_form: IdsForm,
+    /// How many entries of that form.
+    pub ids_count: u32,
+    /// Bytes of header.
+    pub header_len: u32,
+    /// Bytes of data.
+    pub data_len: u64,
+    /// What is left of the time limit.
+    pub limit: Duration,
+    /// Places of an explicit shape.
+    pub shape_count: u32,
+}
+
+impl RequestHead {
+    /// Bytes of the fixed part.
+    pub const LENGTH: usize = 64;
+
+    /// Reads and checks the fixed part at the start of a REQUEST's payload.
+    pub fn parse(payload: &[u8]) -> Result<RequestHead, FrameError> {
+        let mut fields = Fields::new(Kind::Request, payload, Self::LENGTH)?;
+        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Request, field, value, expected };
+        let (root, func, sequence) = (fields.u32(), fields.u32(), fields.u64());
+        let (callback, tree, tree_param) = (fields.u32(), fields.u32(), fields.u32());
+        let form = fields.u32();
+        let ids_form = match form {
+            0 => IdsForm::Runs,
+            1 => IdsForm::Listed,
+            _ => return Err(bad("ids form", form.into(), "0 for runs or 1 for listed ids")),
+        };
+        let head = RequestHead {
+            call: CallId { root, sequence },
+            func,
+            callback,
+            tree,
+            tree_param,
+            ids_form,
+            ids_count: fields.u32(),
+            header_len: fields.u32(),
+            data_len: fields.u64(),
+            limit: Duration::from_micros(fields.u64()),
+            shape_count: fields.u32(),
+        };
+        zero(Kind::Request, "reserved", fields.u32().into())?;
+        if head.header_len as usize > HEADER_MAX {
+            return Err(bad("header length", head.header_len.into(), "at most 65536"));
+        }
+        if head.prefix_len() > PREFIX_MAX as u64 {
+            return Err(bad("length of ids, shape and header", head.prefix_len(), "at most 67108864"));
+        }
+        Ok(head)
+    }
+
+    /// Appends the fixed part.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let form = match self.ids_form {
+            IdsForm::Runs => 0u32,
+            IdsForm::Listed => 1,
+        };
+        let limit = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
+        out.extend_from_slice(&self.call.root.to_le_bytes());
+        out.extend_from_slice(&self.func.to_le_bytes());
+        out.extend_from_slice(&self.call.sequence.to_le_bytes());
+        for field in [self.callback, self.tree, self.tree_param, form, self.ids_count, self.header_len] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.extend_from_slice(&self.data_len.to_le_bytes());
+        out.extend_from_slice(&limit.to_le_bytes());
+        out.extend_from_slice(&self.shape_count.to_le_bytes());
+        out.extend_from_slice(&0u32.to_le_bytes());
+    }
+
+    /// Bytes of ids, shape and header together.
+    pub fn prefix_len(&self) -> u64 {
+        let ids = u64::from(self.ids_count) * self.ids_form.entry() as u64;
+        ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len)
+    }
+}
+
+/// What a RESPONSE says of the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum AnswerKind {
+    /// Completed, no reply was asked for.
+    Completed = 0,
+    /// A reply.
+    Reply = 1,
+    /// A failure: the header is its cause, the data its coverage.
+    Failed = 2,
+}
+
+/// The fixed part of a RESPONSE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResponseHead {
+    /// Which call.
+    pub call: CallId,
+    /// Level of the reply.
+    pub level: u16,
+    /// What came of the call.
+    pub kind: AnswerKind,
+    /// Bytes of header.
+    pub header_len: u64,
+    /// Bytes of data.
+    pub data_len: u64,
+}
+
+impl ResponseHead {
+    /// Bytes of the fixed part.
+    pub const LENGTH: usize = 32;
+
+    /// Reads and checks the fixed part at the start of a RESPONSE's payload.
+    pub fn parse(payload: &[u8]) -> Result<ResponseHead, FrameError> {
+        let mut fields = Fields::new(Kind::Response, payload, Self::LENGTH)?;
+        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
+        let (root, level, status) = (fields.u32(), fields.u16(), fields.u8());
+        zero(Kind::Response, "reserved", fields.u8().into())?;
+        let kind = match status {
+            0 => AnswerKind::Completed,
+            1 => AnswerKind::Reply,
+            2 => AnswerKind::Failed,
+            _ => return Err(bad("status", status.into(), "0 completed, 1 reply or 2 failure")),
+        };
+        let call = CallId { root, sequence: fields.u64() };
+        let head = ResponseHead { call, level, kind, header_len: fields.u64(), data_len: fields.u64() };
+        let Some(body) = head.header_len.checked_add(head.data_len) else {
+            return Err(bad("length of header and data", head.data_len, "together at most 2^64"));
+        };
+        if kind == AnswerKind::Completed && body != 0 {
+            return Err(bad("length of header and data", body, "none, for a bare completion"));
+        }
+        Ok(head)
+    }
+
+    /// Appends the fixed part.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.call.root.to_le_bytes());
+        out.extend_from_slice(&self.level.to_le_bytes());
+        out.extend_from_slice(&[self.kind as u8, 0]);
+        for field in [self.call.sequence, self.header_len, self.data_len] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+    }
+
+    /// Bytes of header and data together; the parser made sure that they fit.
+    pub fn body_len(&self) -> u64 {
+        self.header_len.saturating_add(self.data_len)
+    }
+}
+
+/// The call that a SEGMENT or CANCEL speaks of: its fixed part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallRef(pub CallId);
+
+impl CallRef {
+    /// Bytes of the fixed part.
+    pub const LENGTH: usize = 16;
+
+    /// Reads the fixed part at the start of a payload of `kind`.
+    pub fn parse(kind: Kind, payload: &[u8]) -> Result<CallRef, FrameError> {
+        let mut fields = Fields::new(kind, payload, Self::LENGTH)?;
+        let root: Id = fields.u32();
+        zero(kind, "reserved", fields.u32().into())?;
+        Ok(CallRef(CallId { root, sequence: fields.u64() }))
+    }
+
+    /// Appends the fixed part.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.root.to_le_bytes());
+        out.extend_from_slice(&0u32.to_le_bytes());
+        out.extend_from_slice(&self.0.sequence.to_le_bytes());
+    }
+}
+
+/// Why a side ends the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum GoodbyeReason {
+    /// The node shuts down.
+    Shutdown = 0,
+    /// There is another link between the two that stands.
+    Duplicate = 1,
+    /// The hello was not accepted.
+    Refused = 2,
+}
+
+/// The payload of GOODBYE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Goodbye {
+    /// Why.
+    pub reason: GoodbyeReason,
+    /// In words, at most 255 bytes.
+    pub text: String,
+}
+
+impl Goodbye {
+    /// Longest text, bytes.
+    pub const TEXT_MAX: usize = 255;
+
+    /// Reads a GOODBYE's payload.
+    pub fn parse(payload: &[u8]) -> Result<Goodbye, FrameError> {
+        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Goodbye, field, value, expected };
+        let code = Fields::new(Kind::Goodbye, payload, 1)?.u8();
+        let reason = match code {
+            0 => GoodbyeReason::Shutdown,
+            1 => GoodbyeReason::Duplicate,
+            2 => GoodbyeReason::Refused,
+            _ => return Err(bad("reason", code.into(), "0 to 2")),
+        };
+        let text = &payload[1..];
+        if text.len() > Self::TEXT_MAX {
+            return Err(bad("text length", text.len() as u64, "at most 255"));
+        }
+        Ok(Goodbye { reason, text: String::from_utf8_lossy(text).into_owned() })
+    }
+
+    /// A GOODBYE's payload.
+    pub fn emit(&self) -> Vec<u8> {
+        let text = &self.text[..self.text.floor_char_boundary(Self::TEXT_MAX)];
+        [&[self.reason as u8], text.as_bytes()].concat()
+    }
+}
+
+/// Reads a CREDIT's payload: how many requests were consumed.
+pub fn parse_credit(payload: &[u8]) -> Result<u32, FrameError> {
+    let count = Fields::new(Kind::Credit, payload, 4)?.u32();
+    if payload.len() > 4 {
+        return Err(FrameError::TooMuch { kind: Kind::Credit, extra: payload.len() as u64 - 4 });
+    }
+    match count {
+        0 => Err(FrameError::BadField { kind: Kind::Credit, field: "count", value: 0, expected: "at least 1" }),
+        _ => Ok(count),
+    }
+}

@@ -1,0 +1,119 @@
+//! The first frame on a link: who speaks, and which run of it (docs/wire.md, "HELLO").
+
+use gpc_trees::Id;
+
+use super::frame::{Fields, FrameError, Kind};
+
+/// The version of the wire that this code speaks.
+pub const VERSION: u16 = 1;
+
+const MAGIC: [u8; 4] = *b"cGPC";
+const LENGTH: usize = 32;
+
+/// Who one side of a link is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// The speaker.
+    pub from: Id,
+    /// Whom the speaker takes the other side for.
+    pub to: Id,
+    /// This run of the speaker's id: nanoseconds since 1970 at its start.
+    pub incarnation: u64,
+    /// Number of this link between the two, counted by the speaker.
+    pub generation: u32,
+    /// Requests that the speaker takes without having acknowledged them.
+    pub hiwater: u32,
+}
+
+/// A first frame that is no hello of this protocol.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HelloError {
+    /// Another protocol, or none.
+    #[error("the peer does not speak this protocol: its first bytes are {0:02x?}")]
+    Magic([u8; 4]),
+    /// Another version of it.
+    #[error("the peer speaks version {0} of the wire, this side version {VERSION}: run the same release on both")]
+    Version(u16),
+    /// It proves a secret, and none is expected.
+    #[error("the peer sends a proof of {0} bytes, but this side has no shared secret")]
+    Proof(u16),
+}
+
+impl Hello {
+    /// Reads the payload of a HELLO frame.
+    pub fn parse(payload: &[u8]) -> Result<Hello, FrameError> {
+        let mut fields = Fields::new(Kind::Hello, payload, LENGTH)?;
+        let magic = fields.take();
+        if magic != MAGIC {
+            return Err(HelloError::Magic(magic).into());
+        }
+        let version = fields.u16();
+        if version != VERSION {
+            return Err(HelloError::Version(version).into());
+        }
+        let proof = fields.u16();
+        if proof != 0 {
+            return Err(HelloError::Proof(proof).into());
+        }
+        let hello = Hello {
+            from: fields.u32(),
+            to: fields.u32(),
+            incarnation: fields.u64(),
+            generation: fields.u32(),
+            hiwater: fields.u32(),
+        };
+        if payload.len() > LENGTH {
+            return Err(FrameError::TooMuch { kind: Kind::Hello, extra: (payload.len() - LENGTH) as u64 });
+        }
+        if hello.hiwater == 0 {
+            let expected = "a node must take at least one request";
+            return Err(FrameError::BadField { kind: Kind::Hello, field: "hiwater", value: 0, expected });
+        }
+        Ok(hello)
+    }
+
+    /// The payload of a HELLO frame.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(LENGTH);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&0u16.to_le_bytes());
+        bytes.extend_from_slice(&self.from.to_le_bytes());
+        bytes.extend_from_slice(&self.to.to_le_bytes());
+        bytes.extend_from_slice(&self.incarnation.to_le_bytes());
+        bytes.extend_from_slice(&self.generation.to_le_bytes());
+        bytes.extend_from_slice(&self.hiwater.to_le_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 1, hiwater: 64 }
+    }
+
+    #[test]
+    fn a_hello_reads_back_as_written() {
+        assert_eq!(Hello::parse(&hello().emit()), Ok(hello()));
+    }
+
+    #[test]
+    fn what_is_no_hello_is_refused_with_its_reason() {
+        let with = |place: usize, byte: u8| {
+            let mut bytes = hello().emit();
+            bytes[place] = byte;
+            Hello::parse(&bytes).unwrap_err()
+        };
+        assert_eq!(with(0, b'H'), HelloError::Magic(*b"HGPC").into());
+        assert_eq!(with(4, 9), HelloError::Version(9).into());
+        assert_eq!(with(6, 32), HelloError::Proof(32).into());
+        assert!(matches!(with(28, 0), FrameError::BadField { field: "hiwater", .. }));
+        assert!(matches!(Hello::parse(&hello().emit()[..31]), Err(FrameError::TooShort { length: 31, .. })));
+        let long = [hello().emit(), vec![0]].concat();
+        assert!(matches!(Hello::parse(&long), Err(FrameError::TooMuch { extra: 1, .. })));
+    }
+}

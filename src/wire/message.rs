@@ -1,0 +1,120 @@
+//! The messages of a chained GPC, as plain values.
+//!
+//! Source: chained-gpc.md, "Send Request to Execute a chained GPC" and "The action for any response to a chained_gpc".
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gpc_trees::{Id, IdList, Tree};
+
+use super::level::Leveled;
+use super::{Body, Failure};
+
+/// Names one chained GPC: who started it, and its number there.
+///
+/// A root counts its sequences up from its incarnation, so a restarted root never names a new call like an old one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CallId {
+    /// The initiator.
+    pub root: Id,
+    /// The initiator's number for the call.
+    pub sequence: u64,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.root, self.sequence)
+    }
+}
+
+/// What travels on a link between a parent and its child.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// Parent to child: execute this.
+    Request(Box<Request>),
+    /// Child to parent: the subtree is done, or failed.
+    Response(Response),
+    /// Parent to child: forget this call.
+    Cancel(CallId),
+}
+
+/// A call as one id receives it. Cloning is cheap: what is large is shared.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which call.
+    pub call: CallId,
+    /// Handle of the function that every id executes.
+    pub func: u32,
+    /// Handle of the function that merges replies; `None` for the default aggregation.
+    pub callback: Option<u32>,
+    /// Whether replies are collected; without, the way up carries bare completions.
+    pub reply_wanted: bool,
+    /// Forward before executing.
+    pub forward_first: bool,
+    /// What is left of the call's time limit.
+    pub limit: Duration,
+    /// How the list is split; `Err` holds the wire id of a tree that this process does not know.
+    pub tree: Result<Tree, u32>,
+    /// The receiver's slice: itself first, then its descendants in tree order.
+    pub ids: IdList,
+    /// The request's header: extra arguments, at most [`frame::HEADER_MAX`](super::frame::HEADER_MAX) bytes.
+    pub header: Bytes,
+    /// The request's data, perhaps still arriving.
+    pub data: Body,
+}
+
+/// A child's answer for its whole subtree.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// Which call.
+    pub call: CallId,
+    /// What came of it.
+    pub answer: Answer,
+}
+
+/// What came of a call in one subtree.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Done, and no reply was asked for.
+    Completed,
+    /// Done, with the subtree's reply.
+    Reply(SubtreeReply),
+    /// Some stage failed at some id of the subtree.
+    Failed(Box<Failure>),
+}
+
+/// The reply of a subtree: reply header and reply data, side by side.
+///
+/// With the default aggregation both are level-n data of the same level; with a callback they are what it made, at level 0.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SubtreeReply {
+    /// Height above the leaves.
+    pub level: u16,
+    /// Reply header.
+    pub header: super::Payload,
+    /// Reply data.
+    pub data: super::Payload,
+}
+
+impl SubtreeReply {
+    /// The header as leveled data.
+    pub fn leveled_header(&self) -> Leveled {
+        Leveled { level: self.level, data: self.header.clone() }
+    }
+
+    /// The data as leveled data.
+    pub fn leveled_data(&self) -> Leveled {
+        Leveled { level: self.level, data: self.data.clone() }
+    }
+
+    /// Bytes of header and data together.
+    pub fn len(&self) -> u64 {
+        self.header.len() as u64 + self.data.len() as u64
+    }
+
+    /// Whether both are empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,127 @@
+//! The start of a request's body: ids, shape and header (docs/wire.md, "REQUEST").
+
+use bytes::Bytes;
+use gpc_trees::{Id, IdList, Run, Shape, Tree};
+
+use super::frame::FrameError;
+use super::head::{IdsForm, RequestHead};
+use super::{Body, Request};
+
+/// Finds the tree that is registered under a wire id.
+pub type TreeLookup<'a> = &'a dyn Fn(u32) -> Option<Tree>;
+
+/// The fixed part of the frame that begins `request`.
+pub fn request_head(request: &Request) -> RequestHead {
+    let ids_form = smaller_form(&request.ids);
+    let entries = match ids_form {
+        IdsForm::Runs => request.ids.runs().count(),
+        IdsForm::Listed => request.ids.len() as usize,
+    };
+    let (tree, tree_param) = match &request.tree {
+        Ok(tree) => (tree.wire_id(), tree.wire_param()),
+        Err(unknown) => (*unknown, 0),
+    };
+    RequestHead {
+        call: request.call,
+        func: request.func,
+        callback: request.callback.unwrap_or(0),
+        tree,
+        tree_param,
+        ids_form,
+        ids_count: entries as u32,
+        header_len: request.header.len() as u32,
+        data_len: request.data.len(),
+        limit: request.limit,
+        shape_count: shape(request).map_or(0, |shape| shape.sizes().len() as u32),
+    }
+}
+
+/// Appends ids, shape and header.
+pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut Vec<u8>) {
+    match form {
+        IdsForm::Runs => request.ids.runs().for_each(|run| {
+            out.extend_from_slice(&run.first.to_le_bytes());
+            out.extend_from_slice(&run.count.to_le_bytes());
+        }),
+        IdsForm::Listed => request.ids.iter().for_each(|id| out.extend_from_slice(&id.to_le_bytes())),
+    }
+    for size in shape(request).map_or(&[][..], Shape::sizes) {
+        out.extend_from_slice(&size.to_le_bytes());
+    }
+    out.extend_from_slice(&request.header);
+}
+
+/// The request that a fixed part and its complete prefix describe.
+pub fn parse_prefix(
+    head: &RequestHead,
+    flags: u8,
+    mut prefix: Bytes,
+    data: Body,
+    trees: TreeLookup<'_>,
+) -> Result<Request, FrameError> {
+    let ids_bytes = prefix.split_to(head.ids_count as usize * head.ids_form.entry());
+    let shape_bytes = prefix.split_to(head.shape_count as usize * 4);
+    let ids = parse_ids(head.ids_form, &ids_bytes).map_err(FrameError::Ids)?;
+    if ids.is_empty() {
+        return Err(FrameError::Ids("it is empty, but must begin with the receiver".into()));
+    }
+    Ok(Request {
+        call: head.call,
+        func: head.func,
+        callback: Some(head.callback).filter(|handle| *handle != 0),
+        reply_wanted: flags & super::frame::flags::REPLY_WANTED != 0,
+        forward_first: flags & super::frame::flags::FORWARD_FIRST != 0,
+        limit: head.limit,
+        tree: parse_tree(head, &shape_bytes, ids.len(), trees)?,
+        ids,
+        header: prefix,
+        data,
+    })
+}
+
+/// A run costs as much as two ids.
+fn smaller_form(ids: &IdList) -> IdsForm {
+    match ids.runs().count() * 2 <= ids.len() as usize {
+        true => IdsForm::Runs,
+        false => IdsForm::Listed,
+    }
+}
+
+fn shape(request: &Request) -> Option<&Shape> {
+    match &request.tree {
+        Ok(Tree::Explicit(shape)) => Some(shape),
+        _ => None,
+    }
+}
+
+fn parse_ids(form: IdsForm, bytes: &[u8]) -> Result<IdList, String> {
+    let word = |bytes: &[u8]| Id::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    match form {
+        IdsForm::Runs => {
+            let runs = bytes.chunks_exact(8).map(|run| Run { first: word(&run[..4]), count: word(&run[4..]) });
+            IdList::from_runs(runs).map_err(|error| error.to_string())
+        }
+        IdsForm::Listed => IdList::from_ids(bytes.chunks_exact(4).map(word)).map_err(|error| error.to_string()),
+    }
+}
+
+fn parse_tree(
+    head: &RequestHead,
+    shape: &[u8],
+    n: u32,
+    trees: TreeLookup<'_>,
+) -> Result<Result<Tree, u32>, FrameError> {
+    if head.tree != gpc_trees::EXPLICIT_ID {
+        if head.shape_count != 0 {
+            return Err(FrameError::Shape("it is there, but the tree is not an explicit one".into()));
+        }
+        let tree = Tree::from_wire(head.tree, head.tree_param).or_else(|| trees(head.tree));
+        return Ok(tree.ok_or(head.tree));
+    }
+    let sizes = shape.chunks_exact(4).map(|size| u32::from_le_bytes([size[0], size[1], size[2], size[3]]));
+    let shape = Shape::from_sizes(sizes.collect()).map_err(|error| FrameError::Shape(error.to_string()))?;
+    if head.shape_count != n {
+        return Err(FrameError::Shape(format!("it has {} places for {n} ids", head.shape_count)));
+    }
+    Ok(Ok(Tree::Explicit(shape)))
+}
