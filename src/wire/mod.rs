@@ -1,1 +1,3 @@
 //! Wire.
+pub mod level;
+pub mod payload;
