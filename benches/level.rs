@@ -1,6 +1,7 @@
 //! Level-n data: bytes a second of encoding and decoding, for many small replies and for few large ones.
 //!
-//! Encoding passes large replies on by reference, so its figure for them counts bytes that nobody touched.
+//! Large replies are passed on by reference, and decoders borrow: the figures count bytes that nobody touched, and for
+//! large replies say only that the cost goes with the number of replies, not with their bytes.
 
 use std::hint::black_box;
 
@@ -9,7 +10,9 @@ use chained_gpc::wire::level::{Event, Leaves, Leveled, Limits, StreamDecoder, ag
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// The name of a load, how many replies it has, and the bytes of each.
-const LOADS: [(&str, usize, usize); 2] = [("64 x 64 B", 64, 64), ("8 x 1 MiB", 8, 1 << 20)];
+/// The two in the middle stand on either side of the bound up to which parts are copied.
+const LOADS: [(&str, usize, usize); 4] =
+    [("64 x 64 B", 64, 64), ("64 x 4080 B", 64, 4080), ("64 x 4096 B", 64, 4096), ("8 x 1 MiB", 8, 1 << 20)];
 
 /// What a socket read gives at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
