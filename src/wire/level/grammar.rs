@@ -1,0 +1,275 @@
+//! The grammar of level-n data, written once: a state machine that every decoder drives.
+//!
+//! It holds no input. Each step takes what it can from the front of a chunk and gives back at most one event, so a
+//! chunk may end anywhere, inside a count as well as inside bytes. It must never recurse (the depth of the data is
+//! the peer's choice) and never reserve memory for what a count promises.
+
+use smallvec::SmallVec;
+
+use super::{LevelError, LevelErrorKind, MAX_LEVEL};
+
+/// Levels whose open counts are held without an allocation: a binary tree of 65,536 processes has as many.
+const LEVELS_INLINE: usize = 16;
+
+/// What a decoder accepts. The default accepts all the format can say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Highest level. Bounds the decoder's memory to eight bytes for each.
+    pub level: u16,
+    /// Largest sum of the counts of all values of level 1 and above, that is, the number of all values but the
+    /// outermost. `u64::MAX` is no limit. A count over it is refused when it is read, before its members come.
+    pub members: u64,
+    /// Largest level-0 value, in bytes. `u64::MAX` is no limit. Refused when the count is read, like `members`.
+    pub leaf_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { level: MAX_LEVEL, members: u64::MAX, leaf_bytes: u64::MAX }
+    }
+}
+
+/// One step through level-n data that arrive in chunks.
+///
+/// Shape: a level-0 value is `LeafStart`, any number of `Piece`s whose lengths add up to `len` (none for an empty
+/// value), `LeafEnd`. A value of a higher level is `Open`, its `count` members, `Close`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A value of `level` 1 or above begins.
+    Open {
+        /// Its level; the members are one lower.
+        level: u16,
+        /// How many members it says it has: a promise, not yet kept.
+        count: u64,
+    },
+    /// A level-0 value begins.
+    LeafStart {
+        /// How many bytes it says it has: a promise, not yet kept.
+        len: u64,
+    },
+    /// The next bytes of the level-0 value, borrowed from the chunk; never empty.
+    Piece(&'a [u8]),
+    /// The level-0 value is complete.
+    LeafEnd,
+    /// The innermost open value is complete.
+    Close,
+}
+
+/// A count of which some digits have been read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    value: u64,
+    /// At most 20: leading zeros are refused and 21 digits overflow.
+    digits: u8,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    /// Reading the count that begins a value.
+    Count(Count),
+    /// Inside level-0 bytes, of which `left` are still to come.
+    Content { left: u64 },
+    /// A value has just ended. With no value open around it, all is complete.
+    Between,
+    /// An error was found; it is given again for ever.
+    Failed(LevelError),
+}
+
+/// The state machine.
+#[derive(Debug, Clone)]
+pub(super) struct Grammar {
+    level: u16,
+    limits: Limits,
+    /// Bytes taken so far.
+    position: u64,
+    /// Sum of the counts read so far, for [`Limits::members`].
+    members: u64,
+    /// For each open value, outermost first, its members that have not begun.
+    open: SmallVec<[u64; LEVELS_INLINE]>,
+    state: State,
+}
+
+impl Grammar {
+    /// Ready for the first byte of data of `level`. A level over the limit is reported by the first step.
+    pub(super) fn new(level: u16, limits: Limits) -> Self {
+        let mut grammar = Self {
+            level,
+            limits,
+            position: 0,
+            members: 0,
+            open: SmallVec::new(),
+            state: State::Count(Count::default()),
+        };
+        if level > limits.level {
+            grammar.fail_at(0, LevelErrorKind::LevelOverLimit { level, limit: limits.level });
+        }
+        grammar
+    }
+
+    /// Bytes taken so far.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Whether the outermost value has ended.
+    pub(super) fn is_complete(&self) -> bool {
+        matches!(self.state, State::Between) && self.open.is_empty()
+    }
+
+    /// Takes bytes from the front of `input` up to the next event; `None` when all of `input` is taken.
+    ///
+    /// Call again until `None`, also with nothing left: the last byte may have ended several values.
+    pub(super) fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, LevelError> {
+        loop {
+            match self.state {
+                State::Count(count) => return self.read_count(count, input),
+                State::Content { left } => return Ok(self.read_content(left, input)),
+                State::Failed(error) => return Err(error),
+                State::Between => match self.open.last_mut() {
+                    None if input.is_empty() => return Ok(None),
+                    None => return Err(self.fail_at(self.position, LevelErrorKind::LeftOver)),
+                    Some(0) => {
+                        self.open.pop();
+                        return Ok(Some(Event::Close));
+                    }
+                    // The only way round the loop, and once: the next member's count comes.
+                    Some(left) => {
+                        *left -= 1;
+                        self.state = State::Count(Count::default());
+                    }
+                },
+            }
+        }
+    }
+
+    /// After the last step: whether the input ended where the outermost value does.
+    pub(super) fn finish(&self) -> Result<(), LevelError> {
+        let kind = match self.state {
+            State::Between if self.open.is_empty() => return Ok(()),
+            State::Failed(error) => return Err(error),
+            State::Count(Count { digits: 1.., .. }) => LevelErrorKind::CountCut,
+            State::Content { left } => LevelErrorKind::LeafCut { missing: left },
+            State::Count(_) | State::Between => match self.open.last() {
+                None => LevelErrorKind::Empty,
+                // The member whose count was awaited has been taken off already.
+                Some(left) => {
+                    LevelErrorKind::MembersMissing { level: self.next_level() + 1, missing: left + 1 }
+                }
+            },
+        };
+        Err(LevelError { position: self.position, kind })
+    }
+
+    /// The level of the value that begins next, or whose count is being read.
+    fn next_level(&self) -> u16 {
+        let depth =
+            u16::try_from(self.open.len()).expect("a value is opened only above level 0, so 65,535 at most");
+        self.level - depth
+    }
+
+    fn read_count<'a>(
+        &mut self,
+        mut count: Count,
+        input: &mut &'a [u8],
+    ) -> Result<Option<Event<'a>>, LevelError> {
+        while let Some((&byte, rest)) = input.split_first() {
+            let start = self.position - u64::from(count.digits);
+            match (byte, count.digits) {
+                (b'0'..=b'9', _) => count = self.add_digit(count, byte - b'0', start)?,
+                (b' ', 1..) => {
+                    *input = rest;
+                    self.position += 1;
+                    return self.begin_value(count.value, start).map(Some);
+                }
+                (b' ', 0) => return Err(self.fail_at(start, LevelErrorKind::EmptyCount)),
+                (b'+' | b'-', 0) => return Err(self.fail_at(start, LevelErrorKind::Sign { found: byte })),
+                (_, 0) => return Err(self.fail_at(start, LevelErrorKind::NotADigit { found: byte })),
+                _ => return Err(self.fail_at(self.position, LevelErrorKind::MissingSpace { found: byte })),
+            }
+            *input = rest;
+            self.position += 1;
+        }
+        self.state = State::Count(count);
+        Ok(None)
+    }
+
+    fn add_digit(&mut self, count: Count, digit: u8, start: u64) -> Result<Count, LevelError> {
+        if count.digits > 0 && count.value == 0 {
+            return Err(self.fail_at(start, LevelErrorKind::LeadingZero));
+        }
+        let value = count.value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit)));
+        match value {
+            Some(value) => Ok(Count { value, digits: count.digits + 1 }),
+            None => Err(self.fail_at(start, LevelErrorKind::CountOverflow)),
+        }
+    }
+
+    /// A count that began at `start` has been read, with its space.
+    fn begin_value(&mut self, count: u64, start: u64) -> Result<Event<'static>, LevelError> {
+        let level = self.next_level();
+        if level == 0 {
+            let limit = self.limits.leaf_bytes;
+            if count > limit {
+                return Err(self.fail_at(start, LevelErrorKind::LeafOverLimit { len: count, limit }));
+            }
+            self.state = State::Content { left: count };
+            return Ok(Event::LeafStart { len: count });
+        }
+        let limit = self.limits.members;
+        self.members = self.members.saturating_add(count);
+        if self.members > limit {
+            let members = self.members;
+            return Err(self.fail_at(start, LevelErrorKind::MembersOverLimit { members, limit }));
+        }
+        self.open.push(count);
+        self.state = State::Between;
+        Ok(Event::Open { level, count })
+    }
+
+    fn read_content<'a>(&mut self, left: u64, input: &mut &'a [u8]) -> Option<Event<'a>> {
+        if left == 0 {
+            self.state = State::Between;
+            return Some(Event::LeafEnd);
+        }
+        if input.is_empty() {
+            return None;
+        }
+        // More than a `usize` holds is more than the chunk holds.
+        let cut = usize::try_from(left).map_or(input.len(), |left| left.min(input.len()));
+        let (piece, rest) = input.split_at(cut);
+        *input = rest;
+        self.position += cut as u64;
+        self.state = State::Content { left: left - cut as u64 };
+        Some(Event::Piece(piece))
+    }
+
+    fn fail_at(&mut self, position: u64, kind: LevelErrorKind) -> LevelError {
+        let error = LevelError { position, kind };
+        self.state = State::Failed(error);
+        error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promised_count_reserves_nothing() {
+        let mut grammar = Grammar::new(LEVELS_INLINE as u16, Limits::default());
+        let input = "1000000000000000000 ".repeat(LEVELS_INLINE);
+        let mut rest = input.as_bytes();
+        while grammar.step(&mut rest).unwrap().is_some() {}
+        assert_eq!(grammar.open.len(), LEVELS_INLINE);
+        assert!(!grammar.open.spilled());
+    }
+
+    #[test]
+    fn an_error_is_given_again() {
+        let mut grammar = Grammar::new(0, Limits::default());
+        let first = grammar.step(&mut &b"x"[..]).unwrap_err();
+        assert_eq!(grammar.step(&mut &b"0 "[..]), Err(first));
+        assert_eq!(grammar.finish(), Err(first));
+        assert!(!grammar.is_complete());
+    }
+}

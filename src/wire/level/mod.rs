@@ -1,0 +1,46 @@
+//! Level-n data: the format in which the data of many processes are aggregated up a tree.
+//!
+//! ```text
+//! level 0 data = byteCount SPACE bytes
+//! level n data = dataCount SPACE (level n-1 data)*      n >= 1
+//! ```
+//!
+//! Counts are ASCII decimal numbers of at most 64 bits, without sign or leading zero (`0` itself is a count). The
+//! bytes do not name their level: it travels beside them. Source: `spec/ws-rendezvous.html`, section "Data format".
+//!
+//! - [`aggregate`] puts a process's own data and its children's into data of the next level, with little copying.
+//! - [`StreamDecoder`] takes the data in chunks cut anywhere and keeps nothing of them.
+//! - [`Leaves`] and [`Tokens`] borrow from data that are all there; [`validate`] only checks them.
+//!
+//! Decoders read what peers sent. They never panic, never recurse, and never allocate on the word of a count: their
+//! memory is eight bytes for each value that is open, and each of those took two bytes of input or more.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use chained_gpc::wire::level::{Leaves, Leveled, Limits, aggregate};
+//!
+//! let child = aggregate(Some(Bytes::from_static(b"leaf")), &[])?;
+//! let root = aggregate(Some(Bytes::from_static(b"root")), &[child])?;
+//! assert_eq!(root, Leveled { level: 1, data: b"2 4 root4 leaf".to_vec().into() });
+//!
+//! let data = root.data.to_bytes();
+//! let leaves: Vec<&[u8]> = Leaves::new(root.level, &data, Limits::default()).collect::<Result<_, _>>()?;
+//! assert_eq!(leaves, [b"root", b"leaf"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod decode;
+mod encode;
+mod error;
+mod grammar;
+#[cfg(test)]
+mod tests;
+
+pub use decode::{Leaves, StreamDecoder, Token, Tokens, validate};
+pub use encode::{Leveled, aggregate, level0};
+pub use error::{LevelError, LevelErrorKind, LevelLimit};
+pub use grammar::{Event, Limits};
+
+/// The highest level there is: a level travels in 16 bits. Trees of logarithmic depth stay below 64; only a chain of
+/// 65,536 processes gets here.
+pub const MAX_LEVEL: u16 = u16::MAX;
