@@ -182,7 +182,7 @@ pub enum Work {
         /// The child.
         from: Id,
         /// The child's reply.
-        child: SubtreeReply,
+        child: Box<SubtreeReply>,
         /// The node's own reply so far.
         own: Reply,
     },

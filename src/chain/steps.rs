@@ -187,7 +187,7 @@ fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
             let index = call.arrived.pop_front()?;
             let child = &mut call.children.as_mut()?[index];
             let ChildAnswer::Done(reply) = &mut child.answer else { return None };
-            Work::Callback { from: child.id, child: reply.take()?, own }
+            Work::Callback { from: child.id, child: Box::new(reply.take()?), own }
         }
         other => {
             call.own = other;

@@ -111,7 +111,7 @@ fn parse_tree(
     n: u32,
     trees: TreeLookup<'_>,
 ) -> Result<Result<Tree, u32>, FrameError> {
-    if head.tree != gpc_trees::EXPLICIT_ID {
+    if head.tree != Tree::EXPLICIT_WIRE_ID {
         if head.shape_count != 0 {
             return Err(FrameError::Shape("it is there, but the tree is not an explicit one".into()));
         }

@@ -204,14 +204,13 @@ impl Outbox {
         let head = ResponseHead { call, level, kind, header_len, data_len };
         let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
         head.emit(&mut fixed);
-        let parts = parts.into_iter().flatten();
+        let parts: SmallVec<[Bytes; 4]> = parts.into_iter().flatten().collect();
         if head.body_len() <= SMALL {
             let mut pieces: SmallVec<[&[u8]; 4]> = SmallVec::from_iter([&fixed[..]]);
-            let parts: SmallVec<[Bytes; 4]> = parts.collect();
             pieces.extend(parts.iter().map(|part| &part[..]));
             return self.frame(Kind::Response, 0, &pieces);
         }
-        let parts = parts.map(Part::Bytes).collect();
+        let parts = parts.into_iter().map(Part::Bytes).collect();
         self.streams.push_back(Stream { call, kind: Kind::Response, flags: 0, head: Some(fixed), parts });
     }
 

@@ -1,0 +1,8 @@
+//! The runtime: drives the [chain](crate::chain) with sockets and threads.
+
+mod functions;
+pub mod link;
+mod request;
+
+pub use functions::{CallbackHandle, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, Phase};
+pub use request::{ChildReply, Deferred, Request};
