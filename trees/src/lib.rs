@@ -1,1 +1,85 @@
-//! Trees as splits.
+//! Trees as splits of an ordered list: the shapes that a chained GPC travels along.
+//!
+//! # Overview
+//!
+//! A [`Tree`] is a *split*. Given an ordered list of ids whose first one is the receiver, it cuts the rest into
+//! consecutive [`Group`]s. The first id of each group is a child of the receiver, and the group is that child's
+//! subtree, split again in the same way when the call gets there. So
+//!
+//! - a subtree is a slice of an [`IdList`], and a slice costs no allocation;
+//! - every split whose groups cover the rest once is a tree: one parent each, no cycle, nobody forgotten;
+//! - preorder is the order of the list;
+//! - whoever holds a slice knows the children of its receiver, without asking it.
+//!
+//! Everything here is a pure function: no I/O, no clock, no threads, no random numbers. The crate never trusts a
+//! number for an allocation that could be larger than [`MAX_FAN_OUT`] groups or [`MAX_POSITIONS`] positions, and
+//! never recurses along a tree.
+//!
+//! # Usage
+//!
+//! Send a call one step down, as every node does:
+//!
+//! ```
+//! use gpc_trees::{IdList, Tree, send_order};
+//!
+//! let ids: IdList = "0-6".parse()?;
+//! let tree = Tree::Binary;
+//! let groups = tree.split(ids.len())?;
+//! for index in send_order(&groups) {
+//!     let slice = ids.slice(groups[index]);
+//!     let _subtree = tree.subtree(groups[index]);
+//!     assert!(slice.first() == Some(1) || slice.first() == Some(4));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A tree of one's own, over positions, is laid out once at the root; a wrong one is refused with a
+//! counter-example:
+//!
+//! ```
+//! use gpc_trees::{IdList, Layout, Limits, TreeError};
+//!
+//! let heap = |i: u32, out: &mut Vec<u32>| out.extend([2 * i + 1, 2 * i + 2].into_iter().filter(|&c| c < 5));
+//! let layout = Layout::from_children(5, heap, &Limits::default())?;
+//! assert_eq!(layout.order(), [0, 1, 3, 4, 2]);
+//! let ids = layout.apply(&"10-14".parse::<IdList>()?)?;
+//! assert_eq!(ids.to_string(), "10-11,13-14,12");
+//! let tree = layout.tree();
+//! assert_eq!(tree.split(5)?.len(), 2);
+//!
+//! let ring = Layout::from_parents(&[None, Some(2), Some(1)], &Limits::default());
+//! assert_eq!(ring, Err(TreeError::Cycle { path: vec![1, 2] }));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Sources
+//!
+//! The ids 0 (binary), 1 (binomial) and n (user-defined) of a tree are those of the chained GPC text. k-ary,
+//! k-nomial, chain and flat go beyond it; their ids are negative as a C `int`, so they never meet a user's.
+#![forbid(unsafe_code)]
+
+mod check;
+mod decimal;
+mod error;
+mod ids;
+mod layout;
+mod name;
+mod registered;
+mod shape;
+mod split;
+mod tree;
+mod tree_file;
+mod walk;
+
+pub use check::{Limits, MAX_DEPTH, MAX_FAN_OUT, MAX_POSITIONS, Summary};
+pub use error::{GroupFault, TreeError};
+pub use ids::text::ParseIdsError;
+pub use ids::{DuplicateId, Id, IdList, Ids, Run, RunError, Runs};
+pub use layout::Layout;
+pub use name::{NameError, SplitName, TreeName};
+pub use registered::{RegisterError, Registered, Registry, UnknownTree, tree_id};
+pub use shape::Shape;
+pub use split::{Group, Groups, SendOrder, send_order};
+pub use tree::{Radix, Tree};
+pub use tree_file::TreeFileError;
+pub use walk::{Edges, edges, levels};

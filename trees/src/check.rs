@@ -1,0 +1,130 @@
+//! Limits, and the check of a whole tree before a call is sent.
+//!
+//! The built-in trees are checked by their closed forms, a registered split once per length (it is a function of the
+//! length alone), an explicit shape position by position. Never recursive: depth is bounded by memory, not by the
+//! stack. Source: *Trees* in the design, "a bad tree is refused at the root before anything is sent".
+
+use crate::error::TreeError;
+use crate::registered::Registered;
+use crate::split::{Group, Groups};
+use crate::tree::Tree;
+use std::collections::BTreeMap;
+
+/// The most levels that can be below a root: a level is carried in 16 bits.
+pub const MAX_DEPTH: u32 = 65_535;
+
+/// The most children of one id: a flat tree reaches a million ids; the groups of one split take 8 MiB then, which is
+/// the most that a split allocates.
+pub const MAX_FAN_OUT: u32 = 1 << 20;
+
+/// The most positions of an explicit tree: it takes 4 bytes each, here and on the wire, 64 MiB in all.
+pub const MAX_POSITIONS: u32 = 1 << 24;
+
+/// How deep and how wide a tree may be. A limit over [`MAX_DEPTH`] or [`MAX_FAN_OUT`] stands for that bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The most levels below the root.
+    pub depth: u32,
+    /// The most children of one id.
+    pub fan_out: u32,
+}
+
+impl Limits {
+    /// The limits with the bounds of the crate applied.
+    pub(crate) fn bounded(&self) -> Limits {
+        Limits { depth: self.depth.min(MAX_DEPTH), fan_out: self.fan_out.min(MAX_FAN_OUT) }
+    }
+}
+
+impl Default for Limits {
+    /// The widest limits there are: [`MAX_DEPTH`] and [`MAX_FAN_OUT`].
+    fn default() -> Limits {
+        Limits { depth: MAX_DEPTH, fan_out: MAX_FAN_OUT }
+    }
+}
+
+/// What a check found out about a tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Levels below the root: the longest way down. 0 for a single id.
+    pub depth: u32,
+    /// The most children of one id.
+    pub fan_out: u32,
+}
+
+/// Checks a tree over `n` ids; see [`Tree::check`].
+pub(crate) fn check(tree: &Tree, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
+    let limits = limits.bounded();
+    if n == 0 {
+        return Err(TreeError::Empty);
+    }
+    match tree {
+        Tree::Registered(split) => check_registered(split, n, &limits),
+        Tree::Explicit(shape) if shape.len() != n => {
+            Err(TreeError::SizeMismatch { tree: shape.len(), list: n })
+        }
+        Tree::Explicit(shape) => shape.walk(&limits, |_| {}),
+        built_in => check_built_in(built_in, n, &limits),
+    }
+}
+
+fn check_built_in(tree: &Tree, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
+    let closed = "a built-in tree has closed forms";
+    let summary = Summary { depth: tree.depth(n).expect(closed), fan_out: tree.fan_out(n).expect(closed) };
+    if summary.fan_out > limits.fan_out {
+        return Err(TreeError::FanOut { position: 0, fan_out: summary.fan_out, limit: limits.fan_out });
+    }
+    if summary.depth > limits.depth {
+        return Err(TreeError::Depth { position: too_deep(tree, n, limits.depth)?, limit: limits.depth });
+    }
+    Ok(summary)
+}
+
+/// A position that lies one level under the limit, found by going down into the first of the deepest groups.
+fn too_deep(tree: &Tree, n: u32, limit: u32) -> Result<u32, TreeError> {
+    let (mut position, mut len) = (0, n);
+    for _ in 0..=limit {
+        let groups = tree.split(len)?;
+        let deepest = groups.iter().rev().max_by_key(|group| tree.depth(group.len));
+        let group = deepest.expect("a tree that is deeper has a child here");
+        position += group.start;
+        len = group.len;
+    }
+    Ok(position)
+}
+
+/// Every length that occurs is split once, the longest first. A group is shorter than what it is cut from, so when a
+/// length is taken, the longest way down to it is known.
+fn check_registered(split: &Registered, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
+    let mut summary = Summary::default();
+    // Length -> the deepest level at which it occurs, and a position there. Holds at most the lengths below n.
+    let mut pending = BTreeMap::from([(n, (0u32, 0u32))]);
+    while let Some((len, (level, position))) = pending.pop_last() {
+        if level > limits.depth {
+            return Err(TreeError::Depth { position, limit: limits.depth });
+        }
+        let groups = split_twice(split, len)?;
+        let fan_out = u32::try_from(groups.len()).expect("a checked split has fewer groups than ids");
+        if fan_out > limits.fan_out {
+            return Err(TreeError::FanOut { position, fan_out, limit: limits.fan_out });
+        }
+        summary = Summary { depth: summary.depth.max(level), fan_out: summary.fan_out.max(fan_out) };
+        for Group { start, len } in groups {
+            let found = (level + 1, position + start);
+            let known = pending.entry(len).or_insert(found);
+            if known.0 < found.0 {
+                *known = found;
+            }
+        }
+    }
+    Ok(summary)
+}
+
+fn split_twice(split: &Registered, n: u32) -> Result<Groups, TreeError> {
+    let (first, second) = (split.answer(n), split.answer(n));
+    if first != second {
+        return Err(TreeError::SplitNotDeterministic { n, first: first.to_vec(), second: second.to_vec() });
+    }
+    crate::registered::check_groups(n, &first)?;
+    Ok(first)
+}

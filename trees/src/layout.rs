@@ -1,0 +1,255 @@
+//! User trees over positions `0..n`, laid out once at the root.
+//!
+//! A children function or a parent table is turned into preorder and a shape, which travel with the call, so nothing
+//! need be registered elsewhere. Whatever is not a tree is refused with a counter-example that names positions; a
+//! wrong description never makes this loop or recurse. Source: *Trees* in the design, user trees.
+
+use crate::check::{Limits, MAX_POSITIONS};
+use crate::error::TreeError;
+use crate::ids::IdList;
+use crate::shape::Shape;
+use crate::tree::Tree;
+
+/// Stands for "no parent" in the tables below; no position has this number, see [`MAX_POSITIONS`].
+const NONE: u32 = u32::MAX;
+
+/// A user tree: the preorder of its positions, and its shape.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    order: Box<[u32]>,
+    shape: Shape,
+}
+
+impl Layout {
+    /// Lays out the tree of a children function: given a position, it appends the positions of its children, in the
+    /// order in which they stand in the tree. Position 0 is the root.
+    ///
+    /// The function is asked twice for every position, and refused where the answers differ. The fault that is
+    /// reported is the first one in the order of positions: out of range, its own child, two parents, fan-out; then
+    /// those of the whole: a cycle, the root as a child, unreachable positions, depth.
+    pub fn from_children(
+        n: u32,
+        children: impl Fn(u32, &mut Vec<u32>),
+        limits: &Limits,
+    ) -> Result<Layout, TreeError> {
+        let mut links = Links::new(n.into())?;
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for position in 0..n {
+            first.clear();
+            second.clear();
+            children(position, &mut first);
+            children(position, &mut second);
+            if first != second {
+                return Err(TreeError::ChildrenNotDeterministic { position, first, second });
+            }
+            links.add(position, &first, limits)?;
+        }
+        links.lay_out(limits)
+    }
+
+    /// Lays out the tree of a parent table: `parents[i]` is the parent of position i, `None` for position 0, the root.
+    /// Children stand in ascending order.
+    ///
+    /// The fault that is reported is the first one in the order of positions: out of range, its own child, no parent;
+    /// then a cycle, fan-out and depth.
+    pub fn from_parents(parents: &[Option<u32>], limits: &Limits) -> Result<Layout, TreeError> {
+        let n = links_bound(parents.len() as u64)?;
+        for (child, &parent) in (0..n).zip(parents) {
+            match parent {
+                Some(parent) if parent >= n => return Err(TreeError::OutOfRange { parent, child, n }),
+                Some(parent) if parent == child => return Err(TreeError::OwnChild { position: child }),
+                None if child > 0 => return Err(TreeError::Parentless { position: child }),
+                _ => {}
+            }
+        }
+        Links::from_parents(parents, n).lay_out(limits)
+    }
+
+    /// The caller's positions in preorder: at place i of the list stands the caller's position `order()[i]`. The root
+    /// comes first: `order()[0]` is 0.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The tree over the list in preorder: [`Tree::Explicit`].
+    pub fn tree(&self) -> Tree {
+        Tree::Explicit(self.shape.clone())
+    }
+
+    /// How many positions there are, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "a layout has at least its root")]
+    pub fn len(&self) -> u32 {
+        self.shape.len()
+    }
+
+    /// The ids of the caller's positions in preorder: the list that [`tree`](Self::tree) splits.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](TreeError::SizeMismatch) where the list is not as long as the tree.
+    pub fn apply(&self, ids: &IdList) -> Result<IdList, TreeError> {
+        if ids.len() != self.len() {
+            return Err(TreeError::SizeMismatch { tree: self.len(), list: ids.len() });
+        }
+        Ok(ids.permuted(&self.order))
+    }
+}
+
+/// How many positions, if a layout may have that many.
+fn links_bound(n: u64) -> Result<u32, TreeError> {
+    match u32::try_from(n) {
+        Ok(0) => Err(TreeError::Empty),
+        Ok(n) if n <= MAX_POSITIONS => Ok(n),
+        _ => Err(TreeError::TooMany { n, limit: MAX_POSITIONS }),
+    }
+}
+
+/// Who is whose child. Every position has at most one parent, and no position is its own; whether it is a tree is
+/// found out by laying it out.
+pub(crate) struct Links {
+    /// The parent of each position, or `NONE`.
+    parents: Vec<u32>,
+    /// The children of all positions, one after the other in the order of their parents.
+    children: Vec<u32>,
+    /// Where the children of each position end in `children`.
+    ends: Vec<u32>,
+}
+
+impl Links {
+    pub(crate) fn new(n: u64) -> Result<Links, TreeError> {
+        let n = links_bound(n)? as usize;
+        Ok(Links { parents: vec![NONE; n], children: Vec::with_capacity(n - 1), ends: Vec::with_capacity(n) })
+    }
+
+    /// Adds the children of the next position; positions come in order, each once.
+    pub(crate) fn add(&mut self, parent: u32, children: &[u32], limits: &Limits) -> Result<(), TreeError> {
+        debug_assert_eq!(parent as usize, self.ends.len(), "positions come in order");
+        for &child in children {
+            let Some(place) = self.parents.get_mut(child as usize) else {
+                let n = u32::try_from(self.parents.len()).expect("bounded when it was made");
+                return Err(TreeError::OutOfRange { parent, child, n });
+            };
+            if child == parent {
+                return Err(TreeError::OwnChild { position: child });
+            }
+            if *place != NONE {
+                return Err(TreeError::TwoParents { child, first: *place, second: parent });
+            }
+            *place = parent;
+            self.children.push(child);
+        }
+        check_fan_out(parent, children.len(), limits)?;
+        self.ends.push(u32::try_from(self.children.len()).expect("each position is a child once at most"));
+        Ok(())
+    }
+
+    /// From a table that is in range and without own children.
+    fn from_parents(parents: &[Option<u32>], n: u32) -> Links {
+        let parents: Vec<u32> = parents.iter().map(|parent| parent.unwrap_or(NONE)).collect();
+        let with_parent = || (0..n).zip(&parents).filter(|&(_, &parent)| parent != NONE);
+        let mut ends = vec![0u32; n as usize];
+        with_parent().for_each(|(_, &parent)| ends[parent as usize] += 1);
+        let mut total = 0;
+        for end in &mut ends {
+            // For now the place of the position's first child; filling in the children moves it to their end.
+            total += std::mem::replace(end, total);
+        }
+        let mut children = vec![0; total as usize];
+        for (child, &parent) in with_parent() {
+            let place = &mut ends[parent as usize];
+            children[*place as usize] = child;
+            *place += 1;
+        }
+        Links { parents, children, ends }
+    }
+
+    fn children(&self, position: u32) -> &[u32] {
+        let position = position as usize;
+        let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.children[start as usize..self.ends[position] as usize]
+    }
+
+    /// Puts the positions in preorder, or says why they form no tree.
+    pub(crate) fn lay_out(self, limits: &Limits) -> Result<Layout, TreeError> {
+        let limits = limits.bounded();
+        let n = self.parents.len();
+        if self.parents[0] != NONE {
+            // Every position has one parent at most, so a walk from a root without one meets none twice.
+            return Err(self.fault(&[]));
+        }
+        let mut order = Vec::with_capacity(n);
+        let mut parent_places: Vec<u32> = Vec::with_capacity(n);
+        let mut depths: Vec<u32> = Vec::with_capacity(n);
+        // Position and the place of its parent; holds each position once at most.
+        let mut pending = vec![(0u32, NONE)];
+        while let Some((position, parent_place)) = pending.pop() {
+            let place = u32::try_from(order.len()).expect("no more places than positions");
+            let depth = depths.get(parent_place as usize).map_or(0, |depth| depth + 1);
+            if depth > limits.depth {
+                return Err(TreeError::Depth { position, limit: limits.depth });
+            }
+            check_fan_out(position, self.children(position).len(), &limits)?;
+            order.push(position);
+            parent_places.push(parent_place);
+            depths.push(depth);
+            pending.extend(self.children(position).iter().rev().map(|&child| (child, place)));
+        }
+        if order.len() < n {
+            return Err(self.fault(&order));
+        }
+        let mut sizes = vec![1u32; n];
+        for place in (1..n).rev() {
+            sizes[parent_places[place] as usize] += sizes[place];
+        }
+        Ok(Layout { order: order.into(), shape: Shape::from_sizes(sizes)? })
+    }
+
+    /// Why not every position was reached from the root: a cycle if there is one, else positions without a parent.
+    fn fault(&self, reached: &[u32]) -> TreeError {
+        if let Some(path) = self.cycle() {
+            return TreeError::Cycle { path };
+        }
+        if self.parents[0] != NONE {
+            return TreeError::RootHasParent { parent: self.parents[0] };
+        }
+        let first = (0..).zip(&self.parents).skip(1).find(|&(_, &parent)| parent == NONE);
+        let (first, _) = first.expect("without a cycle, each way up ends at a position without a parent");
+        let count = u32::try_from(self.parents.len() - reached.len()).expect("no more than positions");
+        TreeError::Unreachable { first, count }
+    }
+
+    /// The first cycle, from parent to child, its lowest position first. Each position is passed once.
+    fn cycle(&self) -> Option<Vec<u32>> {
+        // From which position each one was first passed on the way up.
+        let mut passed = vec![NONE; self.parents.len()];
+        for from in (0..).take(self.parents.len()) {
+            let mut at = from;
+            while at != NONE && passed[at as usize] == NONE {
+                passed[at as usize] = from;
+                at = self.parents[at as usize];
+            }
+            if at != NONE && passed[at as usize] == from {
+                return Some(self.cycle_through(at));
+            }
+        }
+        None
+    }
+
+    fn cycle_through(&self, position: u32) -> Vec<u32> {
+        let mut path = vec![position];
+        let mut at = self.parents[position as usize];
+        while at != position {
+            path.push(at);
+            at = self.parents[at as usize];
+        }
+        path.reverse();
+        let lowest = (0..path.len()).min_by_key(|&index| path[index]).unwrap_or_default();
+        path.rotate_left(lowest);
+        path
+    }
+}
+
+fn check_fan_out(position: u32, fan_out: usize, limits: &Limits) -> Result<(), TreeError> {
+    let limit = limits.bounded().fan_out;
+    let fan_out = u32::try_from(fan_out).unwrap_or(u32::MAX);
+    if fan_out > limit { Err(TreeError::FanOut { position, fan_out, limit }) } else { Ok(()) }
+}

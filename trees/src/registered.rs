@@ -1,0 +1,254 @@
+//! Split functions of one's own, registered under a name at every node.
+//!
+//! The wire carries only the id, a hash of the name, so registering by name gives the same id everywhere without any
+//! collective step. The function is trusted with nothing: its groups are checked at every split. Source: the
+//! chained GPC text, user-defined tree ids.
+
+use crate::check::MAX_FAN_OUT;
+use crate::error::{GroupFault, TreeError};
+use crate::name::{NameError, SplitName, TreeName};
+use crate::split::{Group, Groups};
+use crate::tree::Tree;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Ids of registered splits are `FIRST_ID..2 * FIRST_ID`: positive as a C int, and far from the source's 0 and 1.
+const FIRST_ID: u32 = 0x1000_0000;
+
+/// The wire id of a registered split, from its name: `0x1000_0000` and the 32-bit FNV-1a hash of the name's bytes,
+/// folded to 28 bits by XOR of its upper 4 bits into its lower 28.
+pub fn tree_id(name: &str) -> u32 {
+    let hash =
+        name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    FIRST_ID | ((hash ^ (hash >> 28)) & (FIRST_ID - 1))
+}
+
+/// A split function with its name and id. Cheap to clone; two are equal where they are clones of one.
+#[derive(Clone)]
+pub struct Registered(Arc<Inner<SplitFn>>);
+
+type SplitFn = dyn Fn(u32, &mut Groups) + Send + Sync;
+
+struct Inner<F: ?Sized> {
+    id: u32,
+    name: SplitName,
+    split: F,
+}
+
+impl Registered {
+    /// Names a split function. It is given n (at least 2) and pushes the groups of positions `1..n` in list order; it
+    /// must be a pure function of n, the same on every node.
+    ///
+    /// # Errors
+    /// A text that is no [`SplitName`].
+    pub fn new(
+        name: &str,
+        split: impl Fn(u32, &mut Groups) + Send + Sync + 'static,
+    ) -> Result<Registered, NameError> {
+        let name: SplitName = name.parse()?;
+        Ok(Registered(Arc::new(Inner { id: tree_id(name.as_str()), name, split })))
+    }
+
+    /// The id that the wire carries.
+    pub fn id(&self) -> u32 {
+        self.0.id
+    }
+
+    /// The name.
+    pub fn name(&self) -> &SplitName {
+        &self.0.name
+    }
+
+    /// What the function says, not checked. It is not asked for a single id, which has no groups.
+    pub(crate) fn answer(&self, n: u32) -> Groups {
+        let mut groups = Groups::new();
+        if n > 1 {
+            (self.0.split)(n, &mut groups);
+        }
+        groups
+    }
+}
+
+/// Checks that groups cover positions `1..n` once each, in order, and are not too many.
+pub(crate) fn check_groups(n: u32, groups: &[Group]) -> Result<(), TreeError> {
+    if groups.len() > MAX_FAN_OUT as usize {
+        let fan_out = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+        return Err(TreeError::FanOut { position: 0, fan_out, limit: MAX_FAN_OUT });
+    }
+    let bad = |fault| Err(TreeError::BadGroups { n, fault });
+    // In 64 bits: lengths are whatever the function said.
+    let covered: u64 = groups.iter().map(|group| u64::from(group.len)).sum();
+    let mut end = 1u64;
+    for (group, &Group { start, len }) in groups.iter().enumerate() {
+        if len == 0 {
+            return bad(GroupFault::Empty { group });
+        }
+        if end >= u64::from(n) {
+            // All are covered and here is one more group: the sum below is too large.
+            break;
+        }
+        if end != u64::from(start) {
+            let expected = u32::try_from(end).expect("it is below n");
+            return bad(GroupFault::Gap { group, expected, start });
+        }
+        end += u64::from(len);
+    }
+    if covered != u64::from(n - 1) {
+        return bad(GroupFault::Sum { covered, rest: n - 1 });
+    }
+    Ok(())
+}
+
+/// The registered splits of a node, by name and by id.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    splits: BTreeMap<u32, Registered>,
+}
+
+/// Why a split was not registered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegisterError {
+    /// The name is registered already.
+    Duplicate {
+        /// The name.
+        name: SplitName,
+    },
+    /// Another name has the same id: rename one of the two.
+    SameId {
+        /// The name that was refused.
+        name: SplitName,
+        /// The name that is registered.
+        registered: SplitName,
+        /// The id of both.
+        id: u32,
+    },
+}
+
+/// A name or a wire id that stands for no tree here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum UnknownTree {
+    /// No split of this name is registered.
+    Name {
+        /// The name.
+        name: SplitName,
+        /// The names that are.
+        registered: Vec<SplitName>,
+    },
+    /// A file has to be read and laid out first, with [`Layout::parse`](crate::Layout::parse).
+    File {
+        /// Its path.
+        path: String,
+    },
+    /// No tree has this id and parameter.
+    Wire {
+        /// The id.
+        id: u32,
+        /// The parameter.
+        param: u32,
+    },
+}
+
+impl Registry {
+    /// A registry with no split in it; the built-in trees need none.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Adds a split.
+    ///
+    /// # Errors
+    /// The name is taken, or another name has the same id.
+    pub fn register(&mut self, split: Registered) -> Result<(), RegisterError> {
+        match self.splits.get(&split.id()) {
+            None => {
+                self.splits.insert(split.id(), split);
+                Ok(())
+            }
+            Some(there) if there.name() == split.name() => {
+                Err(RegisterError::Duplicate { name: split.name().clone() })
+            }
+            Some(there) => Err(RegisterError::SameId {
+                name: split.name().clone(),
+                registered: there.name().clone(),
+                id: split.id(),
+            }),
+        }
+    }
+
+    /// The tree of a name.
+    ///
+    /// # Errors
+    /// The name of no registered split, or a file, which this crate does not read.
+    pub fn named(&self, name: &TreeName) -> Result<Tree, UnknownTree> {
+        match (name, name.built_in()) {
+            (_, Some(tree)) => Ok(tree),
+            (TreeName::File(path), _) => Err(UnknownTree::File { path: path.clone() }),
+            (TreeName::Registered(name), _) => {
+                let found = self.splits.get(&tree_id(name.as_str())).filter(|split| split.name() == name);
+                let registered = || self.splits.values().map(|split| split.name().clone()).collect();
+                let unknown = || UnknownTree::Name { name: name.clone(), registered: registered() };
+                found.cloned().map(Tree::Registered).ok_or_else(unknown)
+            }
+            (_, None) => unreachable!("every other name is that of a built-in tree"),
+        }
+    }
+
+    /// The tree of a wire id and parameter, a built-in or a registered one; not an explicit shape.
+    ///
+    /// # Errors
+    /// An id that is not known here, or a parameter that its tree does not have.
+    pub fn from_wire(&self, id: u32, param: u32) -> Result<Tree, UnknownTree> {
+        let registered = || self.splits.get(&id).filter(|_| param == 0).cloned().map(Tree::Registered);
+        Tree::from_wire(id, param).or_else(registered).ok_or(UnknownTree::Wire { id, param })
+    }
+}
+
+impl PartialEq for Registered {
+    fn eq(&self, other: &Registered) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Registered {}
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registered({}, {:#x})", self.name(), self.id())
+    }
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegisterError::Duplicate { name } => write!(f, "a tree named {name} is registered already"),
+            RegisterError::SameId { name, registered, id } => {
+                write!(f, "the trees {name} and {registered} have the same id, {id:#x}; rename one of them")
+            }
+        }
+    }
+}
+
+impl fmt::Display for UnknownTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnknownTree::Name { name, registered } if registered.is_empty() => {
+                write!(f, "no tree named {name} is registered, nor any other")
+            }
+            UnknownTree::Name { name, registered } => {
+                write!(f, "no tree named {name} is registered; there are")?;
+                registered.iter().try_for_each(|there| write!(f, " {there}"))
+            }
+            UnknownTree::File { path } => write!(f, "the tree file {path} has to be read first"),
+            UnknownTree::Wire { id, param } => {
+                write!(
+                    f,
+                    "no tree has id {id:#x} with parameter {param} here; is it registered on every node?"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegisterError {}
+impl std::error::Error for UnknownTree {}

@@ -1,0 +1,220 @@
+//! The tree itself: a split, and what the wire carries of it.
+//!
+//! A split is a pure function of a slice's length (and, for an explicit shape, of the slice's window), so any node
+//! can compute it. What comes from a registered function or from the wire is checked at every split: no answer of
+//! theirs forms anything but a tree.
+
+use crate::check::{self, Limits, MAX_FAN_OUT, Summary};
+use crate::error::TreeError;
+use crate::registered::{self, Registered};
+use crate::shape::Shape;
+use crate::split::{self, Group, Groups};
+use std::fmt;
+use std::num::NonZeroU32;
+
+// Source: tree ids 0 and 1. The rest are negative as a C int, so that they never meet a user's.
+const BINARY: u32 = 0;
+const BINOMIAL: u32 = 1;
+const KARY: u32 = 0x8000_0001;
+const KNOMIAL: u32 = 0x8000_0002;
+const CHAIN: u32 = 0x8000_0003;
+const FLAT: u32 = 0x8000_0004;
+const EXPLICIT: u32 = 0x8000_0005;
+
+/// The radix of a k-nomial tree: at least 2.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Radix(NonZeroU32);
+
+impl Radix {
+    /// `None` for 0 and 1.
+    pub fn new(k: u32) -> Option<Radix> {
+        NonZeroU32::new(k).filter(|k| k.get() >= 2).map(Radix)
+    }
+
+    /// The number, at least 2.
+    pub fn value(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// A tree: the rule by which a list is cut into the subtrees of its first id.
+///
+/// | tree | groups of the m = n - 1 ids after the receiver | depth over n ids | most children |
+/// |---|---|---|---|
+/// | `Binary` | two halves, the larger first | floor(log2 n) | min(2, m) |
+/// | `Binomial` | 1, 2, 4, ... ids, the last group cut short | floor(log2 n) | ceil(log2 n) |
+/// | `Kary(k)` | k nearly equal parts, the larger first | least d with 1 + k + ... + k^d >= n | min(k, m) |
+/// | `Knomial(k)` | k - 1 groups of each size 1, k, k^2, ..., the last cut short | greatest d with (k^d - 1) / (k - 1) <= m | j (k - 1) + ceil(n / k^j) - 1 for the greatest j with k^j <= n |
+/// | `Chain` | one | m | min(1, m) |
+/// | `Flat` | m singles | min(1, m) | m |
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Tree {
+    /// Two halves; the default.
+    #[default]
+    Binary,
+    /// Groups of 1, 2, 4, ...
+    Binomial,
+    /// k nearly equal parts.
+    Kary(NonZeroU32),
+    /// k - 1 groups of each size 1, k, k^2, ...
+    Knomial(Radix),
+    /// Each id has the next one as its only child.
+    Chain,
+    /// Every other id is a child of the first.
+    Flat,
+    /// A split function that every node has registered.
+    Registered(Registered),
+    /// A shape that travels with the call.
+    Explicit(Shape),
+}
+
+impl Tree {
+    /// Cuts a list of `n` ids: the groups of positions `1..n`, in list order. None for a single id.
+    ///
+    /// The groups cover positions `1..n` once each, whatever tree this is: the answers of a registered function and
+    /// the sizes of a shape are checked. At most [`MAX_FAN_OUT`] groups.
+    ///
+    /// # Errors
+    /// [`Empty`](TreeError::Empty) for n = 0, [`FanOut`](TreeError::FanOut) for too many groups,
+    /// [`SizeMismatch`](TreeError::SizeMismatch) for a shape of another length, and
+    /// [`BadGroups`](TreeError::BadGroups) for a registered function or a shape that is wrong.
+    pub fn split(&self, n: u32) -> Result<Groups, TreeError> {
+        if n == 0 {
+            return Err(TreeError::Empty);
+        }
+        // Before anything is allocated: n may be the word of a peer.
+        if let Some(fan_out) = self.fan_out(n).filter(|&fan_out| fan_out > MAX_FAN_OUT) {
+            return Err(TreeError::FanOut { position: 0, fan_out, limit: MAX_FAN_OUT });
+        }
+        let mut groups = Groups::new();
+        match self {
+            Tree::Binary => split::parts(n, 2, &mut groups),
+            Tree::Binomial => split::growing(n, 2, &mut groups),
+            Tree::Kary(k) => split::parts(n, k.get(), &mut groups),
+            Tree::Knomial(k) => split::growing(n, k.value(), &mut groups),
+            Tree::Chain => split::parts(n, 1, &mut groups),
+            Tree::Flat => split::parts(n, u32::MAX, &mut groups),
+            Tree::Registered(function) => {
+                groups = function.answer(n);
+                registered::check_groups(n, &groups)?;
+            }
+            Tree::Explicit(shape) => shape.split(n, &mut groups)?,
+        }
+        Ok(groups)
+    }
+
+    /// The tree that the first member of a group splits its slice by: an explicit shape's window (shared, no copy),
+    /// any other tree itself. A group that reaches past a shape gets what is left of it, which no split accepts.
+    pub fn subtree(&self, group: Group) -> Tree {
+        match self {
+            Tree::Explicit(shape) => Tree::Explicit(shape.window(group)),
+            same => same.clone(),
+        }
+    }
+
+    /// Levels below the root over `n` ids, by the closed forms of the table above; 0 for n = 0. `None` for a registered
+    /// split and a shape, whose depth takes a [`check`](Self::check).
+    pub fn depth(&self, n: u32) -> Option<u32> {
+        let n = n.max(1);
+        match self {
+            Tree::Binary => Some(n.ilog2()),
+            Tree::Binomial => Some(split::growing_depth(n, 2)),
+            Tree::Kary(k) => Some(split::parts_depth(n, k.get())),
+            Tree::Knomial(k) => Some(split::growing_depth(n, k.value())),
+            Tree::Chain => Some(n - 1),
+            Tree::Flat => Some((n - 1).min(1)),
+            Tree::Registered(_) | Tree::Explicit(_) => None,
+        }
+    }
+
+    /// The most children of one id over `n` ids, which the root has, by the closed forms of the table above; 0 for
+    /// n = 0. `None` for a registered split and a shape.
+    pub fn fan_out(&self, n: u32) -> Option<u32> {
+        let n = n.max(1);
+        match self {
+            Tree::Binary => Some((n - 1).min(2)),
+            Tree::Binomial => Some(split::growing_fan_out(n, 2)),
+            Tree::Kary(k) => Some((n - 1).min(k.get())),
+            Tree::Knomial(k) => Some(split::growing_fan_out(n, k.value())),
+            Tree::Chain => Some((n - 1).min(1)),
+            Tree::Flat => Some(n - 1),
+            Tree::Registered(_) | Tree::Explicit(_) => None,
+        }
+    }
+
+    /// Checks the whole tree over `n` ids before anything is sent, and says how deep and wide it is.
+    ///
+    /// A built-in tree takes a few steps at any size; a registered split is asked twice for every length that occurs;
+    /// a shape is walked once.
+    ///
+    /// # Errors
+    /// What [`split`](Self::split) refuses anywhere in the tree, depth or fan-out over the limits, and
+    /// [`SplitNotDeterministic`](TreeError::SplitNotDeterministic). Positions are those of the list.
+    pub fn check(&self, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
+        check::check(self, n, limits)
+    }
+
+    /// The tree's id on the wire: 0 binary, 1 binomial, `0x1000_0000..0x2000_0000` a registered split (see
+    /// [`tree_id`](crate::tree_id)), and with the top bit set the built-in trees beyond the source.
+    pub fn wire_id(&self) -> u32 {
+        match self {
+            Tree::Binary => BINARY,
+            Tree::Binomial => BINOMIAL,
+            Tree::Kary(_) => KARY,
+            Tree::Knomial(_) => KNOMIAL,
+            Tree::Chain => CHAIN,
+            Tree::Flat => FLAT,
+            Tree::Registered(function) => function.id(),
+            Tree::Explicit(_) => EXPLICIT,
+        }
+    }
+
+    /// What the wire carries beside the id: k, or 0 where there is none.
+    pub fn wire_param(&self) -> u32 {
+        match self {
+            Tree::Kary(k) => k.get(),
+            Tree::Knomial(k) => k.value(),
+            _ => 0,
+        }
+    }
+
+    /// The built-in tree of an id and a parameter from the wire. `None` for a parameter that the tree does not have
+    /// (k-ary 0, k-nomial under 2, anything but 0 elsewhere), and for every other id: a registered split comes from a
+    /// [`Registry`](crate::Registry), an explicit shape from its sizes.
+    pub fn from_wire(id: u32, param: u32) -> Option<Tree> {
+        match (id, param) {
+            (BINARY, 0) => Some(Tree::Binary),
+            (BINOMIAL, 0) => Some(Tree::Binomial),
+            (KARY, k) => NonZeroU32::new(k).map(Tree::Kary),
+            (KNOMIAL, k) => Radix::new(k).map(Tree::Knomial),
+            (CHAIN, 0) => Some(Tree::Chain),
+            (FLAT, 0) => Some(Tree::Flat),
+            _ => None,
+        }
+    }
+
+    /// The wire id of explicit shapes, whose sizes travel beside it.
+    pub const EXPLICIT_WIRE_ID: u32 = EXPLICIT;
+}
+
+impl fmt::Display for Radix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Tree {
+    /// As [`TreeName`](crate::TreeName) prints it; `explicit` for a shape.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tree::Binary => f.write_str("binary"),
+            Tree::Binomial => f.write_str("binomial"),
+            Tree::Kary(k) => write!(f, "kary:{k}"),
+            Tree::Knomial(k) => write!(f, "knomial:{k}"),
+            Tree::Chain => f.write_str("chain"),
+            Tree::Flat => f.write_str("flat"),
+            Tree::Registered(function) => function.name().fmt(f),
+            Tree::Explicit(_) => f.write_str("explicit"),
+        }
+    }
+}
