@@ -1,0 +1,202 @@
+//! Where nodes listen, and the file that says which id listens where.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use gpc_trees::Id;
+
+/// Longest line of a peers file: an id, a path of the longest length that systems know, and a comment.
+const LINE_MAX: usize = 8192;
+
+/// Where a node listens.
+///
+/// As text: `127.0.0.1:5000` or `tcp:[::1]:5000`; `unix:/run/gpc/3.sock`; `unix:@name` for a Linux abstract socket, which leaves no file behind.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Address {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A Unix socket at a path.
+    Unix(PathBuf),
+    /// A Linux abstract Unix socket.
+    Abstract(String),
+}
+
+/// Text that is no address.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{text}` is no address: {why}; write HOST-IP:PORT, tcp:HOST-IP:PORT, unix:PATH or unix:@NAME")]
+pub struct AddressError {
+    text: String,
+    why: String,
+}
+
+/// Longest path or name of a Unix socket: the system's `sun_path` of 108 bytes less its terminating zero.
+const UNIX_MAX: usize = 107;
+
+impl Address {
+    /// Whether only this machine can reach it: a loopback address or a Unix socket.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Address::Tcp(address) => address.ip().is_loopback(),
+            Address::Unix(_) | Address::Abstract(_) => true,
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        let error = |why: &str| AddressError { text: text.into(), why: why.into() };
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match (path.strip_prefix('@'), path.len()) {
+                (_, 0) | (Some(""), _) => Err(error("the path is missing")),
+                (_, UNIX_MAX..) => Err(error("the path is longer than the 107 bytes that the system allows")),
+                (Some(name), _) => Ok(Address::Abstract(name.into())),
+                (None, _) => Ok(Address::Unix(path.into())),
+            };
+        }
+        let socket = text.strip_prefix("tcp:").unwrap_or(text);
+        socket.parse().map(Address::Tcp).map_err(|_| error("it is not an IP address and a port"))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(f),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Abstract(name) => write!(f, "unix:@{name}"),
+        }
+    }
+}
+
+/// Which id listens where.
+///
+/// As text, a *peers file*: a line `ID ADDRESS` per node, `#` begins a comment, blank lines do not count.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Peers(BTreeMap<Id, Address>);
+
+/// A peers file with a fault, and its line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("peers file, line {line}: {why}")]
+pub struct PeersError {
+    /// Counted from 1.
+    pub line: usize,
+    why: String,
+}
+
+impl Peers {
+    /// Nobody.
+    pub fn new() -> Peers {
+        Peers::default()
+    }
+
+    /// Says where an id listens; returns what was said before.
+    pub fn insert(&mut self, id: Id, address: Address) -> Option<Address> {
+        self.0.insert(id, address)
+    }
+
+    /// Where an id listens.
+    pub fn address(&self, id: Id) -> Option<&Address> {
+        self.0.get(&id)
+    }
+
+    /// All ids and their addresses, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (Id, &Address)> {
+        self.0.iter().map(|(id, address)| (*id, address))
+    }
+
+    /// How many ids are known.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(Id, Address)> for Peers {
+    fn from_iter<I: IntoIterator<Item = (Id, Address)>>(peers: I) -> Peers {
+        Peers(peers.into_iter().collect())
+    }
+}
+
+impl FromStr for Peers {
+    type Err = PeersError;
+
+    fn from_str(text: &str) -> Result<Peers, PeersError> {
+        let mut peers = Peers::new();
+        let mut lines: BTreeMap<Address, usize> = BTreeMap::new();
+        for (index, line) in text.lines().enumerate() {
+            let number = index + 1;
+            let error = |why: String| PeersError { line: number, why };
+            let Some((id, address)) = parse_line(line).map_err(error)? else { continue };
+            if let Some(first) = lines.insert(address.clone(), number) {
+                return Err(error(format!("{address} stands in line {first} already: each id listens at its own address")));
+            }
+            if peers.insert(id, address).is_some() {
+                return Err(error(format!("id {id} is there a second time: each id has one line")));
+            }
+        }
+        Ok(peers)
+    }
+}
+
+fn parse_line(line: &str) -> Result<Option<(Id, Address)>, String> {
+    if line.len() > LINE_MAX {
+        return Err(format!("it is longer than {LINE_MAX} bytes"));
+    }
+    let content = line.split('#').next().unwrap_or_default().trim();
+    if content.is_empty() {
+        return Ok(None);
+    }
+    let mut words = content.split_whitespace();
+    let (Some(id), Some(address), None) = (words.next(), words.next(), words.next()) else {
+        return Err(format!("`{content}` is not of the form ID ADDRESS, such as `3 127.0.0.1:7003`"));
+    };
+    let id = id.parse().map_err(|_| format!("`{id}` is no id: ids are whole numbers from 0 to {}", Id::MAX))?;
+    address.parse().map(|address| Some((id, address))).map_err(|error: AddressError| error.to_string())
+}
+
+impl fmt::Display for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|(id, address)| writeln!(f, "{id} {address}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_print_as_they_parse() {
+        for text in ["127.0.0.1:80", "[::1]:9", "unix:/tmp/a.sock", "unix:@name"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        assert_eq!("tcp:127.0.0.1:80".parse(), "127.0.0.1:80".parse::<Address>());
+        assert!("127.0.0.1:80".parse::<Address>().unwrap().is_local());
+        assert!(!"0.0.0.0:80".parse::<Address>().unwrap().is_local());
+        for text in ["", "localhost:80", "127.0.0.1", "unix:", "unix:@", &format!("unix:{}", "a".repeat(108))] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_peers_file_is_read_and_its_faults_name_the_line() {
+        let text = "# who where\n0 127.0.0.1:7000\n\n 7\tunix:@seven # the last\n";
+        let peers: Peers = text.parse().unwrap();
+        assert_eq!((peers.len(), peers.address(7)), (2, Some(&Address::Abstract("seven".into()))));
+        assert_eq!(peers.to_string().parse::<Peers>().unwrap(), peers);
+        let fault = |text: &str| text.parse::<Peers>().unwrap_err();
+        assert_eq!(fault("0 127.0.0.1:1\n0 127.0.0.1:2").line, 2);
+        assert!(fault("0 127.0.0.1:1\n\n1 127.0.0.1:1").to_string().contains("line 3: 127.0.0.1:1 stands in line 1"));
+        for bad in ["0", "x 127.0.0.1:1", "-1 127.0.0.1:1", "0 127.0.0.1:1 more", "4294967296 127.0.0.1:1", "0 nowhere"] {
+            assert_eq!(fault(bad).line, 1, "{bad}");
+        }
+    }
+}
