@@ -1,4 +1,5 @@
 //! A range of a million ids costs no allocation on the way down.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{Group, IdList, Layout, Limits, Run, Tree, send_order};
 use std::alloc::{GlobalAlloc, Layout as Memory, System};

@@ -1,8 +1,9 @@
 //! The built-in trees keep what is documented: one parent each, nobody missing, depth and fan-out.
 //!
-//! That the groups of every length cover the rest once, in order, proves it for the whole tree by induction on the
-//! length; depth and fan-out follow by the same induction. Walks over all ids then check samples without it. The
-//! documented forms are computed here anew and naively.
+//! That the groups of every length cover the rest once, in order, proves it for the whole tree by induction
+//! on the length; depth and fan-out follow by the same induction. Walks over all ids then check samples
+//! without it. The documented forms are computed here anew and naively.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{Group, IdList, Limits, MAX_FAN_OUT, Radix, Summary, Tree, TreeError, levels};
 use std::num::NonZeroU32;
@@ -27,7 +28,8 @@ fn trees() -> Vec<(Tree, u32)> {
     trees
 }
 
-/// Lengths around the powers of 2 and of k up to a million, and around 1 + k + ... + k^d, where k-ary levels fill.
+/// Lengths around the powers of 2 and of k up to a million, and around 1 + k + ... + k^d, where k-ary levels
+/// fill.
 fn lengths(k: u32) -> Vec<u32> {
     let mut lengths = vec![LARGEST];
     for base in [2, k] {

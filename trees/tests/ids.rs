@@ -1,4 +1,5 @@
 //! Lists of ids against plain vectors.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use gpc_trees::{DuplicateId, Group, Id, IdList, Run, RunError};
 use proptest::prelude::*;
