@@ -63,7 +63,8 @@ pub(crate) fn growing(n: u32, k: u32, groups: &mut Groups) {
                 return;
             }
         }
-        size = size.saturating_mul(k);
+        // Does not overflow: the groups so far hold size * k - 1 positions, fewer than there are.
+        size *= k;
     }
 }
 

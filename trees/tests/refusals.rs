@@ -204,7 +204,7 @@ type Answer = &'static [(u32, u32)];
 
 #[test]
 fn bad_groups_of_a_split() {
-    let cases: [(Answer, GroupFault, &str); 9] = [
+    let cases: [(Answer, GroupFault, &str); 10] = [
         (
             &[],
             GroupFault::Sum { covered: 0, rest: 4 },
@@ -238,6 +238,11 @@ fn bad_groups_of_a_split() {
             "the groups hold 5 positions where 4 follow the receiver",
         ),
         (
+            &[(1, 4), (7, 1)],
+            GroupFault::Sum { covered: 5, rest: 4 },
+            "the groups hold 5 positions where 4 follow the receiver",
+        ),
+        (
             &[(1, u32::MAX), (0, u32::MAX)],
             GroupFault::Sum { covered: 8_589_934_590, rest: 4 },
             "the groups hold 8589934590 positions where 4 follow the receiver",
@@ -258,6 +263,17 @@ fn bad_groups_of_a_split() {
         let drawn: Vec<_> = edges(&tree, 8).collect();
         assert_eq!(drawn, [Ok((0, 1)), Ok((1, 2)), Ok((2, 3)), Err(error)]);
     }
+}
+
+#[test]
+fn nothing_is_drawn_after_an_error() {
+    let tree = registered(|n, groups| match n {
+        7 => groups.extend([1, 4].map(|start| Group { start, len: 3 })),
+        _ => groups.push(Group { start: 2, len: n - 1 }),
+    });
+    let fault = GroupFault::Gap { group: 0, expected: 1, start: 2 };
+    let drawn: Vec<_> = edges(&tree, 7).collect();
+    assert_eq!(drawn, [Ok((0, 1)), Err(TreeError::BadGroups { n: 3, fault })]);
 }
 
 #[test]
@@ -349,6 +365,9 @@ fn lines_of_a_tree_file() {
     let limits = Limits { depth: 1, fan_out: 2 };
     let told = |text: &str| Layout::parse(text, &limits).unwrap_err().to_string();
     assert_eq!(told("0: 1\n\n1: 2"), "position 2 lies more than 1 levels below the root, which is the limit");
+    let unreached =
+        "position 3 cannot be reached from position 0: it has no parent; 6 positions in all are not reached";
+    assert_eq!(told("0: 1\n1: 2\n2: 9"), unreached);
     assert_eq!(told("0: 1 2 3"), "line 1: position 0 has 3 children; the limit is 2");
 }
 
