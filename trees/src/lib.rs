@@ -59,6 +59,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod convert;
 mod decimal;
 mod error;
 mod ids;
