@@ -139,6 +139,10 @@ impl CallError {
 
     /// Whether nothing was sent: the call was refused here.
     pub fn is_refusal(&self) -> bool {
-        !matches!(self, CallError::Failed(_) | CallError::Ended)
+        match self {
+            CallError::Function(_) | CallError::Tree(_) | CallError::Ids(_) | CallError::Header(_) => true,
+            CallError::Busy => true,
+            CallError::Failed(_) | CallError::Ended | CallError::NotDriven | CallError::Taken => false,
+        }
     }
 }
