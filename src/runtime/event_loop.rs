@@ -277,6 +277,7 @@ impl EventLoop {
 impl Drop for EventLoop {
     /// Whoever still waits is told that the node has ended.
     fn drop(&mut self) {
+        self.mailbox.close();
         for completion in std::mem::take(&mut self.calls).into_values() {
             completion.complete(None);
         }
