@@ -16,6 +16,9 @@ use crate::chain::Start;
 use crate::wire::Failure;
 use crate::wire::message::SubtreeReply;
 
+/// How long giving a call up waits for room in the command queue: a busy loop makes room in milliseconds.
+const CANCEL_LIMIT: Duration = Duration::from_secs(1);
+
 /// How a call ended, as the event loop says it; `None` when the node ended first.
 type Ended = Option<Result<Option<SubtreeReply>, Failure>>;
 
@@ -74,7 +77,9 @@ impl CallHandle {
     ) -> Result<CallHandle, CallError> {
         let ticket = mailbox.ticket();
         let completion = Arc::new(Completion::default());
-        let (limit, start) = (start.limit, Box::new(start));
+        // Of a polled node it is the caller itself who makes room in the queue.
+        let limit = if polled { Duration::ZERO } else { start.limit };
+        let start = Box::new(start);
         let sent = mailbox.command(Command::Start { ticket, start, completion: completion.clone() }, limit);
         match sent {
             Ok(()) => {
@@ -95,7 +100,7 @@ impl CallHandle {
         }
         let completion = self.completion.clone();
         let mut state = completion.state();
-        while state.ended.is_none() {
+        while state.ended.is_none() && self.plan.is_some() {
             state = completion.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
@@ -137,8 +142,9 @@ impl CallHandle {
 
     /// Gives the call up: it ends with a failure of stage `cancelled`, and the ids that work on it are told. The outcome is still to be waited for.
     pub fn cancel(&self) {
-        // A node that has ended has no calls, and one that takes no more commands within a second ends the call by its limit.
-        let _ = self.mailbox.command(Command::GiveUp { ticket: self.ticket }, Duration::from_secs(1));
+        let limit = if self.polled { Duration::ZERO } else { CANCEL_LIMIT };
+        // A node that has ended has no calls, and one that takes no more commands ends the call by its time limit.
+        let _ = self.mailbox.command(Command::GiveUp { ticket: self.ticket }, limit);
     }
 }
 
