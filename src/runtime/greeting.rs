@@ -15,7 +15,7 @@ use crate::wire::head::{Goodbye, GoodbyeReason};
 impl Links {
     /// Our connection stands: say who we are.
     pub(super) fn greet(&mut self, key: LinkKey, to: Id) {
-        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation) + 1;
+        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation).saturating_add(1);
         let hello = self.hello(to, generation);
         let Some(link) = self.links.get_mut(&key) else { return };
         link.phase = Phase::Greeting(to);
@@ -29,8 +29,12 @@ impl Links {
 
     /// The hello of someone who has connected.
     pub(super) fn accepted(&mut self, now: Time, key: LinkKey, hello: Hello) {
-        if hello.to != self.me || hello.from == self.me {
+        if hello.to != self.me {
             let text = format!("this is id {}, not {}", self.me, hello.to);
+            return self.refuse(now, key, GoodbyeReason::Refused, text);
+        }
+        if hello.from == self.me {
+            let text = format!("id {} is here itself: each process needs an id of its own", self.me);
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
         let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
