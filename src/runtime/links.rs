@@ -246,7 +246,7 @@ impl Links {
         let Some(link) = self.links.get_mut(&key) else { return };
         if let Phase::Connecting(peer) = link.phase {
             match link.socket.take_error() {
-                Ok(Some(error)) | Err(error) => return self.close(key, &format!("cannot connect: {error}")),
+                Ok(Some(error)) | Err(error) => return self.close(key, &error.to_string()),
                 Ok(None) if !link.socket.is_connected() => return,
                 Ok(None) => {}
             }
@@ -335,8 +335,17 @@ impl Links {
                     self.greet(key, to);
                 }
             }
-            Err(error) => self.lose(to, &format!("cannot connect to {address}: {error}")),
+            Err(error) => self.fail_to_connect(to, &error.to_string()),
         }
+    }
+
+    /// Our attempt has failed, at whatever step: the address belongs into the reason, since that may be what is wrong.
+    fn fail_to_connect(&mut self, to: Id, why: &str) {
+        let why = match self.addresses.address(to) {
+            Some(address) => format!("cannot connect to {address}: {why}"),
+            None => why.into(),
+        };
+        self.lose(to, &why);
     }
 
     fn add(&mut self, now: Time, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
@@ -441,13 +450,16 @@ impl Links {
     /// A connection has ended, by whatever side.
     pub(super) fn close(&mut self, key: LinkKey, why: &str) {
         let Some(link) = self.discard(key) else { return };
+        let state = |peer| self.peers.get(&peer).map(|entry: &Peer| entry.state);
         match link.phase {
-            Phase::Up(peer) | Phase::Connecting(peer) | Phase::Greeting(peer) => {
-                let current = self.peers.get(&peer).map(|entry| entry.state);
-                if matches!(current, Some(State::Up(at) | State::Connecting(at)) if at == key) {
-                    self.lose(peer, why);
-                }
+            Phase::Up(peer) if state(peer) == Some(State::Up(key)) => self.lose(peer, why),
+            Phase::Connecting(peer) | Phase::Greeting(peer)
+                if state(peer) == Some(State::Connecting(key)) =>
+            {
+                self.fail_to_connect(peer, why);
             }
+            // Another connection to the peer has taken its place.
+            Phase::Up(_) | Phase::Connecting(_) | Phase::Greeting(_) => {}
             Phase::Accepted => warn!(id = self.me, why, "a connection ended before its hello"),
             Phase::Closing => {}
         }
