@@ -1,0 +1,161 @@
+//! Nodes without threads, driven by the application.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chained_gpc::runtime::{Listener, Peers};
+use chained_gpc::{
+    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Reply,
+};
+use gpc_trees::Tree;
+
+use super::common::{LIMIT, LINKS, assert_who, limited, noise, who};
+
+/// Polled nodes 0 to n-1 that know each other.
+fn polled(n: u32, link: LinkKind, functions: &Functions) -> Vec<PolledNode> {
+    let listeners: Vec<_> = (0..n).map(|id| Listener::bind(&link.fresh_address(id)).unwrap()).collect();
+    let peers: Peers = (0..n).zip(listeners.iter().map(|listener| listener.address().unwrap())).collect();
+    let node = |(id, listener)| {
+        Node::builder(id).functions(functions).peers(peers.clone()).listener(listener).polled().unwrap()
+    };
+    (0..n).zip(listeners).map(node).collect()
+}
+
+/// Drives all nodes from one thread until a call has ended.
+fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Result<Outcome, CallError> {
+    let until = Instant::now() + LIMIT;
+    loop {
+        if let Some(end) = handle.test() {
+            return end;
+        }
+        assert!(Instant::now() < until, "the call hangs");
+        for node in nodes.iter_mut() {
+            node.progress(Duration::ZERO).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nodes_in_one_thread_drive_each_other() {
+    limited(|| {
+        for link in LINKS {
+            let functions = Functions::new();
+            let who = who(&functions);
+            let echo = functions.func("echo", |request, reply| {
+                reply.data = request.data().to_vec();
+                Ok(())
+            });
+            let mut nodes = polled(4, link, &functions);
+            assert_eq!((nodes[2].id(), nodes[2].address().is_some()), (2, true));
+            for root in [0, 3] {
+                let handle = nodes[root].call(Call::new(who).ids(0..4).tree(Tree::Chain)).unwrap();
+                assert_who(&drive(&mut nodes, handle).unwrap().replies().unwrap(), &[0, 1, 2, 3], "");
+            }
+            let data = noise(3 << 20, 1);
+            let call = Call::new(echo.unwrap()).ids(0..4).data(data.clone()).forward_first();
+            let handle = nodes[1].call(call).unwrap();
+            let replies = drive(&mut nodes, handle).unwrap().replies().unwrap();
+            assert!(replies.len() == 4 && replies.iter().all(|reply| reply.data == data));
+        }
+    });
+}
+
+#[test]
+fn a_handle_of_a_polled_node_cannot_be_waited_for_without_driving_it() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        assert_eq!(node.call(Call::new(who)).unwrap().wait(), Err(CallError::NotDriven));
+        let mut handle = node.call(Call::new(who)).unwrap();
+        assert_eq!(handle.wait_for(LIMIT), Some(Err(CallError::NotDriven)));
+        assert_who(&node.wait(handle).unwrap().replies().unwrap(), &[0], "");
+        let mut driven = node.call(Call::new(who)).unwrap();
+        while driven.test().is_none() {
+            node.progress(Duration::ZERO).unwrap();
+        }
+        assert_eq!(driven.wait(), Err(CallError::Taken));
+    });
+}
+
+#[test]
+fn a_polled_root_calls_nodes_that_have_threads() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
+        let peers: Peers = [(1, listener.address().unwrap())].into_iter().collect();
+        let threaded = Node::builder(1).functions(&functions).listener(listener).start().unwrap();
+        let mut root = Node::builder(0).functions(&functions).peers(peers).polled().unwrap();
+        let handle = root.call(Call::new(who).ids(0..2)).unwrap();
+        assert_who(&root.wait(handle).unwrap().replies().unwrap(), &[0, 1], "");
+        root.shutdown(Duration::ZERO).unwrap();
+        threaded.shutdown(LIMIT);
+    });
+}
+
+#[test]
+fn a_deferred_reply_wakes_a_polled_node() {
+    limited(|| {
+        let functions = Functions::new();
+        let (tokens, held) = mpsc::channel();
+        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut handle = node.call(Call::new(hold.unwrap())).unwrap();
+        node.progress(Duration::ZERO).unwrap();
+        assert_eq!(handle.test(), None);
+        let token = held.try_recv().expect("the func has run inside progress()");
+        let answer = thread::spawn(move || token.reply(Reply { header: vec![], data: b"woken".to_vec() }));
+        let replies = node.wait(handle).unwrap().replies().unwrap();
+        assert_eq!(replies[0].data, "woken");
+        answer.join().unwrap();
+    });
+}
+
+/// Calls over the queue's room waited for a minute, in the only thread that could have made room.
+#[test]
+fn a_polled_node_says_at_once_that_its_queue_is_full() {
+    limited(|| {
+        let functions = Functions::new();
+        let who: FuncHandle = who(&functions);
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut queued = Vec::new();
+        let refused = loop {
+            match node.call(Call::new(who).limit(4 * LIMIT)) {
+                Ok(handle) => queued.push(handle),
+                Err(error) => break error,
+            }
+            assert!(queued.len() < 100_000, "the queue has no bound");
+        };
+        assert_eq!(refused, CallError::Busy);
+        for handle in queued {
+            assert_who(&node.wait(handle).unwrap().replies().unwrap(), &[0], "");
+        }
+    });
+}
+
+#[test]
+fn a_polled_node_ends_in_order_with_any_limit() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut handle = node.call(Call::new(who)).unwrap();
+        node.shutdown(Duration::MAX).unwrap();
+        let end = handle.test().expect("it has ended").expect("and well");
+        assert_who(&end.replies().unwrap(), &[0], "");
+    });
+}
+
+#[test]
+fn calls_of_a_polled_node_that_is_dropped_have_ended() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut handle = node.call(Call::new(who)).unwrap();
+        drop(node);
+        assert_eq!(handle.test(), Some(Err(CallError::Ended)));
+    });
+}
