@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use chained_gpc::{Call, FuncHandle, Functions, FunctionsError, Id, IdList, Node, Phase, Request};
 
 /// Whatever goes wrong.
-pub type PgasError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type PgasError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Handles of the layer's functions: the same at every node.
 #[derive(Clone, Copy)]
-pub struct Handles {
+pub(crate) struct Handles {
     put: FuncHandle,
     get: FuncHandle,
     accumulate: FuncHandle,
@@ -20,7 +20,7 @@ pub struct Handles {
 }
 
 /// The array as one node sees it.
-pub struct GlobalArray<'a> {
+pub(crate) struct GlobalArray<'a> {
     node: &'a Node,
     handles: Handles,
     nodes: u32,
@@ -39,7 +39,7 @@ fn block_len(nodes: u32, len: u64) -> u64 {
 }
 
 /// Registers the layer's functions at a node, with its block of zeros.
-pub fn register(functions: &Functions, me: Id, nodes: u32, len: u64) -> Result<Handles, FunctionsError> {
+pub(crate) fn register(functions: &Functions, me: Id, nodes: u32, len: u64) -> Result<Handles, FunctionsError> {
     let first = (u64::from(me) * block_len(nodes, len)).min(len);
     let last = (first + block_len(nodes, len)).min(len);
     let block = Arc::new(Block { first, values: Mutex::new(vec![0; (last - first) as usize]) });
@@ -110,24 +110,24 @@ impl Block {
 
 impl<'a> GlobalArray<'a> {
     /// The array of `len` elements over nodes 0 to `nodes`-1, seen from `node`.
-    pub fn new(node: &'a Node, handles: Handles, nodes: u32, len: u64) -> GlobalArray<'a> {
+    pub(crate) fn new(node: &'a Node, handles: Handles, nodes: u32, len: u64) -> GlobalArray<'a> {
         GlobalArray { node, handles, nodes, len }
     }
 
     /// Writes a run of elements.
-    pub fn put(&self, start: u64, values: &[u64]) -> Result<(), PgasError> {
+    pub(crate) fn put(&self, start: u64, values: &[u64]) -> Result<(), PgasError> {
         let call = Call::new(self.handles.put).data(bytes(values)).no_reply();
         self.run(call, start, values.len() as u64).map(drop)
     }
 
     /// Adds to a run of elements; adding is atomic for each of them.
-    pub fn accumulate(&self, start: u64, values: &[u64]) -> Result<(), PgasError> {
+    pub(crate) fn accumulate(&self, start: u64, values: &[u64]) -> Result<(), PgasError> {
         let call = Call::new(self.handles.accumulate).data(bytes(values)).no_reply();
         self.run(call, start, values.len() as u64).map(drop)
     }
 
     /// Reads a run of elements.
-    pub fn get(&self, start: u64, len: u64) -> Result<Vec<u64>, PgasError> {
+    pub(crate) fn get(&self, start: u64, len: u64) -> Result<Vec<u64>, PgasError> {
         let outcome = self.run(Call::new(self.handles.get), start, len)?;
         let mut replies = outcome.replies()?;
         replies.sort_by_key(|reply| reply.id);
@@ -136,7 +136,7 @@ impl<'a> GlobalArray<'a> {
     }
 
     /// Counts the elements of the whole array by value, in buckets of `step`; the last one takes all above.
-    pub fn histogram(&self, step: u64, buckets: u64) -> Result<Vec<u64>, PgasError> {
+    pub(crate) fn histogram(&self, step: u64, buckets: u64) -> Result<Vec<u64>, PgasError> {
         let header = bytes(&[step.max(1), buckets.clamp(1, 1 << 16)]);
         let call = Call::new(self.handles.histogram).ids(0..self.nodes).header(header);
         words(self.node.call(call)?.wait()?.data())
