@@ -29,7 +29,9 @@ fn round_trip(criterion: &mut Criterion) {
         for n in [2, 8, 64] {
             let (nodes, echo) = nodes(n, link);
             group.bench_function(BenchmarkId::new(format!("{link:?}"), n), |bencher| {
-                bencher.iter(|| nodes.root().call(call(echo, n)).and_then(|call| call.wait()).expect("the call ends well"));
+                bencher.iter(|| {
+                    nodes.root().call(call(echo, n)).and_then(|call| call.wait()).expect("the call ends well")
+                });
             });
         }
     }

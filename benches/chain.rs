@@ -31,7 +31,9 @@ impl World {
             self.nodes[id as usize].input(Time::from_nanos(0), input);
             while let Some(output) = self.nodes[id as usize].output() {
                 match output {
-                    Output::Send { to, message } => self.waiting.push_back((to, Input::Message { from: id, message })),
+                    Output::Send { to, message } => {
+                        self.waiting.push_back((to, Input::Message { from: id, message }))
+                    }
                     Output::Run(Job { call, .. }) => {
                         let reply = Reply { header: Vec::new(), data: vec![7; 64] };
                         self.waiting.push_back((id, Input::Ran { call, result: JobResult::Replied(reply) }));

@@ -39,7 +39,12 @@ fn block_len(nodes: u32, len: u64) -> u64 {
 }
 
 /// Registers the layer's functions at a node, with its block of zeros.
-pub(crate) fn register(functions: &Functions, me: Id, nodes: u32, len: u64) -> Result<Handles, FunctionsError> {
+pub(crate) fn register(
+    functions: &Functions,
+    me: Id,
+    nodes: u32,
+    len: u64,
+) -> Result<Handles, FunctionsError> {
     let first = (u64::from(me) * block_len(nodes, len)).min(len);
     let last = (first + block_len(nodes, len)).min(len);
     let block = Arc::new(Block { first, values: Mutex::new(vec![0; (last - first) as usize]) });
