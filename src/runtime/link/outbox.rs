@@ -39,7 +39,8 @@ struct Stream {
     flags: u8,
     /// The fixed part of the first frame; taken when that frame is cut.
     head: Option<Vec<u8>>,
-    parts: SmallVec<[Part; 4]>,
+    /// What is left of the body: every part has bytes that are still to be cut, or to come.
+    parts: VecDeque<Part>,
 }
 
 /// The sending side of a link.
@@ -182,7 +183,8 @@ impl Outbox {
         let mut prefix = Vec::with_capacity(head.prefix_len() as usize);
         emit_prefix(request, form, &mut prefix);
         let data = Part::Body { body: request.data.clone(), read: 0 };
-        let parts = SmallVec::from_iter([Part::Bytes(prefix.into()), data]);
+        let data = Some(data).filter(|_| head.data_len > 0);
+        let parts = std::iter::once(Part::Bytes(prefix.into())).chain(data).collect();
         let (call, kind, head) = (request.call, Kind::Request, Some(fixed));
         self.streams.push_back(Stream { call, kind, flags, head, parts });
     }
@@ -305,7 +307,7 @@ impl Stream {
         let mut segment = SmallVec::new();
         let mut room = SEGMENT;
         while room > 0
-            && let Some(part) = self.parts.first_mut()
+            && let Some(part) = self.parts.front_mut()
         {
             let (piece, through) = match part {
                 Part::Bytes(bytes) => {
@@ -326,7 +328,7 @@ impl Stream {
                 segment.push(piece);
             }
             if through {
-                self.parts.remove(0);
+                self.parts.pop_front();
             }
             if stuck {
                 break;
