@@ -174,7 +174,7 @@ impl Outbox {
         let mut fixed = Vec::with_capacity(RequestHead::LENGTH + request.header.len());
         head.emit(&mut fixed);
         let form: IdsForm = head.ids_form;
-        let small = head.prefix_len() + head.data_len <= SMALL;
+        let small = head.prefix_len().saturating_add(head.data_len) <= SMALL;
         if let (true, Some(data)) = (small, request.data.bytes()) {
             emit_prefix(request, form, &mut fixed);
             fixed.extend_from_slice(&data);
