@@ -81,9 +81,11 @@ impl Outbox {
         self.small_frame(Kind::Goodbye, &goodbye.emit());
     }
 
-    /// Acknowledges requests.
+    /// Acknowledges requests; none is no news, and not sent.
     pub fn acknowledge(&mut self, count: u32) {
-        self.small_frame(Kind::Credit, &count.to_le_bytes());
+        if count > 0 {
+            self.small_frame(Kind::Credit, &count.to_le_bytes());
+        }
     }
 
     /// Queues a message.
@@ -106,8 +108,11 @@ impl Outbox {
 
     /// Stops sending a request of which the answer has come already.
     pub fn answered(&mut self, call: CallId) {
-        if !self.streams.is_empty() && self.drop_stream(call, Kind::Request) == Some(true) {
-            self.cancel_frame(call);
+        match self.drop_stream(call, Kind::Request) {
+            Some(true) => self.cancel_frame(call),
+            // The peer answered what it cannot know: nothing was sent, so its credit is still here.
+            Some(false) => self.grant(1),
+            None => {}
         }
     }
 
