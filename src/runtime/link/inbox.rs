@@ -75,6 +75,8 @@ struct Passing {
 /// The receiving side of a link.
 #[derive(Debug, Default)]
 pub struct Inbox {
+    /// Whether the peer's hello has come.
+    greeted: bool,
     /// The start of a frame whose rest has not come.
     partial: BytesMut,
     passing: Option<Passing>,
@@ -118,8 +120,9 @@ impl Inbox {
             return Ok(None);
         }
         let header = FrameHeader::parse(self.peek_header(bytes))?;
+        self.in_place(header)?;
         let length = match header.kind {
-            Kind::Segment => CallRef::LENGTH.min(header.length as usize),
+            Kind::Segment => CallRef::LENGTH,
             _ => header.length as usize,
         };
         if !self.top_up(bytes, FRAME_HEADER + length) {
@@ -149,6 +152,19 @@ impl Inbox {
         *source.first_chunk().expect("the header was topped up before")
     }
 
+    /// The first frame is a hello, and the only one; a peer that refuses this side says goodbye instead.
+    fn in_place(&self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
+        match kind {
+            Kind::Hello if self.greeted => Err(FrameError::OutOfPlace { kind, when: "a second time" }),
+            Kind::Hello | Kind::Goodbye => Ok(()),
+            _ if !self.greeted => Err(FrameError::OutOfPlace { kind, when: "before the hello" }),
+            Kind::Segment if length as usize <= CallRef::LENGTH => {
+                Err(FrameError::TooShort { kind, length: length as usize, needed: CallRef::LENGTH + 1 })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn frame(
         &mut self,
         header: FrameHeader,
@@ -157,7 +173,10 @@ impl Inbox {
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
         match header.kind {
-            Kind::Hello => events.push(Event::Hello(Hello::parse(&payload)?)),
+            Kind::Hello => {
+                events.push(Event::Hello(Hello::parse(&payload)?));
+                self.greeted = true;
+            }
             Kind::Request => self.request(header.flags, payload, context, events)?,
             Kind::Response => self.response(payload, context, events)?,
             Kind::Segment => {
@@ -167,6 +186,10 @@ impl Inbox {
             }
             Kind::Cancel => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
+                if payload.len() > CallRef::LENGTH {
+                    let extra = (payload.len() - CallRef::LENGTH) as u64;
+                    return Err(FrameError::TooMuch { kind: header.kind, extra });
+                }
                 if let Some(RequestBody::Prefix { .. }) = self.requests.remove(&call) {
                     events.push(Event::Abandoned);
                 }
