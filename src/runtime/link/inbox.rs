@@ -214,6 +214,9 @@ impl Inbox {
         if payload.len() as u64 > whole {
             return Err(FrameError::TooMuch { kind: Kind::Request, extra: payload.len() as u64 - whole });
         }
+        if self.requests.contains_key(&head.call) {
+            return Err(FrameError::OutOfPlace { kind: Kind::Request, when: "for a call whose request is still arriving" });
+        }
         if payload.len() as u64 == whole {
             let prefix = payload.split_to(head.prefix_len() as usize);
             let data = Body::whole(payload);
@@ -234,6 +237,9 @@ impl Inbox {
         if payload.len() as u64 > head.body_len() {
             let extra = payload.len() as u64 - head.body_len();
             return Err(FrameError::TooMuch { kind: Kind::Response, extra });
+        }
+        if self.responses.contains_key(&head.call) {
+            return Err(FrameError::OutOfPlace { kind: Kind::Response, when: "for a call whose response is still arriving" });
         }
         if payload.len() as u64 == head.body_len() {
             events.push(Event::Response(answer(&head, payload)?));
