@@ -109,9 +109,18 @@ impl Inbox {
         }
     }
 
-    /// Drops what has arrived of a request: the call has ended here, and the rest of its bytes are of no use.
+    /// Drops the data of a request that are still arriving: the call has ended here, and the rest of its bytes are of no use.
+    ///
+    /// A request that is no [`Event::Request`] yet stays: nobody has judged it, and its credit is still to be returned.
     pub fn drop_request(&mut self, call: CallId) {
-        self.requests.remove(&call);
+        if let Some(RequestBody::Data(_)) = self.requests.get(&call) {
+            self.requests.remove(&call);
+        }
+    }
+
+    /// Whether nothing is arriving: no part of a frame, no part of a body.
+    pub fn is_idle(&self) -> bool {
+        self.partial.is_empty() && self.passing.is_none() && self.requests.is_empty() && self.responses.is_empty()
     }
 
     /// The next complete frame, or of a SEGMENT its fixed part.
