@@ -17,6 +17,10 @@ use crate::wire::{Body, BodyWriter, CallId, Cause, Coverage, Failure, Hello, Req
 /// Bodies in arrival on one link: as many long requests as a sender may have unacknowledged, with room.
 const BODIES_MAX: usize = 4096;
 
+/// Responses in arrival from which on those that nobody awaits any more are looked for: few enough to hold little memory in
+/// vain, and the mark doubles with those that are awaited, so that looking costs a constant per response.
+const SWEEP_MIN: usize = 16;
+
 /// What the inbox must know of the node it serves.
 pub trait Context {
     /// The tree registered under a wire id.
@@ -82,6 +86,8 @@ pub struct Inbox {
     passing: Option<Passing>,
     requests: BTreeMap<CallId, RequestBody>,
     responses: BTreeMap<CallId, ResponseBody>,
+    /// How many responses were left by the last sweep.
+    swept: usize,
 }
 
 impl Inbox {
@@ -262,8 +268,17 @@ impl Inbox {
             let (kind, field) = (Kind::Response, "length of header and data");
             return Err(FrameError::BadField { kind, field, value: head.body_len(), expected });
         }
+        self.sweep(context);
         self.responses.insert(head.call, ResponseBody { head, bytes: payload.to_vec() });
         Ok(())
+    }
+
+    /// Drops the beginnings of responses that are not awaited any more. Their segments would do so, but a peer may never send them.
+    fn sweep(&mut self, context: &dyn Context) {
+        if self.responses.len() >= SWEEP_MIN.max(2 * self.swept) {
+            self.responses.retain(|call, _| context.awaits(*call));
+            self.swept = self.responses.len();
+        }
     }
 
     /// Bytes of a segment go straight to where they belong, however the reads cut them.
