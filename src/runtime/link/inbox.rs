@@ -14,8 +14,8 @@ use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::parse_prefix;
 use crate::wire::{Body, BodyWriter, CallId, Cause, Coverage, Failure, Hello, Request};
 
-/// Bodies in arrival on one link: as many long requests as a sender may have unacknowledged, with room.
-const BODIES_MAX: usize = 4096;
+/// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
+pub const BODIES_MAX: usize = 4096;
 
 /// Responses in arrival from which on those that nobody awaits any more are looked for: few enough to hold little memory in
 /// vain, and the mark doubles with those that are awaited, so that looking costs a constant per response.
@@ -100,7 +100,12 @@ impl Inbox {
     ///
     /// # Errors
     /// When the bytes break the protocol: the link is to be closed.
-    pub fn feed(&mut self, bytes: Bytes, context: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
+    pub fn feed(
+        &mut self,
+        bytes: Bytes,
+        context: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
         let mut bytes = bytes;
         // Each round takes bytes or returns.
         loop {
@@ -126,7 +131,10 @@ impl Inbox {
 
     /// Whether nothing is arriving: no part of a frame, no part of a body.
     pub fn is_idle(&self) -> bool {
-        self.partial.is_empty() && self.passing.is_none() && self.requests.is_empty() && self.responses.is_empty()
+        self.partial.is_empty()
+            && self.passing.is_none()
+            && self.requests.is_empty()
+            && self.responses.is_empty()
     }
 
     /// The next complete frame, or of a SEGMENT its fixed part.
@@ -197,7 +205,8 @@ impl Inbox {
             Kind::Segment => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
                 let of_response = header.flags & flags::OF_RESPONSE != 0;
-                self.passing = Some(Passing { call, of_response, left: header.length as usize - CallRef::LENGTH });
+                self.passing =
+                    Some(Passing { call, of_response, left: header.length as usize - CallRef::LENGTH });
             }
             Kind::Cancel => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
@@ -230,7 +239,10 @@ impl Inbox {
             return Err(FrameError::TooMuch { kind: Kind::Request, extra: payload.len() as u64 - whole });
         }
         if self.requests.contains_key(&head.call) {
-            return Err(FrameError::OutOfPlace { kind: Kind::Request, when: "for a call whose request is still arriving" });
+            return Err(FrameError::OutOfPlace {
+                kind: Kind::Request,
+                when: "for a call whose request is still arriving",
+            });
         }
         if payload.len() as u64 == whole {
             let prefix = payload.split_to(head.prefix_len() as usize);
@@ -240,13 +252,21 @@ impl Inbox {
             return Ok(());
         }
         if self.requests.len() >= BODIES_MAX {
-            return Err(FrameError::OutOfPlace { kind: Kind::Request, when: "with too many bodies still arriving" });
+            return Err(FrameError::OutOfPlace {
+                kind: Kind::Request,
+                when: "with too many bodies still arriving",
+            });
         }
         self.requests.insert(head.call, RequestBody::Prefix { head, flags, bytes: Vec::new() });
         self.request_bytes(head.call, payload, context, events)
     }
 
-    fn response(&mut self, mut payload: Bytes, context: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
+    fn response(
+        &mut self,
+        mut payload: Bytes,
+        context: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
         let head = ResponseHead::parse(&payload)?;
         payload.advance(ResponseHead::LENGTH);
         if payload.len() as u64 > head.body_len() {
@@ -254,7 +274,10 @@ impl Inbox {
             return Err(FrameError::TooMuch { kind: Kind::Response, extra });
         }
         if self.responses.contains_key(&head.call) {
-            return Err(FrameError::OutOfPlace { kind: Kind::Response, when: "for a call whose response is still arriving" });
+            return Err(FrameError::OutOfPlace {
+                kind: Kind::Response,
+                when: "for a call whose response is still arriving",
+            });
         }
         if payload.len() as u64 == head.body_len() {
             events.push(Event::Response(answer(&head, payload)?));
@@ -282,7 +305,12 @@ impl Inbox {
     }
 
     /// Bytes of a segment go straight to where they belong, however the reads cut them.
-    fn pass(&mut self, bytes: &mut Bytes, context: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
+    fn pass(
+        &mut self,
+        bytes: &mut Bytes,
+        context: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
         let Some(mut passing) = self.passing.take() else { return Ok(()) };
         let piece = bytes.split_to(passing.left.min(bytes.len()));
         passing.left -= piece.len();

@@ -3,5 +3,5 @@
 mod inbox;
 mod outbox;
 
-pub use inbox::{Context, Event, Inbox};
+pub use inbox::{BODIES_MAX, Context, Event, Inbox};
 pub use outbox::{Outbox, PARTS_MAX};
