@@ -205,8 +205,12 @@ impl Inbox {
             Kind::Segment => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
                 let of_response = header.flags & flags::OF_RESPONSE != 0;
-                self.passing =
-                    Some(Passing { call, of_response, left: header.length as usize - CallRef::LENGTH });
+                let left = header.length as usize - CallRef::LENGTH;
+                let missing = self.missing(call, of_response).unwrap_or(u64::MAX);
+                if left as u64 > missing {
+                    return Err(FrameError::TooMuch { kind: Kind::Segment, extra: left as u64 - missing });
+                }
+                self.passing = Some(Passing { call, of_response, left });
             }
             Kind::Cancel => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
@@ -304,6 +308,19 @@ impl Inbox {
         }
     }
 
+    /// How many bytes of a call's request or response are still to come; `None` if none is arriving.
+    fn missing(&self, call: CallId, of_response: bool) -> Option<u64> {
+        if of_response {
+            return self.responses.get(&call).map(|body| body.head.body_len() - body.bytes.len() as u64);
+        }
+        self.requests.get(&call).map(|body| match body {
+            RequestBody::Prefix { head, bytes, .. } => {
+                (head.prefix_len() - bytes.len() as u64).saturating_add(head.data_len)
+            }
+            RequestBody::Data(writer) => writer.missing(),
+        })
+    }
+
     /// Bytes of a segment go straight to where they belong, however the reads cut them.
     fn pass(
         &mut self,
@@ -344,11 +361,8 @@ impl Inbox {
             *body = RequestBody::Data(writer);
         }
         let RequestBody::Data(writer) = body else { return Ok(()) };
+        // What goes past the end of a body was refused with the header of its frame.
         let taken = writer.push(&piece);
-        if taken < piece.len() {
-            let extra = (piece.len() - taken) as u64;
-            return Err(FrameError::TooMuch { kind: Kind::Segment, extra });
-        }
         if writer.missing() == 0 {
             self.requests.remove(&call);
             events.push(Event::DataArrived(call));
@@ -371,9 +385,6 @@ impl Inbox {
         }
         let Some(body) = self.responses.get_mut(&call) else { return Ok(()) };
         let missing = body.head.body_len() - body.bytes.len() as u64;
-        if piece.len() as u64 > missing {
-            return Err(FrameError::TooMuch { kind: Kind::Segment, extra: piece.len() as u64 - missing });
-        }
         body.bytes.extend_from_slice(&piece);
         if piece.len() as u64 == missing
             && let Some(ResponseBody { head, bytes }) = self.responses.remove(&call)
