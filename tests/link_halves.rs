@@ -163,7 +163,7 @@ impl Model {
             forward_first: arriving,
             limit: Duration::from_micros(call.sequence),
             tree: Ok(Tree::Chain),
-            ids: IdList::from_ids((0..ids).map(|id| 2 * id + 4)).unwrap(),
+            ids: IdList::from_ids((0..ids).map(|id| 2 * id + 4)).expect("distinct ids"),
             header: pattern(!call.sequence, header).into(),
             data,
         };
@@ -236,7 +236,7 @@ impl Model {
             if at == end {
                 break;
             }
-            self.inbox.feed(wire.slice(at..end), &AROUND, &mut events).unwrap();
+            self.inbox.feed(wire.slice(at..end), &AROUND, &mut events).expect("good bytes");
             at = end;
         }
         events.into_iter().for_each(|event| self.event(event));
@@ -380,7 +380,7 @@ fn small(sequence: u64) -> Message {
 
 /// Ids of which no two are consecutive.
 fn scattered(count: u32) -> IdList {
-    IdList::from_ids((0..count).map(|id| 2 * id)).unwrap()
+    IdList::from_ids((0..count).map(|id| 2 * id)).expect("distinct ids")
 }
 
 fn call(sequence: u64) -> CallId {
@@ -395,7 +395,7 @@ fn outbox() -> Outbox {
 
 fn feed(inbox: &mut Inbox, bytes: Bytes) -> Vec<Event> {
     let mut events = Vec::new();
-    inbox.feed(bytes, &AROUND, &mut events).unwrap();
+    inbox.feed(bytes, &AROUND, &mut events).expect("good bytes");
     events
 }
 

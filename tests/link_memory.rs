@@ -149,7 +149,7 @@ fn feed(inbox: &mut Inbox, bytes: &[u8], read: usize, context: &dyn Context) -> 
     cost(|| {
         let mut events = Vec::new();
         for piece in bytes.chunks(read) {
-            inbox.feed(Bytes::copy_from_slice(piece), context, &mut events).unwrap();
+            inbox.feed(Bytes::copy_from_slice(piece), context, &mut events).expect("good bytes");
         }
         events
     })

@@ -46,7 +46,7 @@ fn only(events: Vec<Event>) -> Event {
 /// The example is what the code writes for `request`, and reading it gives `request`.
 fn holds_request(name: &str, request: Request) {
     let (seen, data) = (Seen::of(&request), request.data.bytes());
-    let Event::Request(back) = only(read(&example(name)).unwrap()) else { panic!("{name} is a request") };
+    let Event::Request(back) = only(read(&example(name)).expect(name)) else { panic!("{name} is a request") };
     assert_eq!((Seen::of(&back), back.data.bytes()), (seen, data), "{name}");
     assert_eq!(written(Message::Request(Box::new(request))), example(name), "{name}");
 }
@@ -54,7 +54,9 @@ fn holds_request(name: &str, request: Request) {
 /// The example is what the code writes for `answer`, and reading it gives `answer`.
 fn holds_response(name: &str, answer: Answer) {
     let response = Response { call: CALL, answer };
-    let Event::Response(back) = only(read(&example(name)).unwrap()) else { panic!("{name} is a response") };
+    let Event::Response(back) = only(read(&example(name)).expect(name)) else {
+        panic!("{name} is a response")
+    };
     assert_eq!(Said::of(&back), Said::of(&response), "{name}");
     assert_eq!(written(Message::Response(response)), example(name), "{name}");
 }
@@ -79,8 +81,8 @@ fn runs_request(data: Body) -> Request {
     Request {
         callback: Some(0x4123_4567),
         forward_first: true,
-        tree: Ok(Tree::from_wire(0x8000_0001, 8).unwrap()),
-        ids: IdList::from_runs(runs).unwrap(),
+        tree: Ok(Tree::from_wire(0x8000_0001, 8).expect("a tree of the wire")),
+        ids: IdList::from_runs(runs).expect("distinct ids"),
         header: Bytes::from_static(b"hi"),
         data,
         ..request()

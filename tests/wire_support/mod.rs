@@ -10,12 +10,12 @@ use chained_gpc::wire::{CallId, Failure, Hello, Message, Request, Response};
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 
-pub const HELLO: Hello =
+pub(crate) const HELLO: Hello =
     Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 2, hiwater: 64 };
 
 /// A node without registered trees that awaits every call whose sequence is even.
-pub struct Around {
-    pub reply_max: u64,
+pub(crate) struct Around {
+    pub(crate) reply_max: u64,
 }
 
 impl Context for Around {
@@ -32,26 +32,26 @@ impl Context for Around {
     }
 }
 
-pub const AROUND: Around = Around { reply_max: 64 << 20 };
+pub(crate) const AROUND: Around = Around { reply_max: 64 << 20 };
 
 /// An inbox that has had its hello.
-pub fn greeted() -> Inbox {
+pub(crate) fn greeted() -> Inbox {
     let mut outbox = Outbox::new();
     outbox.hello(&HELLO);
     let (mut inbox, mut events) = (Inbox::new(), Vec::new());
-    inbox.feed(drain(&mut outbox, usize::MAX), &AROUND, &mut events).unwrap();
+    inbox.feed(drain(&mut outbox, usize::MAX), &AROUND, &mut events).expect("a good hello");
     assert!(matches!(events[..], [Event::Hello(HELLO)]) && inbox.is_idle());
     inbox
 }
 
 /// The events of bytes that come behind the hello, in one read.
-pub fn read(bytes: &[u8]) -> Result<Vec<Event>, FrameError> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Event>, FrameError> {
     let mut events = Vec::new();
     greeted().feed(Bytes::copy_from_slice(bytes), &AROUND, &mut events).map(|()| events)
 }
 
 /// Takes up to `max` bytes off an outbox, as the socket would with one write.
-pub fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
+pub(crate) fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
     if !outbox.is_ready() {
         return Bytes::new();
     }
@@ -71,7 +71,7 @@ pub fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
 }
 
 /// Takes bytes off an outbox until it has none, or `max` have been taken.
-pub fn drain(outbox: &mut Outbox, max: usize) -> Bytes {
+pub(crate) fn drain(outbox: &mut Outbox, max: usize) -> Bytes {
     let mut all = Vec::new();
     while all.len() < max {
         match drain_once(outbox, max - all.len()) {
@@ -83,7 +83,7 @@ pub fn drain(outbox: &mut Outbox, max: usize) -> Bytes {
 }
 
 /// The bytes that an outbox with credit makes of a message.
-pub fn written(message: Message) -> Bytes {
+pub(crate) fn written(message: Message) -> Bytes {
     let mut outbox = Outbox::new();
     outbox.grant(1);
     outbox.push(message);
@@ -94,19 +94,19 @@ pub fn written(message: Message) -> Bytes {
 
 /// A request without its data.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seen {
-    pub call: CallId,
-    pub flags: (bool, bool),
-    pub functions: (u32, Option<u32>),
-    pub limit: std::time::Duration,
-    pub tree: (u32, u32, Vec<u32>),
-    pub ids: Vec<u32>,
-    pub header: Bytes,
-    pub data_len: u64,
+pub(crate) struct Seen {
+    pub(crate) call: CallId,
+    pub(crate) flags: (bool, bool),
+    pub(crate) functions: (u32, Option<u32>),
+    pub(crate) limit: std::time::Duration,
+    pub(crate) tree: (u32, u32, Vec<u32>),
+    pub(crate) ids: Vec<u32>,
+    pub(crate) header: Bytes,
+    pub(crate) data_len: u64,
 }
 
 impl Seen {
-    pub fn of(request: &Request) -> Seen {
+    pub(crate) fn of(request: &Request) -> Seen {
         let tree = match &request.tree {
             Ok(Tree::Explicit(shape)) => (Tree::EXPLICIT_WIRE_ID, 0, shape.sizes().to_vec()),
             Ok(tree) => (tree.wire_id(), tree.wire_param(), vec![]),
@@ -127,14 +127,14 @@ impl Seen {
 
 /// What an answer says.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Said {
+pub(crate) enum Said {
     Completed,
     Reply(SubtreeReply),
     Failed(Failure),
 }
 
 impl Said {
-    pub fn of(response: &Response) -> (CallId, Said) {
+    pub(crate) fn of(response: &Response) -> (CallId, Said) {
         let said = match &response.answer {
             Answer::Completed => Said::Completed,
             Answer::Reply(reply) => Said::Reply(reply.clone()),
