@@ -44,6 +44,13 @@ pub enum Event {
     DataArrived(CallId),
     /// A call has ended below.
     Response(Response),
+    /// A call has ended below with a reply over the limit; its bytes are dropped as they come.
+    Oversized {
+        /// Which call.
+        call: CallId,
+        /// Bytes of the reply.
+        bytes: u64,
+    },
     /// A request was cancelled before it could be read whole: nothing but its credit is left of it.
     Abandoned,
     /// The parent cancels.
@@ -283,17 +290,17 @@ impl Inbox {
                 when: "for a call whose response is still arriving",
             });
         }
+        if head.body_len() > context.reply_max() {
+            let oversized = Event::Oversized { call: head.call, bytes: head.body_len() };
+            events.extend(Some(oversized).filter(|_| context.awaits(head.call)));
+            return Ok(());
+        }
         if payload.len() as u64 == head.body_len() {
             events.push(Event::Response(answer(&head, payload)?));
             return Ok(());
         }
         if !context.awaits(head.call) {
             return Ok(());
-        }
-        if head.body_len() > context.reply_max() {
-            let expected = "within this node's limit for replies";
-            let (kind, field) = (Kind::Response, "length of header and data");
-            return Err(FrameError::BadField { kind, field, value: head.body_len(), expected });
         }
         self.sweep(context);
         self.responses.insert(head.call, ResponseBody { head, bytes: payload.to_vec() });

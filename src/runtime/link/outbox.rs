@@ -116,6 +116,13 @@ impl Outbox {
         }
     }
 
+    /// Stops sending a response that the parent does not want any more. What it has of it, it drops when the next segment would come.
+    pub fn unwanted(&mut self, call: CallId) {
+        if !self.streams.is_empty() {
+            self.drop_stream(call, Kind::Response);
+        }
+    }
+
     /// Whether there are bytes to write now.
     pub fn is_ready(&mut self) -> bool {
         self.fill();
