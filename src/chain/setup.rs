@@ -66,7 +66,9 @@ impl Node {
         match self.calls.get(&call).map(Call::parent) {
             Some(Some(parent)) => refuse(format!("second parent: id {parent} already sent call {call}")),
             Some(None) => refuse(format!("second parent: call {call} was started here")),
-            None if self.recent.contains(call) => refuse(format!("second parent: call {call} has already ended here")),
+            None if self.recent.contains(call) => {
+                refuse(format!("second parent: call {call} has already ended here"))
+            }
             None => Ok(()),
         }
     }
@@ -81,7 +83,11 @@ impl Node {
                 ));
             }
             Ok(gpc_trees::Tree::Explicit(shape)) if shape.sizes().len() != request.ids.len() as usize => {
-                return refuse(format!("a shape of {} places for {} ids", shape.sizes().len(), request.ids.len()));
+                return refuse(format!(
+                    "a shape of {} places for {} ids",
+                    shape.sizes().len(),
+                    request.ids.len()
+                ));
             }
             Ok(_) => {}
         }
@@ -89,10 +95,17 @@ impl Node {
             return refuse(format!("the id list begins with {:?}, not with this id", request.ids.first()));
         }
         if calls.len() >= config.calls_max {
-            return refuse(format!("{} calls are in flight here already, the most this node takes", calls.len()));
+            return refuse(format!(
+                "{} calls are in flight here already, the most this node takes",
+                calls.len()
+            ));
         }
         if request.data.len() > config.data_max {
-            return refuse(format!("data of {} bytes are over the limit of {}", request.data.len(), config.data_max));
+            return refuse(format!(
+                "data of {} bytes are over the limit of {}",
+                request.data.len(),
+                config.data_max
+            ));
         }
         Ok(())
     }

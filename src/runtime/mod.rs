@@ -6,5 +6,7 @@ pub mod link;
 mod request;
 
 pub use address::{Address, AddressError, Peers, PeersError};
-pub use functions::{CallbackHandle, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, Phase};
+pub use functions::{
+    CallbackHandle, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, Phase,
+};
 pub use request::{ChildReply, Deferred, Request};

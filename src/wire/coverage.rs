@@ -23,7 +23,9 @@ pub enum Status {
 impl Status {
     /// The status with this number on the wire.
     pub fn from_wire(byte: u8) -> Option<Status> {
-        [Status::Done, Status::Failed, Status::Unreached, Status::Unknown].into_iter().find(|status| *status as u8 == byte)
+        [Status::Done, Status::Failed, Status::Unreached, Status::Unknown]
+            .into_iter()
+            .find(|status| *status as u8 == byte)
     }
 }
 
@@ -106,7 +108,8 @@ impl Coverage {
 
     /// Reads the data of a failed RESPONSE (docs/wire.md, "RESPONSE").
     pub fn parse(bytes: &[u8]) -> Result<Coverage, FrameError> {
-        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
+        let bad =
+            |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
         if !bytes.len().is_multiple_of(8) {
             return Err(bad("length of the coverage", bytes.len() as u64, "8 bytes a run"));
         }

@@ -36,7 +36,9 @@ impl Stage {
     /// The stage with this number on the wire.
     pub fn from_wire(byte: u8) -> Option<Stage> {
         use Stage::*;
-        [Setup, Func, Forward, Callback, Reply, Link, Cancelled].into_iter().find(|stage| *stage as u8 == byte)
+        [Setup, Func, Forward, Callback, Reply, Link, Cancelled]
+            .into_iter()
+            .find(|stage| *stage as u8 == byte)
     }
 
     /// The stage's name in output.
@@ -84,7 +86,8 @@ impl Cause {
 impl Cause {
     /// Reads the header of a failed RESPONSE (docs/wire.md, "RESPONSE").
     pub fn parse(bytes: &[u8]) -> Result<Cause, FrameError> {
-        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
+        let bad =
+            |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
         let mut fields = Fields::new(Kind::Response, bytes, 8)?;
         let id = fields.u32();
         let stage = fields.u8();

@@ -98,10 +98,13 @@ fn parse_ids(form: IdsForm, bytes: &[u8]) -> Result<IdList, String> {
     let word = |bytes: &[u8]| Id::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     match form {
         IdsForm::Runs => {
-            let runs = bytes.chunks_exact(8).map(|run| Run { first: word(&run[..4]), count: word(&run[4..]) });
+            let runs =
+                bytes.chunks_exact(8).map(|run| Run { first: word(&run[..4]), count: word(&run[4..]) });
             IdList::from_runs(runs).map_err(|error| error.to_string())
         }
-        IdsForm::Listed => IdList::from_ids(bytes.chunks_exact(4).map(word)).map_err(|error| error.to_string()),
+        IdsForm::Listed => {
+            IdList::from_ids(bytes.chunks_exact(4).map(word)).map_err(|error| error.to_string())
+        }
     }
 }
 

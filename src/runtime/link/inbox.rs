@@ -92,7 +92,12 @@ impl Inbox {
     ///
     /// # Errors
     /// When the bytes break the protocol: the link is to be closed.
-    pub fn feed(&mut self, bytes: Bytes, context: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
+    pub fn feed(
+        &mut self,
+        bytes: Bytes,
+        context: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
         let mut bytes = bytes;
         // Each round takes bytes or returns.
         loop {
@@ -163,7 +168,8 @@ impl Inbox {
             Kind::Segment => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
                 let of_response = header.flags & flags::OF_RESPONSE != 0;
-                self.passing = Some(Passing { call, of_response, left: header.length as usize - CallRef::LENGTH });
+                self.passing =
+                    Some(Passing { call, of_response, left: header.length as usize - CallRef::LENGTH });
             }
             Kind::Cancel => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
@@ -199,13 +205,21 @@ impl Inbox {
             return Ok(());
         }
         if self.requests.len() >= BODIES_MAX {
-            return Err(FrameError::OutOfPlace { kind: Kind::Request, when: "with too many bodies still arriving" });
+            return Err(FrameError::OutOfPlace {
+                kind: Kind::Request,
+                when: "with too many bodies still arriving",
+            });
         }
         self.requests.insert(head.call, RequestBody::Prefix { head, flags, bytes: Vec::new() });
         self.request_bytes(head.call, payload, context, events)
     }
 
-    fn response(&mut self, mut payload: Bytes, context: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
+    fn response(
+        &mut self,
+        mut payload: Bytes,
+        context: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
         let head = ResponseHead::parse(&payload)?;
         payload.advance(ResponseHead::LENGTH);
         if payload.len() as u64 > head.body_len() {
@@ -229,7 +243,12 @@ impl Inbox {
     }
 
     /// Bytes of a segment go straight to where they belong, however the reads cut them.
-    fn pass(&mut self, bytes: &mut Bytes, context: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
+    fn pass(
+        &mut self,
+        bytes: &mut Bytes,
+        context: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
         let Some(mut passing) = self.passing.take() else { return Ok(()) };
         let piece = bytes.split_to(passing.left.min(bytes.len()));
         passing.left -= piece.len();

@@ -192,7 +192,8 @@ impl Outbox {
         let (level, kind, parts): (u16, AnswerKind, [SmallVec<[Bytes; 2]>; 2]) = match answer {
             Answer::Completed => (0, AnswerKind::Completed, Default::default()),
             Answer::Reply(reply) => {
-                let parts = [&reply.header, &reply.data].map(|payload| payload.parts().iter().cloned().collect());
+                let parts =
+                    [&reply.header, &reply.data].map(|payload| payload.parts().iter().cloned().collect());
                 (reply.level, AnswerKind::Reply, parts)
             }
             Answer::Failed(failure) => {
@@ -200,7 +201,8 @@ impl Outbox {
                 (0, AnswerKind::Failed, parts.map(|bytes| SmallVec::from_iter([Bytes::from(bytes)])))
             }
         };
-        let [header_len, data_len] = [0, 1].map(|half| parts[half].iter().map(|part| part.len() as u64).sum());
+        let [header_len, data_len] =
+            [0, 1].map(|half| parts[half].iter().map(|part| part.len() as u64).sum());
         let head = ResponseHead { call, level, kind, header_len, data_len };
         let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
         head.emit(&mut fixed);

@@ -1,0 +1,5 @@
+//! stub
+use super::{CommandResult, args::CallArgs};
+pub(super) fn run(_args: &CallArgs) -> CommandResult {
+    Err("no".into())
+}

@@ -1,0 +1,5 @@
+//! stub
+use super::{CommandResult, args::NodeArgs};
+pub(super) fn run(_args: &NodeArgs) -> CommandResult {
+    Err("no".into())
+}
