@@ -1,7 +1,7 @@
 //! A tree as a picture: one SVG file that needs nothing else.
 //!
-//! Ids are circles in layers, the root on top, coloured by their depth. Circles grow smaller with the number of ids, and lose their numbers
-//! where those could not be read; pointing at one shows its number in any case.
+//! Ids are circles in layers, the root on top, coloured by their depth. In a large tree they are small where they stand close, and have no
+//! numbers where those could not be read; pointing at one shows its number in any case.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -27,40 +27,27 @@ const LEVEL_GAP_MAX: f64 = 420.0;
 /// The colours from the root to the deepest level.
 const COLOURS: [[f64; 3]; 3] = [[67.0, 56.0, 202.0], [8.0, 145.0, 178.0], [16.0, 160.0, 110.0]];
 
-/// Sizes that depend on how many ids there are, pixels.
-#[derive(Clone, Copy, Debug)]
-struct Metrics {
-    radius: f64,
-    cell: f64,
-    level_gap: f64,
-    font: Option<f64>,
-}
+/// Smallest circle that a number is written in, pixels.
+const LABELLED_RADIUS_MIN: f64 = 9.0;
 
-impl Metrics {
-    fn new(sketch: &Sketch, placed: &Placed) -> Metrics {
-        let (radius, gap, font) = match sketch.nodes() {
-            0..=128 => (15.0, 10.0, Some(12.0)),
-            129..=1024 => (11.0, 5.0, Some(8.5)),
-            1025..=4096 => (3.0, 2.0, None),
-            _ => (2.0, 1.5, None),
-        };
-        let cell = 2.0 * radius + gap;
-        // A wide tree gets higher levels, so that its edges do not all run flat.
-        let wide = placed.width * cell / (4.0 * placed.rows.len() as f64);
-        Metrics { radius, cell, level_gap: wide.clamp(radius * 2.4, LEVEL_GAP_MAX), font }
-    }
-}
+/// Width up to which a picture is shown at its own size; a wider one is scaled down to a window, so its lines and letters are larger.
+const WINDOW: f64 = 1600.0;
 
 /// The picture's measures, pixels.
 struct Picture<'a> {
     sketch: &'a Sketch,
     placed: Placed,
-    metrics: Metrics,
+    /// Width and height for one id of the closest.
+    cell: f64,
+    /// By depth: of the circles.
+    radii: Vec<f64>,
     /// By depth: where the circles of the first row have their middle.
     tops: Vec<f64>,
     left: f64,
     width: f64,
     height: f64,
+    /// How much larger than in a small picture lines and letters are.
+    scale: f64,
 }
 
 pub(super) fn write(sketch: &Sketch, out: &mut dyn Write) -> io::Result<()> {
@@ -82,18 +69,29 @@ pub(super) fn write(sketch: &Sketch, out: &mut dyn Write) -> io::Result<()> {
 impl Picture<'_> {
     fn new(sketch: &Sketch) -> Picture<'_> {
         let placed = place(sketch);
-        let metrics = Metrics::new(sketch, &placed);
-        let mut tops = Vec::with_capacity(placed.rows.len());
-        let mut y = HEAD + MARGIN + metrics.radius;
-        for &rows in &placed.rows {
-            tops.push(y);
-            y += f64::from(rows) * metrics.cell + metrics.level_gap;
-        }
-        let height = y - metrics.level_gap - metrics.cell + metrics.radius + metrics.cell / 2.0 + MARGIN;
-        let tree_width = placed.width * metrics.cell;
+        let (radius, gap) = match sketch.nodes() {
+            0..=128 => (15.0, 10.0),
+            129..=1024 => (11.0, 5.0),
+            1025..=4096 => (3.0, 2.0),
+            _ => (2.0, 1.5),
+        };
+        let cell = 2.0 * radius + gap;
+        let tree_width = placed.width * cell;
         let text_width = subtitle(sketch).chars().count() as f64 * LETTER;
         let width = tree_width.max(text_width) + 2.0 * MARGIN;
-        Picture { sketch, placed, metrics, tops, left: (width - tree_width) / 2.0, width, height }
+        let scale = (width / WINDOW).max(1.0);
+        // A wide tree gets higher levels, so that its edges do not all run flat.
+        let level_gap = (tree_width / (4.0 * placed.rows.len() as f64)).clamp(radius * 2.4, LEVEL_GAP_MAX);
+        let largest = (radius * scale).min(level_gap / 4.0).max(radius);
+        let radii = radii(&placed, cell, radius, largest);
+        let mut tops = Vec::with_capacity(placed.rows.len());
+        let mut y = (HEAD + MARGIN) * scale + radii[0];
+        for &rows in &placed.rows {
+            tops.push(y);
+            y += f64::from(rows) * cell + level_gap;
+        }
+        let height = y - level_gap - cell / 2.0 + largest + MARGIN;
+        Picture { sketch, cell, radii, tops, left: (width - tree_width) / 2.0, width, height, scale, placed }
     }
 
     fn write_head(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -106,20 +104,24 @@ impl Picture<'_> {
         )?;
         writeln!(out, "<title>{title}</title>")?;
         writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>")?;
-        let middle = width / 2.0;
+        let (middle, scale) = (width / 2.0, self.scale);
         writeln!(
             out,
-            "<text x=\"{middle}\" y=\"38\" text-anchor=\"middle\" font-size=\"20\" font-weight=\"600\" fill=\"#111827\">{title}</text>"
+            "<text x=\"{middle}\" y=\"{:.0}\" text-anchor=\"middle\" font-size=\"{:.0}\" font-weight=\"600\" fill=\"#111827\">{title}</text>",
+            38.0 * scale,
+            20.0 * scale
         )?;
         writeln!(
             out,
-            "<text x=\"{middle}\" y=\"60\" text-anchor=\"middle\" font-size=\"13\" fill=\"#6b7280\">{}</text>",
+            "<text x=\"{middle}\" y=\"{:.0}\" text-anchor=\"middle\" font-size=\"{:.0}\" fill=\"#6b7280\">{}</text>",
+            60.0 * scale,
+            13.0 * scale,
             Escaped(&subtitle(self.sketch))
         )
     }
 
     fn write_blocks(&self, out: &mut dyn Write) -> io::Result<()> {
-        let cell = self.metrics.cell;
+        let cell = self.cell;
         for item in self.placed.items.iter().filter(|item| item.is_block()) {
             let (x, y) = (self.x(item), self.tops[item.depth as usize] - cell / 2.0);
             let (width, height) = (f64::from(item.columns) * cell, f64::from(item.rows()) * cell);
@@ -127,7 +129,7 @@ impl Picture<'_> {
                 out,
                 "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"{:.1}\" fill=\"#f3f4f6\" stroke=\"#d1d5db\"/>",
                 x - width / 2.0,
-                self.metrics.radius
+                cell / 3.0
             )?;
         }
         Ok(())
@@ -135,14 +137,19 @@ impl Picture<'_> {
 
     /// All edges as one path: from under the parent to over the child, with a swing.
     fn write_edges(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Metrics { radius, cell, .. } = self.metrics;
-        let stroke = if self.metrics.font.is_some() { 1.4 } else { 0.7 };
-        write!(out, "<path fill=\"none\" stroke=\"#9ca3af\" stroke-width=\"{stroke}\" d=\"")?;
+        let stroke = if self.cell > LABELLED_RADIUS_MIN { 1.4 } else { 0.7 } * self.scale.sqrt();
+        write!(out, "<path fill=\"none\" stroke=\"#9ca3af\" stroke-width=\"{stroke:.1}\" d=\"")?;
         for item in &self.placed.items[1..] {
             let parent = &self.placed.items[item.parent];
-            let (from_x, from_y) = (self.x(parent), self.tops[parent.depth as usize] + radius);
-            let reach = if item.is_block() { cell / 2.0 } else { radius };
-            let (to_x, to_y) = (self.x(item), self.tops[item.depth as usize] - reach);
+            let (from_x, from_y) =
+                (self.x(parent), self.tops[parent.depth as usize] + self.radii[parent.depth as usize]);
+            let (to_x, to_y) = match item.is_block() && !item.chained {
+                true => (self.x(item), self.tops[item.depth as usize] - self.cell / 2.0),
+                false => (
+                    self.in_block(item, 0).0,
+                    self.tops[item.depth as usize] - self.radii[item.depth as usize],
+                ),
+            };
             let bend = (from_y + to_y) / 2.0;
             write!(
                 out,
@@ -160,21 +167,21 @@ impl Picture<'_> {
 
     fn write_ids(&self, out: &mut dyn Write) -> io::Result<()> {
         let deepest = self.sketch.depth();
-        let radius = self.metrics.radius;
-        let inside = "text-anchor=\"middle\" fill=\"#fff\"";
-        writeln!(out, "<g {inside} font-size=\"{}\">", self.metrics.font.unwrap_or_default())?;
+        writeln!(out, "<g text-anchor=\"middle\" fill=\"#fff\">")?;
         for item in &self.placed.items {
             for index in 0..item.count {
                 let place = (item.first + index) as usize;
                 let (label, depth) = (self.sketch.labels[place], self.sketch.depths[place]);
                 let (x, y) = self.in_block(item, index);
-                let colour = Colour(depth, deepest);
+                let (radius, colour) = (self.radii[item.depth as usize], Colour(depth, deepest));
                 write!(
                     out,
-                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{colour}\"><title>id {label}, depth {depth}</title></circle>"
+                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\" fill=\"{colour}\"><title>id {label}, depth {depth}</title></circle>"
                 )?;
-                if let Some(font) = self.metrics.font {
-                    write!(out, "<text x=\"{x:.1}\" y=\"{:.1}\">{label}</text>", y + font * 0.36)?;
+                if radius >= LABELLED_RADIUS_MIN {
+                    let font = radius * if label < 1000 { 0.8 } else { 0.68 };
+                    let y = y + font * 0.36;
+                    write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{font:.1}\">{label}</text>")?;
                 }
                 writeln!(out)?;
             }
@@ -184,7 +191,7 @@ impl Picture<'_> {
 
     /// The middle of an item.
     fn x(&self, item: &Item) -> f64 {
-        self.left + item.x * self.metrics.cell
+        self.left + item.x * self.cell
     }
 
     /// The middle of an id of an item. A chain turns at the end of each row.
@@ -192,9 +199,28 @@ impl Picture<'_> {
         let (row, column) = (index / item.columns, index % item.columns);
         let column = if item.chained && row % 2 == 1 { item.columns - 1 - column } else { column };
         let from_middle = f64::from(column) - (f64::from(item.columns) - 1.0) / 2.0;
-        let cell = self.metrics.cell;
+        let cell = self.cell;
         (self.x(item) + from_middle * cell, self.tops[item.depth as usize] + f64::from(row) * cell)
     }
+}
+
+/// By depth: the radius of the circles, as large as their distance allows, and not larger than the one above.
+fn radii(placed: &Placed, cell: f64, least: f64, largest: f64) -> Vec<f64> {
+    let mut room = vec![largest; placed.rows.len()];
+    let mut left: Vec<Option<f64>> = vec![None; placed.rows.len()];
+    for item in &placed.items {
+        let depth = item.depth as usize;
+        let distance = left[depth].replace(item.x).map_or(f64::INFINITY, |left| item.x - left);
+        let edge = item.x.min(placed.width - item.x);
+        let here = if item.is_block() { least } else { (distance * 0.35).min(edge) * cell };
+        room[depth] = room[depth].min(here);
+    }
+    let mut above = largest;
+    let mut narrow = |room: f64| {
+        above = above.min(room).max(least);
+        above
+    };
+    room.into_iter().map(&mut narrow).collect()
 }
 
 fn title(sketch: &Sketch) -> String {
