@@ -86,7 +86,7 @@ pub struct CallArgs {
     pub forward_first: bool,
 
     /// How the processes are connected
-    #[arg(long, value_enum, default_value_t = LinkKind::Unix)]
+    #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
     /// What to print: a table, one JSON object, or the raw level-n data of the reply
@@ -134,6 +134,11 @@ pub enum LinkKind {
     Tcp,
     /// Unix sockets
     Unix,
+}
+
+impl LinkKind {
+    /// The faster kind where it leaves no file behind, which is so on Linux.
+    pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Unix } else { LinkKind::Tcp };
 }
 
 /// What a call prints.

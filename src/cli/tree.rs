@@ -1,7 +1,5 @@
 //! `gpc tree`: draws a tree, or checks the file of one.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,10 +7,8 @@ use gpc_trees::{Layout, Limits, TreeName};
 
 use super::args::{TreeArgs, TreeFormat};
 use super::draw::{Sketch, draw};
+use super::files::read_text;
 use super::{CommandResult, stdout};
-
-/// Longest tree file that is read: a million positions with their numbers, with room.
-const FILE_MAX: u64 = 64 << 20;
 
 /// Runs the sub-command.
 pub(super) fn run(args: &TreeArgs) -> CommandResult {
@@ -57,19 +53,8 @@ fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, String> {
 /// # Errors
 /// When it cannot be read or is no tree; the text begins with the path.
 pub(super) fn read_layout(path: &Path) -> Result<Layout, String> {
-    let fault = |why: String| format!("{}: {why}", path.display());
-    let text = read_text(path).map_err(|error| fault(error.to_string()))?;
-    Layout::parse(&text, &Limits::default()).map_err(|error| fault(error.to_string()))
-}
-
-fn read_text(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let read = File::open(path)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
-    if read as u64 > FILE_MAX {
-        let message = format!("a tree file has at most {} MiB", FILE_MAX >> 20);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-    }
-    Ok(text)
+    Layout::parse(&read_text(path)?, &Limits::default())
+        .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]
