@@ -106,8 +106,8 @@ pub struct CallArgs {
     pub id: Option<Id>,
 }
 
-/// Most calls of one `--repeat`: a day's worth of short ones.
-const REPEAT_MAX: i64 = 100_000_000;
+/// Most calls of one `--repeat`: the time of each is kept, 80 MB in all.
+const REPEAT_MAX: i64 = 10_000_000;
 
 const CALL_EXAMPLES: &str = "\
 Functions:
