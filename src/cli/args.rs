@@ -57,7 +57,7 @@ pub struct CallArgs {
     pub func: String,
 
     /// How many ids: this process is id 0, and the others are started as processes on this machine
-    #[arg(short, long = "count", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     #[arg(required_unless_present = "peers", conflicts_with = "peers")]
     pub n: Option<u32>,
 
