@@ -1,6 +1,7 @@
 //! Node processes as `gpc call` starts and ends them: real processes of the real command.
 
 #![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -251,3 +251,63 @@ impl Args {
         Args::try_parse_from(args)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::builtin::BUILT_IN;
+    use clap::CommandFactory as _;
+
+    fn read(line: &str) -> Result<Command, String> {
+        let words = std::iter::once("gpc").chain(line.split_whitespace());
+        Args::read(words).map(|args| args.command).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_has_every_built_in_function() {
+        for (name, meaning) in BUILT_IN {
+            assert!(CALL_EXAMPLES.contains(&format!("  {name:<8}{meaning}\n")), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_example_can_be_written_so() {
+        let texts = [EXAMPLES, CALL_EXAMPLES, NODE_EXAMPLES, TREE_EXAMPLES].join("\n");
+        let lines: Vec<_> = texts.lines().filter_map(|line| line.strip_prefix("  gpc ")).collect();
+        assert!(lines.len() > 10);
+        for line in lines {
+            let command =
+                line.split(['>', '|']).next().unwrap_or_default().split("   ").next().unwrap_or_default();
+            assert!(read(command).is_ok(), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_tree_is_named_or_checked() {
+        let Ok(Command::Tree(args)) = read("tree kary:8 64 --format svg") else { panic!("that is a tree") };
+        let format = Some(TreeFormat::Svg);
+        let tree = "kary:8".parse().ok();
+        assert_eq!(args, TreeArgs { tree, n: Some(64), check: None, format, all: false });
+        assert!(read("tree").is_err_and(|error| error.contains("<TREE|--check <FILE>>")));
+        assert!(read("tree binary 8 --check x").is_err());
+        assert!(read("tree --check x").is_ok());
+        assert!(read("tree binary 9999999").is_err_and(|error| error.contains("1..=1048576")));
+    }
+
+    #[test]
+    fn a_node_needs_an_address_and_its_peers() {
+        let missing = read("node --id 1").unwrap_err();
+        assert!(missing.contains("--listen <ADDR>") && missing.contains("--peers <FILE>"), "{missing}");
+        assert!(
+            read("node --id 1 --listen here --peers x")
+                .is_err_and(|error| error.contains("`here` is no address"))
+        );
+        assert!(read("node --id 1 --launched").is_ok());
+        assert!(read("node --id 1 --launched --insecure").is_err());
+    }
+}

@@ -1,12 +1,13 @@
 //! `gpc tree`: draws a tree, or checks the file of one.
 
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use gpc_trees::{Layout, Limits, TreeName};
 
 use super::args::{TreeArgs, TreeFormat};
-use super::draw::{Sketch, draw};
+use super::draw::{self, Sketch};
 use super::files::read_text;
 use super::{CommandResult, stdout};
 
@@ -15,15 +16,23 @@ pub(super) fn run(args: &TreeArgs) -> CommandResult {
     if let Some(path) = &args.check {
         let name = format!("file:{}", path.display());
         let sketch = Sketch::of_layout(name, &read_layout(path)?)?;
-        stdout::write(|out| match args.format {
-            None => writeln!(out, "{}", sketch.summary()),
-            Some(format) => draw(&sketch, format, args.all, out),
-        })?;
-        return Ok(ExitCode::SUCCESS);
+        return match args.format {
+            None => print(|out| writeln!(out, "{}", sketch.summary())),
+            Some(format) => print_drawing(&sketch, format, args.all),
+        };
     }
     let name = args.tree.as_ref().ok_or("name a tree, as in `gpc tree binomial 16`")?;
     let sketch = sketch_of(name, args.n)?;
-    stdout::write(|out| draw(&sketch, args.format.unwrap_or(TreeFormat::Text), args.all, out))?;
+    print_drawing(&sketch, args.format.unwrap_or(TreeFormat::Text), args.all)
+}
+
+fn print_drawing(sketch: &Sketch, format: TreeFormat, all: bool) -> CommandResult {
+    draw::check(sketch, format)?;
+    print(|out| draw::draw(sketch, format, all, out))
+}
+
+fn print(text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> CommandResult {
+    stdout::write(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -137,11 +137,26 @@ impl Sketch {
 /// Most levels that a summary lists: a line or two of a terminal.
 const SHOWN_LEVELS: usize = 32;
 
+/// Whether a tree can be drawn so.
+///
+/// # Errors
+/// A picture has at most [`SVG_MAX`] ids.
+pub fn check(sketch: &Sketch, format: TreeFormat) -> Result<(), String> {
+    let n = sketch.nodes();
+    match format {
+        TreeFormat::Svg if n > SVG_MAX => Err(format!(
+            "a picture of {n} ids would be too large: draw at most {SVG_MAX}, or use --format text, dot or json"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Draws a tree. `all` lifts the limit on the lines of text.
 ///
 /// # Errors
-/// When it cannot be written, and for a picture of more than [`SVG_MAX`] ids.
+/// When it cannot be written, or does not pass the [`check`].
 pub fn draw(sketch: &Sketch, format: TreeFormat, all: bool, out: &mut dyn Write) -> io::Result<()> {
+    check(sketch, format).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
     match format {
         TreeFormat::Text => text::write(sketch, all, out),
         TreeFormat::Dot => dot::write(sketch, out),
@@ -194,6 +209,15 @@ mod tests {
     fn what_is_too_deep_is_refused() {
         assert!(matches!(Sketch::of_tree("chain", &Tree::Chain, 70_000), Err(TreeError::Depth { .. })));
         assert_eq!(Sketch::of_tree("flat", &Tree::Flat, 0), Err(TreeError::Empty));
+    }
+
+    #[test]
+    fn a_picture_has_its_limit() {
+        let large = sketch("flat", SVG_MAX + 1);
+        let error = draw(&large, TreeFormat::Svg, false, &mut io::sink()).unwrap_err().to_string();
+        assert!(error.contains("draw at most 65536"), "{error}");
+        assert!(check(&large, TreeFormat::Dot).is_ok());
+        assert!(check(&sketch("flat", SVG_MAX), TreeFormat::Svg).is_ok());
     }
 
     proptest! {

@@ -51,13 +51,6 @@ struct Picture<'a> {
 }
 
 pub(super) fn write(sketch: &Sketch, out: &mut dyn Write) -> io::Result<()> {
-    if sketch.nodes() > SVG_MAX {
-        let message = format!(
-            "a picture of {} ids would be too large; draw at most {SVG_MAX}, or use --format dot or json",
-            sketch.nodes()
-        );
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    }
     let picture = Picture::new(sketch);
     picture.write_head(out)?;
     picture.write_blocks(out)?;
@@ -287,13 +280,6 @@ mod tests {
         assert!(drawn(&sketch("binary", 1024), TreeFormat::Svg).contains(">1023</text>"));
         let large = drawn(&sketch("binary", 4096), TreeFormat::Svg);
         assert!(!large.contains(">1023</text>") && large.len() < 700_000, "{}", large.len());
-    }
-
-    #[test]
-    fn a_picture_has_its_limit() {
-        let mut out = Vec::new();
-        let error = write(&sketch("binary", SVG_MAX + 1), &mut out).unwrap_err();
-        assert!(error.to_string().contains("draw at most 65536") && out.is_empty());
     }
 
     #[test]

@@ -160,8 +160,7 @@ impl Repeat {
     pub fn of_times_us(times_us: &mut [u64]) -> Option<Repeat> {
         times_us.sort_unstable();
         let calls = u32::try_from(times_us.len()).ok()?;
-        let rank =
-            |percent: usize| times_us.len() * percent / 100 + usize::from(times_us.len() * percent % 100 > 0);
+        let rank = |percent: usize| (times_us.len() * percent).div_ceil(100);
         let at = |percent: usize| times_us.get(rank(percent).max(1) - 1).copied();
         Some(Repeat { calls, median_us: at(50)?, p90_us: at(90)?, p99_us: at(99)? })
     }
