@@ -35,7 +35,9 @@ Examples:
   gpc call echo -n 8 --header hello              a call down a tree of 8 processes
   gpc call digest -n 64 --tree binomial --data Cargo.lock
   gpc tree binomial 16                           draw a tree
-  gpc tree kary:4 64 --format svg > tree.svg";
+  gpc tree kary:4 64 --format svg > tree.svg
+
+GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
 
 /// The sub-commands.
 #[derive(Clone, PartialEq, Debug, Subcommand)]

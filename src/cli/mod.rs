@@ -14,6 +14,7 @@ pub mod interrupt;
 pub mod launch;
 pub mod launched;
 pub mod listener;
+mod logs;
 mod node;
 pub mod output;
 mod stdout;
@@ -34,11 +35,12 @@ const FAILED: u8 = 1;
 
 /// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
 pub fn main() -> ExitCode {
-    let result = match Args::parse().command {
+    let command = Args::parse().command;
+    let result = logs::start().and_then(|()| match command {
         Command::Call(args) => call::run(&args),
         Command::Node(args) => node::run(&args),
         Command::Tree(args) => tree::run(&args),
-    };
+    });
     result.unwrap_or_else(|error| {
         // Nowhere is left to report that standard error is closed.
         let _ = writeln!(io::stderr().lock(), "gpc: {error}");

@@ -112,8 +112,7 @@ fn fold(sketch: &Sketch) -> Vec<Item> {
     items
 }
 
-/// How many children of one parent, one beside the other from this place on, have no children; looks no further than a run that is long enough
-/// needs when it is shorter than that.
+/// How many siblings from this place on, one beside the other, have no children.
 fn leaves_from(sketch: &Sketch, place: u32) -> u32 {
     let parent = sketch.parents[place as usize];
     let is_one = |&at: &u32| sketch.parents[at as usize] == parent && sketch.fan_outs[at as usize] == 0;
