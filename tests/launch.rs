@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use chained_gpc::cli::args::LinkKind;
+use chained_gpc::LinkKind;
 use chained_gpc::cli::launch::{Launch, Plan};
 use chained_gpc::runtime::{Address, Peers};
 use rustix::process::{Pid, Signal, kill_process};

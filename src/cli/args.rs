@@ -5,12 +5,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValue};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
-use crate::runtime::Address;
+use crate::runtime::{Address, LinkKind};
 
 /// Most ids of a call that starts its own processes: what one machine can be expected to hold, and a typing error does not take it down.
 pub const PROCESSES_MAX: u32 = 4096;
@@ -129,18 +129,17 @@ Examples:
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
 
-/// How processes on one machine are connected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum LinkKind {
-    /// TCP on the loopback interface
-    Tcp,
-    /// Unix sockets
-    Unix,
-}
+impl ValueEnum for LinkKind {
+    fn value_variants<'a>() -> &'a [LinkKind] {
+        &[LinkKind::Tcp, LinkKind::Unix]
+    }
 
-impl LinkKind {
-    /// The faster kind where it leaves no file behind, which is so on Linux.
-    pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Unix } else { LinkKind::Tcp };
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            LinkKind::Tcp => PossibleValue::new("tcp").help("TCP on the loopback interface"),
+            LinkKind::Unix => PossibleValue::new("unix").help("Unix sockets"),
+        })
+    }
 }
 
 /// What a call prints.

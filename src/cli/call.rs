@@ -3,25 +3,52 @@
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Limits, Tree, TreeName};
+use gpc_trees::{Id, IdList, Limits, TreeName};
 
-use super::CommandResult;
-use super::args::{CallArgs, LinkKind, OutputKind};
-use super::builtin;
+use super::args::{CallArgs, OutputKind};
 use super::files::read_peers;
+use super::interrupt::Interrupt;
+use super::output::{FirstCause, Width, write_table};
+use super::session::{Made, Session};
 use super::tree::read_layout;
-use crate::runtime::{FuncHandle, Functions, Peers};
+use super::{CommandResult, builtin, stdout};
+use crate::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use crate::wire::frame::HEADER_MAX;
+
+/// How long the processes have to end by themselves when the call is over.
+const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs the sub-command.
 pub(super) fn run(args: &CallArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
     let plan = CallPlan::new(args, &functions)?;
-    Err(format!("{}: this build makes no calls", plan.func_name).into())
+    let interrupt = Interrupt::listen(|| {})?;
+    let mut session = Session::open(&plan.nodes, plan.root, &functions)?;
+    let result = session.make_calls(&plan, &interrupt);
+    // Before anything is printed: whoever reads the output finds nothing running.
+    session.close(END_LIMIT);
+    if let Some(status) = interrupt.exit_status() {
+        return Ok(ExitCode::from(status));
+    }
+    report(&plan, &result?)
+}
+
+/// Prints what the calls came to.
+fn report(plan: &CallPlan, made: &Made) -> CommandResult {
+    stdout::write(|out| match plan.output {
+        OutputKind::Table => write_table(&made.outcome, Width::of_stdout(), out),
+        OutputKind::Json => made.outcome.write_json(out),
+        OutputKind::Level => out.write_all(&made.data),
+    })?;
+    match &made.outcome.cause {
+        None => Ok(ExitCode::SUCCESS),
+        Some(FirstCause { id, stage, message }) => Err(format!("id {id} failed at stage {stage}: {message}").into()),
+    }
 }
 
 /// A call as it is to be made: checked, its files read.
@@ -40,7 +67,7 @@ pub struct CallPlan {
     /// The same ids in the order in which the caller listed them, the root first where the list left it out.
     pub order: IdList,
     /// The tree over them.
-    pub tree: Tree,
+    pub tree: CallTree,
     /// Its name.
     pub tree_name: TreeName,
     /// The request's header.
@@ -115,6 +142,16 @@ impl CallPlan {
     }
 }
 
+impl CallPlan {
+    /// The call, as the library takes it.
+    pub fn call(&self) -> Call {
+        let call = Call::new(self.func).ids(self.order.clone()).tree(self.tree.clone());
+        let call = call.header(self.header.clone()).data(self.data.clone());
+        let call = self.time_limit.into_iter().fold(call, Call::limit);
+        if self.forward_first { call.forward_first() } else { call }
+    }
+}
+
 /// The nodes, the root, and all ids there are.
 fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), String> {
     match (args.n, &args.peers, args.id) {
@@ -161,17 +198,16 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
 }
 
 /// The tree, and the ids in its order. `ids` has the root first.
-fn tree(name: &TreeName, ids: &IdList, functions: &Functions) -> Result<(Tree, IdList), String> {
+fn tree(name: &TreeName, ids: &IdList, functions: &Functions) -> Result<(CallTree, IdList), String> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
-    let (tree, ids) = match name {
-        TreeName::File(path) => {
-            let layout = read_layout(Path::new(path))?;
-            (layout.tree(), layout.apply(ids).map_err(refused)?)
-        }
-        _ => (functions.named_tree(name).map_err(|error| error.to_string())?, ids.clone()),
-    };
+    if let TreeName::File(path) = name {
+        let layout = read_layout(Path::new(path))?;
+        let ids = layout.apply(ids).map_err(refused)?;
+        return Ok((layout.into(), ids));
+    }
+    let tree = functions.named_tree(name).map_err(|error| error.to_string())?;
     tree.check(ids.len(), &Limits::default()).map_err(refused)?;
-    Ok((tree, ids))
+    Ok((tree.into(), ids.clone()))
 }
 
 /// The data of a request: a file's content, or what comes on standard input.

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use gpc_trees::Id;
 
 use super::launch::TABLE_END;
-use super::listener::Listener;
-use crate::runtime::{Peers, PeersError};
+use crate::runtime::{Listener, Peers, PeersError};
 
 /// Longest table: 4,096 lines of an id and the longest address of a socket, with room.
 const TABLE_MAX: usize = 1 << 20;
@@ -26,7 +25,7 @@ const TABLE_LIMIT: Duration = Duration::from_secs(30);
 pub struct Launched {
     /// Its id.
     pub id: Id,
-    /// Where it listens; non-blocking.
+    /// Where it listens.
     pub listener: Listener,
     /// Where everybody listens.
     pub peers: Peers,
@@ -91,7 +90,6 @@ pub fn launched(id: Id) -> Result<Launched, LaunchedError> {
     let socket = |error| LaunchedError::Socket { id, error };
     let fd = io::stdin().as_fd().try_clone_to_owned().map_err(socket)?;
     let listener = Listener::from_fd(fd, address).map_err(socket)?;
-    listener.set_nonblocking(true).map_err(socket)?;
     // So that the socket is closed with the listener.
     let nothing = File::open("/dev/null").map_err(socket)?;
     rustix::stdio::dup2_stdin(nothing).map_err(|error| socket(error.into()))?;

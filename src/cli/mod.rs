@@ -13,10 +13,10 @@ mod files;
 pub mod interrupt;
 pub mod launch;
 pub mod launched;
-pub mod listener;
 mod logs;
 mod node;
 pub mod output;
+pub mod session;
 mod stdout;
 mod tree;
 

@@ -1,32 +1,61 @@
 //! `gpc node`: one node, run by hand or started by `gpc call`.
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::CommandResult;
 use super::args::NodeArgs;
 use super::files::read_peers;
+use super::interrupt::Interrupt;
 use super::launched::{Launched, launched};
-use crate::runtime::{Address, Peers};
+use super::{CommandResult, builtin};
+use crate::runtime::{Address, Functions, Listener, Node, Peers};
+
+/// How long the calls in flight get when a node is told to end.
+const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs the sub-command.
 pub(super) fn run(args: &NodeArgs) -> CommandResult {
-    if args.launched {
-        return serve_launched(launched(args.id)?);
+    match args.launched {
+        true => serve_launched(launched(args.id)?),
+        false => serve(NodePlan::new(args)?),
     }
-    let plan = NodePlan::new(args)?;
-    Err(format!(
-        "id {} cannot listen at {}: this build runs only the nodes that `gpc call` starts",
-        plan.id, plan.listen
-    )
-    .into())
 }
 
 /// Runs a node that `gpc call` has started until its parent ends it or dies.
-fn serve_launched(mut launched: Launched) -> CommandResult {
-    launched.control.wait_for_end();
+fn serve_launched(launched: Launched) -> CommandResult {
+    let Launched { id, listener, peers, mut control } = launched;
+    let node = start(id, listener, peers)?;
+    control.wait_for_end();
+    // Nobody is left to wait for a function that still runs: it ends with the process.
+    drop(node);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a node until it is told to end.
+fn serve(plan: NodePlan) -> CommandResult {
+    let (wake, woken) = mpsc::channel::<()>();
+    let _interrupt = Interrupt::listen(move || drop(wake))?;
+    let listener = Listener::bind(&plan.listen)?;
+    let address = listener.address()?;
+    let node = start(plan.id, listener, plan.peers)?;
+    writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
+    // Nothing is ever sent: the other end is dropped when a signal comes.
+    let _ = woken.recv();
+    node.shutdown(END_LIMIT);
+    if let Address::Unix(path) = &address {
+        std::fs::remove_file(path)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(id: Id, listener: Listener, peers: Peers) -> Result<Node, Box<dyn std::error::Error + Send + Sync>> {
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    Ok(Node::builder(id).functions(&functions).peers(peers).listener(listener).start()?)
 }
 
 /// A node as it is to run: checked.

@@ -13,7 +13,6 @@ mod files;
 pub use error::LaunchError;
 
 use std::ffi::OsString;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::ops::Range;
@@ -27,9 +26,8 @@ use std::time::{Duration, Instant};
 use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::args::{LinkKind, PROCESSES_MAX};
-use super::listener::Listener;
-use crate::runtime::Peers;
+use super::args::PROCESSES_MAX;
+use crate::runtime::{LinkKind, Listener, Peers};
 
 /// The line that ends the table on a control link.
 pub(super) const TABLE_END: &str = "end\n";
@@ -99,9 +97,8 @@ impl Launch {
         let mut launch =
             Launch { nodes: Vec::with_capacity(count), first: plan.ids.start, peers: plan.others.clone() };
         let progress = progress_bar(count);
-        let token = token();
         for id in plan.ids.clone() {
-            launch.start_one(plan, id, &token).map_err(|(doing, error)| LaunchError::Start {
+            launch.start_one(plan, id).map_err(|(doing, error)| LaunchError::Start {
                 id,
                 count,
                 doing,
@@ -165,9 +162,9 @@ impl Launch {
         ended
     }
 
-    fn start_one(&mut self, plan: &Plan, id: Id, token: &str) -> Result<(), (&'static str, io::Error)> {
+    fn start_one(&mut self, plan: &Plan, id: Id) -> Result<(), (&'static str, io::Error)> {
         let listener =
-            Listener::bind(plan.link, &format!("{token}-{id}")).map_err(|error| ("listen for", error))?;
+            Listener::bind(&plan.link.fresh_address(id)).map_err(|error| ("listen for", error))?;
         let address = listener.address().map_err(|error| ("listen for", error))?;
         let (control, theirs) = UnixStream::pair().map_err(|error| ("make the control link of", error))?;
         let process = Command::new(&plan.exe)
@@ -260,12 +257,6 @@ impl Node {
         self.status = self.status.or_else(|| self.process.wait().ok());
         self.status
     }
-}
-
-/// A name that no other launch has, for abstract sockets: they are one space for the whole machine.
-fn token() -> String {
-    let random = RandomState::new().hash_one(Instant::now());
-    format!("gpc-{}-{random:016x}", std::process::id())
 }
 
 fn progress_bar(count: usize) -> ProgressBar {
