@@ -76,6 +76,8 @@ pub(super) struct Call {
     pub(super) origin: Origin,
     pub(super) deadline: Time,
     pub(super) own: Own,
+    /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
+    pub(super) early: Option<Result<Reply, String>>,
     pub(super) job: JobState,
     /// `None` until the request has been forwarded; then in list order.
     pub(super) children: Option<SmallVec<[Child; 2]>>,
@@ -93,7 +95,7 @@ impl Call {
         };
         let request = Arc::new(request);
         let (job, children, arrived) = (JobState::Idle, None, VecDeque::new());
-        Call { request, origin, deadline, own, job, children, awaited: 0, arrived }
+        Call { request, origin, deadline, own, early: None, job, children, awaited: 0, arrived }
     }
 
     /// The source's order: func, forward, callbacks, response; with the option, forward before func.

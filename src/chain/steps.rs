@@ -54,10 +54,19 @@ impl Node {
         let me = self.config.me;
         match (result, stage) {
             (JobResult::Replied(reply), _) => self.own_reply(id, Own::Ready(reply)),
-            (JobResult::Deferred, Stage::Func) => self.own_reply(id, Own::Deferred),
+            (JobResult::Deferred, Stage::Func) => self.deferred(id),
             (JobResult::Deferred, _) => self.fail(id, Cause::new(me, stage, "a callback cannot defer its reply")),
             (JobResult::Failed(message), _) => self.fail(id, Cause::new(me, stage, message)),
             (JobResult::Unknown(message), _) => self.fail(id, Cause::new(me, Stage::Setup, message)),
+        }
+    }
+
+    /// func has ended and answers later, or already has.
+    fn deferred(&mut self, id: CallId) {
+        let early = self.calls.get_mut(&id).and_then(|call| call.early.take());
+        self.own_reply(id, Own::Deferred);
+        if let Some(result) = early {
+            self.answered(id, result);
         }
     }
 
@@ -67,6 +76,9 @@ impl Node {
         match (&call.own, result) {
             (Own::Deferred, Ok(reply)) => self.own_reply(id, Own::Ready(reply)),
             (Own::Deferred, Err(message)) => self.fail(id, Cause::new(self.config.me, Stage::Func, message)),
+            (Own::Pending, result) if call.job == JobState::Running => {
+                call.early.get_or_insert(result);
+            }
             // A second answer to the same token: the first one counts.
             _ => {}
         }
