@@ -1,7 +1,10 @@
 //! The chain from outside: nodes, messages between them, and nothing that the crate does not export.
 
 mod driver;
+mod failures;
+mod limits;
 mod model;
 mod one;
 mod properties;
+mod steps;
 mod world;

@@ -10,12 +10,15 @@ use chained_gpc::wire::{Coverage, Status};
 use gpc_trees::{Id, IdList, Tree};
 
 /// The level and the level-n data of a tree over a list, each id with its text; the first id contributes only if `first` says so.
-pub(crate) fn aggregate(tree: &Tree, ids: &IdList, first: bool, text: &dyn Fn(Id) -> String) -> (u16, String) {
+pub(crate) fn aggregate(
+    tree: &Tree,
+    ids: &IdList,
+    first: bool,
+    text: &dyn Fn(Id) -> String,
+) -> (u16, String) {
     let groups = tree.split(ids.len()).expect("a good tree");
-    let children: Vec<(u16, String)> = groups
-        .iter()
-        .map(|&group| aggregate(&tree.subtree(group), &ids.slice(group), true, text))
-        .collect();
+    let children: Vec<(u16, String)> =
+        groups.iter().map(|&group| aggregate(&tree.subtree(group), &ids.slice(group), true, text)).collect();
     let own = ids.first().filter(|_| first).map(|id| (0, format!("{} {}", text(id).len(), text(id))));
     let Some(highest) = children.iter().map(|(level, _)| *level).max() else {
         return own.unwrap_or((1, "0 ".into()));
@@ -33,7 +36,10 @@ pub(crate) fn edges(tree: &Tree, ids: &IdList) -> BTreeSet<(Id, Id)> {
     let mut edges = BTreeSet::new();
     for group in tree.split(ids.len()).expect("a good tree") {
         let slice = ids.slice(group);
-        edges.insert((ids.first().expect("a list that was split"), slice.first().expect("a group is not empty")));
+        edges.insert((
+            ids.first().expect("a list that was split"),
+            slice.first().expect("a group is not empty"),
+        ));
         edges.extend(self::edges(&tree.subtree(group), &slice));
     }
     edges

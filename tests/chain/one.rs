@@ -119,7 +119,9 @@ pub(crate) fn failed(id: Id, stage: Stage, coverage: Coverage) -> Answer {
 
 fn show(output: Output) -> String {
     match output {
-        Output::Send { to, message: Message::Request(request) } => format!("to {to}: request {}", request.ids),
+        Output::Send { to, message: Message::Request(request) } => {
+            format!("to {to}: request {}", request.ids)
+        }
         Output::Send { to, message: Message::Cancel(_) } => format!("to {to}: cancel"),
         Output::Send { to, message: Message::Response(response) } => {
             format!("to {to}: {}", show_answer(response.answer))

@@ -55,11 +55,13 @@ fn starts(n: u32) -> impl Strategy<Value = Start> {
     let order = Just((0..n).collect::<Vec<Id>>()).prop_shuffle();
     let list = (order, 1..=n).prop_map(|(order, len)| order[..len as usize].to_vec());
     let options = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    (list.prop_flat_map(|list| (trees(list.len() as u32), Just(list))), options).prop_map(|((tree, list), options)| {
-        let (merged, reply_wanted, forward_first, watch) = options;
-        let callback = merged.then_some(9);
-        Start { callback, reply_wanted, forward_first, watch, ..call(tree, ids(&list)) }
-    })
+    (list.prop_flat_map(|list| (trees(list.len() as u32), Just(list))), options).prop_map(
+        |((tree, list), options)| {
+            let (merged, reply_wanted, forward_first, watch) = options;
+            let callback = merged.then_some(9);
+            Start { callback, reply_wanted, forward_first, watch, ..call(tree, ids(&list)) }
+        },
+    )
 }
 
 fn plans(n: u32, most: usize) -> impl Strategy<Value = BTreeMap<(Id, Stage), Act>> {
@@ -119,7 +121,10 @@ fn check_edges(world: &World, id: CallId, start: &Start) {
     let edges = edges(&start.tree, &start.ids);
     for (_, seen) in world.seen.iter().filter(|(call, _)| *call == id) {
         match *seen {
-            Seen::Request(from, to) | Seen::Cancel(from, to) | Seen::Callback(from, to) | Seen::Response(to, from) => {
+            Seen::Request(from, to)
+            | Seen::Cancel(from, to)
+            | Seen::Callback(from, to)
+            | Seen::Response(to, from) => {
                 assert!(edges.contains(&(from, to)), "{seen:?} is no edge of the tree");
             }
             Seen::Func(at) => assert!(start.ids.contains(at) && !(start.watch && at == root(start))),
@@ -129,7 +134,8 @@ fn check_edges(world: &World, id: CallId, start: &Start) {
     let executed = world.executed(id);
     assert!(executed.windows(2).all(|pair| pair[0] != pair[1]), "executed twice: {executed:?}");
     let requests = world.seen.iter().filter(|(call, seen)| *call == id && matches!(seen, Seen::Request(..)));
-    let responses = world.seen.iter().filter(|(call, seen)| *call == id && matches!(seen, Seen::Response(..)));
+    let responses =
+        world.seen.iter().filter(|(call, seen)| *call == id && matches!(seen, Seen::Response(..)));
     assert!(responses.count() <= requests.count(), "more responses than requests");
 }
 
@@ -185,13 +191,18 @@ fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
         _ => false,
     };
     match stage {
-        Stage::Setup => [Stage::Func, Stage::Callback].into_iter().any(|stage| act(stage) == Some(Act::Unknown)),
+        Stage::Setup => {
+            [Stage::Func, Stage::Callback].into_iter().any(|stage| act(stage) == Some(Act::Unknown))
+        }
         Stage::Func => hangs || matches!(act(Stage::Func), Some(Act::Fail | Act::DropToken)),
         Stage::Callback => hangs || act(Stage::Callback).is_some_and(|act| act != Act::Unknown),
         Stage::Link => case.events.iter().any(lost),
         Stage::Cancelled => {
             *id == root(start)
-                && case.events.iter().any(|event| matches!(*event, Event::GiveUp(at, given) if (at, given) == (*id, ticket)))
+                && case
+                    .events
+                    .iter()
+                    .any(|event| matches!(*event, Event::GiveUp(at, given) if (at, given) == (*id, ticket)))
         }
         // Every id that hangs is alive and says so itself, before its parent gives up on it.
         Stage::Forward | Stage::Reply => false,

@@ -142,7 +142,11 @@ impl World {
     }
 
     fn deliver(&mut self, (from, to): (Id, Id)) {
-        let parcel = self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front).expect("chosen among those with parcels");
+        let parcel = self
+            .links
+            .get_mut(&(from, to))
+            .and_then(VecDeque::pop_front)
+            .expect("chosen among those with parcels");
         match parcel {
             Parcel::Message(message) => {
                 if let Message::Request(_) = message {
@@ -275,7 +279,10 @@ impl World {
         self.now = self.now.max(at.as_nanos());
         self.input(id, Input::Tick);
         let next = self.nodes[&id].next_deadline();
-        assert!(next.is_none_or(|next| next.as_nanos() > self.now), "a deadline that has passed is left at id {id}");
+        assert!(
+            next.is_none_or(|next| next.as_nanos() > self.now),
+            "a deadline that has passed is left at id {id}"
+        );
         true
     }
 
