@@ -2,7 +2,7 @@
 //!
 //! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
 
-use gpc_trees::{Group, Id, IdList, Tree, TreeError, send_order};
+use gpc_trees::{Group, Id, Tree, TreeError, send_order};
 use smallvec::SmallVec;
 
 use super::call::{Call, Child, ChildAnswer, JobState, Origin, Own, Step};
@@ -108,8 +108,7 @@ impl Node {
             group,
             answer: ChildAnswer::Awaited,
         });
-        call.children = Some(children.collect());
-        call.awaited = groups.len();
+        call.forwarded(children.collect());
         for index in send_order(&groups) {
             let group = groups[index];
             let ids = request.ids.slice(group);
@@ -222,14 +221,5 @@ fn split(request: &Request, fan_out_max: u32) -> Result<Split, String> {
     if groups.len() > fan_out_max as usize {
         return Err(format!("{} children are over the limit of {fan_out_max}", groups.len()));
     }
-    match own_child(&request.ids, &groups) {
-        Some(id) => Err(format!("id {id} is its own child in the list")),
-        None => Ok(Split { tree, groups }),
-    }
-}
-
-/// A list from a peer may hold its receiver twice.
-fn own_child(ids: &IdList, groups: &[Group]) -> Option<Id> {
-    let me = ids.first()?;
-    groups.iter().any(|group| ids.id(group.start) == Some(me)).then_some(me)
+    Ok(Split { tree, groups })
 }

@@ -199,3 +199,19 @@ fn whether_an_answer_is_awaited_can_be_asked() {
     assert_eq!(one.cancel(0), ["to 3: cancel"]);
     assert!(!one.node.awaits(3, CALL));
 }
+
+/// Each answer was once looked for among all children, one after the other: the root of a wide tree spent its time there, with the square of the
+/// width.
+#[test]
+fn the_root_of_a_wide_tree_hears_every_child() {
+    let mut one = One::new(0);
+    let width = 40_000;
+    let sent = one.start(Start { tree: Tree::Flat, watch: true, ..start(&format!("0-{width}")) });
+    assert_eq!(sent.len(), width as usize);
+    for child in (2..=width).rev() {
+        assert!(one.response(child, leveled(0, "0 ", "0 ")).is_empty());
+    }
+    let outputs = one.response(1, leveled(0, "0 ", "0 "));
+    assert!(outputs[0].starts_with("end 1: level 1 [40000 0 0 "), "{}", &outputs[0][..40]);
+    assert!(one.is_quiet());
+}
