@@ -6,7 +6,7 @@ use chained_gpc::wire::{CallId, Coverage, Request, Stage, Status};
 use gpc_trees::{Registered, Shape, Tree};
 
 use super::model::{call, ids, letters};
-use super::one::{CALL, One, failed, leveled, merged, reply, request, start};
+use super::one::{One, failed, leveled, merged, reply, request, start};
 use super::world::{Act, Event, Seen, World};
 
 /// The node 1 of a call over 1 to 5 that waits for its children 2 (with 3) and 4 (with 5).

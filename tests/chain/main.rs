@@ -2,6 +2,7 @@
 
 mod driver;
 mod failures;
+mod hostile;
 mod limits;
 mod model;
 mod one;

@@ -146,6 +146,10 @@ fn check_success(world: &World, id: CallId, start: &Start, outcome: &Outcome) {
     let in_order = expected.clone();
     expected.sort_unstable();
     assert_eq!(world.executed(id), expected);
+    assert!(
+        !world.seen.iter().any(|(call, seen)| *call == id && matches!(seen, Seen::Cancel(..))),
+        "cancelled"
+    );
     let Some(reply) = reply else { return assert!(!start.reply_wanted, "a reply was asked for") };
     assert!(start.reply_wanted, "no reply was asked for");
     if start.callback.is_some() {
