@@ -46,7 +46,7 @@ fn time_that_runs_backwards_counts_as_standing_still() {
     one.now = std::time::Duration::from_secs(100);
     one.request(0, request("1"));
     one.now = std::time::Duration::from_secs(1);
-    assert!(one.feed(Input::Tick).is_empty());
+    one.request(0, Request { call: CallId { root: 0, sequence: 6 }, ..request("1") });
     assert_eq!(one.node.next_deadline().map(Time::as_nanos), Some(160_000_000_000));
 }
 
@@ -158,10 +158,21 @@ fn a_call_that_ends_in_the_queue_gives_up_its_turn() {
     let first = CallId { root: 0, sequence: 4 };
     one.request(0, Request { call: first, ..request("1") });
     assert!(one.request(0, request("1")).is_empty());
+    assert!(!one.holds("queue: {}"));
     assert_eq!(one.cancel(0), ["consumed 0"]);
+    assert!(one.holds("queue: {}"));
     let outputs = one.feed(Input::Ran { call: first, result: JobResult::Replied(reply("")) });
     assert_eq!(outputs, ["consumed 0", "to 0: level 0 [0 ] [0 ]"]);
     assert!(one.is_quiet());
+}
+
+#[test]
+fn a_ticket_is_forgotten_with_its_call() {
+    let mut one = One::new(0);
+    one.start(start("0"));
+    assert!(!one.holds("tickets: {}"));
+    one.replied("a");
+    assert!(one.holds("tickets: {}"));
 }
 
 #[test]

@@ -92,6 +92,11 @@ impl One {
         self.feed(Input::Tick)
     }
 
+    /// Whether the node says so of its tables, which show only in its debug text.
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        format!("{:?}", self.node).contains(text)
+    }
+
     /// Nothing of any call is left.
     pub(crate) fn is_quiet(&self) -> bool {
         (self.node.calls(), self.node.jobs_running(), self.node.next_deadline()) == (0, 0, None)

@@ -1,9 +1,9 @@
 //! The steps of a call, in the source's order: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for
 //! any response to a chained_gpc".
 
-use chained_gpc::chain::{Input, JobResult, Start};
+use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Start, Time};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Body, Request, Stage};
+use chained_gpc::wire::{Body, Message, Request, Stage};
 use gpc_trees::{Id, Layout, Limits, Tree};
 
 use super::model::{aggregate, call, ids, leaves, text};
@@ -174,10 +174,13 @@ fn what_func_returns_counts_when_it_has_not_deferred() {
 #[test]
 fn an_answer_without_a_func_that_runs_is_dropped() {
     let mut one = One::new(1);
-    let (data, _writer) = Body::arriving(3);
+    let (data, mut writer) = Body::arriving(3);
     one.request(0, Request { data, ..request("1") });
-    assert!(one.answered(Ok(reply("a"))).is_empty());
-    assert_eq!(one.node.calls(), 1);
+    assert!(one.answered(Ok(reply("nobody asked"))).is_empty());
+    writer.push(b"abc");
+    assert_eq!(one.feed(Input::DataArrived(super::one::CALL)), ["run func"]);
+    assert_eq!(one.ran(JobResult::Deferred), ["consumed 0"]);
+    assert_eq!(one.answered(Ok(reply("a"))), ["to 0: level 0 [0 ] [1 a]"]);
 }
 
 #[test]
@@ -206,4 +209,42 @@ fn an_explicit_shape_is_followed_window_by_window() {
     for edge in [(0, 5), (5, 4), (5, 3), (0, 2), (2, 1)] {
         assert!(log.contains(&Seen::Request(edge.0, edge.1)), "{edge:?}");
     }
+}
+
+/// What an id is asked is what it hands on, but for the list, the tree's window and the limit.
+#[test]
+fn a_job_and_a_forwarded_request_hold_all_that_came() {
+    let mut node = Node::new(Config::new(1, 5));
+    let came = Request {
+        reply_wanted: false,
+        forward_first: true,
+        header: "extra".into(),
+        data: Body::whole("bulk"),
+        tree: Ok(Tree::Chain),
+        ..merging("1,7,3")
+    };
+    let message = Message::Request(Box::new(came.clone()));
+    node.input(Time::default(), Input::Message { from: 4, message });
+    let outputs: Vec<Output> = std::iter::from_fn(|| node.output()).collect();
+    let [Output::Send { to: 7, message: Message::Request(sent) }, Output::Run(job)] = &outputs[..] else {
+        panic!("{outputs:?}");
+    };
+    assert_eq!((job.call, job.me, job.parent), (came.call, 1, Some(4)));
+    assert_eq!((sent.ids.to_string(), job.request.ids.to_string()), ("7,3".into(), "1,7,3".into()));
+    for request in [&**sent, &*job.request] {
+        assert_eq!((request.call, request.func, request.callback), (came.call, 7, Some(9)));
+        assert_eq!(
+            (request.reply_wanted, request.forward_first, &request.tree),
+            (false, true, &Ok(Tree::Chain))
+        );
+        assert_eq!(
+            (&request.header[..], request.data.bytes().as_deref()),
+            (&b"extra"[..], Some(&b"bulk"[..]))
+        );
+    }
+
+    let mut node = Node::new(Config::new(0, 5));
+    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-1") });
+    let Some(Output::Run(job)) = node.output() else { panic!("the root executes") };
+    assert_eq!((job.me, job.parent, job.request.call), (0, None, super::one::CALL));
 }
