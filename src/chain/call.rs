@@ -170,7 +170,9 @@ impl Call {
         };
         for (index, child) in children.iter().enumerate() {
             match (&child.answer, failed) {
-                (_, Some((culprit, known))) if culprit == index && known.len() == u64::from(child.group.len) => {
+                (_, Some((culprit, known)))
+                    if culprit == index && known.len() == u64::from(child.group.len) =>
+                {
                     coverage.append(known);
                 }
                 (ChildAnswer::Done(_), _) => coverage.push(Status::Done, child.group.len),

@@ -33,7 +33,15 @@ impl Config {
     /// its user's to say; a length costs nothing until the bytes arrive), one worker.
     pub fn new(me: Id, incarnation: u64) -> Config {
         let trees = Limits::default();
-        Config { me, incarnation, workers: 1, calls_max: 65_536, data_max: 8 << 30, reply_max: 8 << 30, trees }
+        Config {
+            me,
+            incarnation,
+            workers: 1,
+            calls_max: 65_536,
+            data_max: 8 << 30,
+            reply_max: 8 << 30,
+            trees,
+        }
     }
 }
 

@@ -25,7 +25,13 @@ impl Node {
         self.fail_covering(id, failure.cause, false, Some((index, &failure.coverage)));
     }
 
-    fn fail_covering(&mut self, id: CallId, cause: Cause, own_failed: bool, failed: Option<(usize, &Coverage)>) {
+    fn fail_covering(
+        &mut self,
+        id: CallId,
+        cause: Cause,
+        own_failed: bool,
+        failed: Option<(usize, &Coverage)>,
+    ) {
         let Some(call) = self.calls.get(&id) else { return };
         let mut coverage = call.coverage(own_failed, failed);
         if let Origin::Here { watch: true, .. } = call.origin {
@@ -68,7 +74,8 @@ impl Node {
     /// Calls that wait on the peer fail; calls that it sent are forgotten.
     pub(super) fn link_lost(&mut self, peer: Id, why: &str) {
         let concerned = |call: &Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
-        let calls: Vec<CallId> = self.calls.iter().filter(|(_, call)| concerned(call)).map(|(id, _)| *id).collect();
+        let calls: Vec<CallId> =
+            self.calls.iter().filter(|(_, call)| concerned(call)).map(|(id, _)| *id).collect();
         for id in calls {
             let Some(call) = self.calls.get_mut(&id) else { continue };
             match &mut call.origin {
@@ -95,7 +102,8 @@ impl Node {
 /// What a call was waiting for when its time limit passed.
 fn expiry(me: Id, call: &Call) -> Cause {
     let limit = call.request.limit;
-    let here = |stage, doing: String| Cause::new(me, stage, format!("the time limit of {limit:?} passed {doing}"));
+    let here =
+        |stage, doing: String| Cause::new(me, stage, format!("the time limit of {limit:?} passed {doing}"));
     match (&call.own, &call.job) {
         (Own::Pending, JobState::Running) => here(Stage::Func, "while func was running".into()),
         (Own::Pending, JobState::Queued(_)) => {
@@ -107,9 +115,10 @@ fn expiry(me: Id, call: &Call) -> Cause {
         }
         (Own::Deferred, _) => here(Stage::Func, "before the deferred reply was given".into()),
         (Own::Lent, _) => here(Stage::Callback, "while callback was running".into()),
-        (Own::Ready(_), JobState::Queued(_)) => {
-            here(Stage::Callback, "while callback waited for its turn behind other functions of this id".into())
-        }
+        (Own::Ready(_), JobState::Queued(_)) => here(
+            Stage::Callback,
+            "while callback waited for its turn behind other functions of this id".into(),
+        ),
         (Own::Ready(_), _) => {
             let awaited: Vec<Id> = call.awaited_ids().take(NAMED).collect();
             let first = awaited.first().copied().unwrap_or(me);
@@ -117,7 +126,8 @@ fn expiry(me: Id, call: &Call) -> Cause {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let message = format!("no reply came to id {me} within {limit:?}; it still waits for {awaited:?}{more}");
+            let message =
+                format!("no reply came to id {me} within {limit:?}; it still waits for {awaited:?}{more}");
             Cause::new(first, Stage::Reply, message)
         }
     }

@@ -26,7 +26,8 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     };
     let reply = reply.map_err(|error| Cause::new(me, Stage::Reply, error.to_string()))?;
     if reply.len() > reply_max {
-        let message = format!("the subtree's reply of {} bytes is over the limit of {reply_max}", reply.len());
+        let message =
+            format!("the subtree's reply of {} bytes is over the limit of {reply_max}", reply.len());
         return Err(Cause::new(me, Stage::Reply, message));
     }
     Ok(Answer::Reply(reply))

@@ -72,7 +72,9 @@ impl Node {
         }
         match self.calls.get(&call).and_then(Call::parent) {
             Some(parent) => refuse(format!("second parent: id {parent} already sent call {call}")),
-            None if self.recent.contains(call) => refuse(format!("second parent: call {call} has already ended here")),
+            None if self.recent.contains(call) => {
+                refuse(format!("second parent: call {call} has already ended here"))
+            }
             None => Ok(()),
         }
     }
@@ -95,7 +97,11 @@ impl Node {
                 ));
             }
             Ok(gpc_trees::Tree::Explicit(shape)) if shape.sizes().len() != request.ids.len() as usize => {
-                return refuse(format!("a shape of {} places for {} ids", shape.sizes().len(), request.ids.len()));
+                return refuse(format!(
+                    "a shape of {} places for {} ids",
+                    shape.sizes().len(),
+                    request.ids.len()
+                ));
             }
             Ok(_) => {}
         }
@@ -107,14 +113,23 @@ impl Node {
             Some(_) => {}
         }
         if calls.len() >= config.calls_max {
-            return refuse(format!("{} calls are in flight here already, the most this node takes", calls.len()));
+            return refuse(format!(
+                "{} calls are in flight here already, the most this node takes",
+                calls.len()
+            ));
         }
         if request.header.len() > HEADER_MAX {
             let len = request.header.len();
-            return refuse(format!("a header of {len} bytes is over the limit of {HEADER_MAX}: send it as data"));
+            return refuse(format!(
+                "a header of {len} bytes is over the limit of {HEADER_MAX}: send it as data"
+            ));
         }
         if request.data.len() > config.data_max {
-            return refuse(format!("data of {} bytes are over the limit of {}", request.data.len(), config.data_max));
+            return refuse(format!(
+                "data of {} bytes are over the limit of {}",
+                request.data.len(),
+                config.data_max
+            ));
         }
         Ok(())
     }

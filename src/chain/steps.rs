@@ -55,7 +55,9 @@ impl Node {
         match (result, stage) {
             (JobResult::Replied(reply), _) => self.own_reply(id, Own::Ready(reply)),
             (JobResult::Deferred, Stage::Func) => self.deferred(id),
-            (JobResult::Deferred, _) => self.fail(id, Cause::new(me, stage, "a callback cannot defer its reply")),
+            (JobResult::Deferred, _) => {
+                self.fail(id, Cause::new(me, stage, "a callback cannot defer its reply"))
+            }
             (JobResult::Failed(message), _) => self.fail(id, Cause::new(me, stage, message)),
             (JobResult::Unknown(message), _) => self.fail(id, Cause::new(me, Stage::Setup, message)),
         }

@@ -229,8 +229,8 @@ fn a_call_that_was_cancelled_or_lost_is_not_executed_again() {
     }
 }
 
-/// A peer that named a call of this root's future was believed: when the root then started a call under that name, the two shared one state, the
-/// peer's deadline stayed behind for ever, and no other time limit of the node passed again.
+/// A peer that named a call of this root's future was believed: when the root then started a call under that name, the two shared
+/// one state, the peer's deadline stayed behind for ever, and no other time limit of the node passed again.
 #[test]
 fn no_peer_sends_a_call_that_this_id_starts() {
     let mut one = One::new(0);

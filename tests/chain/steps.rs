@@ -1,5 +1,5 @@
-//! The steps of a call, in the source's order: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for
-//! any response to a chained_gpc".
+//! The steps of a call, in the source's order: chained-gpc.md, "A chained GPC's propagation works in the following steps" and
+//! "The action for any response to a chained_gpc".
 
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Start, Time};
 use chained_gpc::wire::message::Answer;

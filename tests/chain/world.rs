@@ -1,5 +1,5 @@
-//! A small deterministic world: nodes, links between them, jobs, virtual time. What happens next is drawn from a seed; time passes only when
-//! nothing else is left to happen. The rules that hold at every step are asserted here, so that every test checks them.
+//! A small deterministic world: nodes, links between them, jobs, virtual time. What happens next is drawn from a seed; time passes
+//! only when nothing else is left to happen. The rules that hold at every step are asserted here, so that every test checks them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
