@@ -1,4 +1,44 @@
 //! Call a function on many processes with one call.
+//!
+//! # Overview
+//!
+//! A *chained GPC* travels down a tree of processes. Every process executes the function, forwards the call to its children, merges their replies
+//! into its own, and answers its parent; so one call reaches any number of processes in a few hops, and one reply comes back.
+//!
+//! # Usage
+//!
+//! ```
+//! use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+//!
+//! let functions = Functions::new();
+//! let hello = functions.func("hello", |request, reply| {
+//!     reply.data = format!("hello from {}", request.me()).into_bytes();
+//!     Ok(())
+//! })?;
+//! let nodes = LocalNodes::start(8, LinkKind::Unix, &functions)?;
+//! let outcome = nodes.root().call(Call::new(hello).ids(0..8))?.wait()?;
+//! for reply in outcome.replies()? {
+//!     assert_eq!(reply.data, format!("hello from {}", reply.id));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Here eight nodes live in one process. Across processes each makes its own [`Node`] with [`Node::builder`], and registers its functions under the same names.
+//!
+//! # Floors
+//!
+//! [`gpc_trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it. An upper floor uses a
+//! lower one, never the other way.
+#![forbid(unsafe_code)]
+
 pub mod chain;
 pub mod runtime;
 pub mod wire;
+
+pub use chain::Reply;
+pub use gpc_trees::{Id, IdList, Layout, Tree};
+pub use runtime::{
+    Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, Functions, FunctionsError, LinkKind,
+    LocalNodes, Node, Outcome, Phase, PolledNode, Request,
+};
+pub use wire::{Cause, Coverage, Failure, Stage};

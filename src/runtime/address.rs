@@ -137,7 +137,9 @@ impl FromStr for Peers {
             let error = |why: String| PeersError { line: number, why };
             let Some((id, address)) = parse_line(line).map_err(error)? else { continue };
             if let Some(first) = lines.insert(address.clone(), number) {
-                return Err(error(format!("{address} stands in line {first} already: each id listens at its own address")));
+                return Err(error(format!(
+                    "{address} stands in line {first} already: each id listens at its own address"
+                )));
             }
             if peers.insert(id, address).is_some() {
                 return Err(error(format!("id {id} is there a second time: each id has one line")));
@@ -159,7 +161,8 @@ fn parse_line(line: &str) -> Result<Option<(Id, Address)>, String> {
     let (Some(id), Some(address), None) = (words.next(), words.next(), words.next()) else {
         return Err(format!("`{content}` is not of the form ID ADDRESS, such as `3 127.0.0.1:7003`"));
     };
-    let id = id.parse().map_err(|_| format!("`{id}` is no id: ids are whole numbers from 0 to {}", Id::MAX))?;
+    let id =
+        id.parse().map_err(|_| format!("`{id}` is no id: ids are whole numbers from 0 to {}", Id::MAX))?;
     address.parse().map(|address| Some((id, address))).map_err(|error: AddressError| error.to_string())
 }
 
@@ -181,7 +184,8 @@ mod tests {
         assert_eq!("tcp:127.0.0.1:80".parse(), "127.0.0.1:80".parse::<Address>());
         assert!("127.0.0.1:80".parse::<Address>().unwrap().is_local());
         assert!(!"0.0.0.0:80".parse::<Address>().unwrap().is_local());
-        for text in ["", "localhost:80", "127.0.0.1", "unix:", "unix:@", &format!("unix:{}", "a".repeat(108))] {
+        for text in ["", "localhost:80", "127.0.0.1", "unix:", "unix:@", &format!("unix:{}", "a".repeat(108))]
+        {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }
@@ -194,8 +198,19 @@ mod tests {
         assert_eq!(peers.to_string().parse::<Peers>().unwrap(), peers);
         let fault = |text: &str| text.parse::<Peers>().unwrap_err();
         assert_eq!(fault("0 127.0.0.1:1\n0 127.0.0.1:2").line, 2);
-        assert!(fault("0 127.0.0.1:1\n\n1 127.0.0.1:1").to_string().contains("line 3: 127.0.0.1:1 stands in line 1"));
-        for bad in ["0", "x 127.0.0.1:1", "-1 127.0.0.1:1", "0 127.0.0.1:1 more", "4294967296 127.0.0.1:1", "0 nowhere"] {
+        assert!(
+            fault("0 127.0.0.1:1\n\n1 127.0.0.1:1")
+                .to_string()
+                .contains("line 3: 127.0.0.1:1 stands in line 1")
+        );
+        for bad in [
+            "0",
+            "x 127.0.0.1:1",
+            "-1 127.0.0.1:1",
+            "0 127.0.0.1:1 more",
+            "4294967296 127.0.0.1:1",
+            "0 nowhere",
+        ] {
             assert_eq!(fault(bad).line, 1, "{bad}");
         }
     }

@@ -108,7 +108,9 @@ pub enum FunctionsError {
     #[error("a function's name has 1 to 255 bytes; this one has {0}")]
     Name(usize),
     /// Nothing is registered under a handle.
-    #[error("no function is registered under the handle {0:#x} here: register it, under the same name on every process, before calling it")]
+    #[error(
+        "no function is registered under the handle {0:#x} here: register it, under the same name on every process, before calling it"
+    )]
     Unknown(u32),
     /// No function has a name.
     #[error("no function is named `{0}`; these are: {1}")]
@@ -281,7 +283,8 @@ impl Functions {
 
     /// The names registered, in order.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.read(|tables| tables.names.keys().map(|name| name.to_string()).collect());
+        let mut names: Vec<String> =
+            self.read(|tables| tables.names.keys().map(|name| name.to_string()).collect());
         names.sort();
         names
     }
@@ -375,7 +378,9 @@ impl Entry {
         let run = || match &self.code {
             Code::Callback(callback) => callback(request, child, &mut own),
             Code::Phased(func) => func(Phase::Wait(child), request, &mut own),
-            Code::Func(_) | Code::Deferring(_) => Err(format!("`{}` is a func, not a callback", self.name).into()),
+            Code::Func(_) | Code::Deferring(_) => {
+                Err(format!("`{}` is a func, not a callback", self.name).into())
+            }
         };
         match unwinding(run) {
             Ok(()) => JobResult::Replied(own),

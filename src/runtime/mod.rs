@@ -1,10 +1,35 @@
 //! The runtime: drives the [chain](crate::chain) with sockets and threads.
+//!
+//! A [`Node`] is one id in this process. Its event loop (`event_loop`) owns the chain's state and the connections (`links`), functions run on
+//! an executor, and the application talks to it through a bounded mailbox. Source: chained-gpc.md, "Internal implementation details".
 
 mod address;
+mod call;
+mod clock;
+mod command;
+mod event_loop;
+mod executor;
 mod functions;
+mod greeting;
+mod handle;
 pub mod link;
+mod links;
+mod local;
+mod mailbox;
+mod node;
+mod outcome;
+mod peer;
 mod request;
+mod socket;
 
 pub use address::{Address, AddressError, Peers, PeersError};
-pub use functions::{CallbackHandle, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, Phase};
+pub use call::{Call, CallTree};
+pub use functions::{
+    CallbackHandle, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, Phase,
+};
+pub use handle::CallHandle;
+pub use local::{LinkKind, LocalNodes};
+pub use node::{Builder, Node, PolledNode};
+pub use outcome::{CallError, IdReply, Outcome};
 pub use request::{ChildReply, Deferred, Request};
+pub use socket::Listener;

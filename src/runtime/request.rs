@@ -97,7 +97,10 @@ pub struct Deferred {
 type Answer = dyn FnOnce(CallId, Result<Reply, String>) + Send;
 
 impl Deferred {
-    pub(super) fn new(call: CallId, answer: impl FnOnce(CallId, Result<Reply, String>) + Send + 'static) -> Deferred {
+    pub(super) fn new(
+        call: CallId,
+        answer: impl FnOnce(CallId, Result<Reply, String>) + Send + 'static,
+    ) -> Deferred {
         Deferred { call, answer: Some(Box::new(answer)) }
     }
 

@@ -39,8 +39,15 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 7] =
-        [Kind::Hello, Kind::Request, Kind::Response, Kind::Segment, Kind::Cancel, Kind::Credit, Kind::Goodbye];
+    const ALL: [Kind; 7] = [
+        Kind::Hello,
+        Kind::Request,
+        Kind::Response,
+        Kind::Segment,
+        Kind::Cancel,
+        Kind::Credit,
+        Kind::Goodbye,
+    ];
 
     /// The flag bits that mean something for this kind.
     fn known_flags(self) -> u8 {
@@ -229,7 +236,10 @@ mod tests {
         assert_eq!(refused([1, 0, 16, 0, 2, 0, 0, 0]), FrameError::TooLong { length: (1 << 20) + 1 });
         assert_eq!(refused([0, 0, 0, 0, 0, 0, 0, 0]), FrameError::UnknownKind { kind: 0 });
         assert_eq!(refused([0, 0, 0, 0, 8, 0, 0, 0]), FrameError::UnknownKind { kind: 8 });
-        assert!(matches!(refused([0, 0, 0, 0, 1, 1, 0, 0]), FrameError::UnknownFlags { kind: Kind::Hello, .. }));
+        assert!(matches!(
+            refused([0, 0, 0, 0, 1, 1, 0, 0]),
+            FrameError::UnknownFlags { kind: Kind::Hello, .. }
+        ));
         assert!(matches!(refused([0, 0, 0, 0, 2, 0, 0, 1]), FrameError::UnknownFlags { .. }));
     }
 }

@@ -60,7 +60,8 @@ impl RequestHead {
     /// Reads and checks the fixed part at the start of a REQUEST's payload.
     pub fn parse(payload: &[u8]) -> Result<RequestHead, FrameError> {
         let mut fields = Fields::new(Kind::Request, payload, Self::LENGTH)?;
-        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Request, field, value, expected };
+        let bad =
+            |field, value, expected| FrameError::BadField { kind: Kind::Request, field, value, expected };
         let (root, func, sequence) = (fields.u32(), fields.u32(), fields.u64());
         let (callback, tree, tree_param) = (fields.u32(), fields.u32(), fields.u32());
         let form = fields.u32();
@@ -152,7 +153,8 @@ impl ResponseHead {
     /// Reads and checks the fixed part at the start of a RESPONSE's payload.
     pub fn parse(payload: &[u8]) -> Result<ResponseHead, FrameError> {
         let mut fields = Fields::new(Kind::Response, payload, Self::LENGTH)?;
-        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
+        let bad =
+            |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
         let (root, level, status) = (fields.u32(), fields.u16(), fields.u8());
         zero(Kind::Response, "reserved", fields.u8().into())?;
         let kind = match status {
@@ -164,7 +166,7 @@ impl ResponseHead {
         let call = CallId { root, sequence: fields.u64() };
         let head = ResponseHead { call, level, kind, header_len: fields.u64(), data_len: fields.u64() };
         let Some(body) = head.header_len.checked_add(head.data_len) else {
-            return Err(bad("length of header and data", head.data_len, "together at most 2^64"));
+            return Err(bad("length of header and data", head.data_len, "together at most 2^64 - 1"));
         };
         if kind == AnswerKind::Completed && body != 0 {
             return Err(bad("length of header and data", body, "none, for a bare completion"));
@@ -239,7 +241,8 @@ impl Goodbye {
 
     /// Reads a GOODBYE's payload.
     pub fn parse(payload: &[u8]) -> Result<Goodbye, FrameError> {
-        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Goodbye, field, value, expected };
+        let bad =
+            |field, value, expected| FrameError::BadField { kind: Kind::Goodbye, field, value, expected };
         let code = Fields::new(Kind::Goodbye, payload, 1)?.u8();
         let reason = match code {
             0 => GoodbyeReason::Shutdown,
@@ -268,7 +271,9 @@ pub fn parse_credit(payload: &[u8]) -> Result<u32, FrameError> {
         return Err(FrameError::TooMuch { kind: Kind::Credit, extra: payload.len() as u64 - 4 });
     }
     match count {
-        0 => Err(FrameError::BadField { kind: Kind::Credit, field: "count", value: 0, expected: "at least 1" }),
+        0 => {
+            Err(FrameError::BadField { kind: Kind::Credit, field: "count", value: 0, expected: "at least 1" })
+        }
         _ => Ok(count),
     }
 }

@@ -33,7 +33,9 @@ pub enum HelloError {
     #[error("the peer does not speak this protocol: its first bytes are {0:02x?}")]
     Magic([u8; 4]),
     /// Another version of it.
-    #[error("the peer speaks version {0} of the wire, this side version {VERSION}: run the same release on both")]
+    #[error(
+        "the peer speaks version {0} of the wire, this side version {VERSION}: run the same release on both"
+    )]
     Version(u16),
     /// It proves a secret, and none is expected.
     #[error("the peer sends a proof of {0} bytes, but this side has no shared secret")]

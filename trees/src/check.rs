@@ -1,8 +1,9 @@
 //! Limits, and the check of a whole tree before a call is sent.
 //!
-//! The built-in trees are checked by their closed forms, a registered split once per length (it is a function of the
-//! length alone), an explicit shape position by position. Never recursive: depth is bounded by memory, not by the
-//! stack. Source: *Trees* in the design, "a bad tree is refused at the root before anything is sent".
+//! The built-in trees are checked by their closed forms, a registered split once per length (it is a function
+//! of the length alone), an explicit shape position by position. Never recursive: depth is bounded by memory,
+//! not by the stack. Source: *Trees* in the design, "a bad tree is refused at the root before anything is
+//! sent".
 
 use crate::error::TreeError;
 use crate::registered::Registered;
@@ -13,8 +14,8 @@ use std::collections::BTreeMap;
 /// The most levels that can be below a root: a level is carried in 16 bits.
 pub const MAX_DEPTH: u32 = 65_535;
 
-/// The most children of one id: a flat tree reaches a million ids; the groups of one split take 8 MiB then, which is
-/// the most that a split allocates.
+/// The most children of one id: a flat tree reaches a million ids; the groups of one split take 8 MiB then,
+/// which is the most that a split allocates.
 pub const MAX_FAN_OUT: u32 = 1 << 20;
 
 /// The most positions of an explicit tree: it takes 4 bytes each, here and on the wire, 64 MiB in all.
@@ -93,11 +94,12 @@ fn too_deep(tree: &Tree, n: u32, limit: u32) -> Result<u32, TreeError> {
     Ok(position)
 }
 
-/// Every length that occurs is split once, the longest first. A group is shorter than what it is cut from, so when a
-/// length is taken, the longest way down to it is known.
+/// Every length that occurs is split once, the longest first. A group is shorter than what it is cut from, so
+/// when a length is taken, the longest way down to it is known.
 fn check_registered(split: &Registered, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
     let mut summary = Summary::default();
-    // Length -> the deepest level at which it occurs, and a position there. Holds at most the lengths below n.
+    // Length -> the deepest level at which it occurs, and a position there. Holds at most the lengths below
+    // n.
     let mut pending = BTreeMap::from([(n, (0u32, 0u32))]);
     while let Some((len, (level, position))) = pending.pop_last() {
         if level > limits.depth {

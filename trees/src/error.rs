@@ -1,7 +1,8 @@
 //! Why a tree is refused, with the counter-example.
 //!
-//! Positions are those of whoever described the tree: the caller's for a children function, a parent table and a
-//! file; positions of the list (preorder) for a split or a shape. Source: *Trees* in the design, the refusals.
+//! Positions are those of whoever described the tree: the caller's for a children function, a parent table
+//! and a file; positions of the list (preorder) for a split or a shape. Source: *Trees* in the design, the
+//! refusals.
 
 use crate::split::Group;
 use std::fmt;
@@ -77,7 +78,7 @@ pub enum TreeError {
     FanOut {
         /// The position; in a split, 0 is the receiver.
         position: u32,
-        /// How many children it has.
+        /// How many children it has; those of a shape are counted to one over the limit.
         fan_out: u32,
         /// How many it may have.
         limit: u32,
@@ -213,14 +214,7 @@ impl fmt::Display for TreeError {
                 write!(f, "position 0 is the root and cannot be a child of position {parent}")
             }
             TreeError::Cycle { path } => write_cycle(f, path),
-            TreeError::Unreachable { first, count: 1 } => {
-                write!(f, "position {first} cannot be reached from position 0: it has no parent")
-            }
-            TreeError::Unreachable { first, count } => write!(
-                f,
-                "position {first} cannot be reached from position 0: it has no parent; \
-                 {count} positions in all are not reached"
-            ),
+            TreeError::Unreachable { first, count } => write_unreachable(f, *first, *count),
             TreeError::FanOut { position, fan_out, limit } => {
                 write!(f, "position {position} has {fan_out} children; the limit is {limit}")
             }
@@ -230,18 +224,13 @@ impl fmt::Display for TreeError {
                     "position {position} lies more than {limit} levels below the root, which is the limit"
                 )
             }
-            TreeError::ChildrenNotDeterministic { position, first, second } => write!(
-                f,
-                "asked twice for the children of position {position}, the function answered {} and then {}",
-                Listed(first),
-                Listed(second)
-            ),
-            TreeError::SplitNotDeterministic { n, first, second } => write!(
-                f,
-                "asked twice to split {n} ids, the function answered {} and then {}",
-                Listed(first),
-                Listed(second)
-            ),
+            TreeError::ChildrenNotDeterministic { position, first, second } => {
+                let question = format_args!("for the children of position {position}");
+                write_answers(f, question, first, second)
+            }
+            TreeError::SplitNotDeterministic { n, first, second } => {
+                write_answers(f, format_args!("to split {n} ids"), first, second)
+            }
             TreeError::BadGroups { n, fault } => write!(f, "a split of {n} ids: {fault}"),
             TreeError::BadSize { position, size, least, most } if least == most => {
                 write!(f, "position {position} has a subtree of {size} where it must be {most}")
@@ -279,6 +268,23 @@ fn write_cycle(f: &mut fmt::Formatter<'_>, path: &[u32]) -> fmt::Result {
         Some(first) => write!(f, "{first}"),
         None => Ok(()),
     }
+}
+
+fn write_unreachable(f: &mut fmt::Formatter<'_>, first: u32, count: u32) -> fmt::Result {
+    write!(f, "position {first} cannot be reached from position 0: it has no parent")?;
+    if count > 1 {
+        write!(f, "; {count} positions in all are not reached")?;
+    }
+    Ok(())
+}
+
+fn write_answers<T: Shown>(
+    f: &mut fmt::Formatter<'_>,
+    question: fmt::Arguments<'_>,
+    first: &[T],
+    second: &[T],
+) -> fmt::Result {
+    write!(f, "asked twice {question}, the function answered {} and then {}", Listed(first), Listed(second))
 }
 
 /// An answer in brackets, cut short where it is long.

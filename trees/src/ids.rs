@@ -1,8 +1,8 @@
 //! Ordered lists of distinct ids, cut into slices without copying.
 //!
-//! A list is kept as runs of consecutive ids. One run, the common case of a range, lies in the value itself; more
-//! lie in one shared allocation, and a slice is a window on it. A list never holds an id twice: every way in
-//! checks it. Source: *Trees* in the design, "a subtree is a slice of the list".
+//! A list is kept as runs of consecutive ids. One run, the common case of a range, lies in the value itself;
+//! more lie in one shared allocation, and a slice is a window on it. A list never holds an id twice: every
+//! way in checks it. Source: *Trees* in the design, "a subtree is a slice of the list".
 
 pub(crate) mod text;
 
@@ -27,8 +27,8 @@ pub struct Run {
 
 /// An ordered list of distinct ids.
 ///
-/// A range costs no allocation, a clone and a [`slice`](Self::slice) share storage. A scattered list costs 8 bytes
-/// for each run of consecutive ids. Two lists are equal where they hold the same ids in the same order.
+/// A range costs no allocation, a clone and a [`slice`](Self::slice) share storage. A scattered list costs 8
+/// bytes for each run of consecutive ids. Two lists are equal where they hold the same ids in the same order.
 #[derive(Clone)]
 pub struct IdList {
     store: Store,
@@ -43,11 +43,13 @@ enum Store {
     One {
         first: Id,
     },
-    /// At least two pieces, none of which continues the one before it, and the window reaches into two or more.
+    /// At least two pieces, none of which continues the one before it, and the window reaches into two or
+    /// more.
     Many(Arc<[Piece]>),
 }
 
-/// A run, with the position just past its last id in place of a count, so that a position is found by bisection.
+/// A run, with the position just past its last id in place of a count, so that a position is found by
+/// bisection.
 #[derive(Clone, Copy)]
 struct Piece {
     first: Id,
@@ -112,7 +114,8 @@ impl IdList {
         Ok(builder.finish())
     }
 
-    /// The ids of runs, in the order given, as the wire carries them. Time O(r log r), memory O(r) for r runs.
+    /// The ids of runs, in the order given, as the wire carries them. Time O(r log r), memory O(r) for r
+    /// runs.
     pub fn from_runs(runs: impl IntoIterator<Item = Run>) -> Result<IdList, RunError> {
         let mut builder = Builder::default();
         for (index, run) in runs.into_iter().enumerate() {
@@ -175,11 +178,12 @@ impl IdList {
         }
     }
 
-    /// The ids at the positions of a group. Shares storage with this list: no allocation, time O(log r) for r runs.
+    /// The ids at the positions of a group. Shares storage with this list: no allocation, time O(log r) for r
+    /// runs.
     ///
     /// # Panics
-    /// If the group reaches past the end. The groups of [`Tree::split`](crate::Tree::split) of this list's length
-    /// never do.
+    /// If the group reaches past the end. The groups of [`Tree::split`](crate::Tree::split) of this list's
+    /// length never do.
     pub fn slice(&self, group: Group) -> IdList {
         let end = u64::from(group.start) + u64::from(group.len);
         assert!(end <= u64::from(self.len), "{group:?} reaches past a list of {} ids", self.len);
@@ -241,8 +245,8 @@ impl IdList {
     /// The list in another order: at position i stands what stood at `order[i]`. Time O(n log r) for r runs.
     ///
     /// # Panics
-    /// If `order` is not a permutation of this list's positions. [`Layout::apply`](crate::Layout::apply) checks
-    /// the length first.
+    /// If `order` is not a permutation of this list's positions. [`Layout::apply`](crate::Layout::apply)
+    /// checks the length first.
     pub fn permuted(&self, order: &[u32]) -> IdList {
         assert_eq!(order.len(), self.len as usize, "an order is as long as its list");
         let id = |&position: &u32| self.id(position).expect("an order names positions of its list");

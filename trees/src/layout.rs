@@ -1,8 +1,9 @@
 //! User trees over positions `0..n`, laid out once at the root.
 //!
-//! A children function or a parent table is turned into preorder and a shape, which travel with the call, so nothing
-//! need be registered elsewhere. Whatever is not a tree is refused with a counter-example that names positions; a
-//! wrong description never makes this loop or recurse. Source: *Trees* in the design, user trees.
+//! A children function or a parent table is turned into preorder and a shape, which travel with the call, so
+//! nothing need be registered elsewhere. Whatever is not a tree is refused with a counter-example that names
+//! positions; a wrong description never makes this loop or recurse. Source: *Trees* in the design, user
+//! trees.
 
 use crate::check::{Limits, MAX_POSITIONS};
 use crate::error::TreeError;
@@ -21,12 +22,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays out the tree of a children function: given a position, it appends the positions of its children, in the
-    /// order in which they stand in the tree. Position 0 is the root.
+    /// Lays out the tree of a children function: given a position, it appends the positions of its children,
+    /// in the order in which they stand in the tree. Position 0 is the root.
     ///
-    /// The function is asked twice for every position, and refused where the answers differ. The fault that is
-    /// reported is the first one in the order of positions: out of range, its own child, two parents, fan-out; then
-    /// those of the whole: a cycle, the root as a child, unreachable positions, depth.
+    /// The function is asked twice for every position, and refused where the answers differ. The fault that
+    /// is reported is the first one in the order of positions: out of range, its own child, two parents,
+    /// fan-out; then those of the whole: a cycle, the root as a child, unreachable positions, depth.
     pub fn from_children(
         n: u32,
         children: impl Fn(u32, &mut Vec<u32>),
@@ -47,11 +48,11 @@ impl Layout {
         links.lay_out(limits)
     }
 
-    /// Lays out the tree of a parent table: `parents[i]` is the parent of position i, `None` for position 0, the root.
-    /// Children stand in ascending order.
+    /// Lays out the tree of a parent table: `parents[i]` is the parent of position i, `None` for position 0,
+    /// the root. Children stand in ascending order.
     ///
-    /// The fault that is reported is the first one in the order of positions: out of range, its own child, no parent;
-    /// then a cycle, fan-out and depth.
+    /// The fault that is reported is the first one in the order of positions: out of range, its own child, no
+    /// parent; then a cycle, fan-out and depth.
     pub fn from_parents(parents: &[Option<u32>], limits: &Limits) -> Result<Layout, TreeError> {
         let n = links_bound(parents.len() as u64)?;
         for (child, &parent) in (0..n).zip(parents) {
@@ -65,8 +66,8 @@ impl Layout {
         Links::from_parents(parents, n).lay_out(limits)
     }
 
-    /// The caller's positions in preorder: at place i of the list stands the caller's position `order()[i]`. The root
-    /// comes first: `order()[0]` is 0.
+    /// The caller's positions in preorder: at place i of the list stands the caller's position `order()[i]`.
+    /// The root comes first: `order()[0]` is 0.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
@@ -103,8 +104,8 @@ fn links_bound(n: u64) -> Result<u32, TreeError> {
     }
 }
 
-/// Who is whose child. Every position has at most one parent, and no position is its own; whether it is a tree is
-/// found out by laying it out.
+/// Who is whose child. Every position has at most one parent, and no position is its own; whether it is a
+/// tree is found out by laying it out.
 pub(crate) struct Links {
     /// The parent of each position, or `NONE`.
     parents: Vec<u32>,
@@ -203,7 +204,8 @@ impl Links {
         Ok(Layout { order: order.into(), shape: Shape::from_sizes(sizes)? })
     }
 
-    /// Why not every position was reached from the root: a cycle if there is one, else positions without a parent.
+    /// Why not every position was reached from the root: a cycle if there is one, else positions without a
+    /// parent.
     fn fault(&self, reached: &[u32]) -> TreeError {
         if let Some(path) = self.cycle() {
             return TreeError::Cycle { path };

@@ -2,18 +2,18 @@
 //!
 //! # Overview
 //!
-//! A [`Tree`] is a *split*. Given an ordered list of ids whose first one is the receiver, it cuts the rest into
-//! consecutive [`Group`]s. The first id of each group is a child of the receiver, and the group is that child's
-//! subtree, split again in the same way when the call gets there. So
+//! A [`Tree`] is a *split*. Given an ordered list of ids whose first one is the receiver, it cuts the rest
+//! into consecutive [`Group`]s. The first id of each group is a child of the receiver, and the group is that
+//! child's subtree, split again in the same way when the call gets there. So
 //!
 //! - a subtree is a slice of an [`IdList`], and a slice costs no allocation;
 //! - every split whose groups cover the rest once is a tree: one parent each, no cycle, nobody forgotten;
 //! - preorder is the order of the list;
 //! - whoever holds a slice knows the children of its receiver, without asking it.
 //!
-//! Everything here is a pure function: no I/O, no clock, no threads, no random numbers. The crate never trusts a
-//! number for an allocation that could be larger than [`MAX_FAN_OUT`] groups or [`MAX_POSITIONS`] positions, and
-//! never recurses along a tree.
+//! Everything here is a pure function: no I/O, no clock, no threads, no random numbers. The crate never
+//! trusts a number for an allocation that could be larger than [`MAX_FAN_OUT`] groups or [`MAX_POSITIONS`]
+//! positions, and never recurses along a tree.
 //!
 //! # Usage
 //!
@@ -58,7 +58,9 @@
 //! k-nomial, chain and flat go beyond it; their ids are negative as a C `int`, so they never meet a user's.
 #![forbid(unsafe_code)]
 
+mod adoption;
 mod check;
+mod convert;
 mod decimal;
 mod error;
 mod ids;
@@ -71,6 +73,7 @@ mod tree;
 mod tree_file;
 mod walk;
 
+pub use adoption::adopted;
 pub use check::{Limits, MAX_DEPTH, MAX_FAN_OUT, MAX_POSITIONS, Summary};
 pub use error::{GroupFault, TreeError};
 pub use ids::text::ParseIdsError;

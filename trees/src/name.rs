@@ -14,8 +14,8 @@ const MAX_NAME_BYTES: usize = 64;
 /// Words that have a meaning of their own and so cannot name a registered split.
 const RESERVED: [&str; 8] = ["binary", "binomial", "kary", "knomial", "chain", "flat", "file", "explicit"];
 
-/// The name of a registered split: a lower-case letter, then lower-case letters, digits, `_` and `-`, 64 bytes at
-/// most, and none of the words of the built-in trees.
+/// The name of a registered split: a lower-case letter, then lower-case letters, digits, `_` and `-`, 64
+/// bytes at most, and none of the words of the built-in trees.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SplitName(Box<str>);
 
@@ -180,8 +180,9 @@ impl fmt::Display for NameError {
         match self {
             NameError::NotAName { text } => write!(
                 f,
-                "{text:?} names no tree: allowed are binary, binomial, kary:K, knomial:K, chain, flat, file:PATH and \
-                 the name of a registered split (a lower-case letter, then a-z, 0-9, _ and -, {MAX_NAME_BYTES} at most)"
+                "{text:?} names no tree: allowed are binary, binomial, kary:K, knomial:K, chain, flat, \
+                 file:PATH and the name of a registered split (a lower-case letter, then a-z, 0-9, _ and -, \
+                 {MAX_NAME_BYTES} at most)"
             ),
             NameError::Reserved { name } => {
                 write!(f, "{name} is a word of the built-in trees and cannot name a registered split")

@@ -1,8 +1,8 @@
 //! Split functions of one's own, registered under a name at every node.
 //!
-//! The wire carries only the id, a hash of the name, so registering by name gives the same id everywhere without any
-//! collective step. The function is trusted with nothing: its groups are checked at every split. Source: the
-//! chained GPC text, user-defined tree ids.
+//! The wire carries only the id, a hash of the name, so registering by name gives the same id everywhere
+//! without any collective step. The function is trusted with nothing: its groups are checked at every split.
+//! Source: the chained GPC text, user-defined tree ids.
 
 use crate::check::MAX_FAN_OUT;
 use crate::error::{GroupFault, TreeError};
@@ -13,11 +13,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Ids of registered splits are `FIRST_ID..2 * FIRST_ID`: positive as a C int, and far from the source's 0 and 1.
+/// Ids of registered splits are `FIRST_ID..2 * FIRST_ID`: positive as a C int, and far from the source's 0
+/// and 1.
 const FIRST_ID: u32 = 0x1000_0000;
 
-/// The wire id of a registered split, from its name: `0x1000_0000` and the 32-bit FNV-1a hash of the name's bytes,
-/// folded to 28 bits by XOR of its upper 4 bits into its lower 28.
+/// The wire id of a registered split, from its name: `0x1000_0000` and the 32-bit FNV-1a hash of the name's
+/// bytes, folded to 28 bits by XOR of its upper 4 bits into its lower 28.
 pub fn tree_id(name: &str) -> u32 {
     let hash =
         name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -37,8 +38,8 @@ struct Inner<F: ?Sized> {
 }
 
 impl Registered {
-    /// Names a split function. It is given n (at least 2) and pushes the groups of positions `1..n` in list order; it
-    /// must be a pure function of n, the same on every node.
+    /// Names a split function. It is given n (at least 2) and pushes the groups of positions `1..n` in list
+    /// order; it must be a pure function of n, the same on every node.
     ///
     /// # Errors
     /// A text that is no [`SplitName`].

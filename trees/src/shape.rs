@@ -1,8 +1,9 @@
 //! Explicit shapes: a tree as the subtree sizes of its positions, in preorder.
 //!
-//! A subtree is a window of the sizes, shared and not copied, and what the wire carries is that window alone. Sizes
-//! may come from a peer: taking them in checks what one look at each shows, and every split checks its own children,
-//! so a wrong shape is found where it is wrong and never leads outside. Source: *Trees* in the design, explicit shape.
+//! A subtree is a window of the sizes, shared and not copied, and what the wire carries is that window alone.
+//! Sizes may come from a peer: taking them in checks what one look at each shows, and every split checks its
+//! own children, so a wrong shape is found where it is wrong and never leads outside. Source: *Trees* in the
+//! design, explicit shape.
 
 use crate::check::{Limits, MAX_FAN_OUT, MAX_POSITIONS, Summary};
 use crate::error::{GroupFault, TreeError};
@@ -21,9 +22,9 @@ pub struct Shape {
 impl Shape {
     /// A shape from the size of the subtree at each position, the position itself counted, in preorder.
     ///
-    /// Checks that there is a root whose size is the length, and that each other size is at least 1 and no more than
-    /// what is left. That subtrees lie within their parents' is checked by [`Tree::check`](crate::Tree::check) for the
-    /// whole and by each split for its children.
+    /// Checks that there is a root whose size is the length, and that each other size is at least 1 and no
+    /// more than what is left. That subtrees lie within their parents' is checked by
+    /// [`Tree::check`](crate::Tree::check) for the whole and by each split for its children.
     pub fn from_sizes(sizes: Vec<u32>) -> Result<Shape, TreeError> {
         if sizes.len() > MAX_POSITIONS as usize {
             return Err(TreeError::TooMany { n: sizes.len() as u64, limit: MAX_POSITIONS });

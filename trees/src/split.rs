@@ -1,14 +1,14 @@
 //! Groups, the built-in splits and their closed forms.
 //!
-//! Two rules make all six built-in trees: *nearly equal parts* (chain 1, binary 2, k-ary k, flat as many as there
-//! are) and *growing groups* (binomial 2, k-nomial k). A split never looks at ids, only at how many there are.
-//! Source: *Trees* in the design; ids 0 and 1 of the chained GPC text are binary and binomial.
+//! Two rules make all six built-in trees: *nearly equal parts* (chain 1, binary 2, k-ary k, flat as many as
+//! there are) and *growing groups* (binomial 2, k-nomial k). A split never looks at ids, only at how many
+//! there are. Source: *Trees* in the design; ids 0 and 1 of the chained GPC text are binary and binomial.
 
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 
-/// Consecutive positions of a slice whose position 0 is the receiver. The first member is the receiver's child,
-/// the rest is the child's subtree.
+/// Consecutive positions of a slice whose position 0 is the receiver. The first member is the receiver's
+/// child, the rest is the child's subtree.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Group {
     /// The child's position in the slice, at least 1.
@@ -23,7 +23,8 @@ pub type Groups = SmallVec<[Group; 8]>;
 /// Indexes of groups; see [`send_order`].
 pub type SendOrder = SmallVec<[usize; 8]>;
 
-/// The order in which groups are sent: the largest first, as its subtree takes longest; equal ones in list order.
+/// The order in which groups are sent: the largest first, as its subtree takes longest; equal ones in list
+/// order.
 pub fn send_order(groups: &[Group]) -> SendOrder {
     let mut order: SendOrder = (0..groups.len()).collect();
     order.sort_by_key(|&index| Reverse(groups[index].len));
@@ -48,7 +49,8 @@ pub(crate) fn parts(n: u32, k: u32, groups: &mut Groups) {
     }
 }
 
-/// Appends `k - 1` groups of each size 1, k, k^2, ... , the last one cut short. `n` is at least 1, `k` at least 2.
+/// Appends `k - 1` groups of each size 1, k, k^2, ... , the last one cut short. `n` is at least 1, `k` at
+/// least 2.
 pub(crate) fn growing(n: u32, k: u32, groups: &mut Groups) {
     let mut left = n - 1;
     let mut size = 1u32;
@@ -61,7 +63,8 @@ pub(crate) fn growing(n: u32, k: u32, groups: &mut Groups) {
                 return;
             }
         }
-        size = size.saturating_mul(k);
+        // Does not overflow: the groups so far hold size * k - 1 positions, fewer than there are.
+        size *= k;
     }
 }
 
@@ -94,8 +97,8 @@ pub(crate) fn growing_depth(n: u32, k: u32) -> u32 {
     depth
 }
 
-/// j (k - 1) + ceil(n / k^j) - 1 with the greatest j for which k^j <= n: j full rounds of k - 1 groups, then what is
-/// left in groups of k^j.
+/// j (k - 1) + ceil(n / k^j) - 1 with the greatest j for which k^j <= n: j full rounds of k - 1 groups, then
+/// what is left in groups of k^j.
 pub(crate) fn growing_fan_out(n: u32, k: u32) -> u32 {
     let (n, k) = (u64::from(n), u64::from(k));
     let (mut rounds, mut size) = (0u64, 1u64);

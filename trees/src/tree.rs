@@ -1,8 +1,8 @@
 //! The tree itself: a split, and what the wire carries of it.
 //!
-//! A split is a pure function of a slice's length (and, for an explicit shape, of the slice's window), so any node
-//! can compute it. What comes from a registered function or from the wire is checked at every split: no answer of
-//! theirs forms anything but a tree.
+//! A split is a pure function of a slice's length (and, for an explicit shape, of the slice's window), so any
+//! node can compute it. What comes from a registered function or from the wire is checked at every split: no
+//! answer of theirs forms anything but a tree.
 
 use crate::check::{self, Limits, MAX_FAN_OUT, Summary};
 use crate::error::TreeError;
@@ -71,13 +71,14 @@ pub enum Tree {
 impl Tree {
     /// Cuts a list of `n` ids: the groups of positions `1..n`, in list order. None for a single id.
     ///
-    /// The groups cover positions `1..n` once each, whatever tree this is: the answers of a registered function and
-    /// the sizes of a shape are checked. At most [`MAX_FAN_OUT`] groups.
+    /// The groups cover positions `1..n` once each, whatever tree this is: the answers of a registered
+    /// function and the sizes of a shape are checked. At most [`MAX_FAN_OUT`] groups.
     ///
     /// # Errors
     /// [`Empty`](TreeError::Empty) for n = 0, [`FanOut`](TreeError::FanOut) for too many groups,
     /// [`SizeMismatch`](TreeError::SizeMismatch) for a shape of another length, and
-    /// [`BadGroups`](TreeError::BadGroups) for a registered function or a shape that is wrong.
+    /// [`BadGroups`](TreeError::BadGroups) or [`BadSize`](TreeError::BadSize) for a registered function or a
+    /// shape that is wrong.
     pub fn split(&self, n: u32) -> Result<Groups, TreeError> {
         if n == 0 {
             return Err(TreeError::Empty);
@@ -103,8 +104,9 @@ impl Tree {
         Ok(groups)
     }
 
-    /// The tree that the first member of a group splits its slice by: an explicit shape's window (shared, no copy),
-    /// any other tree itself. A group that reaches past a shape gets what is left of it, which no split accepts.
+    /// The tree that the first member of a group splits its slice by: an explicit shape's window (shared, no
+    /// copy), any other tree itself. A group that reaches past a shape gets what is left of it, which no
+    /// split accepts.
     pub fn subtree(&self, group: Group) -> Tree {
         match self {
             Tree::Explicit(shape) => Tree::Explicit(shape.window(group)),
@@ -112,8 +114,8 @@ impl Tree {
         }
     }
 
-    /// Levels below the root over `n` ids, by the closed forms of the table above; 0 for n = 0. `None` for a registered
-    /// split and a shape, whose depth takes a [`check`](Self::check).
+    /// Levels below the root over `n` ids, by the closed forms of the table above; 0 for n = 0. `None` for a
+    /// registered split and a shape, whose depth takes a [`check`](Self::check).
     pub fn depth(&self, n: u32) -> Option<u32> {
         let n = n.max(1);
         match self {
@@ -127,8 +129,8 @@ impl Tree {
         }
     }
 
-    /// The most children of one id over `n` ids, which the root has, by the closed forms of the table above; 0 for
-    /// n = 0. `None` for a registered split and a shape.
+    /// The most children of one id over `n` ids, which the root has, by the closed forms of the table above;
+    /// 0 for n = 0. `None` for a registered split and a shape.
     pub fn fan_out(&self, n: u32) -> Option<u32> {
         let n = n.max(1);
         match self {
@@ -144,8 +146,8 @@ impl Tree {
 
     /// Checks the whole tree over `n` ids before anything is sent, and says how deep and wide it is.
     ///
-    /// A built-in tree takes a few steps at any size; a registered split is asked twice for every length that occurs;
-    /// a shape is walked once.
+    /// A built-in tree takes a few steps at any size; a registered split is asked twice for every length that
+    /// occurs; a shape is walked once.
     ///
     /// # Errors
     /// What [`split`](Self::split) refuses anywhere in the tree, depth or fan-out over the limits, and
@@ -178,9 +180,9 @@ impl Tree {
         }
     }
 
-    /// The built-in tree of an id and a parameter from the wire. `None` for a parameter that the tree does not have
-    /// (k-ary 0, k-nomial under 2, anything but 0 elsewhere), and for every other id: a registered split comes from a
-    /// [`Registry`](crate::Registry), an explicit shape from its sizes.
+    /// The built-in tree of an id and a parameter from the wire. `None` for a parameter that the tree does
+    /// not have (k-ary 0, k-nomial under 2, anything but 0 elsewhere), and for every other id: a registered
+    /// split comes from a [`Registry`](crate::Registry), an explicit shape from its sizes.
     pub fn from_wire(id: u32, param: u32) -> Option<Tree> {
         match (id, param) {
             (BINARY, 0) => Some(Tree::Binary),

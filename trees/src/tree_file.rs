@@ -6,10 +6,10 @@
 //! 1: 3 4
 //! ```
 //!
-//! `#` begins a comment, blank lines count for nothing, a position without children needs no line, and a second line
-//! for the same parent is an error. There are as many positions as the highest number says, all of which must be
-//! reached. Memory is bounded by the length of the text, never by a number in it. The text is given; no file is read
-//! here.
+//! `#` begins a comment, blank lines count for nothing, a position without children needs no line, and a
+//! second line for the same parent is an error. There are as many positions as the highest number says, all
+//! of which must be reached. Memory is bounded by the length of the text, never by a number in it. The text
+//! is given; no file is read here.
 
 use crate::check::{Limits, MAX_POSITIONS};
 use crate::decimal::{self, excerpt};
@@ -63,9 +63,9 @@ pub enum TreeFileError {
 }
 
 impl Layout {
-    /// Lays out the tree of a tree file's text: lines of `PARENT: CHILD CHILD ...` over decimal positions, 0 the root.
-    /// `#` begins a comment, blank lines are skipped, leaves need no line; the highest position says how many there
-    /// are, all of which must be reached. Children stand in the order of their line.
+    /// Lays out the tree of a tree file's text: lines of `PARENT: CHILD CHILD ...` over decimal positions, 0
+    /// the root. `#` begins a comment, blank lines are skipped, leaves need no line; the highest position
+    /// says how many there are, all of which must be reached. Children stand in the order of their line.
     pub fn parse(text: &str, limits: &Limits) -> Result<Layout, TreeFileError> {
         let lines = Lines::read(text)?;
         let highest = *lines.mentioned.last().expect("the root is always among them");
@@ -114,8 +114,8 @@ impl Lines {
         Ok(Lines { by_parent, mentioned })
     }
 
-    /// Lays out the positions that occur, by their rank, so that a number costs no memory of its size. Where every
-    /// position up to the highest occurs, as it must, rank and position are the same.
+    /// Lays out the positions that occur, by their rank, so that a number costs no memory of its size. Where
+    /// every position up to the highest occurs, as it must, rank and position are the same.
     fn lay_out(&self, highest: u32, limits: &Limits) -> Result<Layout, TreeError> {
         let rank = |position: &u32| {
             let found = self.mentioned.binary_search(position).expect("every position that occurs is listed");

@@ -8,10 +8,11 @@ use crate::split::Group;
 use crate::tree::Tree;
 use std::collections::BTreeMap;
 
-/// How many ids stand at each depth of a tree over `n` ids, the root's depth first. The numbers add up to `n`.
+/// How many ids stand at each depth of a tree over `n` ids, the root's depth first. The numbers add up to
+/// `n`.
 ///
-/// Lengths that occur several times at a depth are split once, so that a built-in tree over millions of ids takes few
-/// steps.
+/// Lengths that occur several times at a depth are split once, so that a built-in tree over millions of ids
+/// takes few steps.
 ///
 /// # Errors
 /// What [`Tree::split`] refuses anywhere in the tree, and a tree deeper than [`MAX_DEPTH`].
@@ -45,7 +46,8 @@ pub fn levels(tree: &Tree, n: u32) -> Result<Vec<u32>, TreeError> {
     Ok(counts)
 }
 
-/// The edges of a tree over `n` ids as (parent position, child position), the children in preorder: n - 1 of them.
+/// The edges of a tree over `n` ids as (parent position, child position), the children in preorder: n - 1 of
+/// them.
 ///
 /// After an error there is nothing more. Memory for the positions that are still to come, n at most.
 pub fn edges(tree: &Tree, n: u32) -> Edges<'_> {

@@ -1,7 +1,148 @@
-//! A link: a connection between two nodes.
+//! A link: a connection between two nodes, with the two halves of its protocol.
+//!
+//! [`Inbox`] and [`Outbox`] know the wire and no socket; [`Link`] joins them to one.
 
 mod inbox;
 mod outbox;
 
-pub use inbox::{Context, Event, Inbox};
+use std::io::{self, Read, Write};
+
+use bytes::Bytes;
+use gpc_trees::Id;
+use smallvec::SmallVec;
+
+pub use inbox::{BODIES_MAX, Context, Event, Inbox};
 pub use outbox::{Outbox, PARTS_MAX};
+
+use super::socket::Socket;
+use crate::chain::Time;
+
+/// Requests that a node takes on a link without having acknowledged them: enough to keep the link busy, and a bound on what waits at a slow node.
+pub const HIWATER: u32 = 256;
+
+/// Acknowledge at least every so many requests, so that the sender hears long before it must stop.
+pub const ACKMARK: u32 = 64;
+
+/// Bytes read from one link before the others get their turn.
+const READ_BUDGET: usize = 1 << 20;
+
+/// Gather writes on one link before the others get their turn.
+const WRITE_BUDGET: usize = 16;
+
+/// How far a link has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// Our attempt to reach this id is under way.
+    Connecting(Id),
+    /// Connected to this id, our hello is sent; its is awaited.
+    Greeting(Id),
+    /// Someone has connected; their hello is awaited.
+    Accepted,
+    /// Both hellos are through.
+    Up(Id),
+    /// The last frame is queued; closes when it is written.
+    Closing,
+}
+
+/// What became of reading or writing.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// All that can be done now is done.
+    Waiting,
+    /// There is more, but it is the others' turn.
+    More,
+    /// The connection has ended.
+    Closed(String),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) socket: Socket,
+    pub(super) inbox: Inbox,
+    pub(super) outbox: Outbox,
+    pub(super) phase: Phase,
+    /// Until both hellos are through, or the last frame is out: when to give up.
+    pub(super) deadline: Option<Time>,
+    /// Requests consumed and not acknowledged.
+    consumed: u32,
+    /// Requests received and not acknowledged.
+    pub(super) unacknowledged: u32,
+}
+
+impl Link {
+    pub(super) fn new(socket: Socket, phase: Phase, deadline: Time) -> Link {
+        Link {
+            socket,
+            inbox: Inbox::new(),
+            outbox: Outbox::new(),
+            phase,
+            deadline: Some(deadline),
+            consumed: 0,
+            unacknowledged: 0,
+        }
+    }
+
+    /// Notes that a request was consumed; acknowledges when enough have been.
+    pub(super) fn consume(&mut self) {
+        self.consumed += 1;
+        if self.consumed >= ACKMARK {
+            self.outbox.acknowledge(self.consumed);
+            self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
+            self.consumed = 0;
+        }
+    }
+
+    /// Reads what is there and appends what it completes. `to_end` when the system has said that the peer is through: then a short read does not
+    /// mean that nothing follows.
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut [u8],
+        to_end: bool,
+        context: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Progress {
+        let mut read = 0;
+        while read < READ_BUDGET {
+            let count = match self.socket.read(buffer) {
+                Ok(0) => return Progress::Closed("the peer closed the connection".into()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::Waiting,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
+            };
+            read += count;
+            if let Err(error) = self.inbox.feed(Bytes::copy_from_slice(&buffer[..count]), context, events) {
+                return Progress::Closed(format!("the peer broke the protocol: {error}"));
+            }
+            // A stream gives all it has: what comes later is a new event.
+            if count < buffer.len() && !to_end {
+                return Progress::Waiting;
+            }
+        }
+        Progress::More
+    }
+
+    /// Writes what is queued, as one gather write if the socket takes it.
+    pub(super) fn flush(&mut self) -> Progress {
+        for _ in 0..WRITE_BUDGET {
+            if !self.outbox.is_ready() {
+                return Progress::Waiting;
+            }
+            match self.write_once() {
+                Ok(0) => return Progress::Closed("the connection takes no more bytes".into()),
+                Ok(count) => self.outbox.written(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::Waiting,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
+            }
+        }
+        Progress::More
+    }
+
+    fn write_once(&mut self) -> io::Result<usize> {
+        let mut parts = SmallVec::new();
+        self.outbox.parts(&mut parts);
+        self.socket.write_vectored(&parts)
+    }
+}

@@ -1,8 +1,8 @@
 //! Id lists as text: `0-63,70,65`.
 //!
-//! Pieces are separated by commas; a piece is an id, or the first and the last id of an ascending range with `-`
-//! between them. White space around ids is tolerated, and blank text is the empty list. What is printed parses to
-//! the same list.
+//! Pieces are separated by commas; a piece is an id, or the first and the last id of an ascending range with
+//! `-` between them. White space around ids is tolerated, and blank text is the empty list. What is printed
+//! parses to the same list.
 
 use super::{IdList, Run, RunError};
 use crate::decimal::{self, DecimalFault, excerpt};

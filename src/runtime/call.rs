@@ -1,0 +1,206 @@
+//! A call as the application describes it.
+//!
+//! Source: chained-gpc.md, "Send Request to Execute a chained GPC": func, callback, hdr, data, idlst, Tree.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use gpc_trees::{Id, IdList, Layout, Limits, Tree};
+
+use super::functions::{CallbackHandle, FuncHandle, Functions};
+use super::outcome::CallError;
+use crate::chain::Start;
+use crate::wire::Body;
+use crate::wire::frame::HEADER_MAX;
+
+/// Time limit of a call that sets none: long enough for work, short enough that nobody takes it for a hang.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// One chained GPC to make.
+///
+/// ```
+/// # use chained_gpc::{Call, Functions};
+/// # use gpc_trees::Tree;
+/// # let functions = Functions::new();
+/// let func = functions.func("hello", |_, _| Ok(()))?;
+/// let call = Call::new(func).ids(0..64).tree(Tree::Binomial).header("from the root");
+/// # let _ = call;
+/// # Ok::<(), chained_gpc::FunctionsError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Call {
+    func: FuncHandle,
+    callback: Option<CallbackHandle>,
+    ids: IdList,
+    tree: CallTree,
+    header: Bytes,
+    data: Bytes,
+    limit: Duration,
+    replies: bool,
+    forward_first: bool,
+    watch: bool,
+}
+
+/// The tree of a call: a split, or one that was laid out over the positions of the list.
+#[derive(Clone, Debug)]
+pub enum CallTree {
+    /// Evaluated at every id.
+    Split(Tree),
+    /// Sent as an explicit shape.
+    Layout(Layout),
+}
+
+impl From<Tree> for CallTree {
+    fn from(tree: Tree) -> CallTree {
+        CallTree::Split(tree)
+    }
+}
+
+impl From<Layout> for CallTree {
+    fn from(layout: Layout) -> CallTree {
+        CallTree::Layout(layout)
+    }
+}
+
+/// What the caller's side remembers of a call.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) root: Id,
+    pub(super) ids: IdList,
+    pub(super) asked: IdList,
+    pub(super) merged: bool,
+}
+
+impl Call {
+    /// A call of `func` at the caller alone, until [`ids`](Self::ids) says where: binary tree, replies aggregated, a limit of 60 s.
+    pub fn new(func: FuncHandle) -> Call {
+        Call {
+            func,
+            callback: None,
+            ids: IdList::range(0..0),
+            tree: Tree::default().into(),
+            header: Bytes::new(),
+            data: Bytes::new(),
+            limit: LIMIT,
+            replies: true,
+            forward_first: false,
+            watch: false,
+        }
+    }
+
+    /// The ids that execute, in the caller's order. The caller takes part: it is put first if the list leaves it out, and is the first in the tree wherever it stands.
+    pub fn ids(mut self, ids: impl Into<IdList>) -> Call {
+        self.ids = ids.into();
+        self
+    }
+
+    /// The tree.
+    pub fn tree(mut self, tree: impl Into<CallTree>) -> Call {
+        self.tree = tree.into();
+        self
+    }
+
+    /// What merges the replies, instead of aggregating them. A func with phases merges by itself.
+    pub fn callback(mut self, callback: CallbackHandle) -> Call {
+        self.callback = Some(callback);
+        self
+    }
+
+    /// The request's header: extra arguments, at most 65,536 bytes.
+    pub fn header(mut self, header: impl Into<Bytes>) -> Call {
+        self.header = header.into();
+        self
+    }
+
+    /// The request's data.
+    pub fn data(mut self, data: impl Into<Bytes>) -> Call {
+        self.data = data.into();
+        self
+    }
+
+    /// When the call must have ended. It shrinks a little with every hop, so that the id that hangs is named.
+    pub fn limit(mut self, limit: Duration) -> Call {
+        self.limit = limit;
+        self
+    }
+
+    /// No replies: the way up carries bare completions.
+    pub fn no_reply(mut self) -> Call {
+        self.replies = false;
+        self
+    }
+
+    /// Each id forwards before it executes, and long data flow through the tree while they arrive.
+    pub fn forward_first(mut self) -> Call {
+        self.forward_first = true;
+        self
+    }
+
+    /// The caller only watches: it neither executes nor contributes.
+    pub fn watch(mut self) -> Call {
+        self.watch = true;
+        self
+    }
+
+    /// Checks everything that can be checked before anything is sent.
+    pub(super) fn prepare(
+        self,
+        me: Id,
+        functions: &Functions,
+        limits: &Limits,
+    ) -> Result<(Start, Plan), CallError> {
+        functions.check_func(self.func)?;
+        if let Some(callback) = self.callback {
+            functions.check_callback(callback)?;
+        }
+        if self.header.len() > HEADER_MAX {
+            return Err(CallError::Header(self.header.len()));
+        }
+        let (ids, asked) = self.lists(me)?;
+        let (tree, ids) = match self.tree {
+            CallTree::Split(tree) => (tree, ids),
+            CallTree::Layout(layout) => (layout.tree(), layout.apply(&ids)?),
+        };
+        tree.check(ids.len(), limits)?;
+        let phased = self.func.is_phased().then_some(self.func.number());
+        let callback = self.callback.map(CallbackHandle::number).or(phased);
+        let executing = if self.watch { ids.slice(rest(&ids)) } else { ids.clone() };
+        let merged = callback.is_some() && self.replies;
+        let plan = Plan { root: me, ids: executing, asked, merged };
+        let start = Start {
+            callback,
+            reply_wanted: self.replies,
+            forward_first: self.forward_first,
+            watch: self.watch,
+            limit: self.limit,
+            tree,
+            ids,
+            header: self.header,
+            data: Body::whole(self.data),
+            ..Start::new(self.func.number())
+        };
+        Ok((start, plan))
+    }
+
+    /// The list with the root first, and the list as asked.
+    fn lists(&self, me: Id) -> Result<(IdList, IdList), CallError> {
+        let listed = self.ids.contains(me);
+        match (self.watch, listed) {
+            (true, _) if self.ids.is_empty() => {
+                Err(CallError::Ids("a caller that only watches must name others"))
+            }
+            (true, true) => Err(CallError::Ids("the caller only watches, but stands in the list")),
+            (true, false) => Ok((self.ids.with_first(me), self.ids.clone())),
+            (false, true) => Ok((self.ids.with_first(me), self.ids.clone())),
+            (false, false) => {
+                let ids = self.ids.with_first(me);
+                Ok((ids.clone(), ids))
+            }
+        }
+    }
+}
+
+/// All but the first.
+fn rest(ids: &IdList) -> gpc_trees::Group {
+    gpc_trees::Group { start: 1, len: ids.len() - 1 }
+}

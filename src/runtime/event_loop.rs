@@ -1,0 +1,289 @@
+//! The event loop: one thread that owns the chain's state and the links.
+//!
+//! A turn takes in what has happened (connections, bytes, results of functions, commands of the application, time), gives each to the chain as one input,
+//! carries out every output, and writes what was queued on each link in one gather write.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpc_trees::{Id, Tree};
+use mio::{Events, Poll, Token};
+use tracing::debug;
+
+use super::clock::Clock;
+use super::command::Command;
+use super::executor::Executor;
+use super::functions::Functions;
+use super::handle::Completion;
+use super::links::{Arrival, LISTENER, LinkKey, Links, Readiness, Surroundings};
+use super::mailbox::{Mailbox, Slots};
+use crate::chain::{Input, Node, Output, Time};
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Message};
+
+/// The token of the waker.
+pub(super) const WAKER: Token = Token(0);
+
+/// Events taken from the system in one turn.
+pub(super) const EVENTS: usize = 1024;
+
+/// Commands and results taken in one turn, before the links get theirs.
+const MAIL_BUDGET: usize = 1024;
+
+/// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
+const SLEEP_MAX: Duration = Duration::from_secs(10);
+
+/// How long the last frames may take to be written when the node ends.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// How a node ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ending {
+    /// It does not.
+    No,
+    /// It takes no more calls, and waits for those in flight until then.
+    Finishing(Time),
+    /// Its last frames are being written, until then.
+    Draining(Time),
+    /// It has.
+    Ended,
+}
+
+/// Everything that one node is at run time.
+pub(super) struct EventLoop {
+    pub(super) poll: Poll,
+    pub(super) clock: Clock,
+    pub(super) node: Node,
+    pub(super) links: Links,
+    pub(super) functions: Functions,
+    pub(super) executor: Executor,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) slots: Slots,
+    events: Events,
+    /// Inputs that carrying out outputs has brought about.
+    inputs: VecDeque<Input>,
+    calls: HashMap<u64, Arc<Completion>>,
+    ending: Ending,
+}
+
+/// What the links need to know of the rest, while they are borrowed.
+struct NodeSurroundings<'a> {
+    node: &'a Node,
+    functions: &'a Functions,
+}
+
+impl Surroundings for NodeSurroundings<'_> {
+    fn tree(&self, id: u32) -> Option<Tree> {
+        self.functions.tree_by_id(id)
+    }
+
+    fn awaits(&self, child: Id, call: CallId) -> bool {
+        self.node.awaits(child, call)
+    }
+
+    fn reply_max(&self) -> u64 {
+        self.node.config().reply_max
+    }
+}
+
+/// The parts of an event loop, as the builder makes them.
+pub(super) struct Parts {
+    pub(super) poll: Poll,
+    pub(super) node: Node,
+    pub(super) links: Links,
+    pub(super) functions: Functions,
+    pub(super) executor: Executor,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) slots: Slots,
+}
+
+impl EventLoop {
+    pub(super) fn new(parts: Parts) -> EventLoop {
+        let Parts { poll, node, links, functions, executor, mailbox, slots } = parts;
+        EventLoop {
+            poll,
+            clock: Clock::new(),
+            node,
+            links,
+            functions,
+            executor,
+            mailbox,
+            slots,
+            events: Events::with_capacity(EVENTS),
+            inputs: VecDeque::new(),
+            calls: HashMap::new(),
+            ending: Ending::No,
+        }
+    }
+
+    /// Turns until the node has ended.
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        while self.ending != Ending::Ended {
+            self.turn(SLEEP_MAX)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ending == Ending::Ended
+    }
+
+    /// One turn; sleeps at most `limit` when nothing is there to do.
+    pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
+        let sleep = self.sleep(limit);
+        match self.poll.poll(&mut self.events, Some(sleep)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => done?,
+        }
+        let now = self.clock.now();
+        self.mailbox.looking();
+        self.serve_links(now);
+        self.serve_mail(now);
+        self.links.check_deadlines(now);
+        self.take_in(now);
+        if self.node.next_deadline().is_some_and(|at| at <= now) {
+            self.apply(now, Input::Tick);
+        }
+        self.links.flush();
+        self.take_in(now);
+        self.end_if_due(now);
+        Ok(())
+    }
+
+    /// How long there is nothing to do.
+    fn sleep(&self, limit: Duration) -> Duration {
+        if self.links.is_busy() || !self.slots.commands.is_empty() || !self.slots.results.is_empty() {
+            return Duration::ZERO;
+        }
+        let ending = match self.ending {
+            Ending::Finishing(at) | Ending::Draining(at) => Some(at),
+            Ending::No | Ending::Ended => None,
+        };
+        let deadlines = [self.node.next_deadline(), self.links.next_deadline(), ending];
+        let Some(next) = deadlines.into_iter().flatten().min() else { return limit };
+        let left = next.since(self.clock.now());
+        // The system counts milliseconds and may round down: a little later is in time, a little earlier is a turn for nothing.
+        left.checked_add(Duration::from_micros(999)).unwrap_or(left).min(limit)
+    }
+
+    fn serve_links(&mut self, now: Time) {
+        let events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        for event in &events {
+            match event.token() {
+                WAKER => {}
+                LISTENER => self.links.accept(now),
+                Token(key) => {
+                    let around = NodeSurroundings { node: &self.node, functions: &self.functions };
+                    self.links.ready(now, LinkKey(key), Readiness::from(event), &around);
+                    self.take_in(now);
+                }
+            }
+        }
+        self.events = events;
+        let around = NodeSurroundings { node: &self.node, functions: &self.functions };
+        self.links.read_rest(now, &around);
+        self.take_in(now);
+    }
+
+    /// Gives the chain what has come in on the links.
+    fn take_in(&mut self, now: Time) {
+        for arrival in self.links.take_arrivals() {
+            let input = match arrival {
+                Arrival::Message { from, message } => Input::Message { from, message },
+                Arrival::DataArrived(call) => Input::DataArrived(call),
+                Arrival::Lost { peer, why } => Input::LinkLost { peer, why },
+            };
+            self.apply(now, input);
+        }
+    }
+
+    fn serve_mail(&mut self, now: Time) {
+        for _ in 0..MAIL_BUDGET {
+            let Ok(input) = self.slots.results.try_recv() else { break };
+            self.apply(now, input);
+        }
+        for _ in 0..MAIL_BUDGET {
+            let Ok(command) = self.slots.commands.try_recv() else { break };
+            self.command(now, command);
+        }
+    }
+
+    fn command(&mut self, now: Time, command: Command) {
+        match command {
+            Command::Start { completion, .. } if self.ending != Ending::No => completion.complete(None),
+            Command::Start { ticket, start, completion } => {
+                self.calls.insert(ticket, completion);
+                self.apply(now, Input::Start { ticket, start: *start });
+            }
+            Command::GiveUp { ticket } => self.apply(now, Input::GiveUp { ticket }),
+            Command::Shutdown { limit } => {
+                if self.ending == Ending::No {
+                    self.ending = Ending::Finishing(now.plus(limit));
+                }
+            }
+        }
+    }
+
+    /// Gives the chain one input, carries out all its outputs, and goes on with what these bring about.
+    fn apply(&mut self, now: Time, input: Input) {
+        self.inputs.push_back(input);
+        // Ends: every input brings a call on, and a call has finitely many steps.
+        while let Some(input) = self.inputs.pop_front() {
+            self.node.input(now, input);
+            while let Some(output) = self.node.output() {
+                self.carry_out(now, output);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, output: Output) {
+        match output {
+            Output::Send { to, message } => {
+                if let Message::Response(Response { call, answer: Answer::Failed(_) }) = &message {
+                    self.links.request_ended(to, *call);
+                }
+                self.links.send(now, to, message);
+            }
+            Output::Run(job) => self.inputs.extend(self.executor.run(job)),
+            Output::Consumed { from } => self.links.consumed(from),
+            Output::Finished { ticket, call, result } => {
+                debug!(%call, done = result.is_ok(), "call ended");
+                if let Some(completion) = self.calls.remove(&ticket) {
+                    completion.complete(Some(result));
+                }
+            }
+        }
+    }
+
+    /// Moves the end of the node on.
+    fn end_if_due(&mut self, now: Time) {
+        if let Ending::Finishing(until) = self.ending
+            && (until <= now || self.node.calls() == 0)
+        {
+            self.links.goodbye("the node was shut down");
+            self.links.flush();
+            self.ending = Ending::Draining(now.plus(DRAIN_LIMIT));
+        }
+        if let Ending::Draining(until) = self.ending
+            && (until <= now || self.links.is_drained())
+        {
+            self.ending = Ending::Ended;
+        }
+    }
+}
+
+impl Drop for EventLoop {
+    /// Whoever still waits is told that the node has ended.
+    fn drop(&mut self) {
+        for completion in std::mem::take(&mut self.calls).into_values() {
+            completion.complete(None);
+        }
+        for command in self.slots.commands.try_iter() {
+            if let Command::Start { completion, .. } = command {
+                completion.complete(None);
+            }
+        }
+    }
+}

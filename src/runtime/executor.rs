@@ -1,0 +1,131 @@
+//! Where functions run: on a worker thread, on a pool, or here.
+//!
+//! The chain decides how many run at once; the executor only provides the hands. Results come back through the [`Mailbox`].
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use gpc_trees::Id;
+
+use super::functions::Functions;
+use super::mailbox::Mailbox;
+use super::request::{ChildReply, Deferred, Request};
+use crate::chain::{Input, Job, JobResult, Work};
+
+/// Runs the functions of one node.
+pub(super) struct Executor {
+    functions: Functions,
+    mailbox: Arc<Mailbox>,
+    hands: Hands,
+}
+
+enum Hands {
+    /// The thread that drives the node.
+    Here,
+    /// One thread of its own; ends when the sender is dropped. The channel holds at most the jobs that the chain hands out: one.
+    Thread(Sender<Job>),
+    /// Several.
+    #[cfg(feature = "rayon")]
+    Pool(rayon::ThreadPool),
+}
+
+impl Executor {
+    /// Functions run on the thread that drives the node.
+    pub(super) fn here(functions: Functions, mailbox: Arc<Mailbox>) -> Executor {
+        Executor { functions, mailbox, hands: Hands::Here }
+    }
+
+    /// Functions run on `workers` threads.
+    pub(super) fn threads(
+        me: Id,
+        workers: usize,
+        functions: Functions,
+        mailbox: Arc<Mailbox>,
+    ) -> io::Result<Executor> {
+        let hands = match workers {
+            0 | 1 => Hands::Thread(worker(me, functions.clone(), mailbox.clone())?),
+            _ => pool(me, workers)?,
+        };
+        Ok(Executor { functions, mailbox, hands })
+    }
+
+    /// Runs a job, or hands it to someone who will. What comes back at once is returned.
+    pub(super) fn run(&self, job: Job) -> Option<Input> {
+        if self.is_inline(&job) {
+            return Some(finish(&self.functions, &self.mailbox, job));
+        }
+        match &self.hands {
+            Hands::Here => Some(finish(&self.functions, &self.mailbox, job)),
+            Hands::Thread(sender) => {
+                // The worker lives as long as this sender.
+                let lost = sender.send(job).err()?;
+                let call = lost.into_inner().call;
+                Some(Input::Ran { call, result: JobResult::Failed("the worker thread is gone".into()) })
+            }
+            #[cfg(feature = "rayon")]
+            Hands::Pool(pool) => {
+                let (functions, mailbox) = (self.functions.clone(), self.mailbox.clone());
+                pool.spawn(move || mailbox.clone().result(finish(&functions, &mailbox, job)));
+                None
+            }
+        }
+    }
+
+    fn is_inline(&self, job: &Job) -> bool {
+        self.functions.entry(handle(job)).is_ok_and(|entry| entry.inline)
+    }
+}
+
+fn worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {
+    let (sender, jobs): (Sender<Job>, Receiver<Job>) = unbounded();
+    let work = move || jobs.iter().for_each(|job| mailbox.clone().result(finish(&functions, &mailbox, job)));
+    thread::Builder::new().name(format!("gpc-{me}-worker")).spawn(work)?;
+    Ok(sender)
+}
+
+#[cfg(feature = "rayon")]
+fn pool(me: Id, workers: usize) -> io::Result<Hands> {
+    let name = move |index| format!("gpc-{me}-worker-{index}");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).thread_name(name).build();
+    pool.map(Hands::Pool).map_err(io::Error::other)
+}
+
+#[cfg(not(feature = "rayon"))]
+fn pool(_: Id, workers: usize) -> io::Result<Hands> {
+    let message = format!("{workers} workers need the crate's feature `rayon`");
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
+}
+
+fn handle(job: &Job) -> u32 {
+    match job.work {
+        Work::Func => job.request.func,
+        Work::Callback { .. } => job.request.callback.unwrap_or_default(),
+    }
+}
+
+/// Runs the function of a job to its end.
+fn finish(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> Input {
+    let call = job.call;
+    Input::Ran { call, result: result(functions, mailbox, job) }
+}
+
+fn result(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> JobResult {
+    let entry = match functions.entry(handle(&job)) {
+        Ok(entry) => entry,
+        Err(error) => return JobResult::Unknown(error.to_string()),
+    };
+    let data = job.request.data.bytes().expect("the chain runs a function only when the data are whole");
+    let request = Request::new(job.me, job.parent, &job.request, &data);
+    match job.work {
+        Work::Func => entry.execute(&request, || {
+            let mailbox = mailbox.clone();
+            Deferred::new(job.call, move |call, result| mailbox.result(Input::Answered { call, result }))
+        }),
+        Work::Callback { from, child, own } => {
+            let (header, data) = (child.header.to_bytes(), child.data.to_bytes());
+            entry.merge(&request, &ChildReply { from, header: &header, data: &data }, own)
+        }
+    }
+}

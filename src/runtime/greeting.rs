@@ -1,0 +1,131 @@
+//! How a connection becomes the link of two nodes: the hellos, and which of two connections stands.
+//!
+//! Source: docs/wire.md, "HELLO" and "One link per pair"; the rules themselves are in `peer`.
+
+use gpc_trees::Id;
+use tracing::debug;
+
+use super::link::{HIWATER, Phase};
+use super::links::{CLOSING_LIMIT, GREETING_LIMIT, LinkKey, Links};
+use super::peer::{Peer, State, Verdict};
+use crate::chain::Time;
+use crate::wire::Hello;
+use crate::wire::head::{Goodbye, GoodbyeReason};
+
+impl Links {
+    /// Our connection stands: say who we are.
+    pub(super) fn greet(&mut self, key: LinkKey, to: Id) {
+        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation) + 1;
+        let hello = self.hello(to, generation);
+        let Some(link) = self.links.get_mut(&key) else { return };
+        link.phase = Phase::Greeting(to);
+        link.outbox.hello(&hello);
+        self.dirty.push(key);
+    }
+
+    fn hello(&self, to: Id, generation: u32) -> Hello {
+        Hello { from: self.me, to, incarnation: self.incarnation, generation, hiwater: HIWATER }
+    }
+
+    /// The hello of someone who has connected.
+    pub(super) fn accepted(&mut self, now: Time, key: LinkKey, hello: Hello) {
+        if hello.to != self.me || hello.from == self.me {
+            let text = format!("this is id {}, not {}", self.me, hello.to);
+            return self.refuse(now, key, GoodbyeReason::Refused, text);
+        }
+        let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
+        match peer.judge(self.me, &hello) {
+            Verdict::Stale => {
+                let text = format!("a later run of id {} is known", hello.from);
+                return self.refuse(now, key, GoodbyeReason::Refused, text);
+            }
+            Verdict::Duplicate => {
+                let text = "the other connection stands".to_owned();
+                return self.refuse(now, key, GoodbyeReason::Duplicate, text);
+            }
+            Verdict::Prefer(ours) => {
+                peer.state = State::Absent;
+                self.discard(ours);
+            }
+            Verdict::Replace(Some(old)) => self.close(old, "it has connected anew"),
+            Verdict::Replace(None) => self.expected(hello.from),
+        }
+        let answer = self.hello(hello.from, hello.generation);
+        if let Some(link) = self.links.get_mut(&key) {
+            link.outbox.hello(&answer);
+        }
+        self.establish(key, &hello);
+    }
+
+    /// The answer to our hello.
+    pub(super) fn greeted(&mut self, key: LinkKey, peer: Id, hello: Hello) -> Result<(), String> {
+        if (hello.from, hello.to) != (peer, self.me) {
+            return Err(format!("it is id {} and takes this one for id {}", hello.from, hello.to));
+        }
+        self.establish(key, &hello);
+        Ok(())
+    }
+
+    /// Our hello was refused.
+    pub(super) fn refused(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        peer: Id,
+        goodbye: Goodbye,
+    ) -> Result<(), String> {
+        if goodbye.reason != GoodbyeReason::Duplicate {
+            return Err(format!("it refused the connection: {}", goodbye.text));
+        }
+        if let Some(entry) = self.peers.get_mut(&peer)
+            && entry.state == State::Connecting(key)
+        {
+            entry.state = State::Expecting(now.plus(GREETING_LIMIT));
+            self.timed += 1;
+        }
+        self.discard(key);
+        Ok(())
+    }
+
+    fn refuse(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
+        debug!(id = self.me, %text, "a connection is refused");
+        if let Some(link) = self.links.get_mut(&key) {
+            link.outbox.goodbye(&Goodbye { reason, text });
+            link.phase = Phase::Closing;
+            link.deadline = Some(now.plus(CLOSING_LIMIT));
+            self.dirty.push(key);
+        }
+    }
+
+    /// Both hellos are through.
+    fn establish(&mut self, key: LinkKey, hello: &Hello) {
+        let Some(link) = self.links.get_mut(&key) else { return };
+        let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
+        if peer.incarnation != hello.incarnation {
+            peer.incarnation = hello.incarnation;
+            peer.generation = 0;
+        }
+        peer.generation = peer.generation.max(hello.generation);
+        peer.state = State::Up(key);
+        link.phase = Phase::Up(hello.from);
+        if link.deadline.take().is_some() {
+            self.timed -= 1;
+        }
+        link.outbox.grant(hello.hiwater);
+        for message in peer.pending.drain(..) {
+            link.outbox.push(message);
+        }
+        self.dirty.push(key);
+        debug!(id = self.me, peer = hello.from, generation = hello.generation, "link up");
+    }
+
+    /// A peer whose connection was expected is here.
+    pub(super) fn expected(&mut self, id: Id) {
+        if let Some(peer) = self.peers.get_mut(&id)
+            && let State::Expecting(_) = peer.state
+        {
+            peer.state = State::Absent;
+            self.timed -= 1;
+        }
+    }
+}

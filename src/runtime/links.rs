@@ -1,0 +1,509 @@
+//! All connections of a node: accepts and opens them, exchanges hellos, carries messages, says what was lost.
+//!
+//! Source: docs/wire.md, "HELLO" and "One link per pair". Links open on first use; messages for a peer wait until its link is up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::time::Duration;
+
+use gpc_trees::Id;
+use mio::{Interest, Registry, Token};
+use tracing::{debug, warn};
+
+use super::link::{Context, Event, HIWATER, Link, Phase, Progress};
+use super::peer::{Peer, State};
+use super::socket::{Accepting, Socket};
+use super::{Address, Peers};
+use crate::chain::Time;
+use crate::wire::head::{Goodbye, GoodbyeReason};
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
+
+/// The token of the listener; links count up from the next one, and no number is used twice, so an event that comes late finds nothing.
+pub(super) const LISTENER: Token = Token(1);
+const FIRST_LINK: usize = 16;
+
+/// How long a connection may take until both hellos are through: longer than any loaded machine needs, short enough to be told of.
+pub(super) const GREETING_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long the last frame of a link may take to be written.
+pub(super) const CLOSING_LIMIT: Duration = Duration::from_secs(1);
+
+/// Connections accepted in one turn, before the links there are get theirs.
+const ACCEPT_BUDGET: usize = 64;
+
+/// Wait before accepting again when the system refused: it is out of descriptors, and some may be freed meanwhile.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes that one read asks for: a segment.
+const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
+
+/// Names a link in its node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct LinkKey(pub(super) usize);
+
+/// What came in for the chain.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    Message { from: Id, message: Message },
+    DataArrived(CallId),
+    Lost { peer: Id, why: String },
+}
+
+/// What reading needs to know of the node beside the links.
+pub(super) trait Surroundings {
+    fn tree(&self, id: u32) -> Option<gpc_trees::Tree>;
+    fn awaits(&self, child: Id, call: CallId) -> bool;
+    fn reply_max(&self) -> u64;
+}
+
+struct PeerContext<'a> {
+    surroundings: &'a dyn Surroundings,
+    peer: Option<Id>,
+}
+
+impl Context for PeerContext<'_> {
+    fn tree(&self, id: u32) -> Option<gpc_trees::Tree> {
+        self.surroundings.tree(id)
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        self.peer.is_some_and(|peer| self.surroundings.awaits(peer, call))
+    }
+
+    fn reply_max(&self) -> u64 {
+        self.surroundings.reply_max()
+    }
+}
+
+/// The connections of one node.
+pub(super) struct Links {
+    pub(super) me: Id,
+    pub(super) incarnation: u64,
+    registry: Registry,
+    listener: Option<Accepting>,
+    accept_again: Option<Time>,
+    addresses: Peers,
+    pub(super) links: HashMap<LinkKey, Link>,
+    next_key: usize,
+    pub(super) peers: BTreeMap<Id, Peer>,
+    /// Links with something to write, or whose long messages may have got bytes.
+    pub(super) dirty: Vec<LinkKey>,
+    /// Links that had more to read than one turn allows.
+    unread: Vec<LinkKey>,
+    /// Links and expected links with a deadline; few, since a link that is up has none.
+    pub(super) timed: usize,
+    buffer: Box<[u8]>,
+    events: Vec<Event>,
+    arrivals: Vec<Arrival>,
+}
+
+impl Links {
+    pub(super) fn new(
+        me: Id,
+        incarnation: u64,
+        registry: Registry,
+        mut listener: Option<Accepting>,
+        addresses: Peers,
+    ) -> io::Result<Links> {
+        if let Some(listener) = &mut listener {
+            listener.register(&registry, LISTENER)?;
+        }
+        Ok(Links {
+            me,
+            incarnation,
+            registry,
+            listener,
+            accept_again: None,
+            addresses,
+            links: HashMap::new(),
+            next_key: FIRST_LINK,
+            peers: BTreeMap::new(),
+            dirty: Vec::new(),
+            unread: Vec::new(),
+            timed: 0,
+            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            events: Vec::new(),
+            arrivals: Vec::new(),
+        })
+    }
+
+    /// What has come in since the last time.
+    pub(super) fn take_arrivals(&mut self) -> std::vec::IntoIter<Arrival> {
+        std::mem::take(&mut self.arrivals).into_iter()
+    }
+
+    /// Whether something is left to do without waiting.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.unread.is_empty() || !self.dirty.is_empty()
+    }
+
+    /// Whether every queued frame has been written.
+    pub(super) fn is_drained(&self) -> bool {
+        self.links.values().all(|link| link.outbox.is_idle())
+    }
+
+    /// When [`check_deadlines`](Self::check_deadlines) is due.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        if self.timed == 0 {
+            return self.accept_again;
+        }
+        let links = self.links.values().filter_map(|link| link.deadline);
+        let expected = self.peers.values().filter_map(|peer| match peer.state {
+            State::Expecting(until) => Some(until),
+            _ => None,
+        });
+        links.chain(expected).chain(self.accept_again).min()
+    }
+
+    /// Sends a message, opening a link first if there is none.
+    pub(super) fn send(&mut self, now: Time, to: Id, message: Message) {
+        let peer = self.peers.entry(to).or_insert_with(Peer::new);
+        match peer.state {
+            State::Up(key) => {
+                if let Some(link) = self.links.get_mut(&key) {
+                    link.outbox.push(message);
+                    self.dirty.push(key);
+                }
+            }
+            State::Connecting(_) | State::Expecting(_) => peer.pending.push(message),
+            // A cancel or a response is for calls of a link that is gone.
+            State::Absent if !matches!(message, Message::Request(_)) => {}
+            State::Absent => {
+                peer.pending.push(message);
+                self.connect(now, to);
+            }
+        }
+    }
+
+    /// A request of this peer has been consumed.
+    pub(super) fn consumed(&mut self, from: Id) {
+        if let Some(key) = self.up(from)
+            && let Some(link) = self.links.get_mut(&key)
+        {
+            link.consume();
+            self.dirty.push(key);
+        }
+    }
+
+    /// The answer to a parent is given: what still arrives of the request is of no use.
+    pub(super) fn request_ended(&mut self, parent: Id, call: CallId) {
+        if let Some(key) = self.up(parent)
+            && let Some(link) = self.links.get_mut(&key)
+        {
+            link.inbox.drop_request(call);
+        }
+    }
+
+    /// The peer at the other end of every link that is up.
+    pub(super) fn peers_up(&self) -> Vec<Id> {
+        let up = |(id, peer): (&Id, &Peer)| matches!(peer.state, State::Up(_)).then_some(*id);
+        self.peers.iter().filter_map(up).collect()
+    }
+
+    /// Says goodbye on every link.
+    pub(super) fn goodbye(&mut self, text: &str) {
+        for peer in self.peers_up() {
+            if let Some(key) = self.up(peer)
+                && let Some(link) = self.links.get_mut(&key)
+            {
+                link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: text.into() });
+                self.dirty.push(key);
+            }
+        }
+    }
+
+    /// Accepts connections that wait.
+    pub(super) fn accept(&mut self, now: Time) {
+        for _ in 0..ACCEPT_BUDGET {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
+                Ok(socket) => {
+                    if let Err(error) = self.add(now, socket, Phase::Accepted) {
+                        warn!(id = self.me, %error, "cannot serve a connection");
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    warn!(id = self.me, %error, "cannot accept connections for the moment");
+                    self.accept_again = Some(now.plus(ACCEPT_PAUSE));
+                    return;
+                }
+            }
+        }
+        // More may wait, and the system says so only once.
+        self.accept_again = Some(now);
+    }
+
+    /// Something happened on a link's socket.
+    pub(super) fn ready(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        event: Readiness,
+        surroundings: &dyn Surroundings,
+    ) {
+        let Some(link) = self.links.get_mut(&key) else { return };
+        if let Phase::Connecting(peer) = link.phase {
+            match link.socket.take_error() {
+                Ok(Some(error)) | Err(error) => return self.close(key, &format!("cannot connect: {error}")),
+                Ok(None) if !link.socket.is_connected() => return,
+                Ok(None) => {}
+            }
+            self.greet(key, peer);
+        }
+        if event.readable {
+            self.read(now, key, event.closed, surroundings);
+        }
+        if event.writable {
+            self.dirty.push(key);
+        }
+    }
+
+    /// Reads again from the links that had more than one turn allows.
+    pub(super) fn read_rest(&mut self, now: Time, surroundings: &dyn Surroundings) {
+        for key in std::mem::take(&mut self.unread) {
+            self.read(now, key, true, surroundings);
+        }
+    }
+
+    /// Writes what is queued on any link, one gather write each.
+    pub(super) fn flush(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.dedup();
+        for key in dirty.drain(..) {
+            let Some(link) = self.links.get_mut(&key) else { continue };
+            if let Phase::Connecting(_) = link.phase {
+                continue;
+            }
+            match link.flush() {
+                Progress::Waiting if link.phase == Phase::Closing && link.outbox.is_idle() => {
+                    self.close(key, "closed")
+                }
+                Progress::Waiting => {}
+                Progress::More => self.dirty.push(key),
+                Progress::Closed(why) => self.close(key, &why),
+            }
+        }
+        if self.dirty.is_empty() {
+            self.dirty = dirty;
+        }
+    }
+
+    /// Gives up what has taken too long.
+    pub(super) fn check_deadlines(&mut self, now: Time) {
+        if self.accept_again.is_some_and(|at| at <= now) {
+            self.accept_again = None;
+            self.accept(now);
+        }
+        if self.timed == 0 {
+            return;
+        }
+        let late = |link: &Link| link.deadline.is_some_and(|at| at <= now);
+        let keys: Vec<LinkKey> =
+            self.links.iter().filter(|(_, link)| late(link)).map(|(key, _)| *key).collect();
+        for key in keys {
+            self.close(key, &format!("no hello came within {GREETING_LIMIT:?}"));
+        }
+        let late = |peer: &Peer| matches!(peer.state, State::Expecting(until) if until <= now);
+        let ids: Vec<Id> = self.peers.iter().filter(|(_, peer)| late(peer)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.lose(id, "the connection that it was opening did not come");
+        }
+    }
+
+    fn up(&self, peer: Id) -> Option<LinkKey> {
+        match self.peers.get(&peer)?.state {
+            State::Up(key) => Some(key),
+            _ => None,
+        }
+    }
+
+    fn connect(&mut self, now: Time, to: Id) {
+        let Some(address) = self.addresses.address(to).cloned() else {
+            return self.lose(to, "no address is known for it: add it to the peers");
+        };
+        let link = Socket::connect(&address).and_then(|socket| self.add(now, socket, Phase::Connecting(to)));
+        match link {
+            Ok(key) => {
+                if let Some(peer) = self.peers.get_mut(&to) {
+                    peer.state = State::Connecting(key);
+                }
+                // A Unix socket is connected at once, and no event may come to say so.
+                if matches!(address, Address::Unix(_) | Address::Abstract(_)) {
+                    self.greet(key, to);
+                }
+            }
+            Err(error) => self.lose(to, &format!("cannot connect to {address}: {error}")),
+        }
+    }
+
+    fn add(&mut self, now: Time, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
+        let key = LinkKey(self.next_key);
+        self.registry.register(&mut socket, Token(key.0), Interest::READABLE | Interest::WRITABLE)?;
+        self.next_key += 1;
+        self.links.insert(key, Link::new(socket, phase, now.plus(GREETING_LIMIT)));
+        self.timed += 1;
+        Ok(key)
+    }
+
+    fn read(&mut self, now: Time, key: LinkKey, to_end: bool, surroundings: &dyn Surroundings) {
+        let Some(link) = self.links.get_mut(&key) else { return };
+        if link.phase == Phase::Closing {
+            return;
+        }
+        let peer = match link.phase {
+            Phase::Up(peer) => Some(peer),
+            _ => None,
+        };
+        let context = PeerContext { surroundings, peer };
+        let progress = link.read(&mut self.buffer, to_end, &context, &mut self.events);
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            if let Err(why) = self.event(now, key, event) {
+                self.close(key, &why);
+                break;
+            }
+        }
+        self.events = events;
+        match progress {
+            Progress::Waiting => {}
+            Progress::More => self.unread.push(key),
+            Progress::Closed(why) => self.close(key, &why),
+        }
+    }
+
+    /// One event of a link; an error closes it.
+    fn event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        match (link.phase, event) {
+            (Phase::Closing, _) => Ok(()),
+            (Phase::Accepted, Event::Hello(hello)) => {
+                self.accepted(now, key, hello);
+                Ok(())
+            }
+            (Phase::Greeting(peer), Event::Hello(hello)) => self.greeted(key, peer, hello),
+            (Phase::Greeting(peer), Event::Goodbye(goodbye)) => self.refused(now, key, peer, goodbye),
+            (Phase::Up(peer), event) => self.event_up(key, peer, event),
+            (_, _) => Err("its first frame is no hello".into()),
+        }
+    }
+
+    /// One event of a link that is up.
+    fn event_up(&mut self, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        let arrival = match event {
+            Event::Request(request) => {
+                link.unacknowledged += 1;
+                if link.unacknowledged > HIWATER {
+                    return Err(format!("it sent more than the {HIWATER} requests that it has credit for"));
+                }
+                Some(Arrival::Message { from, message: Message::Request(request) })
+            }
+            Event::Response(response) => {
+                link.outbox.answered(response.call);
+                self.dirty.push(key);
+                Some(Arrival::Message { from, message: Message::Response(response) })
+            }
+            Event::Oversized { call, bytes } => {
+                let message = format!("its reply of {bytes} bytes is over this node's limit");
+                Some(Arrival::Message {
+                    from,
+                    message: failed(call, Cause::new(from, Stage::Reply, message)),
+                })
+            }
+            Event::Cancel(call) => {
+                link.outbox.unwanted(call);
+                Some(Arrival::Message { from, message: Message::Cancel(call) })
+            }
+            Event::DataGrew => {
+                self.stir();
+                None
+            }
+            Event::DataArrived(call) => {
+                self.stir();
+                Some(Arrival::DataArrived(call))
+            }
+            Event::Abandoned => {
+                link.unacknowledged += 1;
+                link.consume();
+                None
+            }
+            Event::Credit(count) => {
+                link.outbox.grant(count);
+                self.dirty.push(key);
+                None
+            }
+            Event::Goodbye(goodbye) => return Err(format!("it said goodbye: {}", goodbye.text)),
+            Event::Hello(_) => return Err("it sent a second hello".into()),
+        };
+        self.arrivals.extend(arrival);
+        Ok(())
+    }
+
+    /// More data of some request have come: links that pass them on have something to write.
+    fn stir(&mut self) {
+        self.dirty
+            .extend(self.links.iter().filter(|(_, link)| link.outbox.is_streaming()).map(|(key, _)| *key));
+    }
+
+    /// A connection has ended, by whatever side.
+    pub(super) fn close(&mut self, key: LinkKey, why: &str) {
+        let Some(link) = self.discard(key) else { return };
+        match link.phase {
+            Phase::Up(peer) | Phase::Connecting(peer) | Phase::Greeting(peer) => {
+                let current = self.peers.get(&peer).map(|entry| entry.state);
+                if matches!(current, Some(State::Up(at) | State::Connecting(at)) if at == key) {
+                    self.lose(peer, why);
+                }
+            }
+            Phase::Accepted => warn!(id = self.me, why, "a connection ended before its hello"),
+            Phase::Closing => {}
+        }
+    }
+
+    /// Takes a connection out of the loop.
+    pub(super) fn discard(&mut self, key: LinkKey) -> Option<Link> {
+        let mut link = self.links.remove(&key)?;
+        if link.deadline.is_some() {
+            self.timed -= 1;
+        }
+        // Closing the socket takes it out of the poll all the same.
+        let _ = self.registry.deregister(&mut link.socket);
+        Some(link)
+    }
+
+    /// There is no link to this peer any more: what waited for it is lost.
+    pub(super) fn lose(&mut self, id: Id, why: &str) {
+        self.expected(id);
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.state = State::Absent;
+        peer.pending.clear();
+        debug!(id = self.me, peer = id, why, "link lost");
+        self.arrivals.push(Arrival::Lost { peer: id, why: why.into() });
+    }
+}
+
+/// What an id would answer if it had failed by itself.
+fn failed(call: CallId, cause: Cause) -> Message {
+    let failure = Failure { cause, coverage: Coverage::new() };
+    Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })
+}
+
+/// What the system says of a socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Readiness {
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// The peer is through, or the connection broke.
+    pub(super) closed: bool,
+}
+
+impl From<&mio::event::Event> for Readiness {
+    fn from(event: &mio::event::Event) -> Readiness {
+        let closed = event.is_read_closed() || event.is_write_closed() || event.is_error();
+        Readiness { readable: event.is_readable() || closed, writable: event.is_writable(), closed }
+    }
+}

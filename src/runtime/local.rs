@@ -1,0 +1,111 @@
+//! Many nodes in one process: for tests, examples and benchmarks. Each is a node like any other, with its own thread and sockets.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::functions::Functions;
+use super::node::{Builder, Node};
+use super::{Address, Listener, Peers};
+
+/// Which sockets the nodes of one machine talk over.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum LinkKind {
+    /// TCP over loopback.
+    Tcp,
+    /// Unix sockets without a file (Linux abstract names).
+    #[default]
+    Unix,
+}
+
+impl LinkKind {
+    /// An address of this kind on this machine that no one else has.
+    pub fn fresh_address(self, id: Id) -> Address {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        match self {
+            LinkKind::Tcp => Address::Tcp(([127, 0, 0, 1], 0).into()),
+            LinkKind::Unix => {
+                let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+                Address::Abstract(format!("gpc-{process}-{:x}-{count}-{id}", super::clock::incarnation()))
+            }
+        }
+    }
+}
+
+/// Nodes 0 to n-1 of one process.
+#[derive(Debug)]
+pub struct LocalNodes(Vec<Node>);
+
+impl LocalNodes {
+    /// Starts `n` nodes that know the same functions and each other.
+    ///
+    /// # Errors
+    /// The system's: no descriptors, no threads.
+    pub fn start(n: u32, link: LinkKind, functions: &Functions) -> io::Result<LocalNodes> {
+        LocalNodes::start_with(n, link, functions, |_, builder| builder)
+    }
+
+    /// Like [`start`](Self::start); `adjust` may change how each node is built.
+    ///
+    /// # Errors
+    /// The system's: no descriptors, no threads.
+    pub fn start_with(
+        n: u32,
+        link: LinkKind,
+        functions: &Functions,
+        adjust: impl Fn(Id, Builder) -> Builder,
+    ) -> io::Result<LocalNodes> {
+        let listeners =
+            (0..n).map(|id| Listener::bind(&link.fresh_address(id))).collect::<io::Result<Vec<_>>>()?;
+        let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
+        let peers: Peers = (0..n).zip(addresses).collect();
+        let start = |(id, listener)| {
+            let builder = Node::builder(id).functions(functions).peers(peers.clone()).listener(listener);
+            adjust(id, builder).start()
+        };
+        Ok(LocalNodes((0..n).zip(listeners).map(start).collect::<io::Result<Vec<_>>>()?))
+    }
+
+    /// A node by its id.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn node(&self, id: Id) -> &Node {
+        &self.0[id as usize]
+    }
+
+    /// Node 0.
+    ///
+    /// # Panics
+    /// If there are no nodes.
+    pub fn root(&self) -> &Node {
+        self.node(0)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Ends one node, as if its process had ended in order.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn take(&mut self, place: usize) -> Node {
+        self.0.remove(place)
+    }
+
+    /// Ends all of them in order.
+    pub fn shutdown(self, limit: Duration) {
+        for node in self.0 {
+            node.shutdown(limit);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! How other threads reach the event loop: a bounded queue of commands, the results of functions, and one waker.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, SendTimeoutError, Sender, bounded, unbounded};
+use mio::Waker;
+use tracing::error;
+
+use super::command::Command;
+use crate::chain::Input;
+
+/// Commands of the application that wait for the event loop: a burst of calls; above it the application waits.
+const COMMANDS: usize = 4096;
+
+/// The senders' end.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    commands: Sender<Command>,
+    /// At most one result for each job that runs and each deferred reply: bounded by the calls in flight.
+    results: Sender<Input>,
+    waker: Waker,
+    /// Whether the loop has been woken and has not looked yet.
+    woken: AtomicBool,
+    tickets: AtomicU64,
+}
+
+/// The event loop's end.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) commands: Receiver<Command>,
+    pub(super) results: Receiver<Input>,
+}
+
+/// Why a command was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unsent {
+    /// The queue stayed full.
+    Full,
+    /// The node has ended.
+    Ended,
+}
+
+impl Mailbox {
+    pub(super) fn new(waker: Waker) -> (Mailbox, Slots) {
+        let (commands, commands_out) = bounded(COMMANDS);
+        let (results, results_out) = unbounded();
+        let (woken, tickets) = (AtomicBool::new(false), AtomicU64::new(0));
+        let mailbox = Mailbox { commands, results, waker, woken, tickets };
+        (mailbox, Slots { commands: commands_out, results: results_out })
+    }
+
+    /// A new name for a call.
+    pub(super) fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Queues a command; waits at most `limit` for room.
+    pub(super) fn command(&self, command: Command, limit: Duration) -> Result<(), Unsent> {
+        match self.commands.send_timeout(command, limit) {
+            Ok(()) => {
+                self.wake();
+                Ok(())
+            }
+            Err(SendTimeoutError::Timeout(_)) => Err(Unsent::Full),
+            Err(SendTimeoutError::Disconnected(_)) => Err(Unsent::Ended),
+        }
+    }
+
+    /// Brings what a function gave. When the node has ended, nobody waits for it.
+    pub(super) fn result(&self, input: Input) {
+        if self.results.send(input).is_ok() {
+            self.wake();
+        }
+    }
+
+    /// The loop is about to look: what comes from here on must wake it again.
+    pub(super) fn looking(&self) {
+        self.woken.store(false, Ordering::SeqCst);
+    }
+
+    /// One system call for any number of things that come while the loop has not looked.
+    fn wake(&self) {
+        if !self.woken.swap(true, Ordering::SeqCst)
+            && let Err(error) = self.waker.wake()
+        {
+            error!(%error, "cannot wake the event loop");
+        }
+    }
+}

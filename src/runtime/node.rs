@@ -1,0 +1,280 @@
+//! A node: one id in this process, with its event loop on a thread of its own or driven by the application.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use gpc_trees::{Id, Limits};
+use mio::{Poll, Waker};
+use tracing::error;
+
+use super::call::Call;
+use super::clock;
+use super::command::Command;
+use super::event_loop::{EventLoop, Parts, WAKER};
+use super::executor::Executor;
+use super::functions::Functions;
+use super::handle::CallHandle;
+use super::links::Links;
+use super::mailbox::Mailbox;
+use super::outcome::{CallError, Outcome};
+use super::{Address, Listener, Peers};
+use crate::chain;
+
+/// How long a dropped node waits for its thread: it has nothing to do but to say goodbye.
+const DROP_LIMIT: Duration = Duration::ZERO;
+
+/// Room in the command queue is waited for so long when a node is shut down.
+const COMMAND_LIMIT: Duration = Duration::from_secs(5);
+
+/// How a node is to be.
+#[derive(Debug)]
+pub struct Builder {
+    config: chain::Config,
+    functions: Functions,
+    peers: Peers,
+    listener: Option<Listener>,
+}
+
+impl Builder {
+    /// The functions and trees that the node knows.
+    pub fn functions(mut self, functions: &Functions) -> Builder {
+        self.functions = functions.clone();
+        self
+    }
+
+    /// Where the other ids listen.
+    pub fn peers(mut self, peers: Peers) -> Builder {
+        self.peers = peers;
+        self
+    }
+
+    /// Where the node itself listens. A node without a listener can call, and be a leaf of nobody else's call.
+    pub fn listener(mut self, listener: Listener) -> Builder {
+        self.listener = Some(listener);
+        self
+    }
+
+    /// Functions that may run at once, one by default; still never two of the same call. More than one needs the feature `rayon`.
+    pub fn workers(mut self, workers: usize) -> Builder {
+        self.config.workers = workers.max(1);
+        self
+    }
+
+    /// Calls in flight at the node, as root or below: 65,536 by default. Above it, calls are refused with a failure.
+    pub fn calls_max(mut self, calls: usize) -> Builder {
+        self.config.calls_max = calls;
+        self
+    }
+
+    /// Longest data of a request that the node takes, bytes: 8 GiB by default.
+    pub fn data_max(mut self, bytes: u64) -> Builder {
+        self.config.data_max = bytes;
+        self
+    }
+
+    /// Longest reply of a subtree that the node takes or makes, bytes: 8 GiB by default.
+    pub fn reply_max(mut self, bytes: u64) -> Builder {
+        self.config.reply_max = bytes;
+        self
+    }
+
+    /// Limits of trees: depth and fan-out.
+    pub fn tree_limits(mut self, limits: Limits) -> Builder {
+        self.config.trees = limits;
+        self
+    }
+
+    /// Starts the node, with an event loop on a thread of its own.
+    ///
+    /// # Errors
+    /// The system's: no descriptors, no threads, a listener that cannot be used.
+    pub fn start(self) -> io::Result<Node> {
+        let (front, mut event_loop) = self.build(false)?;
+        let me = front.id;
+        let run = move || {
+            if let Err(error) = event_loop.run() {
+                error!(id = me, %error, "the event loop broke off");
+            }
+        };
+        let thread = thread::Builder::new().name(format!("gpc-{me}")).spawn(run)?;
+        Ok(Node { front, thread: Some(thread) })
+    }
+
+    /// Makes a node without any thread: the application drives it with [`PolledNode::progress`], and its functions run in there.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn polled(self) -> io::Result<PolledNode> {
+        let (front, event_loop) = self.build(true)?;
+        Ok(PolledNode { front, event_loop })
+    }
+
+    fn build(self, polled: bool) -> io::Result<(Front, EventLoop)> {
+        let Builder { config, functions, peers, listener } = self;
+        let (id, limits) = (config.me, config.trees);
+        let address = listener.as_ref().map(Listener::address).transpose()?;
+        let poll = Poll::new()?;
+        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
+        let mailbox = Arc::new(mailbox);
+        let accepting = listener.map(Listener::into_accepting).transpose()?;
+        let links = Links::new(id, config.incarnation, poll.registry().try_clone()?, accepting, peers)?;
+        let executor = match polled {
+            true => Executor::here(functions.clone(), mailbox.clone()),
+            false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
+        };
+        let node = chain::Node::new(config);
+        let front =
+            Front { id, address, limits, functions: functions.clone(), mailbox: mailbox.clone(), polled };
+        let parts = Parts { poll, node, links, functions, executor, mailbox, slots };
+        Ok((front, EventLoop::new(parts)))
+    }
+}
+
+/// What both kinds of node offer to the application.
+struct Front {
+    id: Id,
+    address: Option<Address>,
+    limits: Limits,
+    functions: Functions,
+    mailbox: Arc<Mailbox>,
+    polled: bool,
+}
+
+impl Front {
+    fn call(&self, call: Call) -> Result<CallHandle, CallError> {
+        let (start, plan) = call.prepare(self.id, &self.functions, &self.limits)?;
+        CallHandle::submit(&self.mailbox, start, plan, self.polled)
+    }
+}
+
+/// A node whose event loop runs on a thread of its own. Any thread may call; dropping it says goodbye to its peers and ends its thread.
+pub struct Node {
+    front: Front,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Begins to describe a node.
+    pub fn builder(id: Id) -> Builder {
+        let config = chain::Config::new(id, clock::incarnation());
+        Builder { config, functions: Functions::new(), peers: Peers::new(), listener: None }
+    }
+
+    /// The node's id.
+    pub fn id(&self) -> Id {
+        self.front.id
+    }
+
+    /// Where it listens, if it does.
+    pub fn address(&self) -> Option<&Address> {
+        self.front.address.as_ref()
+    }
+
+    /// The functions that it knows; more may be registered at any time.
+    pub fn functions(&self) -> &Functions {
+        &self.front.functions
+    }
+
+    /// Starts a call. Returns at once; the handle waits.
+    ///
+    /// # Errors
+    /// What is wrong with the call, before anything is sent.
+    pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
+        self.front.call(call)
+    }
+
+    /// Ends the node in order: no more calls, those in flight get so long to end, peers are told. Calls that are still in flight then end with [`CallError::Ended`].
+    pub fn shutdown(mut self, limit: Duration) {
+        self.end(limit);
+    }
+
+    fn end(&mut self, limit: Duration) {
+        let Some(thread) = self.thread.take() else { return };
+        // A node that has ended by itself takes no command, and its thread is there to be joined.
+        let _ = self.front.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT);
+        if thread.join().is_err() {
+            error!(id = self.front.id, "the event loop's thread panicked");
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.end(DROP_LIMIT);
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({})", self.front.id)
+    }
+}
+
+/// A node without any thread: everything happens inside [`progress`](Self::progress).
+pub struct PolledNode {
+    front: Front,
+    event_loop: EventLoop,
+}
+
+impl PolledNode {
+    /// The node's id.
+    pub fn id(&self) -> Id {
+        self.front.id
+    }
+
+    /// Where it listens, if it does.
+    pub fn address(&self) -> Option<&Address> {
+        self.front.address.as_ref()
+    }
+
+    /// Starts a call; it moves on while [`progress`](Self::progress) is called.
+    ///
+    /// # Errors
+    /// What is wrong with the call, before anything is sent.
+    pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
+        self.front.call(call)
+    }
+
+    /// Does what there is to do, and waits at most `limit` for something.
+    ///
+    /// # Errors
+    /// The system's, of the poll itself.
+    pub fn progress(&mut self, limit: Duration) -> io::Result<()> {
+        self.event_loop.turn(limit)
+    }
+
+    /// Drives the node until a call has ended; by its time limit at the latest it has.
+    ///
+    /// # Errors
+    /// What made the call fail.
+    pub fn wait(&mut self, mut handle: CallHandle) -> Result<Outcome, CallError> {
+        loop {
+            if let Some(outcome) = handle.test() {
+                return outcome;
+            }
+            self.progress(Duration::from_secs(1)).map_err(|_| CallError::Ended)?;
+        }
+    }
+
+    /// Ends the node in order, driving it: see [`Node::shutdown`].
+    ///
+    /// # Errors
+    /// The system's, of the poll itself.
+    pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
+        let until = Instant::now().checked_add(limit + COMMAND_LIMIT);
+        let _ = self.front.mailbox.command(Command::Shutdown { limit }, Duration::ZERO);
+        while !self.event_loop.has_ended() && until.is_none_or(|until| Instant::now() < until) {
+            self.event_loop.turn(Duration::from_millis(100))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for PolledNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PolledNode({})", self.front.id)
+    }
+}

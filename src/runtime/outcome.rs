@@ -1,0 +1,144 @@
+//! What comes of a call, for its caller.
+
+use bytes::Bytes;
+use gpc_trees::{Id, IdList};
+
+use super::call::Plan;
+use super::functions::FunctionsError;
+use crate::wire::level::{Leaves, LevelError, Limits};
+use crate::wire::message::SubtreeReply;
+use crate::wire::{Coverage, Failure};
+
+/// A call that every id has executed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    root: Id,
+    /// Tree order.
+    ids: IdList,
+    /// The caller's order.
+    asked: IdList,
+    merged: bool,
+    level: u16,
+    header: Bytes,
+    data: Bytes,
+}
+
+/// One id's reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IdReply {
+    /// Whose.
+    pub id: Id,
+    /// Reply header.
+    pub header: Bytes,
+    /// Reply data.
+    pub data: Bytes,
+}
+
+impl Outcome {
+    pub(super) fn new(plan: Plan, reply: Option<SubtreeReply>) -> Outcome {
+        let Plan { root, ids, asked, merged } = plan;
+        let reply = reply.unwrap_or_default();
+        let (header, data) = (reply.header.into_bytes(), reply.data.into_bytes());
+        Outcome { root, ids, asked, merged, level: reply.level, header, data }
+    }
+
+    /// Level of the aggregated replies: the height of the tree. 0 with a callback, and when no reply was asked for.
+    pub fn level(&self) -> u16 {
+        self.level
+    }
+
+    /// Reply header of the whole tree: level-n data, or what the callback made.
+    pub fn header(&self) -> &Bytes {
+        &self.header
+    }
+
+    /// Reply data of the whole tree: level-n data, or what the callback made.
+    pub fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// The ids that executed, in tree order: the order of the parts of [`data`](Self::data).
+    pub fn ids(&self) -> &IdList {
+        &self.ids
+    }
+
+    /// The reply of each id, in the order in which the caller listed them (a root that the list left out comes first). With a callback, one reply: the root's, into which all are merged.
+    /// Empty when no reply was asked for.
+    ///
+    /// # Errors
+    /// When the level-n data are bad: some id's reply was not made by this protocol.
+    pub fn replies(&self) -> Result<Vec<IdReply>, LevelError> {
+        if self.merged {
+            return Ok(vec![IdReply { id: self.root, header: self.header.clone(), data: self.data.clone() }]);
+        }
+        if self.data.is_empty() {
+            return Ok(Vec::new());
+        }
+        let [headers, data] = [&self.header, &self.data].map(|blob| leaves(self.level, blob));
+        let parts = headers?.into_iter().zip(data?);
+        let reply = |(id, (header, data))| IdReply { id, header, data };
+        let mut replies: Vec<IdReply> = self.ids.iter().zip(parts).map(reply).collect();
+        if self.asked != self.ids {
+            replies.sort_by_cached_key(|reply| self.asked.position(reply.id));
+        }
+        Ok(replies)
+    }
+}
+
+/// The level-0 parts of a blob, sharing its bytes.
+fn leaves(level: u16, blob: &Bytes) -> Result<Vec<Bytes>, LevelError> {
+    Leaves::new(level, blob, Limits::default()).map(|leaf| leaf.map(|leaf| blob.slice_ref(leaf))).collect()
+}
+
+/// Why there is no outcome.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The call failed at some id.
+    #[error(transparent)]
+    Failed(Box<Failure>),
+    /// The function cannot be called; nothing was sent.
+    #[error(transparent)]
+    Function(#[from] FunctionsError),
+    /// The tree is bad; nothing was sent.
+    #[error("the tree is refused: {0}")]
+    Tree(#[from] gpc_trees::TreeError),
+    /// The list of ids is bad; nothing was sent.
+    #[error("the id list is refused: {0}")]
+    Ids(&'static str),
+    /// The header is too long; nothing was sent.
+    #[error("a header of {0} bytes is over the limit of 65536: send it as data")]
+    Header(usize),
+    /// The node takes no more calls at the moment; nothing was sent.
+    #[error("the node is busy: its queue of calls stayed full for the call's time limit")]
+    Busy,
+    /// The node has ended.
+    #[error("the node has been shut down")]
+    Ended,
+    /// The node is a polled one, and only its holder drives it.
+    #[error("this node runs only while its application calls progress(): wait with PolledNode::wait")]
+    NotDriven,
+    /// The outcome has been taken from this handle before.
+    #[error("the outcome of this call was taken before")]
+    Taken,
+}
+
+impl CallError {
+    /// The first cause and the coverage, if the call got under way and failed.
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            CallError::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// What became of each id, if the call got under way.
+    pub fn coverage(&self) -> Option<&Coverage> {
+        self.failure().map(|failure| &failure.coverage)
+    }
+
+    /// Whether nothing was sent: the call was refused here.
+    pub fn is_refusal(&self) -> bool {
+        !matches!(self, CallError::Failed(_) | CallError::Ended)
+    }
+}
