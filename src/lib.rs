@@ -32,6 +32,8 @@
 #![forbid(unsafe_code)]
 
 pub mod chain;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod runtime;
 pub mod wire;
 

@@ -1,2 +1,7 @@
-//! The `gpc` command.
-fn main() {}
+//! The `gpc` command; all of it is in [`chained_gpc::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    chained_gpc::cli::main()
+}

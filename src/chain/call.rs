@@ -76,9 +76,13 @@ pub(super) struct Call {
     pub(super) origin: Origin,
     pub(super) deadline: Time,
     pub(super) own: Own,
+    /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
+    pub(super) early: Option<Result<Reply, String>>,
     pub(super) job: JobState,
     /// `None` until the request has been forwarded; then in list order.
     pub(super) children: Option<SmallVec<[Child; 2]>>,
+    /// The children's ids, sorted, and their indexes: a flat tree may have a million children, and each of them answers.
+    pub(super) by_id: SmallVec<[(Id, usize); 2]>,
     /// How many children have not answered.
     pub(super) awaited: usize,
     /// Children, by index, whose replies wait for callback, as they came.
@@ -93,7 +97,8 @@ impl Call {
         };
         let request = Arc::new(request);
         let (job, children, arrived) = (JobState::Idle, None, VecDeque::new());
-        Call { request, origin, deadline, own, job, children, awaited: 0, arrived }
+        let by_id = SmallVec::new();
+        Call { request, origin, deadline, own, early: None, job, children, by_id, awaited: 0, arrived }
     }
 
     /// The source's order: func, forward, callbacks, response; with the option, forward before func.
@@ -119,8 +124,18 @@ impl Call {
 
     /// The index of a child that has not answered yet.
     pub(super) fn awaited_child(&self, id: Id) -> Option<usize> {
-        let children = self.children.as_ref()?;
-        children.iter().position(|child| child.id == id && matches!(child.answer, ChildAnswer::Awaited))
+        let place = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+        let (_, index) = self.by_id[place];
+        let child = self.children.as_ref()?.get(index)?;
+        matches!(child.answer, ChildAnswer::Awaited).then_some(index)
+    }
+
+    /// The request goes to these children.
+    pub(super) fn forwarded(&mut self, children: SmallVec<[Child; 2]>) {
+        self.by_id = children.iter().enumerate().map(|(index, child)| (child.id, index)).collect();
+        self.by_id.sort_unstable();
+        self.awaited = children.len();
+        self.children = Some(children);
     }
 
     /// The ids of the children that have not answered yet.

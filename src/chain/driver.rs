@@ -93,7 +93,7 @@ impl Start {
 pub enum Input {
     /// The application starts a call. Its end is reported under `ticket`.
     Start {
-        /// The driver's name for it.
+        /// The driver's name for it, used for no other call in flight.
         ticket: u64,
         /// The call.
         start: Start,
@@ -119,7 +119,7 @@ pub enum Input {
         /// What came of it.
         result: JobResult,
     },
-    /// A deferred reply is given, or its token was dropped.
+    /// A deferred reply is given, or its token was dropped; perhaps before func has ended.
     Answered {
         /// The call whose func deferred.
         call: CallId,

@@ -15,7 +15,8 @@ const NAMED: usize = 8;
 impl Node {
     /// A stage failed here, or an id below is lost.
     pub(super) fn fail(&mut self, id: CallId, cause: Cause) {
-        let own_failed = cause.id == self.config.me;
+        // A caller who gives up says nothing about what this id has done.
+        let own_failed = cause.id == self.config.me && cause.stage != Stage::Cancelled;
         self.fail_covering(id, cause, own_failed, None);
     }
 
@@ -121,10 +122,12 @@ fn expiry(me: Id, call: &Call) -> Cause {
         (Own::Ready(_), _) => {
             let awaited: Vec<Id> = call.awaited_ids().take(NAMED).collect();
             let first = awaited.first().copied().unwrap_or(me);
-            let more = call.awaited.saturating_sub(awaited.len());
-            let message = format!(
-                "no reply came to id {me} within {limit:?}; it still waits for {awaited:?} and {more} more"
-            );
+            let more = match call.awaited.saturating_sub(awaited.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let message =
+                format!("no reply came to id {me} within {limit:?}; it still waits for {awaited:?}{more}");
             Cause::new(first, Stage::Reply, message)
         }
     }

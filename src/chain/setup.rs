@@ -6,6 +6,7 @@ use gpc_trees::Id;
 
 use super::call::{Call, Origin};
 use super::{Node, Output, Start};
+use crate::wire::frame::HEADER_MAX;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Request, Stage, Status};
 
@@ -27,7 +28,7 @@ impl Node {
             data: start.data,
         };
         if let Err(cause) = self.admissible(&request) {
-            let mut coverage = Coverage::all(Status::Unreached, request.ids.len());
+            let mut coverage = self.refused(&request, Status::Unreached);
             if start.watch && !request.ids.is_empty() {
                 coverage = coverage.without_first();
             }
@@ -47,10 +48,12 @@ impl Node {
             self.emit(Output::Consumed { from });
             return;
         }
-        match self.only_parent(&request).and_then(|()| self.admissible(&request)) {
+        // Below a second parent the first one's request may have been executed.
+        let only = self.only_parent(&request).map_err(|cause| (cause, Status::Unknown));
+        match only.and_then(|()| self.admissible(&request).map_err(|cause| (cause, Status::Unreached))) {
             Ok(()) => self.admit(request, Origin::Parent { id: from, credit_owed: true }),
-            Err(cause) => {
-                let coverage = Coverage::all(Status::Unreached, request.ids.len());
+            Err((cause, below)) => {
+                let coverage = self.refused(&request, below);
                 let answer = Answer::Failed(Box::new(Failure { cause, coverage }));
                 self.emit(Output::Consumed { from });
                 let message = Message::Response(Response { call: request.call, answer });
@@ -63,14 +66,25 @@ impl Node {
     fn only_parent(&self, request: &Request) -> Result<(), Cause> {
         let refuse = |message: String| Err(Cause::new(self.config.me, Stage::Setup, message));
         let call = request.call;
-        match self.calls.get(&call).map(Call::parent) {
-            Some(Some(parent)) => refuse(format!("second parent: id {parent} already sent call {call}")),
-            Some(None) => refuse(format!("second parent: call {call} was started here")),
+        if call.root == self.config.me {
+            // In flight, ended, or not even started: no peer may take a name that this id gives.
+            return refuse(format!("second parent: call {call} is started here alone"));
+        }
+        match self.calls.get(&call).and_then(Call::parent) {
+            Some(parent) => refuse(format!("second parent: id {parent} already sent call {call}")),
             None if self.recent.contains(call) => {
                 refuse(format!("second parent: call {call} has already ended here"))
             }
             None => Ok(()),
         }
+    }
+
+    /// The coverage of a call that is refused: this id failed, and nothing went to the ones below.
+    fn refused(&self, request: &Request, below: Status) -> Coverage {
+        let own = u32::from(request.ids.first() == Some(self.config.me));
+        let mut coverage = Coverage::all(Status::Failed, own);
+        coverage.push(below, request.ids.len() - own);
+        coverage
     }
 
     fn admissible(&self, request: &Request) -> Result<(), Cause> {
@@ -91,13 +105,23 @@ impl Node {
             }
             Ok(_) => {}
         }
-        if request.ids.first() != Some(config.me) {
-            return refuse(format!("the id list begins with {:?}, not with this id", request.ids.first()));
+        match request.ids.first() {
+            None => return refuse("the id list is empty".into()),
+            Some(first) if first != config.me => {
+                return refuse(format!("the id list begins with {first}, not with this id"));
+            }
+            Some(_) => {}
         }
         if calls.len() >= config.calls_max {
             return refuse(format!(
                 "{} calls are in flight here already, the most this node takes",
                 calls.len()
+            ));
+        }
+        if request.header.len() > HEADER_MAX {
+            let len = request.header.len();
+            return refuse(format!(
+                "a header of {len} bytes is over the limit of {HEADER_MAX}: send it as data"
             ));
         }
         if request.data.len() > config.data_max {

@@ -2,7 +2,7 @@
 //!
 //! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
 
-use gpc_trees::{Group, Id, IdList, Tree, TreeError, send_order};
+use gpc_trees::{Group, Id, Tree, TreeError, send_order};
 use smallvec::SmallVec;
 
 use super::call::{Call, Child, ChildAnswer, JobState, Origin, Own, Step};
@@ -54,12 +54,21 @@ impl Node {
         let me = self.config.me;
         match (result, stage) {
             (JobResult::Replied(reply), _) => self.own_reply(id, Own::Ready(reply)),
-            (JobResult::Deferred, Stage::Func) => self.own_reply(id, Own::Deferred),
+            (JobResult::Deferred, Stage::Func) => self.deferred(id),
             (JobResult::Deferred, _) => {
                 self.fail(id, Cause::new(me, stage, "a callback cannot defer its reply"))
             }
             (JobResult::Failed(message), _) => self.fail(id, Cause::new(me, stage, message)),
             (JobResult::Unknown(message), _) => self.fail(id, Cause::new(me, Stage::Setup, message)),
+        }
+    }
+
+    /// func has ended and answers later, or already has.
+    fn deferred(&mut self, id: CallId) {
+        let early = self.calls.get_mut(&id).and_then(|call| call.early.take());
+        self.own_reply(id, Own::Deferred);
+        if let Some(result) = early {
+            self.answered(id, result);
         }
     }
 
@@ -69,6 +78,9 @@ impl Node {
         match (&call.own, result) {
             (Own::Deferred, Ok(reply)) => self.own_reply(id, Own::Ready(reply)),
             (Own::Deferred, Err(message)) => self.fail(id, Cause::new(self.config.me, Stage::Func, message)),
+            (Own::Pending, result) if call.job == JobState::Running => {
+                call.early.get_or_insert(result);
+            }
             // A second answer to the same token: the first one counts.
             _ => {}
         }
@@ -98,8 +110,7 @@ impl Node {
             group,
             answer: ChildAnswer::Awaited,
         });
-        call.children = Some(children.collect());
-        call.awaited = groups.len();
+        call.forwarded(children.collect());
         for index in send_order(&groups) {
             let group = groups[index];
             let ids = request.ids.slice(group);
@@ -212,14 +223,5 @@ fn split(request: &Request, fan_out_max: u32) -> Result<Split, String> {
     if groups.len() > fan_out_max as usize {
         return Err(format!("{} children are over the limit of {fan_out_max}", groups.len()));
     }
-    match own_child(&request.ids, &groups) {
-        Some(id) => Err(format!("id {id} is its own child in the list")),
-        None => Ok(Split { tree, groups }),
-    }
-}
-
-/// A list from a peer may hold its receiver twice.
-fn own_child(ids: &IdList, groups: &[Group]) -> Option<Id> {
-    let me = ids.first()?;
-    groups.iter().any(|group| ids.id(group.start) == Some(me)).then_some(me)
+    Ok(Split { tree, groups })
 }

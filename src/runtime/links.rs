@@ -16,7 +16,8 @@ use super::socket::{Accepting, Socket};
 use super::{Address, Peers};
 use crate::chain::Time;
 use crate::wire::head::{Goodbye, GoodbyeReason};
-use crate::wire::{CallId, Message};
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
 
 /// The token of the listener; links count up from the next one, and no number is used twice, so an event that comes late finds nothing.
 pub(super) const LISTENER: Token = Token(1);
@@ -415,7 +416,17 @@ impl Links {
                 self.dirty.push(key);
                 Some(Arrival::Message { from, message: Message::Response(response) })
             }
-            Event::Cancel(call) => Some(Arrival::Message { from, message: Message::Cancel(call) }),
+            Event::Oversized { call, bytes } => {
+                let message = format!("its reply of {bytes} bytes is over this node's limit");
+                Some(Arrival::Message {
+                    from,
+                    message: failed(call, Cause::new(from, Stage::Reply, message)),
+                })
+            }
+            Event::Cancel(call) => {
+                link.outbox.unwanted(call);
+                Some(Arrival::Message { from, message: Message::Cancel(call) })
+            }
             Event::DataGrew => {
                 self.stir();
                 None
@@ -485,6 +496,12 @@ impl Links {
         debug!(id = self.me, peer = id, why, "link lost");
         self.arrivals.push(Arrival::Lost { peer: id, why: why.into() });
     }
+}
+
+/// What an id would answer if it had failed by itself.
+fn failed(call: CallId, cause: Cause) -> Message {
+    let failure = Failure { cause, coverage: Coverage::new() };
+    Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })
 }
 
 /// What the system says of a socket.

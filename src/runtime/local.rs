@@ -12,16 +12,18 @@ use super::node::{Builder, Node};
 use super::{Address, Listener, Peers};
 
 /// Which sockets the nodes of one machine talk over.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkKind {
     /// TCP over loopback.
     Tcp,
     /// Unix sockets without a file (Linux abstract names).
-    #[default]
     Unix,
 }
 
 impl LinkKind {
+    /// The faster kind where it leaves no file behind, which is so on Linux.
+    pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Unix } else { LinkKind::Tcp };
+
     /// An address of this kind on this machine that no one else has.
     pub fn fresh_address(self, id: Id) -> Address {
         static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -2,7 +2,9 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::net as unix;
+use std::path::Path;
 
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -119,11 +121,27 @@ impl Listener {
     pub fn bind(address: &Address) -> io::Result<Listener> {
         let bound = match address {
             Address::Tcp(address) => bind_tcp(*address).map(Listener::Tcp),
-            local => unix_address(local)
-                .and_then(|address| unix::UnixListener::bind_addr(&address))
-                .map(Listener::Unix),
+            Address::Unix(path) => bind_path(path).map(Listener::Unix),
+            Address::Abstract(name) => {
+                abstract_address(name).and_then(|name| unix::UnixListener::bind_addr(&name)).map(Listener::Unix)
+            }
         };
         bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen at {address}: {error}")))
+    }
+
+    /// Takes over a listening socket that another process has bound at this address.
+    ///
+    /// # Errors
+    /// When it is not what listens there.
+    pub fn from_fd(fd: OwnedFd, address: &Address) -> io::Result<Listener> {
+        let listener = match address {
+            Address::Tcp(_) => Listener::Tcp(std::net::TcpListener::from(fd)),
+            Address::Unix(_) | Address::Abstract(_) => Listener::Unix(unix::UnixListener::from(fd)),
+        };
+        match listener.address()? {
+            there if there == *address => Ok(listener),
+            there => Err(io::Error::other(format!("the socket is at {there} and should be at {address}"))),
+        }
     }
 
     /// Where it listens, with the port that the system chose.
@@ -153,6 +171,15 @@ impl Listener {
                 listener.set_nonblocking(true)?;
                 Ok(Accepting::Unix(UnixListener::from_std(listener)))
             }
+        }
+    }
+}
+
+impl From<Listener> for OwnedFd {
+    fn from(listener: Listener) -> OwnedFd {
+        match listener {
+            Listener::Tcp(listener) => listener.into(),
+            Listener::Unix(listener) => listener.into(),
         }
     }
 }
@@ -193,6 +220,20 @@ fn bind_tcp(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
+/// Binds a Unix socket at a path. A socket file that a dead process left there is replaced; one that somebody listens at is not.
+fn bind_path(path: &Path) -> io::Result<unix::UnixListener> {
+    match unix::UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match unix::UnixStream::connect(path) {
+            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path)?;
+                unix::UnixListener::bind(path)
+            }
+            _ => Err(error),
+        },
+        bound => bound,
+    }
+}
+
 fn unix_address(address: &Address) -> io::Result<unix::SocketAddr> {
     match address {
         Address::Unix(path) => unix::SocketAddr::from_pathname(path),
@@ -221,4 +262,40 @@ fn abstract_name(address: &unix::SocketAddr) -> Option<Address> {
 #[cfg(not(target_os = "linux"))]
 fn abstract_name(_: &unix::SocketAddr) -> Option<Address> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_passes_on_as_what_it_is() {
+        let abstract_name = format!("unix:@gpc-test-{}", std::process::id());
+        for address in ["127.0.0.1:0", &abstract_name] {
+            let listener = Listener::bind(&address.parse().unwrap()).unwrap();
+            let address = listener.address().unwrap();
+            let fd = OwnedFd::from(listener);
+            let again = Listener::from_fd(fd.try_clone().unwrap(), &address).unwrap();
+            assert_eq!(again.address().unwrap(), address);
+            let other = match address {
+                Address::Tcp(_) => "127.0.0.1:1",
+                _ => "unix:@other",
+            };
+            let error = Listener::from_fd(fd, &other.parse().unwrap()).unwrap_err();
+            assert!(error.to_string().contains("should be at"), "{error}");
+        }
+        let (one, _two) = unix::UnixStream::pair().unwrap();
+        assert!(Listener::from_fd(one.into(), &"127.0.0.1:1".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_dead_process_s_socket_file_is_replaced_and_a_living_one_s_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = Address::Unix(folder.path().join("node.sock"));
+        let first = Listener::bind(&address).unwrap();
+        let error = Listener::bind(&address).unwrap_err();
+        assert!(error.to_string().starts_with("cannot listen at unix:"), "{error}");
+        drop(first);
+        assert_eq!(Listener::bind(&address).unwrap().address().unwrap(), address);
+    }
 }

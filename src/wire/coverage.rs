@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::frame::{FrameError, Kind};
+use super::frame::{FrameError, Kind, zero};
 
 /// What happened to one id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -113,15 +113,20 @@ impl Coverage {
         if !bytes.len().is_multiple_of(8) {
             return Err(bad("length of the coverage", bytes.len() as u64, "8 bytes a run"));
         }
-        let mut coverage = Coverage::new();
+        let (mut coverage, mut covered) = (Coverage::new(), 0u64);
         for run in bytes.chunks_exact(8) {
             let status = Status::from_wire(run[0]).ok_or(bad("status of an id", run[0].into(), "0 to 3"))?;
-            coverage.push(status, u32::from_le_bytes([run[4], run[5], run[6], run[7]]));
+            let reserved = u32::from_le_bytes([0, run[1], run[2], run[3]]) >> 8;
+            zero(Kind::Response, "reserved bytes of the coverage", reserved.into())?;
+            let count = u32::from_le_bytes([run[4], run[5], run[6], run[7]]);
+            // Counted apart from the runs, in which equal neighbours are joined to at most 2^32 - 1.
+            covered += u64::from(count);
+            if covered > u64::from(u32::MAX) {
+                return Err(bad("ids covered", covered, "at most 2^32 - 1"));
+            }
+            coverage.push(status, count);
         }
-        match coverage.len() > u64::from(u32::MAX) {
-            true => Err(bad("ids covered", coverage.len(), "at most 2^32 - 1")),
-            false => Ok(coverage),
-        }
+        Ok(coverage)
     }
 
     /// The data of a failed RESPONSE.

@@ -166,7 +166,7 @@ impl ResponseHead {
         let call = CallId { root, sequence: fields.u64() };
         let head = ResponseHead { call, level, kind, header_len: fields.u64(), data_len: fields.u64() };
         let Some(body) = head.header_len.checked_add(head.data_len) else {
-            return Err(bad("length of header and data", head.data_len, "together at most 2^64"));
+            return Err(bad("length of header and data", head.data_len, "together at most 2^64 - 1"));
         };
         if kind == AnswerKind::Completed && body != 0 {
             return Err(bad("length of header and data", body, "none, for a bare completion"));

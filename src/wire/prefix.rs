@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Run, Shape, Tree};
 
-use super::frame::FrameError;
+use super::frame::{FrameError, Kind, zero};
 use super::head::{IdsForm, RequestHead};
 use super::{Body, Request};
 
@@ -118,9 +118,10 @@ fn parse_tree(
         if head.shape_count != 0 {
             return Err(FrameError::Shape("it is there, but the tree is not an explicit one".into()));
         }
-        let tree = Tree::from_wire(head.tree, head.tree_param).or_else(|| trees(head.tree));
-        return Ok(tree.ok_or(head.tree));
+        let registered = || trees(head.tree).filter(|_| head.tree_param == 0);
+        return Ok(Tree::from_wire(head.tree, head.tree_param).or_else(registered).ok_or(head.tree));
     }
+    zero(Kind::Request, "tree param of an explicit shape", head.tree_param.into())?;
     let sizes = shape.chunks_exact(4).map(|size| u32::from_le_bytes([size[0], size[1], size[2], size[3]]));
     let shape = Shape::from_sizes(sizes.collect()).map_err(|error| FrameError::Shape(error.to_string()))?;
     if head.shape_count != n {

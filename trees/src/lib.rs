@@ -58,6 +58,7 @@
 //! k-nomial, chain and flat go beyond it; their ids are negative as a C `int`, so they never meet a user's.
 #![forbid(unsafe_code)]
 
+mod adoption;
 mod check;
 mod convert;
 mod decimal;
@@ -72,6 +73,7 @@ mod tree;
 mod tree_file;
 mod walk;
 
+pub use adoption::adopted;
 pub use check::{Limits, MAX_DEPTH, MAX_FAN_OUT, MAX_POSITIONS, Summary};
 pub use error::{GroupFault, TreeError};
 pub use ids::text::ParseIdsError;

@@ -14,8 +14,12 @@ use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::parse_prefix;
 use crate::wire::{Body, BodyWriter, CallId, Cause, Coverage, Failure, Hello, Request};
 
-/// Bodies in arrival on one link: as many long requests as a sender may have unacknowledged, with room.
-const BODIES_MAX: usize = 4096;
+/// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
+pub const BODIES_MAX: usize = 4096;
+
+/// Responses in arrival from which on those that nobody awaits any more are looked for: few enough to hold little memory in
+/// vain, and the mark doubles with those that are awaited, so that looking costs a constant per response.
+const SWEEP_MIN: usize = 16;
 
 /// What the inbox must know of the node it serves.
 pub trait Context {
@@ -40,6 +44,13 @@ pub enum Event {
     DataArrived(CallId),
     /// A call has ended below.
     Response(Response),
+    /// A call has ended below with a reply over the limit; its bytes are dropped as they come.
+    Oversized {
+        /// Which call.
+        call: CallId,
+        /// Bytes of the reply.
+        bytes: u64,
+    },
     /// A request was cancelled before it could be read whole: nothing but its credit is left of it.
     Abandoned,
     /// The parent cancels.
@@ -75,11 +86,15 @@ struct Passing {
 /// The receiving side of a link.
 #[derive(Debug, Default)]
 pub struct Inbox {
+    /// Whether the peer's hello has come.
+    greeted: bool,
     /// The start of a frame whose rest has not come.
     partial: BytesMut,
     passing: Option<Passing>,
     requests: BTreeMap<CallId, RequestBody>,
     responses: BTreeMap<CallId, ResponseBody>,
+    /// How many responses were left by the last sweep.
+    swept: usize,
 }
 
 impl Inbox {
@@ -112,9 +127,21 @@ impl Inbox {
         }
     }
 
-    /// Drops what has arrived of a request: the call has ended here, and the rest of its bytes are of no use.
+    /// Drops the data of a request that are still arriving: the call has ended here, and the rest of its bytes are of no use.
+    ///
+    /// A request that is no [`Event::Request`] yet stays: nobody has judged it, and its credit is still to be returned.
     pub fn drop_request(&mut self, call: CallId) {
-        self.requests.remove(&call);
+        if let Some(RequestBody::Data(_)) = self.requests.get(&call) {
+            self.requests.remove(&call);
+        }
+    }
+
+    /// Whether nothing is arriving: no part of a frame, no part of a body.
+    pub fn is_idle(&self) -> bool {
+        self.partial.is_empty()
+            && self.passing.is_none()
+            && self.requests.is_empty()
+            && self.responses.is_empty()
     }
 
     /// The next complete frame, or of a SEGMENT its fixed part.
@@ -123,8 +150,9 @@ impl Inbox {
             return Ok(None);
         }
         let header = FrameHeader::parse(self.peek_header(bytes))?;
+        self.in_place(header)?;
         let length = match header.kind {
-            Kind::Segment => CallRef::LENGTH.min(header.length as usize),
+            Kind::Segment => CallRef::LENGTH,
             _ => header.length as usize,
         };
         if !self.top_up(bytes, FRAME_HEADER + length) {
@@ -154,6 +182,19 @@ impl Inbox {
         *source.first_chunk().expect("the header was topped up before")
     }
 
+    /// The first frame is a hello, and the only one; a peer that refuses this side says goodbye instead.
+    fn in_place(&self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
+        match kind {
+            Kind::Hello if self.greeted => Err(FrameError::OutOfPlace { kind, when: "a second time" }),
+            Kind::Hello | Kind::Goodbye => Ok(()),
+            _ if !self.greeted => Err(FrameError::OutOfPlace { kind, when: "before the hello" }),
+            Kind::Segment if length as usize <= CallRef::LENGTH => {
+                Err(FrameError::TooShort { kind, length: length as usize, needed: CallRef::LENGTH + 1 })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn frame(
         &mut self,
         header: FrameHeader,
@@ -162,17 +203,28 @@ impl Inbox {
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
         match header.kind {
-            Kind::Hello => events.push(Event::Hello(Hello::parse(&payload)?)),
+            Kind::Hello => {
+                events.push(Event::Hello(Hello::parse(&payload)?));
+                self.greeted = true;
+            }
             Kind::Request => self.request(header.flags, payload, context, events)?,
             Kind::Response => self.response(payload, context, events)?,
             Kind::Segment => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
                 let of_response = header.flags & flags::OF_RESPONSE != 0;
-                self.passing =
-                    Some(Passing { call, of_response, left: header.length as usize - CallRef::LENGTH });
+                let left = header.length as usize - CallRef::LENGTH;
+                let missing = self.missing(call, of_response).unwrap_or(u64::MAX);
+                if left as u64 > missing {
+                    return Err(FrameError::TooMuch { kind: Kind::Segment, extra: left as u64 - missing });
+                }
+                self.passing = Some(Passing { call, of_response, left });
             }
             Kind::Cancel => {
                 let CallRef(call) = CallRef::parse(header.kind, &payload)?;
+                if payload.len() > CallRef::LENGTH {
+                    let extra = (payload.len() - CallRef::LENGTH) as u64;
+                    return Err(FrameError::TooMuch { kind: header.kind, extra });
+                }
                 if let Some(RequestBody::Prefix { .. }) = self.requests.remove(&call) {
                     events.push(Event::Abandoned);
                 }
@@ -196,6 +248,12 @@ impl Inbox {
         let whole = head.prefix_len().saturating_add(head.data_len);
         if payload.len() as u64 > whole {
             return Err(FrameError::TooMuch { kind: Kind::Request, extra: payload.len() as u64 - whole });
+        }
+        if self.requests.contains_key(&head.call) {
+            return Err(FrameError::OutOfPlace {
+                kind: Kind::Request,
+                when: "for a call whose request is still arriving",
+            });
         }
         if payload.len() as u64 == whole {
             let prefix = payload.split_to(head.prefix_len() as usize);
@@ -226,6 +284,17 @@ impl Inbox {
             let extra = payload.len() as u64 - head.body_len();
             return Err(FrameError::TooMuch { kind: Kind::Response, extra });
         }
+        if self.responses.contains_key(&head.call) {
+            return Err(FrameError::OutOfPlace {
+                kind: Kind::Response,
+                when: "for a call whose response is still arriving",
+            });
+        }
+        if head.body_len() > context.reply_max() {
+            let oversized = Event::Oversized { call: head.call, bytes: head.body_len() };
+            events.extend(Some(oversized).filter(|_| context.awaits(head.call)));
+            return Ok(());
+        }
         if payload.len() as u64 == head.body_len() {
             events.push(Event::Response(answer(&head, payload)?));
             return Ok(());
@@ -233,13 +302,30 @@ impl Inbox {
         if !context.awaits(head.call) {
             return Ok(());
         }
-        if head.body_len() > context.reply_max() {
-            let expected = "within this node's limit for replies";
-            let (kind, field) = (Kind::Response, "length of header and data");
-            return Err(FrameError::BadField { kind, field, value: head.body_len(), expected });
-        }
+        self.sweep(context);
         self.responses.insert(head.call, ResponseBody { head, bytes: payload.to_vec() });
         Ok(())
+    }
+
+    /// Drops the beginnings of responses that are not awaited any more. Their segments would do so, but a peer may never send them.
+    fn sweep(&mut self, context: &dyn Context) {
+        if self.responses.len() >= SWEEP_MIN.max(2 * self.swept) {
+            self.responses.retain(|call, _| context.awaits(*call));
+            self.swept = self.responses.len();
+        }
+    }
+
+    /// How many bytes of a call's request or response are still to come; `None` if none is arriving.
+    fn missing(&self, call: CallId, of_response: bool) -> Option<u64> {
+        if of_response {
+            return self.responses.get(&call).map(|body| body.head.body_len() - body.bytes.len() as u64);
+        }
+        self.requests.get(&call).map(|body| match body {
+            RequestBody::Prefix { head, bytes, .. } => {
+                (head.prefix_len() - bytes.len() as u64).saturating_add(head.data_len)
+            }
+            RequestBody::Data(writer) => writer.missing(),
+        })
     }
 
     /// Bytes of a segment go straight to where they belong, however the reads cut them.
@@ -282,11 +368,8 @@ impl Inbox {
             *body = RequestBody::Data(writer);
         }
         let RequestBody::Data(writer) = body else { return Ok(()) };
+        // What goes past the end of a body was refused with the header of its frame.
         let taken = writer.push(&piece);
-        if taken < piece.len() {
-            let extra = (piece.len() - taken) as u64;
-            return Err(FrameError::TooMuch { kind: Kind::Segment, extra });
-        }
         if writer.missing() == 0 {
             self.requests.remove(&call);
             events.push(Event::DataArrived(call));
@@ -309,9 +392,6 @@ impl Inbox {
         }
         let Some(body) = self.responses.get_mut(&call) else { return Ok(()) };
         let missing = body.head.body_len() - body.bytes.len() as u64;
-        if piece.len() as u64 > missing {
-            return Err(FrameError::TooMuch { kind: Kind::Segment, extra: piece.len() as u64 - missing });
-        }
         body.bytes.extend_from_slice(&piece);
         if piece.len() as u64 == missing
             && let Some(ResponseBody { head, bytes }) = self.responses.remove(&call)

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
-pub use inbox::{Context, Event, Inbox};
+pub use inbox::{BODIES_MAX, Context, Event, Inbox};
 pub use outbox::{Outbox, PARTS_MAX};
 
 use super::socket::Socket;

@@ -39,7 +39,8 @@ struct Stream {
     flags: u8,
     /// The fixed part of the first frame; taken when that frame is cut.
     head: Option<Vec<u8>>,
-    parts: SmallVec<[Part; 4]>,
+    /// What is left of the body: every part has bytes that are still to be cut, or to come.
+    parts: VecDeque<Part>,
 }
 
 /// The sending side of a link.
@@ -80,9 +81,11 @@ impl Outbox {
         self.small_frame(Kind::Goodbye, &goodbye.emit());
     }
 
-    /// Acknowledges requests.
+    /// Acknowledges requests; none is no news, and not sent.
     pub fn acknowledge(&mut self, count: u32) {
-        self.small_frame(Kind::Credit, &count.to_le_bytes());
+        if count > 0 {
+            self.small_frame(Kind::Credit, &count.to_le_bytes());
+        }
     }
 
     /// Queues a message.
@@ -105,8 +108,18 @@ impl Outbox {
 
     /// Stops sending a request of which the answer has come already.
     pub fn answered(&mut self, call: CallId) {
-        if !self.streams.is_empty() && self.drop_stream(call, Kind::Request) == Some(true) {
-            self.cancel_frame(call);
+        match self.drop_stream(call, Kind::Request) {
+            Some(true) => self.cancel_frame(call),
+            // The peer answered what it cannot know: nothing was sent, so its credit is still here.
+            Some(false) => self.grant(1),
+            None => {}
+        }
+    }
+
+    /// Stops sending a response that the parent does not want any more. What it has of it, it drops when the next segment would come.
+    pub fn unwanted(&mut self, call: CallId) {
+        if !self.streams.is_empty() {
+            self.drop_stream(call, Kind::Response);
         }
     }
 
@@ -173,7 +186,7 @@ impl Outbox {
         let mut fixed = Vec::with_capacity(RequestHead::LENGTH + request.header.len());
         head.emit(&mut fixed);
         let form: IdsForm = head.ids_form;
-        let small = head.prefix_len() + head.data_len <= SMALL;
+        let small = head.prefix_len().saturating_add(head.data_len) <= SMALL;
         if let (true, Some(data)) = (small, request.data.bytes()) {
             emit_prefix(request, form, &mut fixed);
             fixed.extend_from_slice(&data);
@@ -182,7 +195,8 @@ impl Outbox {
         let mut prefix = Vec::with_capacity(head.prefix_len() as usize);
         emit_prefix(request, form, &mut prefix);
         let data = Part::Body { body: request.data.clone(), read: 0 };
-        let parts = SmallVec::from_iter([Part::Bytes(prefix.into()), data]);
+        let data = Some(data).filter(|_| head.data_len > 0);
+        let parts = std::iter::once(Part::Bytes(prefix.into())).chain(data).collect();
         let (call, kind, head) = (request.call, Kind::Request, Some(fixed));
         self.streams.push_back(Stream { call, kind, flags, head, parts });
     }
@@ -307,7 +321,7 @@ impl Stream {
         let mut segment = SmallVec::new();
         let mut room = SEGMENT;
         while room > 0
-            && let Some(part) = self.parts.first_mut()
+            && let Some(part) = self.parts.front_mut()
         {
             let (piece, through) = match part {
                 Part::Bytes(bytes) => {
@@ -328,7 +342,7 @@ impl Stream {
                 segment.push(piece);
             }
             if through {
-                self.parts.remove(0);
+                self.parts.pop_front();
             }
             if stuck {
                 break;

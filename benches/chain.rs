@@ -1,0 +1,65 @@
+//! What the state machine itself costs: whole calls over simulated ids, divided by the inputs that they take.
+#![allow(missing_docs)]
+
+use std::collections::VecDeque;
+
+use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Start, Time};
+use chained_gpc::{Id, IdList, Tree};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+/// Nodes whose messages arrive at once and whose functions take no time.
+struct World {
+    nodes: Vec<Node>,
+    waiting: VecDeque<(Id, Input)>,
+    inputs: u64,
+    ended: u64,
+}
+
+impl World {
+    fn new(n: u32) -> World {
+        let nodes = (0..n).map(|id| Node::new(Config::new(id, 1))).collect();
+        World { nodes, waiting: VecDeque::new(), inputs: 0, ended: 0 }
+    }
+
+    /// One call over all nodes, to its end.
+    fn call(&mut self, tree: &Tree) {
+        let ids = IdList::range(0..self.nodes.len() as u32);
+        let start = Start { ids, tree: tree.clone(), ..Start::new(1) };
+        self.waiting.push_back((0, Input::Start { ticket: 0, start }));
+        while let Some((id, input)) = self.waiting.pop_front() {
+            self.inputs += 1;
+            self.nodes[id as usize].input(Time::from_nanos(0), input);
+            while let Some(output) = self.nodes[id as usize].output() {
+                match output {
+                    Output::Send { to, message } => {
+                        self.waiting.push_back((to, Input::Message { from: id, message }))
+                    }
+                    Output::Run(Job { call, .. }) => {
+                        let reply = Reply { header: Vec::new(), data: vec![7; 64] };
+                        self.waiting.push_back((id, Input::Ran { call, result: JobResult::Replied(reply) }));
+                    }
+                    Output::Finished { result, .. } => self.ended += u64::from(result.is_ok()),
+                    Output::Consumed { .. } => {}
+                }
+            }
+        }
+    }
+}
+
+fn step(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("chain_step");
+    for n in [2u32, 64, 1024] {
+        let mut once = World::new(n);
+        once.call(&Tree::Binomial);
+        assert_eq!(once.ended, 1, "the call ends well");
+        group.throughput(Throughput::Elements(once.inputs));
+        group.bench_with_input(BenchmarkId::new("binomial", n), &n, |bencher, &n| {
+            let mut world = World::new(n);
+            bencher.iter(|| world.call(&Tree::Binomial));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, step);
+criterion_main!(benches);

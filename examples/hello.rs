@@ -1,0 +1,23 @@
+//! The first call: a function, eight nodes, one call, a reply from each.
+//!
+//! `cargo run --example hello`
+#![allow(clippy::print_stdout)]
+
+use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let functions = Functions::new();
+    let hello = functions.func("hello", |request, reply| {
+        let greeting = String::from_utf8_lossy(request.header());
+        reply.data = format!("{greeting}, says id {}", request.me()).into_bytes();
+        Ok(())
+    })?;
+
+    let nodes = LocalNodes::start(8, LinkKind::Unix, &functions)?;
+    let outcome = nodes.root().call(Call::new(hello).ids(0..8).header("good day"))?.wait()?;
+
+    for reply in outcome.replies()? {
+        println!("{}: {}", reply.id, String::from_utf8_lossy(&reply.data));
+    }
+    Ok(())
+}

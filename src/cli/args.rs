@@ -1,0 +1,314 @@
+//! The arguments of `gpc`, as clap reads them.
+//!
+//! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{NonEmptyStringValueParser, PossibleValue};
+use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use gpc_trees::{Id, IdList, TreeName};
+
+use super::duration::Span;
+use crate::runtime::{Address, LinkKind};
+
+/// Most ids of a call that starts its own processes: what one machine can be expected to hold, and a typing error does not take it down.
+pub const PROCESSES_MAX: u32 = 4096;
+
+/// Most positions of a tree that is drawn: a million, with room.
+pub const DRAWN_MAX: u32 = 1 << 20;
+
+/// Call a function on many processes with one call.
+///
+/// The call travels down a tree of processes, every process executes the function, and the replies come back up the same tree,
+/// combined at each process on the way.
+#[derive(Clone, PartialEq, Debug, Parser)]
+#[command(name = "gpc", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  gpc call echo -n 8 --header hello              a call down a tree of 8 processes
+  gpc call digest -n 64 --tree binomial --data Cargo.lock
+  gpc tree binomial 16                           draw a tree
+  gpc tree kary:4 64 --format svg > tree.svg
+
+GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
+
+/// The sub-commands.
+#[derive(Clone, PartialEq, Debug, Subcommand)]
+pub enum Command {
+    /// Call a function on many processes and print their replies
+    Call(CallArgs),
+    /// Run one node until it is told to stop
+    Node(NodeArgs),
+    /// Draw a tree, or check the file of one
+    Tree(TreeArgs),
+}
+
+/// Arguments of `gpc call`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = CALL_EXAMPLES)]
+pub struct CallArgs {
+    /// The function to call: echo, facts, digest, sleep, fail or sum
+    #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
+    pub func: String,
+
+    /// How many ids: this process is id 0, and the others are started as processes on this machine
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
+    #[arg(required_unless_present = "peers", conflicts_with = "peers")]
+    pub n: Option<u32>,
+
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat or file:PATH
+    #[arg(long, value_name = "TREE", default_value = "binary")]
+    pub tree: TreeName,
+
+    /// Which ids take part and in which order, such as 0-3,7,5; all of them by default
+    #[arg(long, value_name = "LIST")]
+    pub ids: Option<IdList>,
+
+    /// Header of the request: text for the function
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub header: String,
+
+    /// File whose content is the request's data; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+
+    /// Give the call up after this time, such as 500ms, 10s or 1m30s
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<Span>,
+
+    /// Send the request on to the children before executing it; long data then stream through the tree
+    #[arg(long)]
+    pub forward_first: bool,
+
+    /// How the processes are connected
+    #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT)]
+    pub link: LinkKind,
+
+    /// What to print: a table, one JSON object, or the raw level-n data of the reply
+    #[arg(long, value_enum, default_value_t = OutputKind::Table)]
+    pub output: OutputKind,
+
+    /// Make K calls on the same nodes and report the median, 90th and 99th percentile of their times
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
+    pub repeat: Option<u32>,
+
+    /// Start no process, but join the running nodes of this file (a line `ID ADDRESS` each) as root
+    #[arg(long, value_name = "FILE", requires = "id")]
+    pub peers: Option<PathBuf>,
+
+    /// With --peers: the id of this process
+    #[arg(long, value_name = "I", requires = "peers")]
+    pub id: Option<Id>,
+}
+
+/// Most calls of one `--repeat`: the time of each is kept, 80 MB in all.
+const REPEAT_MAX: i64 = 10_000_000;
+
+const CALL_EXAMPLES: &str = "\
+Functions:
+  echo    replies with the header and the data of the request
+  facts   host name, process, load average and memory in use
+  digest  SHA-256 and length of the data received
+  sleep   replies after the time in the header, such as 250ms
+  fail    fails at the id in the header: ID, ID:func or ID:callback
+  sum     a reduction: adds up (id + 1) squared over all ids
+
+Examples:
+  gpc call echo -n 8 --header hello
+  gpc call digest -n 64 --tree binomial --data Cargo.lock
+  gpc call sum -n 16 --repeat 1000 --output json
+  gpc call fail -n 8 --header 5:callback
+  gpc call facts --peers peers.txt --id 0
+
+The exit status is 0 only if every id is done; else standard error names the first cause.";
+
+impl ValueEnum for LinkKind {
+    fn value_variants<'a>() -> &'a [LinkKind] {
+        &[LinkKind::Tcp, LinkKind::Unix]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            LinkKind::Tcp => PossibleValue::new("tcp").help("TCP on the loopback interface"),
+            LinkKind::Unix => PossibleValue::new("unix").help("Unix sockets"),
+        })
+    }
+}
+
+/// What a call prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OutputKind {
+    /// A table and a summary, for people
+    Table,
+    /// One JSON object, for programs
+    Json,
+    /// The raw level-n data of the reply, alone
+    Level,
+}
+
+/// Arguments of `gpc node`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = NODE_EXAMPLES)]
+pub struct NodeArgs {
+    /// The id of this node
+    #[arg(long, value_name = "I")]
+    pub id: Id,
+
+    /// Where to listen: HOST-IP:PORT, unix:PATH or unix:@NAME
+    #[arg(long, value_name = "ADDR", required_unless_present = "launched")]
+    pub listen: Option<Address>,
+
+    /// The peers file: a line `ID ADDRESS` for each node
+    #[arg(long, value_name = "FILE", required_unless_present = "launched")]
+    pub peers: Option<PathBuf>,
+
+    /// Listen where other machines can reach it, though links prove no secret yet
+    #[arg(long)]
+    pub insecure: bool,
+
+    /// Started by `gpc call`: the listening socket is standard input, the control link standard output
+    #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "insecure"])]
+    pub launched: bool,
+}
+
+const NODE_EXAMPLES: &str = "\
+A peers file says who listens where, a line each; # begins a comment:
+  0 127.0.0.1:7000
+  1 127.0.0.1:7001
+  2 unix:/tmp/gpc-2.sock
+
+Example, each in a terminal of its own:
+  gpc node --id 1 --listen 127.0.0.1:7001 --peers peers.txt
+  gpc node --id 2 --listen unix:/tmp/gpc-2.sock --peers peers.txt
+  gpc call facts --peers peers.txt --id 0";
+
+/// Arguments of `gpc tree`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = TREE_EXAMPLES, group = ArgGroup::new("what").args(["tree", "check"]).required(true))]
+pub struct TreeArgs {
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat or file:PATH
+    #[arg(value_name = "TREE")]
+    pub tree: Option<TreeName>,
+
+    /// How many ids; for file:PATH it may be left out
+    #[arg(value_name = "N", conflicts_with = "check", value_parser = clap::value_parser!(u32).range(1..=i64::from(DRAWN_MAX)))]
+    pub n: Option<u32>,
+
+    /// Check a tree file and say what it is, or where it is wrong
+    #[arg(long, value_name = "FILE")]
+    pub check: Option<PathBuf>,
+
+    /// How to draw it; text by default, and with --check nothing is drawn by default
+    #[arg(long, value_enum)]
+    pub format: Option<TreeFormat>,
+
+    /// Draw every line of a large tree as text
+    #[arg(long)]
+    pub all: bool,
+}
+
+const TREE_EXAMPLES: &str = "\
+A tree file has a line `PARENT: CHILD CHILD ...` for each position with children; 0 is the root; # begins a comment:
+  0: 1 2
+  1: 3 4
+
+Examples:
+  gpc tree binomial 16
+  gpc tree kary:4 64 --format svg > tree.svg
+  gpc tree binary 32 --format dot | dot -Tpdf > tree.pdf
+  gpc tree --check my.tree
+  gpc tree file:my.tree --format json";
+
+/// How a tree is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum TreeFormat {
+    /// Indented lines and a summary
+    Text,
+    /// The language of Graphviz
+    Dot,
+    /// A picture that any browser shows
+    Svg,
+    /// One JSON object
+    Json,
+}
+
+impl Args {
+    /// Reads arguments, the command's name first.
+    ///
+    /// # Errors
+    /// What clap has to say, help and version included.
+    pub fn read<I, T>(args: I) -> Result<Args, clap::Error>
+    where
+        I: IntoIterator<Item = T>,
+        T: Into<OsString> + Clone,
+    {
+        Args::try_parse_from(args)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::builtin::BUILT_IN;
+    use clap::CommandFactory as _;
+
+    fn read(line: &str) -> Result<Command, String> {
+        let words = std::iter::once("gpc").chain(line.split_whitespace());
+        Args::read(words).map(|args| args.command).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_has_every_built_in_function() {
+        for (name, meaning) in BUILT_IN {
+            assert!(CALL_EXAMPLES.contains(&format!("  {name:<8}{meaning}\n")), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_example_can_be_written_so() {
+        let texts = [EXAMPLES, CALL_EXAMPLES, NODE_EXAMPLES, TREE_EXAMPLES].join("\n");
+        let lines: Vec<_> = texts.lines().filter_map(|line| line.strip_prefix("  gpc ")).collect();
+        assert!(lines.len() > 10);
+        for line in lines {
+            let command =
+                line.split(['>', '|']).next().unwrap_or_default().split("   ").next().unwrap_or_default();
+            assert!(read(command).is_ok(), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_tree_is_named_or_checked() {
+        let Ok(Command::Tree(args)) = read("tree kary:8 64 --format svg") else { panic!("that is a tree") };
+        let format = Some(TreeFormat::Svg);
+        let tree = "kary:8".parse().ok();
+        assert_eq!(args, TreeArgs { tree, n: Some(64), check: None, format, all: false });
+        assert!(read("tree").is_err_and(|error| error.contains("<TREE|--check <FILE>>")));
+        assert!(read("tree binary 8 --check x").is_err());
+        assert!(read("tree --check x").is_ok());
+        assert!(read("tree binary 9999999").is_err_and(|error| error.contains("1..=1048576")));
+    }
+
+    #[test]
+    fn a_node_needs_an_address_and_its_peers() {
+        let missing = read("node --id 1").unwrap_err();
+        assert!(missing.contains("--listen <ADDR>") && missing.contains("--peers <FILE>"), "{missing}");
+        assert!(
+            read("node --id 1 --listen here --peers x")
+                .is_err_and(|error| error.contains("`here` is no address"))
+        );
+        assert!(read("node --id 1 --launched").is_ok());
+        assert!(read("node --id 1 --launched --insecure").is_err());
+    }
+}

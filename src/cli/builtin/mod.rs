@@ -1,0 +1,60 @@
+//! The functions that every `gpc` node knows.
+//!
+//! They try out and measure a tree, and show how functions are written: one file each, and in each a plain function over plain data
+//! beside the few lines that read a request and fill a reply. None of them touches files, other processes or the network.
+
+mod digest;
+mod facts;
+mod fail;
+mod sleep;
+mod sum;
+
+pub use digest::digest;
+pub use facts::Facts;
+pub use fail::{FailAt, Where};
+pub use sum::{add, number_of};
+
+use crate::runtime::{Functions, FunctionsError};
+
+/// Name and meaning of each built-in function, for help texts.
+pub const BUILT_IN: [(&str, &str); 6] = [
+    ("echo", "replies with the header and the data of the request"),
+    ("facts", "host name, process, load average and memory in use"),
+    ("digest", "SHA-256 and length of the data received"),
+    ("sleep", "replies after the time in the header, such as 250ms"),
+    ("fail", "fails at the id in the header: ID, ID:func or ID:callback"),
+    ("sum", "a reduction: adds up (id + 1) squared over all ids"),
+];
+
+/// Registers the built-in functions.
+///
+/// # Errors
+/// When one of their names is taken.
+pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
+    functions.inline_func("echo", |request, reply| {
+        reply.header = request.header().to_vec();
+        reply.data = request.data().to_vec();
+        Ok(())
+    })?;
+    facts::register(functions)?;
+    digest::register(functions)?;
+    sleep::register(functions)?;
+    fail::register(functions)?;
+    sum::register(functions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_functions_are_those_of_the_list() {
+        let functions = Functions::new();
+        register(&functions).unwrap();
+        let mut names = BUILT_IN.map(|(name, _)| name.to_owned()).to_vec();
+        names.sort();
+        assert_eq!(functions.names(), names);
+        assert!(names.iter().all(|name| functions.named(name).is_ok()), "each can be called");
+        assert_eq!(register(&functions), Err(FunctionsError::Duplicate("echo".into())));
+    }
+}

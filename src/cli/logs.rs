@@ -1,0 +1,37 @@
+//! Logs: to standard error, and none at all unless the environment asks for them.
+
+use std::env;
+use std::io;
+
+use tracing_subscriber::EnvFilter;
+
+/// The variable that says what to log, such as `debug` or `chained_gpc::runtime=trace`. Processes that are started inherit it.
+const VARIABLE: &str = "GPC_LOG";
+
+/// Starts logging if [`VARIABLE`] says so.
+///
+/// # Errors
+/// When it says something that is no filter.
+pub(super) fn start() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let Some(wanted) = env::var_os(VARIABLE).filter(|wanted| !wanted.is_empty()) else { return Ok(()) };
+    let filter = filter(&wanted.to_string_lossy())?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init()
+}
+
+fn filter(wanted: &str) -> Result<EnvFilter, String> {
+    EnvFilter::try_new(wanted)
+        .map_err(|error| format!("{VARIABLE}={wanted:?}: {error}; write error, warn, info, debug or trace"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_logged_is_a_filter() {
+        assert_eq!(filter("debug").unwrap().to_string(), "debug");
+        assert!(filter("chained_gpc=trace,warn").is_ok());
+        let error = filter("a=b=c").unwrap_err();
+        assert!(error.starts_with("GPC_LOG=\"a=b=c\": ") && error.contains("write error, warn"), "{error}");
+    }
+}

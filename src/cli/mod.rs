@@ -1,0 +1,49 @@
+//! The command `gpc`: makes calls, runs nodes, draws trees.
+//!
+//! The top floor: it uses the library as any other program would, and nothing of the library uses it. It is a module of the library so that
+//! the command and its tests share it. It never prints a panic at a user: whatever can go wrong outside is an error that says what to do.
+//! Answers go to standard output, all else to standard error; a reader who leaves early (`| head`) is no error.
+
+pub mod args;
+pub mod builtin;
+pub mod call;
+pub mod draw;
+pub mod duration;
+mod files;
+pub mod interrupt;
+pub mod launch;
+pub mod launched;
+mod logs;
+mod node;
+pub mod output;
+pub mod session;
+mod stdout;
+mod tree;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Args, Command};
+
+/// What a sub-command ends with: the status to exit with, or what went wrong.
+pub type CommandResult = Result<ExitCode, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Exit status where a command could not do what it was asked to.
+const FAILED: u8 = 1;
+
+/// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
+pub fn main() -> ExitCode {
+    let command = Args::parse().command;
+    let result = logs::start().and_then(|()| match command {
+        Command::Call(args) => call::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Tree(args) => tree::run(&args),
+    });
+    result.unwrap_or_else(|error| {
+        // Nowhere is left to report that standard error is closed.
+        let _ = writeln!(io::stderr().lock(), "gpc: {error}");
+        ExitCode::from(FAILED)
+    })
+}

@@ -1,0 +1,129 @@
+//! `gpc node`: one node, run by hand or started by `gpc call`.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::args::NodeArgs;
+use super::files::read_peers;
+use super::interrupt::Interrupt;
+use super::launched::{Launched, launched};
+use super::{CommandResult, builtin};
+use crate::runtime::{Address, Functions, Listener, Node, Peers};
+
+/// How long the calls in flight get when a node is told to end.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// Runs the sub-command.
+pub(super) fn run(args: &NodeArgs) -> CommandResult {
+    match args.launched {
+        true => serve_launched(launched(args.id)?),
+        false => serve(NodePlan::new(args)?),
+    }
+}
+
+/// Runs a node that `gpc call` has started until its parent ends it or dies.
+fn serve_launched(launched: Launched) -> CommandResult {
+    let Launched { id, listener, peers, mut control } = launched;
+    let node = start(id, listener, peers)?;
+    control.wait_for_end();
+    // Nobody is left to wait for a function that still runs: it ends with the process.
+    drop(node);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a node until it is told to end.
+fn serve(plan: NodePlan) -> CommandResult {
+    let (wake, woken) = mpsc::channel::<()>();
+    let _interrupt = Interrupt::listen(move || drop(wake))?;
+    let listener = Listener::bind(&plan.listen)?;
+    let address = listener.address()?;
+    let node = start(plan.id, listener, plan.peers)?;
+    writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
+    // Nothing is ever sent: the other end is dropped when a signal comes.
+    let _ = woken.recv();
+    node.shutdown(END_LIMIT);
+    if let Address::Unix(path) = &address {
+        std::fs::remove_file(path)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(id: Id, listener: Listener, peers: Peers) -> Result<Node, Box<dyn std::error::Error + Send + Sync>> {
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    Ok(Node::builder(id).functions(&functions).peers(peers).listener(listener).start()?)
+}
+
+/// A node as it is to run: checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct NodePlan {
+    id: Id,
+    listen: Address,
+    peers: Peers,
+}
+
+impl NodePlan {
+    /// Checks the arguments together, and reads the peers file.
+    fn new(args: &NodeArgs) -> Result<NodePlan, String> {
+        let (Some(listen), Some(path)) = (&args.listen, &args.peers) else {
+            return Err("a node needs --listen ADDR and --peers FILE".into());
+        };
+        if !listen.is_local() && !args.insecure {
+            return Err(format!(
+                "other machines can reach {listen}, and links prove no secret yet: whoever connects can call functions here. Listen at a \
+                 loopback address or a Unix socket, or accept that with --insecure"
+            ));
+        }
+        let peers = read_peers(path)?;
+        if let Some(other) = peers.address(args.id).filter(|&other| other != listen && !is_wildcard(listen)) {
+            return Err(format!(
+                "{} says that id {} listens at {other}, but --listen says {listen}: correct one of them",
+                path.display(),
+                args.id
+            ));
+        }
+        Ok(NodePlan { id: args.id, listen: listen.clone(), peers })
+    }
+}
+
+/// Whether it stands for all addresses of the machine, of which the peers file names one.
+fn is_wildcard(address: &Address) -> bool {
+    matches!(address, Address::Tcp(address) if address.ip().is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(listen: &str, insecure: bool, peers: &str) -> Result<NodePlan, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("peers");
+        std::fs::write(&path, peers).unwrap();
+        let listen = Some(listen.parse().unwrap());
+        NodePlan::new(&NodeArgs { id: 1, listen, peers: Some(path), insecure, launched: false })
+    }
+
+    #[test]
+    fn a_node_listens_for_this_machine_unless_told_otherwise() {
+        let peers = "0 127.0.0.1:7000\n1 127.0.0.1:7001\n";
+        assert_eq!(plan("127.0.0.1:7001", false, peers).unwrap().peers.len(), 2);
+        assert!(plan("unix:@one", false, "").is_ok());
+        let error = plan("0.0.0.0:7001", false, peers).unwrap_err();
+        assert!(error.contains("links prove no secret yet") && error.contains("--insecure"), "{error}");
+        assert!(plan("0.0.0.0:7001", true, peers).is_ok());
+    }
+
+    #[test]
+    fn a_node_listens_where_the_others_look_for_it() {
+        let error = plan("127.0.0.1:7002", false, "1 127.0.0.1:7001\n").unwrap_err();
+        assert!(
+            error.contains("says that id 1 listens at 127.0.0.1:7001, but --listen says 127.0.0.1:7002"),
+            "{error}"
+        );
+        assert!(plan("127.0.0.1:7001", false, "1 here\n").unwrap_err().contains("line 1"));
+    }
+}

@@ -1,0 +1,217 @@
+//! The nodes of `gpc call` while it runs: this process as the root, the others started or joined.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gpc_trees::Id;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::call::{CallPlan, Nodes};
+use super::interrupt::Interrupt;
+use super::launch::{Launch, Plan};
+use super::output::{Content, Counts, FirstCause, Outcome, Repeat, Reply};
+use crate::runtime::{self, CallError, Functions, Node, Peers};
+use crate::wire::{Failure, Stage};
+
+/// Whatever goes wrong with a session, in words.
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long a process that lost a connection has to be seen as ended: it loses them one by one.
+const DEATH_PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often a waiting command looks whether it was interrupted: quicker than a person notices.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long a call may take before a terminal shows that it is under way.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// Nodes that calls can be made on.
+#[derive(Debug)]
+pub struct Session {
+    node: Node,
+    /// The processes that were started for it; none when running nodes were joined.
+    launch: Option<Launch>,
+}
+
+/// What the calls of a session came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Made {
+    /// The last call, with the times of all.
+    pub outcome: Outcome,
+    /// The reply data of the last call, as they came.
+    pub data: Bytes,
+}
+
+impl Session {
+    /// Starts the other processes if there are any to start, and this one as the root.
+    ///
+    /// # Errors
+    /// When a process or the root's node cannot be started; then nothing is left running.
+    pub fn open(nodes: &Nodes, root: Id, functions: &Functions) -> Result<Session, Error> {
+        let (launch, peers) = match nodes {
+            Nodes::Join { peers } => (None, peers.clone()),
+            Nodes::Start { n, link } => {
+                let exe = std::env::current_exe()?;
+                let plan = Plan { ids: 1..*n, link: *link, exe, args: Vec::new(), others: Peers::new() };
+                let launch = Launch::start(&plan)?;
+                let peers = launch.peers().clone();
+                (Some(launch), peers)
+            }
+        };
+        let node = Node::builder(root).functions(functions).peers(peers).start()?;
+        Ok(Session { node, launch })
+    }
+
+    /// Makes the calls of a plan, one after the other; stops at the first that fails, and when interrupted.
+    ///
+    /// # Errors
+    /// When a call is refused before it is sent, or the replies are bad. A call that fails is an outcome.
+    pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<Made, Error> {
+        let count = plan.repeat.unwrap_or(1);
+        let mut times_us = Vec::new();
+        let progress = Progress::new(plan, count);
+        loop {
+            let begun = Instant::now();
+            let ended = self.make_call(plan, interrupt, &progress);
+            let wall_us = u64::try_from(begun.elapsed().as_micros())?;
+            times_us.push(wall_us);
+            progress.made();
+            let is_last = times_us.len() >= count as usize || interrupt.signal().is_some() || ended.is_err();
+            if !is_last {
+                continue;
+            }
+            let repeat = plan.repeat.and_then(|_| Repeat::of_times_us(&mut times_us));
+            return self.made(plan, ended, wall_us, repeat);
+        }
+    }
+
+    /// Ends the root's node, and every process that was started.
+    pub fn close(self, limit: Duration) {
+        // The processes are told at once; the root need not say goodbye to each.
+        if let Some(launch) = self.launch {
+            let ended = launch.end(limit);
+            for (id, how) in &ended.failed {
+                tracing::debug!(id, how, "a process did not end in order");
+            }
+        }
+        self.node.shutdown(Duration::ZERO);
+    }
+
+    fn make_call(
+        &self,
+        plan: &CallPlan,
+        interrupt: &Interrupt,
+        progress: &Progress,
+    ) -> Result<runtime::Outcome, CallError> {
+        let mut handle = self.node.call(plan.call())?;
+        let mut cancelled = false;
+        // Ends: the call has a time limit.
+        loop {
+            if let Some(ended) = handle.wait_for(LOOK) {
+                return ended;
+            }
+            progress.waiting();
+            if interrupt.signal().is_some() && !cancelled {
+                handle.cancel();
+                cancelled = true;
+            }
+        }
+    }
+
+    fn made(
+        &mut self,
+        plan: &CallPlan,
+        ended: Result<runtime::Outcome, CallError>,
+        wall_us: u64,
+        repeat: Option<Repeat>,
+    ) -> Result<Made, Error> {
+        let nodes = plan.ids.len();
+        let mut outcome = Outcome {
+            func: plan.func_name.clone(),
+            tree: plan.tree_name.to_string(),
+            nodes,
+            level: 0,
+            wall_us,
+            coverage: Counts::default(),
+            cause: None,
+            replies: Vec::new(),
+            repeat,
+        };
+        let failure = match ended {
+            Ok(reply) => {
+                outcome.level = reply.level().into();
+                outcome.coverage.done = nodes;
+                outcome.replies = replies(&reply)?;
+                return Ok(Made { outcome, data: reply.data().clone() });
+            }
+            Err(CallError::Failed(failure)) => failure,
+            Err(refused) => return Err(refused.into()),
+        };
+        outcome.coverage = failure.coverage.counts().into();
+        outcome.cause = Some(self.explain(&failure));
+        Ok(Made { outcome, data: Bytes::new() })
+    }
+
+    /// The first cause, and if its process has ended, how.
+    fn explain(&mut self, failure: &Failure) -> FirstCause {
+        let mut cause = FirstCause::from(&failure.cause);
+        let launch = self.launch.as_mut().filter(|_| failure.cause.stage == Stage::Link);
+        if let Some(how) = launch.and_then(|launch| launch.exit_of(cause.id, DEATH_PATIENCE)) {
+            cause.message = format!("{}; its process ended: {how}", cause.message);
+        }
+        cause
+    }
+}
+
+fn replies(outcome: &runtime::Outcome) -> io::Result<Vec<Reply>> {
+    let replies = outcome.replies().map_err(|error| io::Error::other(format!("the replies: {error}")))?;
+    let content = |bytes: &Bytes| Content(bytes.to_vec());
+    Ok(replies
+        .iter()
+        .map(|reply| Reply { id: reply.id, header: content(&reply.header), data: content(&reply.data) })
+        .collect())
+}
+
+/// What a terminal shows while calls take long.
+struct Progress {
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Progress {
+    fn new(plan: &CallPlan, count: u32) -> Progress {
+        let style = match count {
+            1 => "{spinner} {msg}, {elapsed} so far",
+            _ => "{msg} {bar:40} {pos}/{len} calls",
+        };
+        // Draws on standard error, and only where that is a terminal.
+        let bar = ProgressBar::hidden();
+        bar.set_style(ProgressStyle::with_template(style).expect("the templates are well formed"));
+        bar.set_length(count.into());
+        bar.set_message(format!("{} over {} ids, {} bytes each", plan.func_name, plan.ids.len(), plan.data.len()));
+        Progress { bar, begun: Instant::now() }
+    }
+
+    fn made(&self) {
+        self.bar.inc(1);
+        self.show();
+    }
+
+    fn waiting(&self) {
+        self.bar.tick();
+        self.show();
+    }
+
+    fn show(&self) {
+        if self.bar.is_hidden() && self.begun.elapsed() >= SILENCE {
+            self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

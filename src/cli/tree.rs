@@ -1,0 +1,104 @@
+//! `gpc tree`: draws a tree, or checks the file of one.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use gpc_trees::{Layout, Limits, TreeName};
+
+use super::args::{TreeArgs, TreeFormat};
+use super::draw::{self, Sketch};
+use super::files::read_text;
+use super::{CommandResult, stdout};
+
+/// Runs the sub-command.
+pub(super) fn run(args: &TreeArgs) -> CommandResult {
+    if let Some(path) = &args.check {
+        let name = format!("file:{}", path.display());
+        let sketch = Sketch::of_layout(name, &read_layout(path)?)?;
+        return match args.format {
+            None => print(|out| writeln!(out, "{}", sketch.summary())),
+            Some(format) => print_drawing(&sketch, format, args.all),
+        };
+    }
+    let name = args.tree.as_ref().ok_or("name a tree, as in `gpc tree binomial 16`")?;
+    let sketch = sketch_of(name, args.n)?;
+    print_drawing(&sketch, args.format.unwrap_or(TreeFormat::Text), args.all)
+}
+
+fn print_drawing(sketch: &Sketch, format: TreeFormat, all: bool) -> CommandResult {
+    draw::check(sketch, format)?;
+    print(|out| draw::draw(sketch, format, all, out))
+}
+
+fn print(text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> CommandResult {
+    stdout::write(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, String> {
+    let refused = |error: gpc_trees::TreeError| format!("{name}: {error}");
+    if let TreeName::File(path) = name {
+        let layout = read_layout(Path::new(path))?;
+        if let Some(n) = n.filter(|&n| n != layout.len()) {
+            return Err(format!(
+                "{path} is a tree over {} ids, not over {n}: leave the number out or correct it",
+                layout.len()
+            ));
+        }
+        return Sketch::of_layout(name.to_string(), &layout).map_err(refused);
+    }
+    let Some(tree) = name.built_in() else {
+        return Err(format!(
+            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat or file:PATH"
+        ));
+    };
+    let n = n.ok_or_else(|| format!("say over how many ids, as in `gpc tree {name} 16`"))?;
+    Sketch::of_tree(name.to_string(), &tree, n).map_err(refused)
+}
+
+/// Reads a tree file.
+///
+/// # Errors
+/// When it cannot be read or is no tree; the text begins with the path.
+pub(super) fn read_layout(path: &Path) -> Result<Layout, String> {
+    Layout::parse(&read_text(path)?, &Limits::default())
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_tree_is_named_with_its_number_of_ids() {
+        let sketch = |name: &str, n| sketch_of(&name.parse().unwrap(), n);
+        assert_eq!(sketch("binary", Some(7)).unwrap().nodes(), 7);
+        assert_eq!(sketch("binary", None).unwrap_err(), "say over how many ids, as in `gpc tree binary 16`");
+        assert!(sketch("mine", Some(7)).unwrap_err().starts_with("no tree is named `mine`; write binary"));
+        assert!(sketch("chain", Some(70_000)).unwrap_err().starts_with("chain: position "));
+    }
+
+    #[test]
+    fn a_tree_file_is_read_and_its_faults_name_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my.tree");
+        let name = TreeName::File(path.display().to_string());
+        assert!(
+            sketch_of(&name, None).unwrap_err().starts_with(&format!("{}: No such file", path.display()))
+        );
+        fs::write(&path, "0: 1 2\n1: 3\n").unwrap();
+        assert_eq!(sketch_of(&name, None).unwrap().nodes(), 4);
+        assert_eq!(sketch_of(&name, Some(4)).unwrap().nodes(), 4);
+        assert!(sketch_of(&name, Some(5)).unwrap_err().contains("is a tree over 4 ids, not over 5"));
+        fs::write(&path, "0: 1 2\n1: 2\n").unwrap();
+        let error = sketch_of(&name, None).unwrap_err();
+        assert!(
+            error.ends_with("my.tree: lines 1, 2: position 2 has two parents, positions 0 and 1"),
+            "{error}"
+        );
+        fs::write(&path, [0xff]).unwrap();
+        assert!(read_layout(&path).is_err());
+    }
+}

@@ -1,0 +1,161 @@
+//! One node, driven by hand: each input gives its outputs as lines of text, in order.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Reply, Start, Time, Work};
+use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Request, Response, Stage};
+use gpc_trees::{Id, IdList, Tree};
+
+use super::model::{letters, text};
+
+/// The call that the tests of one node are about, started at id 0.
+pub(crate) const CALL: CallId = CallId { root: 0, sequence: 5 };
+
+pub(crate) struct One {
+    pub(crate) node: Node,
+    pub(crate) now: Duration,
+}
+
+/// The request of [`CALL`] over a list in the text form of lists, the default tree.
+pub(crate) fn request(list: &str) -> Request {
+    Request {
+        call: CALL,
+        func: 7,
+        callback: None,
+        reply_wanted: true,
+        forward_first: false,
+        limit: Duration::from_secs(60),
+        tree: Ok(Tree::Binary),
+        ids: list.parse().expect("a list"),
+        header: Bytes::new(),
+        data: Body::default(),
+    }
+}
+
+pub(crate) fn start(list: &str) -> Start {
+    Start { ids: list.parse::<IdList>().expect("a list"), ..Start::new(7) }
+}
+
+impl One {
+    pub(crate) fn new(me: Id) -> One {
+        One::with(Config::new(me, 5))
+    }
+
+    pub(crate) fn with(config: Config) -> One {
+        One { node: Node::new(config), now: Duration::ZERO }
+    }
+
+    pub(crate) fn feed(&mut self, input: Input) -> Vec<String> {
+        self.node.input(Time::default().plus(self.now), input);
+        std::iter::from_fn(|| self.node.output()).map(show).collect()
+    }
+
+    pub(crate) fn start(&mut self, start: Start) -> Vec<String> {
+        self.feed(Input::Start { ticket: 1, start })
+    }
+
+    pub(crate) fn request(&mut self, from: Id, request: Request) -> Vec<String> {
+        self.feed(Input::Message { from, message: Message::Request(Box::new(request)) })
+    }
+
+    pub(crate) fn ran(&mut self, result: JobResult) -> Vec<String> {
+        self.feed(Input::Ran { call: CALL, result })
+    }
+
+    /// A job has made these reply data.
+    pub(crate) fn replied(&mut self, data: &str) -> Vec<String> {
+        self.ran(JobResult::Replied(reply(data)))
+    }
+
+    pub(crate) fn answered(&mut self, result: Result<Reply, &str>) -> Vec<String> {
+        self.feed(Input::Answered { call: CALL, result: result.map_err(str::to_string) })
+    }
+
+    pub(crate) fn response(&mut self, from: Id, answer: Answer) -> Vec<String> {
+        self.feed(Input::Message { from, message: Message::Response(Response { call: CALL, answer }) })
+    }
+
+    pub(crate) fn cancel(&mut self, from: Id) -> Vec<String> {
+        self.feed(Input::Message { from, message: Message::Cancel(CALL) })
+    }
+
+    pub(crate) fn lost(&mut self, peer: Id) -> Vec<String> {
+        self.feed(Input::LinkLost { peer, why: "gone".into() })
+    }
+
+    /// The time limit of the soonest call passes.
+    pub(crate) fn expire(&mut self) -> Vec<String> {
+        let deadline = self.node.next_deadline().expect("a call in flight");
+        self.now = deadline.since(Time::default());
+        self.feed(Input::Tick)
+    }
+
+    /// Whether the node says so of its tables, which show only in its debug text.
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        format!("{:?}", self.node).contains(text)
+    }
+
+    /// Nothing of any call is left.
+    pub(crate) fn is_quiet(&self) -> bool {
+        (self.node.calls(), self.node.jobs_running(), self.node.next_deadline()) == (0, 0, None)
+    }
+}
+
+pub(crate) fn reply(data: &str) -> Reply {
+    Reply { header: Vec::new(), data: data.into() }
+}
+
+/// A child's reply of raw data, as a callback makes it.
+pub(crate) fn merged(data: &str) -> Answer {
+    Answer::Reply(SubtreeReply { data: data.as_bytes().to_vec().into(), ..SubtreeReply::default() })
+}
+
+/// A child's reply of level-n data, without headers.
+pub(crate) fn leveled(level: u16, header: &str, data: &str) -> Answer {
+    let (header, data) = (header.as_bytes().to_vec().into(), data.as_bytes().to_vec().into());
+    Answer::Reply(SubtreeReply { level, header, data })
+}
+
+pub(crate) fn failed(id: Id, stage: Stage, coverage: Coverage) -> Answer {
+    Answer::Failed(Box::new(Failure { cause: Cause::new(id, stage, "bad luck"), coverage }))
+}
+
+fn show(output: Output) -> String {
+    match output {
+        Output::Send { to, message: Message::Request(request) } => {
+            format!("to {to}: request {}", request.ids)
+        }
+        Output::Send { to, message: Message::Cancel(_) } => format!("to {to}: cancel"),
+        Output::Send { to, message: Message::Response(response) } => {
+            format!("to {to}: {}", show_answer(response.answer))
+        }
+        Output::Run(job) => match job.work {
+            Work::Func => "run func".into(),
+            Work::Callback { from, child, own } => {
+                let own = String::from_utf8_lossy(&own.data).into_owned();
+                format!("run callback {from} {own}+{}", text(child.data.to_bytes()))
+            }
+        },
+        Output::Consumed { from } => format!("consumed {from}"),
+        Output::Finished { ticket, result, .. } => {
+            let answer = match result {
+                Ok(None) => Answer::Completed,
+                Ok(Some(reply)) => Answer::Reply(reply),
+                Err(failure) => Answer::Failed(Box::new(failure)),
+            };
+            format!("end {ticket}: {}", show_answer(answer))
+        }
+    }
+}
+
+fn show_answer(answer: Answer) -> String {
+    match answer {
+        Answer::Completed => "completed".into(),
+        Answer::Reply(SubtreeReply { level, header, data }) => {
+            format!("level {level} [{}] [{}]", text(header.to_bytes()), text(data.to_bytes()))
+        }
+        Answer::Failed(failure) => format!("{} [{}]", failure.cause, letters(&failure.coverage)),
+    }
+}

@@ -1,0 +1,313 @@
+//! A small deterministic world: nodes, links between them, jobs, virtual time. What happens next is drawn from a seed; time passes
+//! only when nothing else is left to happen. The rules that hold at every step are asserted here, so that every test checks them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Start, Time, Work};
+use chained_gpc::wire::message::SubtreeReply;
+use chained_gpc::wire::{CallId, Failure, Message, Stage};
+use gpc_trees::Id;
+
+/// What a function does at an id; it replies unless the plan says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Act {
+    Fail,
+    Unknown,
+    /// Answers later, twice: the second answer must not count.
+    Defer,
+    /// The answer overtakes the return of func.
+    DeferEarly,
+    DropToken,
+    /// Ends only after everything else has.
+    Hang,
+}
+
+/// What an application, or fate, does at some moment.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Start(u64, Start),
+    GiveUp(Id, u64),
+    /// The link between two ids breaks; what is under way on it is gone.
+    Lose(Id, Id),
+    Kill(Id),
+}
+
+/// What has been seen, in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Seen {
+    Func(Id),
+    Callback(Id, Id),
+    Request(Id, Id),
+    Response(Id, Id),
+    Cancel(Id, Id),
+    Finished(Id),
+}
+
+/// What travels from one id to another.
+enum Parcel {
+    Message(Message),
+    Lost,
+}
+
+pub(crate) type Outcome = Result<Option<SubtreeReply>, Failure>;
+
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) nodes: BTreeMap<Id, Node>,
+    pub(crate) now: u64,
+    pub(crate) plan: BTreeMap<(Id, Stage), Act>,
+    pub(crate) seen: Vec<(CallId, Seen)>,
+    pub(crate) finished: BTreeMap<u64, (CallId, Outcome)>,
+    pub(crate) events: Vec<Event>,
+    links: BTreeMap<(Id, Id), VecDeque<Parcel>>,
+    /// Sender and receiver of a link that is lost, and the sender does not know it yet.
+    broken: BTreeSet<(Id, Id)>,
+    jobs: Vec<(Id, Job)>,
+    hanging: Vec<(Id, CallId)>,
+    answers: Vec<(Id, CallId, Result<Reply, String>)>,
+    running: BTreeSet<(Id, CallId)>,
+    /// Receiver and sender: requests delivered whose credit has not come back.
+    pub(crate) owed: BTreeMap<(Id, Id), u32>,
+    seed: u64,
+}
+
+pub(crate) fn own_reply(id: Id) -> Reply {
+    Reply { header: format!("h{id} ").into_bytes(), data: format!("{id} ").into_bytes() }
+}
+
+impl World {
+    pub(crate) fn new(ids: impl IntoIterator<Item = Id>, seed: u64, workers: usize) -> World {
+        let node = |id| (id, Node::new(Config { workers, ..Config::new(id, 1000) }));
+        World { nodes: ids.into_iter().map(node).collect(), seed, ..World::default() }
+    }
+
+    pub(crate) fn plan(mut self, id: Id, stage: Stage, act: Act) -> World {
+        self.plan.insert((id, stage), act);
+        self
+    }
+
+    /// Runs one call to quiet, and says how it ended.
+    pub(crate) fn call(&mut self, start: Start) -> Outcome {
+        self.events.push(Event::Start(1, start));
+        self.run();
+        self.finished.remove(&1).expect("the call has ended").1
+    }
+
+    fn draw(&mut self, below: usize) -> usize {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % below as u64) as usize
+    }
+
+    /// Lets everything happen that can, then asserts that no node keeps anything of it.
+    pub(crate) fn run(&mut self) {
+        while self.step() || self.pass_time() || self.end_a_hanging_job() {}
+        for (id, node) in &self.nodes {
+            let left = (node.calls(), node.jobs_running(), node.next_deadline());
+            assert_eq!(left, (0, 0, None), "calls, jobs and deadline left at id {id}");
+        }
+        assert!(self.owed.values().all(|&owed| owed == 0), "requests never consumed: {:?}", self.owed);
+    }
+
+    /// One thing happens, if there is one that can.
+    pub(crate) fn step(&mut self) -> bool {
+        let ready: Vec<(Id, Id)> =
+            self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect();
+        let (links, jobs, answers) = (ready.len(), self.jobs.len(), self.answers.len());
+        let total = links + jobs + answers + self.events.len();
+        if total == 0 {
+            return false;
+        }
+        self.now += 1000;
+        match self.draw(total) {
+            at if at < links => self.deliver(ready[at]),
+            at if at < links + jobs => {
+                let (id, job) = self.jobs.swap_remove(at - links);
+                self.execute(id, job);
+            }
+            at if at < links + jobs + answers => {
+                let (id, call, _) = self.answers[at - links - jobs];
+                let first = self.answers.iter().position(|answer| (answer.0, answer.1) == (id, call));
+                let (_, _, result) = self.answers.remove(first.expect("there is one at least"));
+                self.input(id, Input::Answered { call, result });
+            }
+            at => {
+                let event = self.events.remove(at - links - jobs - answers);
+                self.happen(event);
+            }
+        }
+        true
+    }
+
+    fn deliver(&mut self, (from, to): (Id, Id)) {
+        let parcel = self
+            .links
+            .get_mut(&(from, to))
+            .and_then(VecDeque::pop_front)
+            .expect("chosen among those with parcels");
+        match parcel {
+            Parcel::Message(message) => {
+                if let Message::Request(_) = message {
+                    *self.owed.entry((to, from)).or_default() += 1;
+                }
+                self.input(to, Input::Message { from, message });
+            }
+            Parcel::Lost => {
+                self.broken.remove(&(to, from));
+                self.owed.remove(&(to, from));
+                self.input(to, Input::LinkLost { peer: from, why: "lost".into() });
+            }
+        }
+    }
+
+    fn execute(&mut self, id: Id, job: Job) {
+        let call = job.call;
+        let stage = if let Work::Func = job.work { Stage::Func } else { Stage::Callback };
+        let reply = match job.work {
+            Work::Func => own_reply(id),
+            Work::Callback { child, mut own, .. } => {
+                own.header.extend_from_slice(&child.header.to_bytes());
+                own.data.extend_from_slice(&child.data.to_bytes());
+                own
+            }
+        };
+        let result = match self.plan.get(&(id, stage)) {
+            None => JobResult::Replied(reply),
+            Some(Act::Fail) => JobResult::Failed(format!("{stage} fails at {id}")),
+            Some(Act::Unknown) => JobResult::Unknown(format!("no such {stage}")),
+            Some(Act::Hang) => return self.hanging.push((id, call)),
+            Some(Act::DropToken) => {
+                self.answers.push((id, call, Err("dropped".into())));
+                JobResult::Deferred
+            }
+            Some(Act::Defer) => {
+                self.answers.extend([(id, call, Ok(reply)), (id, call, Ok(Reply::default()))]);
+                JobResult::Deferred
+            }
+            Some(Act::DeferEarly) => {
+                self.input(id, Input::Answered { call, result: Ok(reply) });
+                self.input(id, Input::Answered { call, result: Err("dropped".into()) });
+                JobResult::Deferred
+            }
+        };
+        self.ran(id, call, result);
+    }
+
+    fn ran(&mut self, id: Id, call: CallId, result: JobResult) {
+        self.running.remove(&(id, call));
+        self.input(id, Input::Ran { call, result });
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start(ticket, start) => {
+                let root = start.ids.first().expect("a call has a root");
+                self.input(root, Input::Start { ticket, start });
+            }
+            Event::GiveUp(root, ticket) => self.input(root, Input::GiveUp { ticket }),
+            Event::Lose(a, b) => {
+                for (from, to) in [(a, b), (b, a)] {
+                    let queue = self.links.entry((from, to)).or_default();
+                    queue.retain(|parcel| matches!(parcel, Parcel::Lost));
+                    queue.push_back(Parcel::Lost);
+                    self.broken.insert((from, to));
+                }
+            }
+            Event::Kill(id) => {
+                self.nodes.remove(&id);
+                for peer in self.nodes.keys().copied().collect::<Vec<_>>() {
+                    self.happen(Event::Lose(id, peer));
+                }
+                self.jobs.retain(|(at, _)| *at != id);
+                self.owed.retain(|(at, _), _| *at != id);
+            }
+        }
+    }
+
+    /// Gives one input, checks and carries out what the node says.
+    pub(crate) fn input(&mut self, id: Id, input: Input) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.input(Time::from_nanos(self.now), input);
+        let outputs: Vec<Output> = std::iter::from_fn(|| node.output()).collect();
+        assert!(node.jobs_running() <= node.config().workers);
+        for output in outputs {
+            self.carry_out(id, output);
+        }
+    }
+
+    fn carry_out(&mut self, id: Id, output: Output) {
+        match output {
+            Output::Send { to, message } => {
+                let (call, seen) = match &message {
+                    Message::Request(request) => (request.call, Seen::Request(id, to)),
+                    Message::Response(response) => (response.call, Seen::Response(id, to)),
+                    Message::Cancel(call) => (*call, Seen::Cancel(id, to)),
+                };
+                self.seen.push((call, seen));
+                if !self.nodes.contains_key(&to) {
+                    self.links.entry((to, id)).or_default().push_back(Parcel::Lost);
+                } else if !self.broken.contains(&(id, to)) {
+                    self.links.entry((id, to)).or_default().push_back(Parcel::Message(message));
+                }
+            }
+            Output::Run(job) => {
+                let seen = match &job.work {
+                    Work::Func => Seen::Func(id),
+                    Work::Callback { from, .. } => Seen::Callback(id, *from),
+                };
+                self.seen.push((job.call, seen));
+                assert!(self.running.insert((id, job.call)), "two jobs of one call at id {id}");
+                self.jobs.push((id, job));
+            }
+            Output::Consumed { from } => {
+                let owed = self.owed.entry((id, from)).or_default();
+                *owed = owed.checked_sub(1).expect("a credit for a request of this link");
+            }
+            Output::Finished { ticket, call, result } => {
+                self.seen.push((call, Seen::Finished(id)));
+                assert!(self.finished.insert(ticket, (call, result)).is_none(), "a call ends once");
+            }
+        }
+    }
+
+    /// Time passes until the next deadline of any node.
+    fn pass_time(&mut self) -> bool {
+        let soonest = self.nodes.iter().filter_map(|(id, node)| Some((node.next_deadline()?, *id))).min();
+        let Some((at, id)) = soonest else { return false };
+        self.now = self.now.max(at.as_nanos());
+        self.input(id, Input::Tick);
+        let next = self.nodes[&id].next_deadline();
+        assert!(
+            next.is_none_or(|next| next.as_nanos() > self.now),
+            "a deadline that has passed is left at id {id}"
+        );
+        true
+    }
+
+    fn end_a_hanging_job(&mut self) -> bool {
+        let Some((id, call)) = self.hanging.pop() else { return false };
+        self.ran(id, call, JobResult::Replied(own_reply(id)));
+        true
+    }
+
+    /// What was seen of everything, in order.
+    pub(crate) fn log(&self) -> Vec<Seen> {
+        self.seen.iter().map(|(_, seen)| seen.clone()).collect()
+    }
+
+    /// Ids that executed func, as often as they did, sorted.
+    pub(crate) fn executed(&self, call: CallId) -> Vec<Id> {
+        let func = |(at, seen): &(CallId, Seen)| match seen {
+            Seen::Func(id) if *at == call => Some(*id),
+            _ => None,
+        };
+        let mut ids: Vec<Id> = self.seen.iter().filter_map(func).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// A limit that no test comes near unless it means to.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);

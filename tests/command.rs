@@ -1,0 +1,67 @@
+//! The command as a user runs it: what it prints, where, and its exit status.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::process::{Command, Output, Stdio};
+
+fn gpc(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpc"));
+    command.args(line.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// Exit status, standard output and standard error.
+fn run(line: &str) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = gpc(line).output().unwrap();
+    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn a_tree_is_printed() {
+    let drawn = "0\n├─ 1\n│  └─ 2\n└─ 3\nbinary over 4 ids: depth 2, fan-out 2; ids per level 1 2 1\n";
+    assert_eq!(run("tree binary 4"), (Some(0), drawn.into(), String::new()));
+    let (status, json, _) = run("tree chain 3 --format json");
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((status, &parsed["parents"]), (Some(0), &serde_json::json!([null, 0, 1])));
+}
+
+#[test]
+fn a_tree_file_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my.tree");
+    let path = path.display();
+    std::fs::write(path.to_string(), "0: 1 2 # the root\n1: 3\n").unwrap();
+    let summary = format!("file:{path} over 4 ids: depth 2, fan-out 2; ids per level 1 2 1\n");
+    assert_eq!(run(&format!("tree --check {path}")), (Some(0), summary, String::new()));
+    let (status, json, _) = run(&format!("tree --check {path} --format json"));
+    assert!(status == Some(0) && json.ends_with("\"parents\":[null,0,0,1]}\n"), "{json}");
+    std::fs::write(path.to_string(), "0: 1\n1: 2\n\n2: 1\n").unwrap();
+    let error = format!("gpc: {path}: lines 1, 4: position 1 has two parents, positions 0 and 2\n");
+    assert_eq!(run(&format!("tree --check {path}")), (Some(1), String::new(), error));
+}
+
+#[test]
+fn a_reader_who_leaves_is_no_error() {
+    // More than a pipe holds, so that writing meets the closed end.
+    let mut child =
+        gpc("tree flat 100000 --all").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}
+
+#[test]
+fn wrong_arguments_are_told_from_failures() {
+    let (status, out, error) = run("tree kary:0 8");
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    assert!(error.contains("the number is too small"), "{error}");
+    let (status, out, error) = run("tree chain 100000");
+    assert_eq!((status, out.as_str()), (Some(1), ""));
+    assert!(error.starts_with("gpc: chain: position ") && error.ends_with("which is the limit\n"), "{error}");
+    let (status, _, error) = run("tree binary 100000 --format svg");
+    assert!(
+        status == Some(1) && error.starts_with("gpc: a picture of 100000 ids would be too large: draw"),
+        "{error}"
+    );
+}

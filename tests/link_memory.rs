@@ -1,0 +1,302 @@
+//! What a peer announces costs nothing: the receiving side of a link holds memory for what has come, whatever the lengths say; and it
+//! copies no more than it must.
+
+mod wire_support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use bytes::Bytes;
+use chained_gpc::runtime::link::{Context, Event, Inbox};
+use chained_gpc::wire::CallId;
+use gpc_trees::Tree;
+use proptest::prelude::*;
+use wire_support::{HELLO, greeted};
+
+/// The system's allocator, with the bytes of the current thread counted, so that tests beside it do not matter.
+struct Counting;
+
+thread_local! {
+    static HELD: Cell<usize> = const { Cell::new(0) };
+    static PEAK: Cell<usize> = const { Cell::new(0) };
+    static TAKEN: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count(taken: usize, given: usize) {
+    TAKEN.set(TAKEN.get().wrapping_add(taken));
+    HELD.set(HELD.get().wrapping_add(taken).wrapping_sub(given));
+    PEAK.set(PEAK.get().max(HELD.get()));
+}
+
+// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: the caller's promises are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(0, layout.size());
+        // SAFETY: as above.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size, layout.size());
+        // SAFETY: as above.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What a piece of work took from the allocator, bytes.
+#[derive(Debug)]
+struct Cost {
+    /// Most held at once, beyond what was held before.
+    peak: usize,
+    /// Still held at the end.
+    kept: usize,
+    /// All that was ever taken: what was copied, and more.
+    taken: usize,
+}
+
+fn cost<T>(work: impl FnOnce() -> T) -> (T, Cost) {
+    // Held memory is counted from a high base, so that freeing what another thread gave does not go below zero.
+    let (held, taken) = (1 << 40, TAKEN.get());
+    HELD.set(held);
+    PEAK.set(held);
+    let result = work();
+    (
+        result,
+        Cost { peak: PEAK.get() - held, kept: HELD.get().saturating_sub(held), taken: TAKEN.get() - taken },
+    )
+}
+
+/// Awaits one call.
+struct Only {
+    call: u64,
+}
+
+impl Context for Only {
+    fn tree(&self, _id: u32) -> Option<Tree> {
+        None
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        call.sequence == self.call
+    }
+
+    fn reply_max(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// Awaits every call.
+struct All;
+
+impl Context for All {
+    fn tree(&self, _id: u32) -> Option<Tree> {
+        None
+    }
+
+    fn awaits(&self, _call: CallId) -> bool {
+        true
+    }
+
+    fn reply_max(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+const ALL: All = All;
+
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_le_bytes();
+    [&length[..], &[kind, flags, 0, 0], payload].concat()
+}
+
+/// The fixed part of a request with a run, and what it announces.
+fn request(call: u64, ids_count: u32, header_len: u32, data_len: u64, shape_count: u32) -> Vec<u8> {
+    let mut fixed = [3u32.to_le_bytes(), 7u32.to_le_bytes()].concat();
+    fixed.extend_from_slice(&call.to_le_bytes());
+    let tree = if shape_count > 0 { 0x8000_0005u32 } else { 0 };
+    for field in [0, tree, 0, 0, ids_count, header_len] {
+        fixed.extend_from_slice(&field.to_le_bytes());
+    }
+    fixed.extend_from_slice(&data_len.to_le_bytes());
+    fixed.extend_from_slice(&1_000_000u64.to_le_bytes());
+    fixed.extend_from_slice(&shape_count.to_le_bytes());
+    fixed.extend_from_slice(&[0; 4]);
+    fixed
+}
+
+fn response(call: u64, status: u8, header_len: u64, data_len: u64) -> Vec<u8> {
+    let mut fixed = vec![3, 0, 0, 0, 0, 0, status, 0];
+    [call, header_len, data_len].into_iter().for_each(|field| fixed.extend_from_slice(&field.to_le_bytes()));
+    fixed
+}
+
+fn segment(call: u64, of_response: bool, bytes: &[u8]) -> Vec<u8> {
+    let call = [&[3u8, 0, 0, 0, 0, 0, 0, 0][..], &call.to_le_bytes()].concat();
+    frame(4, of_response.into(), &[&call[..], bytes].concat())
+}
+
+/// What an inbox costs that is fed this in reads of `read` bytes, with its events kept.
+fn feed(inbox: &mut Inbox, bytes: &[u8], read: usize, context: &dyn Context) -> (Vec<Event>, Cost) {
+    cost(|| {
+        let mut events = Vec::new();
+        for piece in bytes.chunks(read) {
+            inbox.feed(Bytes::copy_from_slice(piece), context, &mut events).expect("good bytes");
+        }
+        events
+    })
+}
+
+/// What one body in arrival costs beside its bytes: its place in the map, the event, the request.
+const FIXED: usize = 4096;
+
+#[test]
+fn announced_lengths_take_no_memory() {
+    let run = [4u8, 0, 0, 0, 2, 0, 0, 0];
+    let begun = [
+        frame(2, 0, &[request(2, 1, 0, u64::MAX, 0), run.to_vec(), vec![7; 10]].concat()),
+        frame(2, 0, &[request(2, 1, 65_536, u64::MAX, 0), run.to_vec(), vec![7; 10]].concat()),
+        frame(2, 0, &[request(2, (64 << 20) / 8, 0, 0, 0), run.to_vec()].concat()),
+        frame(2, 0, &[request(2, 1, 0, 0, (64 << 20) / 4 - 2), run.to_vec()].concat()),
+        frame(3, 0, &[response(2, 1, 1 << 62, 1 << 62), vec![7; 10]].concat()),
+        frame(3, 0, &[response(2, 2, 8, u64::MAX - 8), vec![7; 10]].concat()),
+        vec![0, 0, 16, 0, 2, 0, 0, 0, 1, 2, 3],
+        vec![0, 0, 16, 0, 7, 0, 0, 0, 1, 2, 3],
+    ];
+    for bytes in begun {
+        let mut inbox = greeted();
+        let (_, cost) = feed(&mut inbox, &bytes, 50, &ALL);
+        assert!(cost.peak < FIXED, "{cost:?} for {bytes:?}");
+    }
+}
+
+#[test]
+fn a_body_takes_what_has_come() {
+    let chunk = vec![7; 100_000];
+    let begun = [
+        (frame(2, 0, &request(2, (64 << 20) / 8, 0, 0, 0)), false),
+        (frame(2, 0, &[request(2, 1, 0, u64::MAX, 0), vec![4, 0, 0, 0, 2, 0, 0, 0]].concat()), false),
+        (frame(3, 0, &response(2, 1, 0, u64::MAX)), true),
+    ];
+    for (bytes, of_response) in begun {
+        let mut inbox = greeted();
+        inbox.feed(bytes.into(), &ALL, &mut Vec::new()).unwrap();
+        let mut all = 0;
+        for _ in 0..20 {
+            let segment = segment(2, of_response, &chunk);
+            all += chunk.len();
+            let (_, cost) = feed(&mut inbox, &segment, 10_000, &ALL);
+            // A buffer that doubles holds the old and the new for a moment.
+            assert!(cost.peak <= 3 * all + FIXED, "{cost:?} after {all} bytes");
+        }
+    }
+}
+
+#[test]
+fn many_bodies_cost_a_constant_each() {
+    let bodies = 4096;
+    let begun = |call: u64| frame(2, 0, &[request(call, 1, 0, 1, 0), vec![4, 0, 0, 0, 2, 0, 0, 0]].concat());
+    let bytes: Vec<u8> = (0..bodies).flat_map(begun).collect();
+    let mut inbox = greeted();
+    let (events, cost) = feed(&mut inbox, &bytes, 1 << 16, &ALL);
+    assert_eq!(events.len(), bodies as usize);
+    assert!(cost.peak < bodies as usize * 1500, "{cost:?}");
+}
+
+#[test]
+fn bytes_that_nobody_awaits_are_not_kept() {
+    let nobody = Only { call: u64::MAX };
+    let mut inbox = greeted();
+    let mut bytes = frame(3, 0, &response(2, 1, 0, 1 << 30));
+    (0..40).for_each(|_| bytes.extend(segment(2, true, &[7; 100_000])));
+    (0..40).for_each(|_| bytes.extend(segment(9, false, &[7; 100_000])));
+    let (events, cost) = feed(&mut inbox, &bytes, 5000, &nobody);
+    assert!(events.is_empty() && inbox.is_idle());
+    assert!(cost.peak < 2 * 5000 + FIXED && cost.kept < FIXED, "{cost:?}");
+}
+
+/// A peer that began long responses and stalled until their calls had ended left each beginning in the inbox for good.
+#[test]
+fn responses_that_are_not_awaited_any_more_are_forgotten() {
+    let begun = |call| frame(3, 0, &[response(call, 1, 0, 1 << 30), vec![7; 10_000]].concat());
+    let frames: Vec<Bytes> = (0..1000).map(|call| begun(call).into()).collect();
+    let mut inbox = greeted();
+    let ((), cost) = cost(|| {
+        for (call, frame) in (0..).zip(&frames) {
+            inbox.feed(frame.clone(), &Only { call }, &mut Vec::new()).unwrap();
+        }
+    });
+    assert!(cost.peak < 20 * 10_000, "{cost:?}");
+}
+
+#[test]
+fn a_frame_in_one_read_is_not_copied() {
+    let data = vec![7; 900_000];
+    let request =
+        [request(2, 1, 0, data.len() as u64, 0), vec![4, 0, 0, 0, 2, 0, 0, 0], data.clone()].concat();
+    let response = [response(2, 1, 0, data.len() as u64), data.clone()].concat();
+    for bytes in [frame(2, 0, &request), frame(3, 0, &response)] {
+        let (mut inbox, mut events, bytes) = (greeted(), Vec::new(), Bytes::from(bytes));
+        let ((), cost) = cost(|| inbox.feed(bytes, &ALL, &mut events).unwrap());
+        assert!(events.len() == 1 && cost.taken < FIXED, "{cost:?}");
+    }
+    // Data that come in segments are copied into their body and nowhere else; a body of this length grows to it by doubling.
+    let mut inbox = greeted();
+    let begun = frame(2, 0, &request[..72]);
+    inbox.feed(begun.into(), &ALL, &mut Vec::new()).unwrap();
+    let (mut events, bytes) = (Vec::new(), Bytes::from(segment(2, false, &data)));
+    let ((), cost) = cost(|| inbox.feed(bytes, &ALL, &mut events).unwrap());
+    assert!(cost.taken < data.len() + FIXED, "{cost:?}");
+}
+
+/// Per frame a constant, however many come in one read: nothing behind the frame that is taken is moved.
+#[test]
+fn many_small_frames_in_one_read_cost_a_constant_each() {
+    let credit = frame(6, 0, &[1, 0, 0, 0]);
+    for frames in [1000, 100_000] {
+        let bytes = Bytes::from(credit.repeat(frames));
+        let (mut inbox, mut events) = (greeted(), Vec::with_capacity(frames));
+        let ((), cost) = cost(|| inbox.feed(bytes, &ALL, &mut events).unwrap());
+        assert!(events.len() == frames && cost.taken < FIXED, "{cost:?} for {frames} frames");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bytes_take_more_memory_than_a_multiple_of_themselves(
+        heads in prop::collection::vec(
+            (0u64..6, any::<bool>(), prop_oneof![0u64..200, any::<u64>()], prop_oneof![0u32..20, any::<u32>()], 0usize..400),
+            1..40,
+        ),
+        read in 1usize..500,
+    ) {
+        let mut bytes = frame(1, 0, &HELLO.emit());
+        for (call, of_response, long, short, rest) in heads {
+            let fixed = match of_response {
+                true => response(call, 1, u64::from(short), long >> 1),
+                false => request(call, short % (8 << 20), short % 65_536, long, short % 3),
+            };
+            bytes.extend(frame(if of_response { 3 } else { 2 }, 0, &[fixed, vec![1; rest]].concat()));
+            bytes.extend(segment(call, of_response, &vec![0; rest + 1]));
+        }
+        let (_, cost) = cost(|| {
+            let (mut inbox, mut events) = (Inbox::new(), Vec::new());
+            for piece in bytes.chunks(read) {
+                if inbox.feed(Bytes::copy_from_slice(piece), &ALL, &mut events).is_err() {
+                    break;
+                }
+            }
+        });
+        prop_assert!(cost.peak < 40 * bytes.len() + FIXED, "{:?} for {} bytes", cost, bytes.len());
+    }
+}

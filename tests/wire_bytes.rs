@@ -1,0 +1,215 @@
+//! docs/wire.md and the code say the same: every example of the document is written and read by the code, byte by byte.
+
+mod wire_support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
+use chained_gpc::wire::frame::{FRAME_MAX, HEADER_MAX, PREFIX_MAX};
+use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
+use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::{
+    Body, CallId, Cause, Coverage, Failure, Message, Payload, Request, Response, Stage, Status,
+};
+use gpc_trees::{IdList, Run, Shape, Tree};
+use wire_support::{AROUND, HELLO, Said, Seen, drain, greeted, read, written};
+
+const DOCUMENT: &str = include_str!("../docs/wire.md");
+
+const CALL: CallId = CallId { root: 3, sequence: 258 };
+
+/// The examples of the document: each begins with its name, and what follows a `#` is a remark.
+fn examples() -> Vec<(&'static str, Bytes)> {
+    let blocks =
+        DOCUMENT.split("```hex\n").skip(1).map(|rest| rest.split_once("```").expect("a block ends").0);
+    let example = |block: &'static str| {
+        let (name, lines) = block.split_once('\n').expect("a block has lines");
+        let digits = lines.lines().flat_map(|line| line.split('#').next().unwrap_or(line).split_whitespace());
+        let bytes = digits.map(|byte| u8::from_str_radix(byte, 16).expect("two hexadecimal digits"));
+        (name.strip_prefix("# ").expect("a name"), bytes.collect())
+    };
+    blocks.map(example).collect()
+}
+
+/// The example of a name.
+fn example(name: &str) -> Bytes {
+    let found = examples().into_iter().find(|(there, _)| *there == name);
+    found.unwrap_or_else(|| panic!("docs/wire.md has no example {name:?}")).1
+}
+
+fn only(events: Vec<Event>) -> Event {
+    let [event] = <[Event; 1]>::try_from(events).expect("one event");
+    event
+}
+
+/// The example is what the code writes for `request`, and reading it gives `request`.
+fn holds_request(name: &str, request: Request) {
+    let (seen, data) = (Seen::of(&request), request.data.bytes());
+    let Event::Request(back) = only(read(&example(name)).expect(name)) else { panic!("{name} is a request") };
+    assert_eq!((Seen::of(&back), back.data.bytes()), (seen, data), "{name}");
+    assert_eq!(written(Message::Request(Box::new(request))), example(name), "{name}");
+}
+
+/// The example is what the code writes for `answer`, and reading it gives `answer`.
+fn holds_response(name: &str, answer: Answer) {
+    let response = Response { call: CALL, answer };
+    let Event::Response(back) = only(read(&example(name)).expect(name)) else {
+        panic!("{name} is a response")
+    };
+    assert_eq!(Said::of(&back), Said::of(&response), "{name}");
+    assert_eq!(written(Message::Response(response)), example(name), "{name}");
+}
+
+fn request() -> Request {
+    Request {
+        call: CALL,
+        func: 0x2123_4567,
+        callback: None,
+        reply_wanted: true,
+        forward_first: false,
+        limit: Duration::from_secs(1),
+        tree: Ok(Tree::Binary),
+        ids: IdList::range(4..7),
+        header: Bytes::new(),
+        data: Body::default(),
+    }
+}
+
+fn runs_request(data: Body) -> Request {
+    let runs = [Run { first: 4, count: 3 }, Run { first: 9, count: 1 }];
+    Request {
+        callback: Some(0x4123_4567),
+        forward_first: true,
+        tree: Ok(Tree::from_wire(0x8000_0001, 8).expect("a tree of the wire")),
+        ids: IdList::from_runs(runs).expect("distinct ids"),
+        header: Bytes::from_static(b"hi"),
+        data,
+        ..request()
+    }
+}
+
+#[test]
+fn hello() {
+    let mut outbox = Outbox::new();
+    outbox.hello(&HELLO);
+    assert_eq!(drain(&mut outbox, usize::MAX), example("HELLO"));
+    let mut events = Vec::new();
+    Inbox::new().feed(example("HELLO"), &AROUND, &mut events).unwrap();
+    assert!(matches!(only(events), Event::Hello(HELLO)));
+}
+
+#[test]
+fn requests() {
+    holds_request("REQUEST with runs", runs_request(Body::whole("abc")));
+    let listed = Request {
+        call: CallId { sequence: 259, ..CALL },
+        reply_wanted: false,
+        limit: Duration::from_micros(1),
+        ids: IdList::from_ids([9, 4, 7]).unwrap(),
+        ..request()
+    };
+    holds_request("REQUEST with listed ids", listed);
+    let shape = Shape::from_sizes(vec![3, 2, 1]).unwrap();
+    let call = CallId { sequence: 260, ..CALL };
+    holds_request(
+        "REQUEST with an explicit shape",
+        Request { call, tree: Ok(Tree::Explicit(shape)), ..request() },
+    );
+}
+
+#[test]
+fn responses() {
+    holds_response("RESPONSE completed", Answer::Completed);
+    let payload = |bytes: &'static [u8]| Payload::from(Bytes::from_static(bytes));
+    let reply = SubtreeReply { level: 1, header: payload(b"0 "), data: payload(b"3 abc") };
+    holds_response("RESPONSE with a reply", Answer::Reply(reply));
+    let mut coverage = Coverage::all(Status::Done, 3);
+    coverage.push(Status::Failed, 1);
+    let failure = Failure { cause: Cause::new(9, Stage::Func, "no"), coverage };
+    holds_response("RESPONSE with a failure", Answer::Failed(Box::new(failure)));
+}
+
+#[test]
+fn a_segment_of_a_request_is_what_came_since() {
+    let (data, mut writer) = Body::arriving(5);
+    let mut outbox = Outbox::new();
+    outbox.grant(1);
+    outbox.push(Message::Request(Box::new(runs_request(data))));
+    writer.push(b"abc");
+    let first = drain(&mut outbox, usize::MAX);
+    let mut announced = example("REQUEST with runs").to_vec();
+    announced[8 + 40] = 5;
+    assert_eq!(first, announced);
+    assert!(!outbox.is_idle() && !outbox.is_ready());
+    writer.push(b"de");
+    let second = drain(&mut outbox, usize::MAX);
+    assert_eq!(second, example("SEGMENT of a request"));
+    assert!(outbox.is_idle());
+
+    let (mut inbox, mut events) = (greeted(), Vec::new());
+    inbox.feed(first, &AROUND, &mut events).unwrap();
+    let [Event::Request(back), Event::DataGrew] = &events[..] else { panic!("{events:?}") };
+    let data = back.data.clone();
+    assert_eq!((data.len(), data.arrived(), data.bytes()), (5, 3, None));
+    events.clear();
+    inbox.feed(example("SEGMENT of a request"), &AROUND, &mut events).unwrap();
+    assert!(matches!(events[..], [Event::DataArrived(CALL)]) && inbox.is_idle());
+    assert_eq!(data.bytes().unwrap(), "abcde");
+}
+
+#[test]
+fn a_segment_of_a_response_completes_it() {
+    let mut announced = example("RESPONSE with a reply").to_vec();
+    announced[8 + 24] = 7;
+    let (mut inbox, mut events) = (greeted(), Vec::new());
+    inbox.feed(announced.into(), &AROUND, &mut events).unwrap();
+    assert!(events.is_empty() && !inbox.is_idle());
+    inbox.feed(example("SEGMENT of a response"), &AROUND, &mut events).unwrap();
+    let Event::Response(back) = only(events) else { panic!("a response") };
+    let Answer::Reply(reply) = back.answer else { panic!("a reply") };
+    assert_eq!(reply.data.to_bytes(), "3 abcde");
+
+    // The last part of a long reply: two bytes more than fill a frame's share of the body.
+    let share = chained_gpc::wire::frame::SEGMENT;
+    let data = Bytes::from([vec![b'x'; share], b"de".to_vec()].concat());
+    let reply = SubtreeReply { level: 0, header: Payload::new(), data: data.into() };
+    let bytes = written(Message::Response(Response { call: CALL, answer: Answer::Reply(reply) }));
+    assert_eq!(bytes.slice(8 + 32 + share..), example("SEGMENT of a response"));
+}
+
+#[test]
+fn cancel_credit_and_goodbye() {
+    assert_eq!(written(Message::Cancel(CALL)), example("CANCEL"));
+    assert!(matches!(only(read(&example("CANCEL")).unwrap()), Event::Cancel(CALL)));
+
+    let mut outbox = Outbox::new();
+    outbox.acknowledge(0);
+    outbox.acknowledge(5);
+    assert_eq!(drain(&mut outbox, usize::MAX), example("CREDIT"));
+    assert!(matches!(only(read(&example("CREDIT")).unwrap()), Event::Credit(5)));
+
+    let goodbye = Goodbye { reason: GoodbyeReason::Duplicate, text: "id 3 led".into() };
+    outbox.goodbye(&goodbye);
+    assert_eq!(drain(&mut outbox, usize::MAX), example("GOODBYE"));
+    let Event::Goodbye(back) = only(read(&example("GOODBYE")).unwrap()) else { panic!("a goodbye") };
+    assert_eq!(back, goodbye);
+}
+
+/// Each example is tested above; one that is added to the document is to be tested too.
+#[test]
+fn the_document_has_no_other_examples() {
+    assert_eq!(examples().len(), 12);
+    let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
+    assert!((1..=7).all(|kind| kinds.contains(&kind)), "{kinds:?}");
+}
+
+#[test]
+fn the_limits_of_the_document_are_those_of_the_code() {
+    assert!(DOCUMENT.contains("at most 1,048,576 (`FRAME_MAX`)") && FRAME_MAX == 1_048_576);
+    assert!(DOCUMENT.contains("at most 64 MiB (`PREFIX_MAX`)") && PREFIX_MAX == 64 << 20);
+    assert!(DOCUMENT.contains("the header at most 65,536 bytes") && HEADER_MAX == 65_536);
+    assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);
+    assert!(DOCUMENT.contains("At most 4,096 requests (`BODIES_MAX`)") && BODIES_MAX == 4096);
+    assert!(DOCUMENT.contains("at most 255 bytes") && Goodbye::TEXT_MAX == 255);
+}

@@ -1,0 +1,145 @@
+//! What the tests of the wire share: a node's surroundings, and messages in a form that can be compared.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use bytes::Bytes;
+use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
+use chained_gpc::wire::frame::FrameError;
+use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::{CallId, Failure, Hello, Message, Request, Response};
+use gpc_trees::Tree;
+use smallvec::SmallVec;
+
+pub(crate) const HELLO: Hello =
+    Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 2, hiwater: 64 };
+
+/// A node without registered trees that awaits every call whose sequence is even.
+pub(crate) struct Around {
+    pub(crate) reply_max: u64,
+}
+
+impl Context for Around {
+    fn tree(&self, _id: u32) -> Option<Tree> {
+        None
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        call.sequence.is_multiple_of(2)
+    }
+
+    fn reply_max(&self) -> u64 {
+        self.reply_max
+    }
+}
+
+pub(crate) const AROUND: Around = Around { reply_max: 64 << 20 };
+
+/// An inbox that has had its hello.
+pub(crate) fn greeted() -> Inbox {
+    let mut outbox = Outbox::new();
+    outbox.hello(&HELLO);
+    let (mut inbox, mut events) = (Inbox::new(), Vec::new());
+    inbox.feed(drain(&mut outbox, usize::MAX), &AROUND, &mut events).expect("a good hello");
+    assert!(matches!(events[..], [Event::Hello(HELLO)]) && inbox.is_idle());
+    inbox
+}
+
+/// The events of bytes that come behind the hello, in one read.
+pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Event>, FrameError> {
+    let mut events = Vec::new();
+    greeted().feed(Bytes::copy_from_slice(bytes), &AROUND, &mut events).map(|()| events)
+}
+
+/// Takes up to `max` bytes off an outbox, as the socket would with one write.
+pub(crate) fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
+    if !outbox.is_ready() {
+        return Bytes::new();
+    }
+    let mut bytes = Vec::new();
+    {
+        let mut slices = SmallVec::new();
+        outbox.parts(&mut slices);
+        assert!(
+            !slices.is_empty() && slices.len() <= PARTS_MAX && slices.iter().all(|slice| !slice.is_empty())
+        );
+        for slice in &slices {
+            bytes.extend_from_slice(&slice[..slice.len().min(max.max(1) - bytes.len())]);
+        }
+    }
+    outbox.written(bytes.len());
+    bytes.into()
+}
+
+/// Takes bytes off an outbox until it has none, or `max` have been taken.
+pub(crate) fn drain(outbox: &mut Outbox, max: usize) -> Bytes {
+    let mut all = Vec::new();
+    while all.len() < max {
+        match drain_once(outbox, max - all.len()) {
+            more if more.is_empty() => break,
+            more => all.extend_from_slice(&more),
+        }
+    }
+    all.into()
+}
+
+/// The bytes that an outbox with credit makes of a message.
+pub(crate) fn written(message: Message) -> Bytes {
+    let mut outbox = Outbox::new();
+    outbox.grant(1);
+    outbox.push(message);
+    let bytes = drain(&mut outbox, usize::MAX);
+    assert!(outbox.is_idle());
+    bytes
+}
+
+/// A request without its data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) call: CallId,
+    pub(crate) flags: (bool, bool),
+    pub(crate) functions: (u32, Option<u32>),
+    pub(crate) limit: std::time::Duration,
+    pub(crate) tree: (u32, u32, Vec<u32>),
+    pub(crate) ids: Vec<u32>,
+    pub(crate) header: Bytes,
+    pub(crate) data_len: u64,
+}
+
+impl Seen {
+    pub(crate) fn of(request: &Request) -> Seen {
+        let tree = match &request.tree {
+            Ok(Tree::Explicit(shape)) => (Tree::EXPLICIT_WIRE_ID, 0, shape.sizes().to_vec()),
+            Ok(tree) => (tree.wire_id(), tree.wire_param(), vec![]),
+            Err(id) => (*id, u32::MAX, vec![]),
+        };
+        Seen {
+            call: request.call,
+            flags: (request.reply_wanted, request.forward_first),
+            functions: (request.func, request.callback),
+            limit: request.limit,
+            tree,
+            ids: request.ids.iter().collect(),
+            header: request.header.clone(),
+            data_len: request.data.len(),
+        }
+    }
+}
+
+/// What an answer says.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Said {
+    Completed,
+    Reply(SubtreeReply),
+    Failed(Failure),
+}
+
+impl Said {
+    pub(crate) fn of(response: &Response) -> (CallId, Said) {
+        let said = match &response.answer {
+            Answer::Completed => Said::Completed,
+            Answer::Reply(reply) => Said::Reply(reply.clone()),
+            Answer::Failed(failure) => Said::Failed(Failure::clone(failure)),
+        };
+        (response.call, said)
+    }
+}
