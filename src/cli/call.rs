@@ -47,7 +47,9 @@ fn report(plan: &CallPlan, made: &Made) -> CommandResult {
     })?;
     match &made.outcome.cause {
         None => Ok(ExitCode::SUCCESS),
-        Some(FirstCause { id, stage, message }) => Err(format!("id {id} failed at stage {stage}: {message}").into()),
+        Some(FirstCause { id, stage, message }) => {
+            Err(format!("id {id} failed at stage {stage}: {message}").into())
+        }
     }
 }
 

@@ -189,7 +189,12 @@ impl Progress {
         let bar = ProgressBar::hidden();
         bar.set_style(ProgressStyle::with_template(style).expect("the templates are well formed"));
         bar.set_length(count.into());
-        bar.set_message(format!("{} over {} ids, {} bytes each", plan.func_name, plan.ids.len(), plan.data.len()));
+        bar.set_message(format!(
+            "{} over {} ids, {} bytes each",
+            plan.func_name,
+            plan.ids.len(),
+            plan.data.len()
+        ));
         Progress { bar, begun: Instant::now() }
     }
 

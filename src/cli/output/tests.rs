@@ -1,3 +1,5 @@
+//! Tests of the output: table, JSON and units.
+
 use super::*;
 
 fn reply(id: Id, header: &str, data: impl Into<Content>) -> Reply {
