@@ -104,7 +104,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<PathBuf> = entries
         .flat_map(|entry| {
-            let path = entry.unwrap().path();
+            let path = entry.expect("a folder that can be read").path();
             match path.is_dir() {
                 true => sources(&path),
                 false => vec![path],
@@ -154,7 +154,7 @@ fn grouped(code: &str) -> Vec<&str> {
 
 /// The names of the packages that Cargo.toml allows somewhere.
 fn packages() -> BTreeSet<String> {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("this package has one");
     let dependencies = manifest.split("\n[dependencies]\n").nth(1).expect("a table of dependencies");
     let lines = dependencies.lines().take_while(|line| !line.starts_with('['));
     lines.filter_map(|line| line.split_once(" =")).map(|(name, _)| name.trim().replace('-', "_")).collect()
@@ -162,9 +162,9 @@ fn packages() -> BTreeSet<String> {
 
 /// The folders of `src`: what `crate::` can be followed by.
 fn folders() -> BTreeSet<String> {
-    let entries = fs::read_dir(root().join("src")).unwrap().map(|entry| entry.unwrap());
+    let entries = fs::read_dir(root().join("src")).expect("this package has sources").flatten();
     let folders = entries.filter(|entry| entry.path().is_dir());
-    folders.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    folders.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// What a file uses that its floor does not allow.

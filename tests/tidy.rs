@@ -29,7 +29,7 @@ fn root() -> &'static Path {
 }
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
         entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
@@ -48,11 +48,7 @@ fn functions(text: &str) -> Vec<(usize, usize)> {
     let length = |start: usize| {
         let ends = |line: &&str| depth(line) == depth(lines[start]) && line.trim_start().starts_with('}');
         let one_line = lines[start].ends_with([';', '}']);
-        if one_line {
-            1
-        } else {
-            lines[start..].iter().position(|line| ends(&line)).map_or(1, |last| last + 1)
-        }
+        if one_line { 1 } else { lines[start..].iter().position(ends).map_or(1, |last| last + 1) }
     };
     (0..lines.len()).filter(|&line| begins(lines[line])).map(|line| (line + 1, length(line))).collect()
 }

@@ -276,6 +276,13 @@ impl PolledNode {
     }
 }
 
+#[cfg(test)]
+impl PolledNode {
+    pub(super) fn event_loop(&self) -> &EventLoop {
+        &self.event_loop
+    }
+}
+
 impl fmt::Debug for PolledNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PolledNode({})", self.front.id)

@@ -48,9 +48,9 @@ fn sums(functions: &Functions) -> [Call; 3] {
         Ok(())
     });
     [
-        Call::new(func.unwrap()).callback(merge.unwrap()),
-        Call::new(inline.unwrap()).callback(merge_inline.unwrap()),
-        Call::new(phased.unwrap()),
+        Call::new(func.expect("a name of its own")).callback(merge.expect("a name of its own")),
+        Call::new(inline.expect("a name of its own")).callback(merge_inline.expect("a name of its own")),
+        Call::new(phased.expect("a name of its own")),
     ]
 }
 

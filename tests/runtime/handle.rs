@@ -33,7 +33,7 @@ fn gate(functions: &Functions, at: u32) -> (chained_gpc::FuncHandle, Gate) {
         }
         Ok(())
     });
-    (func.unwrap(), Gate { open, running })
+    (func.expect("a name of its own"), Gate { open, running })
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn with_stranger(stranger: u32, here: &Functions, there: &Functions) -> LocalNod
     LocalNodes::start_with(4, LinkKind::Unix, here, |id, builder| {
         if id == stranger { builder.functions(there) } else { builder }
     })
-    .unwrap()
+    .expect("nodes start")
 }
 
 #[test]

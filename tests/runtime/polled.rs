@@ -1,5 +1,6 @@
 //! Nodes without threads, driven by the application.
 
+use std::io;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,11 +14,13 @@ use gpc_trees::Tree;
 use super::common::{LIMIT, LINKS, assert_who, limited, noise, who};
 
 /// Polled nodes 0 to n-1 that know each other.
-fn polled(n: u32, link: LinkKind, functions: &Functions) -> Vec<PolledNode> {
-    let listeners: Vec<_> = (0..n).map(|id| Listener::bind(&link.fresh_address(id)).unwrap()).collect();
-    let peers: Peers = (0..n).zip(listeners.iter().map(|listener| listener.address().unwrap())).collect();
+fn polled(n: u32, link: LinkKind, functions: &Functions) -> io::Result<Vec<PolledNode>> {
+    let listen = |id| Listener::bind(&link.fresh_address(id));
+    let listeners = (0..n).map(listen).collect::<io::Result<Vec<_>>>()?;
+    let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
+    let peers: Peers = (0..n).zip(addresses).collect();
     let node = |(id, listener)| {
-        Node::builder(id).functions(functions).peers(peers.clone()).listener(listener).polled().unwrap()
+        Node::builder(id).functions(functions).peers(peers.clone()).listener(listener).polled()
     };
     (0..n).zip(listeners).map(node).collect()
 }
@@ -31,7 +34,7 @@ fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Result<Outcome, Ca
         }
         assert!(Instant::now() < until, "the call hangs");
         for node in nodes.iter_mut() {
-            node.progress(Duration::ZERO).unwrap();
+            node.progress(Duration::ZERO).expect("the poll works");
         }
     }
 }
@@ -46,7 +49,7 @@ fn nodes_in_one_thread_drive_each_other() {
                 reply.data = request.data().to_vec();
                 Ok(())
             });
-            let mut nodes = polled(4, link, &functions);
+            let mut nodes = polled(4, link, &functions).unwrap();
             assert_eq!((nodes[2].id(), nodes[2].address().is_some()), (2, true));
             for root in [0, 3] {
                 let handle = nodes[root].call(Call::new(who).ids(0..4).tree(Tree::Chain)).unwrap();

@@ -20,7 +20,7 @@ fn hold(functions: &Functions) -> (FuncHandle, mpsc::Receiver<Deferred>) {
         // A test that has ended wants no more tokens.
         let _ = tokens.send(token);
     });
-    (hold.unwrap(), held)
+    (hold.expect("a name of its own"), held)
 }
 
 #[test]
