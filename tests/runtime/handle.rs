@@ -270,19 +270,6 @@ fn a_function_that_fails_or_panics_is_named_with_its_words() {
 }
 
 #[test]
-fn the_id_whose_function_hangs_is_named_when_the_time_limit_passes() {
-    limited(|| {
-        let functions = Functions::new();
-        let (func, gate) = gate(&functions, 6);
-        let nodes = LocalNodes::start(8, LinkKind::Unix, &functions).unwrap();
-        let call = Call::new(func).ids(0..8).tree(Tree::Binary).limit(Duration::from_millis(500));
-        let cause = cause_of(nodes.root().call(call).unwrap());
-        assert_cause(&cause, 6, Stage::Func, "while func was running");
-        gate.open.send(()).unwrap();
-    });
-}
-
-#[test]
 fn a_reply_over_the_limit_and_data_over_the_limit_fail_the_call_and_not_the_node() {
     limited(|| {
         let functions = Functions::new();

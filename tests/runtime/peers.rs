@@ -142,6 +142,38 @@ fn a_lost_parent_cancels_what_it_asked_for_down_the_tree() {
 }
 
 #[test]
+fn when_the_time_limit_passes_the_id_that_hangs_is_named_to_its_parent() {
+    limited(|| {
+        let functions = Functions::new();
+        let (release, released) = mpsc::channel::<()>();
+        let released = std::sync::Mutex::new(released);
+        let hang = functions.func("hang", move |_, _| {
+            // Ends when the test drops the sender.
+            let _ = released.lock().expect("one at a time").recv_timeout(LIMIT);
+            Ok(())
+        });
+        let (hang, who) = (hang.unwrap(), who(&functions));
+        let (listener, address) = listener();
+        let node = node(1, &functions, [(5, address)]);
+        let mut parent = RawPeer::greet(&node, 7, EARLY, 1);
+        parent.request_within(SHORT, call(7, 1), who, &ids("1,5"));
+        let mut child = RawPeer::answer(&listener, EARLY);
+        assert!(child.expect_request().limit < SHORT, "it shrinks with every hop");
+        let cause = failure(parent.expect_response(call(7, 1)));
+        assert_cause(&cause, 5, Stage::Reply, "no reply came to id 1");
+        child.expect_cancel(call(7, 1));
+        parent.request_within(SHORT, call(7, 2), hang, &ids("1"));
+        assert_cause(&failure(parent.expect_response(call(7, 2))), 1, Stage::Func, "while func was running");
+        parent.request_within(SHORT, call(7, 3), who, &ids("1"));
+        let cause = failure(parent.expect_response(call(7, 3)));
+        assert_cause(&cause, 1, Stage::Func, "waited for its turn behind other functions");
+        drop(release);
+        parent.request(call(7, 4), who, &ids("1"));
+        assert_reply(parent.expect_response(call(7, 4)), b"id 1");
+    });
+}
+
+#[test]
 fn a_cancel_goes_down_and_brings_no_response() {
     limited(|| {
         let functions = Functions::new();

@@ -111,7 +111,11 @@ impl RawPeer {
 
     /// Sends a request of this func to the node; its list is the node and whoever follows.
     pub(crate) fn request(&mut self, call: CallId, func: FuncHandle, ids: &IdList) {
-        self.send(request(call, func, ids));
+        self.request_within(LIMIT, call, func, ids);
+    }
+
+    pub(crate) fn request_within(&mut self, limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) {
+        self.send(request(limit, call, func, ids));
     }
 
     pub(crate) fn reply(&mut self, call: CallId, data: &[u8]) {
@@ -216,14 +220,14 @@ impl RawPeer {
 }
 
 /// A request for the first id of a list.
-pub(crate) fn request(call: CallId, func: FuncHandle, ids: &IdList) -> Message {
+fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) -> Message {
     Message::Request(Box::new(Request {
         call,
         func: func.number(),
         callback: None,
         reply_wanted: true,
         forward_first: false,
-        limit: LIMIT,
+        limit,
         tree: Ok(Tree::Chain),
         ids: ids.clone(),
         header: Bytes::new(),
