@@ -284,11 +284,22 @@ impl Links {
                 }
                 Progress::Waiting => {}
                 Progress::More => self.dirty.push(key),
-                Progress::Closed(why) => self.close(key, &why),
+                Progress::Closed(why) => self.stop_writing(key, why),
             }
         }
         if self.dirty.is_empty() {
             self.dirty = dirty;
+        }
+    }
+
+    /// Nothing can be written on a link any more. What the peer said before it went counts, so that is read first.
+    fn stop_writing(&mut self, key: LinkKey, why: String) {
+        match self.links.get_mut(&key) {
+            Some(link) if link.phase != Phase::Closing => {
+                link.unwritable = Some(why);
+                self.unread.push(key);
+            }
+            _ => self.close(key, &why),
         }
     }
 
@@ -378,7 +389,11 @@ impl Links {
         }
         self.events = events;
         match progress {
-            Progress::Waiting => {}
+            Progress::Waiting => {
+                if let Some(why) = self.links.get_mut(&key).and_then(|link| link.unwritable.take()) {
+                    self.close(key, &why);
+                }
+            }
             Progress::More => self.unread.push(key),
             Progress::Closed(why) => self.close(key, &why),
         }

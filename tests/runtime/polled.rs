@@ -1,17 +1,18 @@
 //! Nodes without threads, driven by the application.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::{
-    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Reply,
+    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Reply, Stage,
 };
 use gpc_trees::Tree;
 
-use super::common::{LIMIT, LINKS, assert_who, limited, noise, who};
+use super::common::{LIMIT, LINKS, assert_who, ids, limited, noise, who};
+use super::raw::{EARLY, RawPeer, listener};
 
 /// Polled nodes 0 to n-1 that know each other.
 fn polled(n: u32, link: LinkKind, functions: &Functions) -> io::Result<Vec<PolledNode>> {
@@ -160,5 +161,51 @@ fn calls_of_a_polled_node_that_is_dropped_have_ended() {
         let mut handle = node.call(Call::new(who)).unwrap();
         drop(node);
         assert_eq!(handle.test(), Some(Err(CallError::Ended)));
+    });
+}
+
+/// A peer answered, and closed the connection. The node, about to write to it, found that it could not, and closed its own end with the answer
+/// still unread: a call failed that had been answered.
+#[test]
+fn an_answer_that_came_before_the_end_of_a_link_counts() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let (meet, met) = mpsc::channel::<RawPeer>();
+        let (answers, answered) = mpsc::channel();
+        let (met, answered) = (Mutex::new(met), Mutex::new(answered));
+        // Runs inside a turn of the node: behind its look at the sockets, before it writes.
+        let answer = functions.func("answer and go", move |_, _| {
+            let mut peer: RawPeer = met.lock().expect("one at a time").recv_timeout(LIMIT)?;
+            peer.reply(answered.lock().expect("one at a time").recv_timeout(LIMIT)?, b"in time");
+            Ok(())
+        });
+        let answer = answer.unwrap();
+        let (listener, address) = listener();
+        let peers = [(5, address)].into_iter().collect();
+        let mut root = Node::builder(0).functions(&functions).peers(peers).polled().unwrap();
+        let asked = || Call::new(who).ids(ids("5")).watch();
+        let first = root.call(asked()).unwrap();
+        let accepted = thread::spawn(move || {
+            let mut peer = RawPeer::answer(&listener, EARLY);
+            let call = peer.expect_request().call;
+            (peer, call)
+        });
+        while !accepted.is_finished() {
+            root.progress(Duration::ZERO).unwrap();
+        }
+        let (peer, call) = accepted.join().unwrap();
+        // What the peer leaves unread makes the system refuse the next write.
+        let unread = root.call(asked()).unwrap();
+        root.progress(Duration::ZERO).unwrap();
+        let second = root.call(Call::new(answer).ids(ids("0,5"))).unwrap();
+        meet.send(peer).unwrap();
+        answers.send(call).unwrap();
+        let replies = root.wait(first).expect("it was answered").replies().unwrap();
+        assert_eq!(replies[0].data, "in time");
+        for handle in [unread, second] {
+            let end = root.wait(handle).unwrap_err();
+            assert_eq!(end.failure().map(|failure| failure.cause.stage), Some(Stage::Link), "{end}");
+        }
     });
 }
