@@ -1,6 +1,6 @@
 //! A link: a connection between two nodes, with the two halves of its protocol.
 //!
-//! [`Inbox`] and [`Outbox`] know the wire and no socket; [`Link`] joins them to one.
+//! [`Inbox`] and [`Outbox`] know the wire and no socket; `Link` joins them to one.
 
 mod inbox;
 mod outbox;
