@@ -131,7 +131,7 @@ impl Session {
             func: plan.func_name.clone(),
             tree: plan.tree_name.to_string(),
             nodes,
-            level: 0,
+            level: plan.levels,
             wall_us,
             coverage: Counts::default(),
             cause: None,
@@ -140,7 +140,6 @@ impl Session {
         };
         let failure = match ended {
             Ok(reply) => {
-                outcome.level = reply.level().into();
                 outcome.coverage.done = nodes;
                 outcome.replies = replies(&reply)?;
                 return Ok(Made { outcome, data: reply.data().clone() });
@@ -189,7 +188,12 @@ impl Progress {
         let bar = ProgressBar::hidden();
         bar.set_style(ProgressStyle::with_template(style).expect("the templates are well formed"));
         bar.set_length(count.into());
-        bar.set_message(format!("{} over {} ids, {} bytes each", plan.func_name, plan.ids.len(), plan.data.len()));
+        bar.set_message(format!(
+            "{} over {} ids, {} bytes each",
+            plan.func_name,
+            plan.ids.len(),
+            plan.data.len()
+        ));
         Progress { bar, begun: Instant::now() }
     }
 

@@ -122,9 +122,9 @@ impl Listener {
         let bound = match address {
             Address::Tcp(address) => bind_tcp(*address).map(Listener::Tcp),
             Address::Unix(path) => bind_path(path).map(Listener::Unix),
-            Address::Abstract(name) => {
-                abstract_address(name).and_then(|name| unix::UnixListener::bind_addr(&name)).map(Listener::Unix)
-            }
+            Address::Abstract(name) => abstract_address(name)
+                .and_then(|name| unix::UnixListener::bind_addr(&name))
+                .map(Listener::Unix),
         };
         bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen at {address}: {error}")))
     }

@@ -163,8 +163,7 @@ impl Launch {
     }
 
     fn start_one(&mut self, plan: &Plan, id: Id) -> Result<(), (&'static str, io::Error)> {
-        let listener =
-            Listener::bind(&plan.link.fresh_address(id)).map_err(|error| ("listen for", error))?;
+        let listener = Listener::bind(&plan.link.fresh_address(id)).map_err(|error| ("listen for", error))?;
         let address = listener.address().map_err(|error| ("listen for", error))?;
         let (control, theirs) = UnixStream::pair().map_err(|error| ("make the control link of", error))?;
         let process = Command::new(&plan.exe)
