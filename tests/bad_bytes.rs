@@ -68,8 +68,7 @@ fn segment(flags: u8, bytes: &[u8]) -> Vec<u8> {
 fn refused(bytes: &[u8]) -> FrameError {
     let error = read(bytes).expect_err("bad bytes");
     let (mut inbox, mut events) = (greeted(), Vec::new());
-    let mut bytewise =
-        bytes.iter().map(|byte| inbox.feed(Bytes::copy_from_slice(&[*byte]), &AROUND, &mut events));
+    let mut bytewise = bytes.iter().map(|byte| inbox.feed(&[*byte], &AROUND, &mut events));
     let Some(found) = bytewise.find_map(Result::err) else { panic!("{error} is not found byte by byte") };
     assert_eq!(std::mem::discriminant(&found), std::mem::discriminant(&error), "{found} or {error}");
     error
@@ -234,7 +233,7 @@ fn fields_of_small_frames() {
 fn hellos() {
     let first = |payload: &[u8]| {
         let mut inbox = Inbox::new();
-        inbox.feed(frame(1, 0, payload).into(), &AROUND, &mut Vec::new()).unwrap_err()
+        inbox.feed(&frame(1, 0, payload), &AROUND, &mut Vec::new()).unwrap_err()
     };
     let hello = HELLO.emit();
     assert_eq!(first(&with(&hello, &[(0, b"HTTP")])), HelloError::Magic(*b"HTTP").into());
@@ -253,11 +252,11 @@ fn a_hello_is_first_and_only_once() {
     for frame in frames.into_iter().chain([frame(5, 0, &CALL_REF), frame(6, 0, &[1, 0, 0, 0])]) {
         // Its header tells already: nothing of a stranger's payload is kept.
         let header = Bytes::copy_from_slice(&frame[..8]);
-        let error = Inbox::new().feed(header, &AROUND, &mut Vec::new()).unwrap_err();
+        let error = Inbox::new().feed(&header, &AROUND, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, FrameError::OutOfPlace { when: "before the hello", .. }), "{error}");
     }
     let mut events = Vec::new();
-    Inbox::new().feed(frame(7, 0, &[1]).into(), &AROUND, &mut events).unwrap();
+    Inbox::new().feed(&frame(7, 0, &[1]), &AROUND, &mut events).unwrap();
     assert!(matches!(events[..], [Event::Goodbye(_)]));
 }
 
@@ -281,9 +280,9 @@ fn too_many_bodies() {
         |call: usize| frame(2, 0, &with(&request(), &[(8, &(call as u64).to_le_bytes()), (40, &[1])]));
     let (mut inbox, mut events) = (greeted(), Vec::new());
     let all: Vec<u8> = (0..BODIES_MAX).flat_map(begun).collect();
-    inbox.feed(all.into(), &AROUND, &mut events).unwrap();
+    inbox.feed(&all, &AROUND, &mut events).unwrap();
     assert_eq!(events.len(), BODIES_MAX);
-    let error = inbox.feed(begun(BODIES_MAX).into(), &AROUND, &mut events).unwrap_err();
+    let error = inbox.feed(&begun(BODIES_MAX), &AROUND, &mut events).unwrap_err();
     let when = "with too many bodies still arriving";
     assert_eq!(error, FrameError::OutOfPlace { kind: Kind::Request, when });
 }
@@ -292,7 +291,7 @@ fn too_many_bodies() {
 fn segments_of_unknown_calls_are_dropped() {
     let bytes = [segment(0, &[1; 5000]), segment(1, &[1; 5000]), frame(5, 0, &CALL_REF)].concat();
     let (mut inbox, mut events) = (greeted(), Vec::new());
-    inbox.feed(bytes.into(), &AROUND, &mut events).unwrap();
+    inbox.feed(&bytes, &AROUND, &mut events).unwrap();
     assert!(matches!(events[..], [Event::Cancel(_)]) && inbox.is_idle());
 }
 
@@ -302,7 +301,7 @@ fn a_long_response_that_is_not_awaited_is_dropped() {
     let begun = frame(3, 0, &with(&response(1, b"", b""), &[odd, (24, &[0xff; 8])]));
     let more = with(&segment(1, &[1; 5000]), &[(8 + odd.0, odd.1)]);
     let (mut inbox, mut events) = (greeted(), Vec::new());
-    inbox.feed([begun, more].concat().into(), &Around { reply_max: 10 }, &mut events).unwrap();
+    inbox.feed(&[begun, more].concat(), &Around { reply_max: 10 }, &mut events).unwrap();
     assert!(events.is_empty() && inbox.is_idle());
 }
 
@@ -314,7 +313,7 @@ fn a_reply_over_the_limit_fails_its_call_and_leaves_the_link() {
         let begun = frame(3, 0, &with(&response(1, b"", b""), &[even, (24, announced)]));
         let more = with(&segment(1, &[1; 5000]), &[(8 + even.0, even.1)]);
         let (mut inbox, mut events) = (greeted(), Vec::new());
-        inbox.feed([begun, more].concat().into(), &Around { reply_max: 10 }, &mut events).unwrap();
+        inbox.feed(&[begun, more].concat(), &Around { reply_max: 10 }, &mut events).unwrap();
         assert!(matches!(events[..], [Event::Oversized { .. }]) && inbox.is_idle(), "{events:?}");
     }
 }
@@ -365,7 +364,7 @@ fn feed_all(bytes: &[u8], reads: &[usize]) -> (usize, Option<FrameError>) {
         if at == end {
             break;
         }
-        error = error.or(inbox.feed(Bytes::copy_from_slice(&bytes[at..end]), &AROUND, &mut events).err());
+        error = error.or(inbox.feed(&bytes[at..end], &AROUND, &mut events).err());
         at = end;
     }
     (events.len(), error)

@@ -236,7 +236,7 @@ impl Model {
             if at == end {
                 break;
             }
-            self.inbox.feed(wire.slice(at..end), &AROUND, &mut events).expect("good bytes");
+            self.inbox.feed(&wire[at..end], &AROUND, &mut events).expect("good bytes");
             at = end;
         }
         events.into_iter().for_each(|event| self.event(event));
@@ -395,7 +395,7 @@ fn outbox() -> Outbox {
 
 fn feed(inbox: &mut Inbox, bytes: Bytes) -> Vec<Event> {
     let mut events = Vec::new();
-    inbox.feed(bytes, &AROUND, &mut events).expect("good bytes");
+    inbox.feed(&bytes, &AROUND, &mut events).expect("good bytes");
     events
 }
 

@@ -95,7 +95,7 @@ fn hello() {
     outbox.hello(&HELLO);
     assert_eq!(drain(&mut outbox, usize::MAX), example("HELLO"));
     let mut events = Vec::new();
-    Inbox::new().feed(example("HELLO"), &AROUND, &mut events).unwrap();
+    Inbox::new().feed(&example("HELLO"), &AROUND, &mut events).unwrap();
     assert!(matches!(only(events), Event::Hello(HELLO)));
 }
 
@@ -148,12 +148,12 @@ fn a_segment_of_a_request_is_what_came_since() {
     assert!(outbox.is_idle());
 
     let (mut inbox, mut events) = (greeted(), Vec::new());
-    inbox.feed(first, &AROUND, &mut events).unwrap();
+    inbox.feed(&first, &AROUND, &mut events).unwrap();
     let [Event::Request(back), Event::DataGrew] = &events[..] else { panic!("{events:?}") };
     let data = back.data.clone();
     assert_eq!((data.len(), data.arrived(), data.bytes()), (5, 3, None));
     events.clear();
-    inbox.feed(example("SEGMENT of a request"), &AROUND, &mut events).unwrap();
+    inbox.feed(&example("SEGMENT of a request"), &AROUND, &mut events).unwrap();
     assert!(matches!(events[..], [Event::DataArrived(CALL)]) && inbox.is_idle());
     assert_eq!(data.bytes().unwrap(), "abcde");
 }
@@ -163,9 +163,9 @@ fn a_segment_of_a_response_completes_it() {
     let mut announced = example("RESPONSE with a reply").to_vec();
     announced[8 + 24] = 7;
     let (mut inbox, mut events) = (greeted(), Vec::new());
-    inbox.feed(announced.into(), &AROUND, &mut events).unwrap();
+    inbox.feed(&announced, &AROUND, &mut events).unwrap();
     assert!(events.is_empty() && !inbox.is_idle());
-    inbox.feed(example("SEGMENT of a response"), &AROUND, &mut events).unwrap();
+    inbox.feed(&example("SEGMENT of a response"), &AROUND, &mut events).unwrap();
     let Event::Response(back) = only(events) else { panic!("a response") };
     let Answer::Reply(reply) = back.answer else { panic!("a reply") };
     assert_eq!(reply.data.to_bytes(), "3 abcde");

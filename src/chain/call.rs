@@ -144,13 +144,14 @@ impl Call {
         children.iter().filter(|child| matches!(child.answer, ChildAnswer::Awaited)).map(|child| child.id)
     }
 
-    /// A child's subtree is done.
+    /// A child's subtree is done. The callback runs for any response, with an empty reply where none was asked for.
     pub(super) fn child_done(&mut self, index: usize, reply: Option<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
-        if self.request.callback.is_some() && reply.is_some() {
+        let merges = self.request.callback.is_some();
+        if merges {
             self.arrived.push_back(index);
         }
-        children[index].answer = ChildAnswer::Done(reply);
+        children[index].answer = ChildAnswer::Done(reply.or_else(|| merges.then(SubtreeReply::default)));
         self.awaited -= 1;
     }
 

@@ -33,9 +33,9 @@ impl Deadlines {
 const RESERVE_MAX: Duration = Duration::from_millis(20);
 
 /// The time limit that a child gets: a little less than what is left here, so that of several that wait for a hanging id the
-/// deepest gives up first, and names it.
-pub(super) fn child_limit(left: Duration) -> Duration {
-    left - (left / 16).min(RESERVE_MAX)
+/// deepest gives up first, and names it. The deeper the tree below, the less each hop keeps, so that the deepest still gets its part.
+pub(super) fn child_limit(left: Duration, levels_below: u32) -> Duration {
+    left - (left / levels_below.saturating_add(1).saturating_mul(4)).min(RESERVE_MAX)
 }
 
 #[cfg(test)]
@@ -44,13 +44,18 @@ mod tests {
 
     #[test]
     fn a_limit_shrinks_on_the_way_down_and_never_to_nothing_at_once() {
-        let mut limit = Duration::from_secs(60);
-        for _ in 0..100 {
-            let child = child_limit(limit);
-            assert!(child < limit && child >= limit / 2);
-            limit = child;
+        for levels in [1, 6, 100, 4000, 65_535] {
+            let whole = Duration::from_secs(60);
+            let mut limit = whole;
+            for below in (1..=levels).rev() {
+                let child = child_limit(limit, below);
+                assert!(child < limit, "{below} of {levels}");
+                limit = child;
+            }
+            assert!(limit > whole / 20, "{limit:?} are left at the end of {levels} levels");
         }
-        assert_eq!(child_limit(Duration::from_millis(16)), Duration::from_millis(15));
-        assert_eq!(child_limit(Duration::ZERO), Duration::ZERO);
+        assert_eq!(child_limit(Duration::from_millis(16), 1), Duration::from_millis(14));
+        assert_eq!(child_limit(Duration::ZERO, 1), Duration::ZERO);
+        assert!(child_limit(Duration::from_secs(1), gpc_trees::MAX_DEPTH) < Duration::from_secs(1));
     }
 }

@@ -6,8 +6,9 @@ use gpc_trees::Id;
 
 use super::call::{Call, Origin};
 use super::{Node, Output, Start};
-use crate::wire::frame::HEADER_MAX;
+use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
 use crate::wire::message::{Answer, Response};
+use crate::wire::prefix::request_head;
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Request, Stage, Status};
 
 impl Node {
@@ -27,7 +28,7 @@ impl Node {
             header: start.header,
             data: start.data,
         };
-        if let Err(cause) = self.admissible(&request) {
+        if let Err(cause) = self.admissible(&request).and_then(|()| self.fits_the_wire(&request)) {
             let mut coverage = self.refused(&request, Status::Unreached);
             if start.watch && !request.ids.is_empty() {
                 coverage = coverage.without_first();
@@ -132,6 +133,19 @@ impl Node {
             ));
         }
         Ok(())
+    }
+
+    /// What a child would refuse with its link is refused here.
+    fn fits_the_wire(&self, request: &Request) -> Result<(), Cause> {
+        let len = request_head(request).prefix_len();
+        match len > PREFIX_MAX as u64 {
+            true => {
+                let message =
+                    format!("ids, shape and header of {len} bytes are over the limit of {PREFIX_MAX}");
+                Err(Cause::new(self.config.me, Stage::Setup, message))
+            }
+            false => Ok(()),
+        }
     }
 
     fn admit(&mut self, request: Request, origin: Origin) {

@@ -11,6 +11,9 @@ use super::{Job, JobResult, Node, Output, Reply, Work, gather};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Message, Request, Stage};
 
+/// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
+const UNKNOWN_DEPTH: u32 = 32;
+
 impl Node {
     /// Takes every step of a call that can be taken now.
     pub(super) fn advance(&mut self, id: CallId) {
@@ -103,7 +106,8 @@ impl Node {
             Err(message) => return self.fail(id, Cause::new(me, Stage::Forward, message)),
         };
         let Split { tree, groups } = split;
-        let limit = child_limit(call.deadline.since(now));
+        let below = tree.depth(call.request.ids.len()).unwrap_or(UNKNOWN_DEPTH);
+        let limit = child_limit(call.deadline.since(now), below);
         let request = call.request.clone();
         let children = groups.iter().map(|&group| Child {
             id: request.ids.id(group.start).unwrap_or(me),

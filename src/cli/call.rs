@@ -70,6 +70,8 @@ pub struct CallPlan {
     pub order: IdList,
     /// The tree over them.
     pub tree: CallTree,
+    /// Its levels above the leaves.
+    pub levels: u32,
     /// Its name.
     pub tree_name: TreeName,
     /// The request's header.
@@ -114,7 +116,7 @@ impl CallPlan {
         let order = args.ids.as_ref().unwrap_or(&all);
         check_ids(order, &nodes, root)?;
         let order = if order.contains(root) { order.clone() } else { order.with_first(root) };
-        let (tree, ids) = tree(&args.tree, &order.with_first(root), functions)?;
+        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root), functions)?;
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
             return Err(format!(
@@ -132,6 +134,7 @@ impl CallPlan {
             ids,
             order,
             tree,
+            levels,
             tree_name: args.tree.clone(),
             header: Bytes::from(args.header.clone()),
             // Last, since it may be large.
@@ -199,17 +202,18 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
     }
 }
 
-/// The tree, and the ids in its order. `ids` has the root first.
-fn tree(name: &TreeName, ids: &IdList, functions: &Functions) -> Result<(CallTree, IdList), String> {
+/// The tree, the ids in its order, and its levels. `ids` has the root first.
+fn tree(name: &TreeName, ids: &IdList, functions: &Functions) -> Result<(CallTree, IdList, u32), String> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
     if let TreeName::File(path) = name {
         let layout = read_layout(Path::new(path))?;
         let ids = layout.apply(ids).map_err(refused)?;
-        return Ok((layout.into(), ids));
+        let levels = layout.tree().check(ids.len(), &Limits::default()).map_err(refused)?.depth;
+        return Ok((layout.into(), ids, levels));
     }
     let tree = functions.named_tree(name).map_err(|error| error.to_string())?;
-    tree.check(ids.len(), &Limits::default()).map_err(refused)?;
-    Ok((tree.into(), ids.clone()))
+    let levels = tree.check(ids.len(), &Limits::default()).map_err(refused)?.depth;
+    Ok((tree.into(), ids.clone(), levels))
 }
 
 /// The data of a request: a file's content, or what comes on standard input.

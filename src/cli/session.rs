@@ -12,7 +12,7 @@ use super::interrupt::Interrupt;
 use super::launch::{Launch, Plan};
 use super::output::{Content, Counts, FirstCause, Outcome, Repeat, Reply};
 use crate::runtime::{self, CallError, Functions, Node, Peers};
-use crate::wire::{Failure, Stage};
+use crate::wire::{Cause, Failure, Stage};
 
 /// Whatever goes wrong with a session, in words.
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -98,25 +98,29 @@ impl Session {
         self.node.shutdown(Duration::ZERO);
     }
 
+    /// One call. A process that dies during it ends it at once, though its parent may not have got to it yet.
     fn make_call(
-        &self,
+        &mut self,
         plan: &CallPlan,
         interrupt: &Interrupt,
         progress: &Progress,
     ) -> Result<runtime::Outcome, CallError> {
         let mut handle = self.node.call(plan.call())?;
-        let mut cancelled = false;
+        let mut dead = None;
         // Ends: the call has a time limit.
-        loop {
+        let ended = loop {
             if let Some(ended) = handle.wait_for(LOOK) {
-                return ended;
+                break ended;
             }
             progress.waiting();
-            if interrupt.signal().is_some() && !cancelled {
+            if interrupt.signal().is_some() {
                 handle.cancel();
-                cancelled = true;
+            } else if dead.is_none() {
+                dead = self.launch.as_mut().and_then(Launch::first_ended).filter(|id| plan.ids.contains(*id));
+                dead.iter().for_each(|_| handle.cancel());
             }
-        }
+        };
+        ended.map_err(|error| died(error, dead))
     }
 
     fn made(
@@ -131,7 +135,7 @@ impl Session {
             func: plan.func_name.clone(),
             tree: plan.tree_name.to_string(),
             nodes,
-            level: 0,
+            level: plan.levels,
             wall_us,
             coverage: Counts::default(),
             cause: None,
@@ -140,7 +144,6 @@ impl Session {
         };
         let failure = match ended {
             Ok(reply) => {
-                outcome.level = reply.level().into();
                 outcome.coverage.done = nodes;
                 outcome.replies = replies(&reply)?;
                 return Ok(Made { outcome, data: reply.data().clone() });
@@ -161,6 +164,17 @@ impl Session {
             cause.message = format!("{}; its process ended: {how}", cause.message);
         }
         cause
+    }
+}
+
+/// A call that was given up because a process ended failed at that process.
+fn died(error: CallError, dead: Option<Id>) -> CallError {
+    match (error, dead) {
+        (CallError::Failed(mut failure), Some(id)) if failure.cause.stage == Stage::Cancelled => {
+            failure.cause = Cause::new(id, Stage::Link, "it was lost during the call");
+            CallError::Failed(failure)
+        }
+        (error, _) => error,
     }
 }
 

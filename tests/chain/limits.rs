@@ -155,7 +155,7 @@ fn a_limit_shrinks_by_the_time_spent_and_a_little_more() {
     let short = Duration::from_millis;
     assert_eq!(forwarded_limit(secs(60), secs(0)), secs(60) - short(20));
     assert_eq!(forwarded_limit(secs(60), secs(45)), secs(15) - short(20));
-    assert_eq!(forwarded_limit(short(160), short(0)), short(150));
+    assert_eq!(forwarded_limit(short(160), short(0)), short(140));
 }
 
 #[test]

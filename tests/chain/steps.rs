@@ -87,7 +87,7 @@ fn the_default_aggregation_keeps_list_order_and_lifts() {
 #[test]
 fn no_reply_means_a_bare_completion_all_the_way_up() {
     let mut one = One::new(1);
-    one.request(0, Request { reply_wanted: false, ..merging("1-3") });
+    one.request(0, Request { reply_wanted: false, ..request("1-3") });
     one.replied("a");
     assert!(one.response(2, Answer::Completed).is_empty());
     assert_eq!(one.response(3, merged("not asked for")), ["to 0: completed"]);
@@ -96,6 +96,20 @@ fn no_reply_means_a_bare_completion_all_the_way_up() {
     let outcome = world.call(Start { reply_wanted: false, ..call(Tree::Binary, ids(&[0, 8, 1, 2, 3])) });
     assert_eq!(outcome, Ok(None));
     assert_eq!(world.seen.iter().filter(|(_, seen)| matches!(seen, Seen::Func(_))).count(), 5);
+}
+
+/// The source executes callback for any response; without a reply it once was left out.
+#[test]
+fn a_callback_runs_for_a_bare_completion_too() {
+    let mut one = One::new(1);
+    one.request(0, Request { reply_wanted: false, ..merging("1-3") });
+    one.replied("a");
+    for child in [2, 3] {
+        let outputs = one.response(child, Answer::Completed);
+        assert!(outputs.len() == 1 && outputs[0].starts_with("run callback"), "{outputs:?}");
+        let outputs = one.replied("a");
+        assert_eq!(outputs, if child == 3 { vec!["to 0: completed"] } else { vec![] });
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) fn greeted() -> Inbox {
     let mut outbox = Outbox::new();
     outbox.hello(&HELLO);
     let (mut inbox, mut events) = (Inbox::new(), Vec::new());
-    inbox.feed(drain(&mut outbox, usize::MAX), &AROUND, &mut events).expect("a good hello");
+    inbox.feed(&drain(&mut outbox, usize::MAX), &AROUND, &mut events).expect("a good hello");
     assert!(matches!(events[..], [Event::Hello(HELLO)]) && inbox.is_idle());
     inbox
 }
@@ -47,7 +47,7 @@ pub(crate) fn greeted() -> Inbox {
 /// The events of bytes that come behind the hello, in one read.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Event>, FrameError> {
     let mut events = Vec::new();
-    greeted().feed(Bytes::copy_from_slice(bytes), &AROUND, &mut events).map(|()| events)
+    greeted().feed(bytes, &AROUND, &mut events).map(|()| events)
 }
 
 /// Takes up to `max` bytes off an outbox, as the socket would with one write.

@@ -131,6 +131,12 @@ impl Launch {
         Some(describe(status))
     }
 
+    /// An id whose process has ended by itself; the lowest, if there are several.
+    pub fn first_ended(&mut self) -> Option<Id> {
+        let now = Instant::now();
+        self.nodes.iter_mut().find_map(|node| node.ended_by(now).map(|_| node.id))
+    }
+
     /// Ends all processes: closes every control link, waits until all have ended or the limit has passed, kills the stragglers, and reaps all.
     pub fn end(mut self, limit: Duration) -> Ended {
         self.end_all(limit)

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub tree: String,
     /// Ids asked, the root included.
     pub nodes: u32,
-    /// Level of the reply: height of the tree above its leaves.
+    /// Levels of the tree above its leaves: the level of an aggregated reply.
     pub level: u32,
     /// Time from the start of the call to its end at the root, microseconds; the last call's where there were several.
     pub wall_us: u64,

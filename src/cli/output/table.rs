@@ -110,6 +110,8 @@ fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     }
     write!(out, " in {}", shown_us(*wall_us))?;
     match level {
+        // A call that failed did not go through all its levels.
+        _ if !outcome.is_complete() => writeln!(out)?,
         0 => writeln!(out)?,
         _ => writeln!(out, ", {} per level", shown_us(wall_us / u64::from(*level)))?,
     }

@@ -4,8 +4,9 @@
 //! here, growing with what has arrived. Bytes that break the protocol end the link with an error; they never panic.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use gpc_trees::Tree;
 
 use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, flags};
@@ -83,6 +84,24 @@ struct Passing {
     left: usize,
 }
 
+/// A complete frame, its header in front: where it was read, or gathered from several reads.
+enum Frame<'a> {
+    Here(&'a [u8]),
+    Gathered(BytesMut),
+}
+
+impl Deref for Frame<'_> {
+    type Target = [u8];
+
+    /// The payload.
+    fn deref(&self) -> &[u8] {
+        match self {
+            Frame::Here(bytes) => &bytes[FRAME_HEADER..],
+            Frame::Gathered(bytes) => &bytes[FRAME_HEADER..],
+        }
+    }
+}
+
 /// The receiving side of a link.
 #[derive(Debug, Default)]
 pub struct Inbox {
@@ -103,17 +122,17 @@ impl Inbox {
         Inbox::default()
     }
 
-    /// Takes the next bytes of the link and appends what they complete.
+    /// Takes the next bytes of the link and appends what they complete. Bytes of bodies are copied once, to where
+    /// they belong, so that no message keeps the buffer that was read into.
     ///
     /// # Errors
     /// When the bytes break the protocol: the link is to be closed.
     pub fn feed(
         &mut self,
-        bytes: Bytes,
+        mut bytes: &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
-        let mut bytes = bytes;
         // Each round takes bytes or returns.
         loop {
             if self.passing.is_some() {
@@ -123,7 +142,7 @@ impl Inbox {
                 }
             }
             let Some((header, payload)) = self.next_frame(&mut bytes)? else { return Ok(()) };
-            self.frame(header, payload, context, events)?;
+            self.frame(header, &payload, context, events)?;
         }
     }
 
@@ -145,7 +164,10 @@ impl Inbox {
     }
 
     /// The next complete frame, or of a SEGMENT its fixed part.
-    fn next_frame(&mut self, bytes: &mut Bytes) -> Result<Option<(FrameHeader, Bytes)>, FrameError> {
+    fn next_frame<'a>(
+        &mut self,
+        bytes: &mut &'a [u8],
+    ) -> Result<Option<(FrameHeader, Frame<'a>)>, FrameError> {
         if !self.top_up(bytes, FRAME_HEADER) {
             return Ok(None);
         }
@@ -158,27 +180,28 @@ impl Inbox {
         if !self.top_up(bytes, FRAME_HEADER + length) {
             return Ok(None);
         }
-        let mut frame = match self.partial.is_empty() {
-            true => bytes.split_to(FRAME_HEADER + length),
-            false => self.partial.split().freeze(),
-        };
-        frame.advance(FRAME_HEADER);
-        Ok(Some((header, frame)))
+        Ok(Some((
+            header,
+            match self.partial.is_empty() {
+                true => Frame::Here(split_to(bytes, FRAME_HEADER + length)),
+                false => Frame::Gathered(self.partial.split()),
+            },
+        )))
     }
 
     /// Makes sure that the first `needed` bytes of a frame lie in one piece: in `bytes`, or in `partial` if it was begun there.
     /// `needed` is bounded by a checked frame header.
-    fn top_up(&mut self, bytes: &mut Bytes, needed: usize) -> bool {
+    fn top_up(&mut self, bytes: &mut &[u8], needed: usize) -> bool {
         if self.partial.is_empty() && bytes.len() >= needed {
             return true;
         }
         let missing = needed.saturating_sub(self.partial.len()).min(bytes.len());
-        self.partial.extend_from_slice(&bytes.split_to(missing));
+        self.partial.extend_from_slice(split_to(bytes, missing));
         self.partial.len() >= needed && needed > 0
     }
 
-    fn peek_header(&self, bytes: &Bytes) -> [u8; FRAME_HEADER] {
-        let source = if self.partial.is_empty() { &bytes[..] } else { &self.partial[..] };
+    fn peek_header(&self, bytes: &[u8]) -> [u8; FRAME_HEADER] {
+        let source = if self.partial.is_empty() { bytes } else { &self.partial[..] };
         *source.first_chunk().expect("the header was topped up before")
     }
 
@@ -198,19 +221,19 @@ impl Inbox {
     fn frame(
         &mut self,
         header: FrameHeader,
-        payload: Bytes,
+        payload: &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
         match header.kind {
             Kind::Hello => {
-                events.push(Event::Hello(Hello::parse(&payload)?));
+                events.push(Event::Hello(Hello::parse(payload)?));
                 self.greeted = true;
             }
             Kind::Request => self.request(header.flags, payload, context, events)?,
             Kind::Response => self.response(payload, context, events)?,
             Kind::Segment => {
-                let CallRef(call) = CallRef::parse(header.kind, &payload)?;
+                let CallRef(call) = CallRef::parse(header.kind, payload)?;
                 let of_response = header.flags & flags::OF_RESPONSE != 0;
                 let left = header.length as usize - CallRef::LENGTH;
                 let missing = self.missing(call, of_response).unwrap_or(u64::MAX);
@@ -220,7 +243,7 @@ impl Inbox {
                 self.passing = Some(Passing { call, of_response, left });
             }
             Kind::Cancel => {
-                let CallRef(call) = CallRef::parse(header.kind, &payload)?;
+                let CallRef(call) = CallRef::parse(header.kind, payload)?;
                 if payload.len() > CallRef::LENGTH {
                     let extra = (payload.len() - CallRef::LENGTH) as u64;
                     return Err(FrameError::TooMuch { kind: header.kind, extra });
@@ -230,8 +253,8 @@ impl Inbox {
                 }
                 events.push(Event::Cancel(call));
             }
-            Kind::Credit => events.push(Event::Credit(parse_credit(&payload)?)),
-            Kind::Goodbye => events.push(Event::Goodbye(Goodbye::parse(&payload)?)),
+            Kind::Credit => events.push(Event::Credit(parse_credit(payload)?)),
+            Kind::Goodbye => events.push(Event::Goodbye(Goodbye::parse(payload)?)),
         }
         Ok(())
     }
@@ -239,15 +262,15 @@ impl Inbox {
     fn request(
         &mut self,
         flags: u8,
-        mut payload: Bytes,
+        payload: &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
-        let head = RequestHead::parse(&payload)?;
-        payload.advance(RequestHead::LENGTH);
+        let head = RequestHead::parse(payload)?;
+        let body = &payload[RequestHead::LENGTH..];
         let whole = head.prefix_len().saturating_add(head.data_len);
-        if payload.len() as u64 > whole {
-            return Err(FrameError::TooMuch { kind: Kind::Request, extra: payload.len() as u64 - whole });
+        if body.len() as u64 > whole {
+            return Err(FrameError::TooMuch { kind: Kind::Request, extra: body.len() as u64 - whole });
         }
         if self.requests.contains_key(&head.call) {
             return Err(FrameError::OutOfPlace {
@@ -255,9 +278,10 @@ impl Inbox {
                 when: "for a call whose request is still arriving",
             });
         }
-        if payload.len() as u64 == whole {
-            let prefix = payload.split_to(head.prefix_len() as usize);
-            let data = Body::whole(payload);
+        if body.len() as u64 == whole {
+            let mut data = Bytes::copy_from_slice(body);
+            let prefix = data.split_to(head.prefix_len() as usize);
+            let data = Body::whole(data);
             let request = parse_prefix(&head, flags, prefix, data, &|id| context.tree(id))?;
             events.push(Event::Request(Box::new(request)));
             return Ok(());
@@ -269,19 +293,19 @@ impl Inbox {
             });
         }
         self.requests.insert(head.call, RequestBody::Prefix { head, flags, bytes: Vec::new() });
-        self.request_bytes(head.call, payload, context, events)
+        self.request_bytes(head.call, body, context, events)
     }
 
     fn response(
         &mut self,
-        mut payload: Bytes,
+        payload: &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
-        let head = ResponseHead::parse(&payload)?;
-        payload.advance(ResponseHead::LENGTH);
-        if payload.len() as u64 > head.body_len() {
-            let extra = payload.len() as u64 - head.body_len();
+        let head = ResponseHead::parse(payload)?;
+        let body = &payload[ResponseHead::LENGTH..];
+        if body.len() as u64 > head.body_len() {
+            let extra = body.len() as u64 - head.body_len();
             return Err(FrameError::TooMuch { kind: Kind::Response, extra });
         }
         if self.responses.contains_key(&head.call) {
@@ -295,15 +319,15 @@ impl Inbox {
             events.extend(Some(oversized).filter(|_| context.awaits(head.call)));
             return Ok(());
         }
-        if payload.len() as u64 == head.body_len() {
-            events.push(Event::Response(answer(&head, payload)?));
+        if body.len() as u64 == head.body_len() {
+            events.push(Event::Response(answer(&head, Bytes::copy_from_slice(body))?));
             return Ok(());
         }
         if !context.awaits(head.call) {
             return Ok(());
         }
         self.sweep(context);
-        self.responses.insert(head.call, ResponseBody { head, bytes: payload.to_vec() });
+        self.responses.insert(head.call, ResponseBody { head, bytes: body.to_vec() });
         Ok(())
     }
 
@@ -331,12 +355,12 @@ impl Inbox {
     /// Bytes of a segment go straight to where they belong, however the reads cut them.
     fn pass(
         &mut self,
-        bytes: &mut Bytes,
+        bytes: &mut &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
         let Some(mut passing) = self.passing.take() else { return Ok(()) };
-        let piece = bytes.split_to(passing.left.min(bytes.len()));
+        let piece = split_to(bytes, passing.left.min(bytes.len()));
         passing.left -= piece.len();
         if passing.left > 0 {
             self.passing = Some(passing);
@@ -350,14 +374,14 @@ impl Inbox {
     fn request_bytes(
         &mut self,
         call: CallId,
-        mut piece: Bytes,
+        mut piece: &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
         let Some(body) = self.requests.get_mut(&call) else { return Ok(()) };
         if let RequestBody::Prefix { head, flags, bytes } = body {
-            let missing = head.prefix_len() as usize - bytes.len();
-            bytes.extend_from_slice(&piece.split_to(missing.min(piece.len())));
+            let missing = (head.prefix_len() as usize - bytes.len()).min(piece.len());
+            bytes.extend_from_slice(split_to(&mut piece, missing));
             if (bytes.len() as u64) < head.prefix_len() {
                 return Ok(());
             }
@@ -369,7 +393,7 @@ impl Inbox {
         }
         let RequestBody::Data(writer) = body else { return Ok(()) };
         // What goes past the end of a body was refused with the header of its frame.
-        let taken = writer.push(&piece);
+        let taken = writer.push(piece);
         if writer.missing() == 0 {
             self.requests.remove(&call);
             events.push(Event::DataArrived(call));
@@ -382,7 +406,7 @@ impl Inbox {
     fn response_bytes(
         &mut self,
         call: CallId,
-        piece: Bytes,
+        piece: &[u8],
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
@@ -392,7 +416,7 @@ impl Inbox {
         }
         let Some(body) = self.responses.get_mut(&call) else { return Ok(()) };
         let missing = body.head.body_len() - body.bytes.len() as u64;
-        body.bytes.extend_from_slice(&piece);
+        body.bytes.extend_from_slice(piece);
         if piece.len() as u64 == missing
             && let Some(ResponseBody { head, bytes }) = self.responses.remove(&call)
         {
@@ -400,6 +424,13 @@ impl Inbox {
         }
         Ok(())
     }
+}
+
+/// Takes the first bytes off a slice that has as many.
+fn split_to<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
+    let (first, rest) = bytes.split_at(count);
+    *bytes = rest;
+    first
 }
 
 /// The response that a fixed part and its complete body make.

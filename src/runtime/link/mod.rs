@@ -7,7 +7,6 @@ mod outbox;
 
 use std::io::{self, Read, Write};
 
-use bytes::Bytes;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
@@ -115,7 +114,7 @@ impl Link {
                 Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
             };
             read += count;
-            if let Err(error) = self.inbox.feed(Bytes::copy_from_slice(&buffer[..count]), context, events) {
+            if let Err(error) = self.inbox.feed(&buffer[..count], context, events) {
                 return Progress::Closed(format!("the peer broke the protocol: {error}"));
             }
             // A stream gives all it has: what comes later is a new event.
