@@ -1,9 +1,12 @@
 //! Long data, down and up.
 
+use chained_gpc::runtime::link::Event;
+use chained_gpc::wire::{Body, Message, Request};
 use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
 use gpc_trees::Tree;
 
-use super::common::{LINKS, checksum, limited, noise, replies_of};
+use super::common::{LIMIT, LINKS, checksum, ids, limited, noise, replies_of, who};
+use super::raw::{EARLY, RawPeer, call, listener, node, request};
 
 #[test]
 fn long_data_reach_every_id_whole_forwarded_first_or_not() {
@@ -102,5 +105,37 @@ fn a_small_call_passes_a_long_transfer() {
             assert_eq!(replies_of(handle)[1].data[..], 0usize.to_le_bytes());
         }
         assert_eq!(replies_of(long)[1].data[..], (32usize << 20).to_le_bytes());
+    });
+}
+
+#[test]
+fn data_forwarded_first_flow_on_while_they_arrive_and_stop_with_their_parent() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let (listener, address) = listener();
+        let node = node(1, &functions, [(5, address)]);
+        let mut parent = RawPeer::greet(&node, 7, EARLY, 1);
+        let bytes = noise(4 << 20, 21);
+        let (data, mut source) = Body::arriving(bytes.len() as u64);
+        let request = request(LIMIT, call(7, 1), who, &ids("1,5"));
+        source.push(&bytes[..1 << 20]);
+        parent.send(Message::Request(Box::new(Request { forward_first: true, data, ..request })));
+        let mut child = RawPeer::answer(&listener, EARLY);
+        let received = child.expect_request().data;
+        let grow = |child: &mut RawPeer, len: u64| {
+            while received.arrived() < len {
+                let event = child.next();
+                assert!(matches!(event, Some(Event::DataGrew | Event::DataArrived(_))), "{event:?}");
+            }
+        };
+        grow(&mut child, 1 << 20);
+        source.push(&bytes[1 << 20..3 << 20]);
+        parent.go_on();
+        grow(&mut child, 3 << 20);
+        assert_eq!(received.read(0, 4 << 20), bytes[..3 << 20]);
+        // The rest will never come.
+        drop(parent);
+        child.expect_cancel(call(7, 1));
     });
 }

@@ -115,7 +115,12 @@ impl RawPeer {
     }
 
     pub(crate) fn request_within(&mut self, limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) {
-        self.send(request(limit, call, func, ids));
+        self.send(Message::Request(Box::new(request(limit, call, func, ids))));
+    }
+
+    /// Sends what has come of the bodies of requests that are on their way.
+    pub(crate) fn go_on(&mut self) {
+        self.flush();
     }
 
     pub(crate) fn reply(&mut self, call: CallId, data: &[u8]) {
@@ -159,8 +164,8 @@ impl RawPeer {
                 Ok(0) => return None,
                 Ok(count) => {
                     let mut events = Vec::new();
-                    let bytes = Bytes::copy_from_slice(&buffer[..count]);
-                    self.inbox.feed(bytes, &Everything, &mut events).expect("a node keeps to the protocol");
+                    let fed = self.inbox.feed(&buffer[..count], &Everything, &mut events);
+                    fed.expect("a node keeps to the protocol");
                     self.events.extend(events);
                 }
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
@@ -220,8 +225,8 @@ impl RawPeer {
 }
 
 /// A request for the first id of a list.
-fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) -> Message {
-    Message::Request(Box::new(Request {
+pub(crate) fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) -> Request {
+    Request {
         call,
         func: func.number(),
         callback: None,
@@ -232,7 +237,7 @@ fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) -> Mes
         ids: ids.clone(),
         header: Bytes::new(),
         data: Body::default(),
-    }))
+    }
 }
 
 /// Level-0 data: the length in decimal, a space, the bytes.

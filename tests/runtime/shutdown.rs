@@ -10,8 +10,10 @@ use chained_gpc::{
     Call, CallError, Deferred, FuncHandle, Functions, LinkKind, LocalNodes, Node, Reply, Stage,
 };
 
-use super::common::{LIMIT, LINKS, assert_cause, assert_who, end_of, ids, ids_of, limited, replies_of, who};
-use super::raw::{EARLY, RawPeer, call, node};
+use super::common::{
+    LIMIT, LINKS, assert_cause, assert_who, cause_of, end_of, ids, ids_of, limited, replies_of, who,
+};
+use super::raw::{EARLY, RawPeer, SHORT, call, node};
 
 /// A func whose replies the test gives.
 fn hold(functions: &Functions) -> (FuncHandle, mpsc::Receiver<Deferred>) {
@@ -37,6 +39,20 @@ fn calls_in_flight_are_completed_before_a_node_ends() {
         assert_eq!(ids_of(&replies_of(handle)), [0, 1, 2]);
         endings.into_iter().for_each(|ending| ending.join().unwrap());
         assert_eq!((nodes.len(), nodes.node(1).id()), (1, 1));
+    });
+}
+
+#[test]
+fn a_node_with_a_call_in_flight_does_not_end_before_the_call_does() {
+    limited(|| {
+        let functions = Functions::new();
+        let (hold, held) = hold(&functions);
+        let mut nodes = LocalNodes::start(2, LinkKind::Unix, &functions).unwrap();
+        let handle = nodes.root().call(Call::new(hold).limit(SHORT)).unwrap();
+        let token = held.recv_timeout(LIMIT).expect("it runs");
+        nodes.take(0).shutdown(LIMIT);
+        assert_cause(&cause_of(handle), 0, Stage::Func, "before the deferred reply");
+        drop(token);
     });
 }
 
