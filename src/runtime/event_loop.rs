@@ -14,11 +14,12 @@ use tracing::debug;
 
 use super::clock::Clock;
 use super::command::Command;
+use super::completion::Completion;
 use super::executor::Executor;
 use super::functions::Functions;
-use super::handle::Completion;
-use super::links::{Arrival, LISTENER, LinkKey, Links, Readiness, Surroundings};
+use super::links::{Arrival, LISTENER, Links, Readiness, Surroundings};
 use super::mailbox::{Mailbox, Slots};
+use super::peer::LinkKey;
 use crate::chain::{Input, Node, Output, Time};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};

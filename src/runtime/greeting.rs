@@ -6,8 +6,8 @@ use gpc_trees::Id;
 use tracing::debug;
 
 use super::link::{HIWATER, Phase};
-use super::links::{CLOSING_LIMIT, GREETING_LIMIT, LinkKey, Links};
-use super::peer::{Peer, State, Verdict};
+use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links};
+use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
 use crate::chain::Time;
 use crate::wire::Hello;
 use crate::wire::head::{Goodbye, GoodbyeReason};
@@ -35,6 +35,10 @@ impl Links {
         }
         if hello.from == self.me {
             let text = format!("id {} is here itself: each process needs an id of its own", self.me);
+            return self.refuse(now, key, GoodbyeReason::Refused, text);
+        }
+        if self.peers.len() >= PEERS_MAX && !self.peers.contains_key(&hello.from) {
+            let text = format!("{PEERS_MAX} other ids are known already");
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
         let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
@@ -65,6 +69,9 @@ impl Links {
     pub(super) fn greeted(&mut self, key: LinkKey, peer: Id, hello: Hello) -> Result<(), String> {
         if (hello.from, hello.to) != (peer, self.me) {
             return Err(format!("it is id {} and takes this one for id {}", hello.from, hello.to));
+        }
+        if self.peers.get(&peer).is_some_and(|known| hello.incarnation < known.incarnation) {
+            return Err(format!("an earlier run of id {peer} answers, of which a later one is known"));
         }
         self.establish(key, &hello);
         Ok(())

@@ -11,7 +11,7 @@ use mio::{Interest, Registry, Token};
 use tracing::{debug, warn};
 
 use super::link::{Context, Event, HIWATER, Link, Phase, Progress};
-use super::peer::{Peer, State};
+use super::peer::{LinkKey, Peer, State};
 use super::socket::{Accepting, Socket};
 use super::{Address, Peers};
 use crate::chain::Time;
@@ -32,15 +32,14 @@ pub(super) const CLOSING_LIMIT: Duration = Duration::from_secs(1);
 /// Connections accepted in one turn, before the links there are get theirs.
 const ACCEPT_BUDGET: usize = 64;
 
+/// Connections that have not said hello yet: more than all nodes of a large machine at once, few enough not to use up the descriptors.
+const GREETINGS_MAX: usize = 16_384;
+
 /// Wait before accepting again when the system refused: it is out of descriptors, and some may be freed meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes that one read asks for: a segment.
 const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
-
-/// Names a link in its node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct LinkKey(pub(super) usize);
 
 /// What came in for the chain.
 #[derive(Debug)]
@@ -218,6 +217,12 @@ impl Links {
         for _ in 0..ACCEPT_BUDGET {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
+                Ok(_) if self.timed >= GREETINGS_MAX => {
+                    warn!(
+                        id = self.me,
+                        "a connection is dropped: {GREETINGS_MAX} others have not said hello yet"
+                    );
+                }
                 Ok(socket) => {
                     if let Err(error) = self.add(now, socket, Phase::Accepted) {
                         warn!(id = self.me, %error, "cannot serve a connection");
