@@ -4,8 +4,8 @@
 //! node can compute it. What comes from a registered function or from the wire is checked at every split: no
 //! answer of theirs forms anything but a tree.
 
-use crate::check::{self, Limits, MAX_FAN_OUT, Summary};
 use crate::error::TreeError;
+use crate::limits::MAX_FAN_OUT;
 use crate::registered::{self, Registered};
 use crate::shape::Shape;
 use crate::split::{self, Group, Groups};
@@ -142,18 +142,6 @@ impl Tree {
             Tree::Flat => Some(n - 1),
             Tree::Registered(_) | Tree::Explicit(_) => None,
         }
-    }
-
-    /// Checks the whole tree over `n` ids before anything is sent, and says how deep and wide it is.
-    ///
-    /// A built-in tree takes a few steps at any size; a registered split is asked twice for every length that
-    /// occurs; a shape is walked once.
-    ///
-    /// # Errors
-    /// What [`split`](Self::split) refuses anywhere in the tree, depth or fan-out over the limits, and
-    /// [`SplitNotDeterministic`](TreeError::SplitNotDeterministic). Positions are those of the list.
-    pub fn check(&self, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
-        check::check(self, n, limits)
     }
 
     /// The tree's id on the wire: 0 binary, 1 binomial, `0x1000_0000..0x2000_0000` a registered split (see
