@@ -1,0 +1,141 @@
+//! Processes that are killed, signals, and time limits: the call ends, says why, and leaves nothing.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Ended, Gpc, coverage};
+
+/// A call that lasts far longer than any test.
+const LONG: &str = "--header 10m --time-limit 20m --output json";
+
+/// Kills the process of id 1, and returns what the call then comes to.
+fn kill_the_first(call: Gpc) -> (Ended, Value) {
+    call.node(1).kill(Signal::KILL);
+    let ended = call.end();
+    let value = ended.json();
+    assert_eq!(
+        (ended.code(), &value["cause"]["id"], &value["cause"]["stage"]),
+        (Some(1), &1.into(), &"link".into())
+    );
+    let message = value["cause"]["message"].as_str().unwrap();
+    assert!(message.ends_with("its process ended: killed by signal 9 (SIGKILL)"), "{message}");
+    assert_eq!(ended.said(), format!("gpc: id 1 failed at stage link: {message}"));
+    (ended, value)
+}
+
+#[test]
+fn a_process_that_is_killed_while_all_are_at_work_ends_the_call() {
+    for tree in ["binary", "binomial", "kary:3", "chain", "flat"] {
+        for link in ["tcp", "unix"] {
+            let call =
+                Gpc::start(&format!("call sleep -n 12 --tree {tree} --link {link} --forward-first {LONG}"));
+            (0..12).for_each(|id| call.until_asleep(id));
+            let (_, value) = kill_the_first(call);
+            // All have been sent the request, and none has answered.
+            assert_eq!(coverage(&value), [0, 0, 0, 12], "{tree} {link}");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_before_the_call_gets_to_it_ends_the_call() {
+    for (tree, link) in [("binary", "unix"), ("chain", "tcp")] {
+        let call = Gpc::start(&format!("call sleep -n 12 --tree {tree} --link {link} {LONG}"));
+        call.until_asleep(0);
+        let (_, value) = kill_the_first(call);
+        assert_eq!(coverage(&value)[0], 0, "nobody is done: {value}");
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_deep_in_the_tree_is_named() {
+    for link in ["tcp", "unix"] {
+        let call = Gpc::start(&format!("call sleep -n 12 --tree chain --link {link} --forward-first {LONG}"));
+        (0..12).for_each(|id| call.until_asleep(id));
+        call.node(7).kill(Signal::KILL);
+        let ended = call.end();
+        assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &7.into()), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_process_that_takes_no_part_may_die() {
+    let call =
+        Gpc::start("call sleep -n 4 --ids 0-1 --header 10m --time-limit 20m --forward-first --output json");
+    call.until_asleep(1);
+    call.node(3).kill(Signal::KILL);
+    call.node(1).kill(Signal::KILL);
+    let ended = call.end();
+    assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &1.into()));
+}
+
+#[test]
+fn when_the_command_is_killed_its_nodes_end() {
+    for link in ["tcp", "unix"] {
+        for more in ["", "--forward-first"] {
+            let call = Gpc::start(&format!("call sleep -n 16 --link {link} {more} {LONG}"));
+            call.until_asleep(if more.is_empty() { 0 } else { 15 });
+            call.process().kill(Signal::KILL);
+            let ended = call.end_soon();
+            assert_eq!((ended.code(), ended.stdout.len(), ended.stderr.as_str()), (None, 0, ""));
+        }
+    }
+}
+
+#[test]
+fn a_signal_ends_the_command_and_its_nodes() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        for more in ["", "--forward-first", "--repeat 1000"] {
+            let call = Gpc::start(&format!("call sleep -n 16 {more} {LONG}"));
+            call.until_asleep(0);
+            call.process().kill(signal);
+            let ended = call.end();
+            assert_eq!(
+                (ended.code(), ended.stdout.len(), ended.stderr.as_str()),
+                (Some(code), 0, ""),
+                "{signal:?} {more}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_node_that_does_not_end_is_killed() {
+    let call = Gpc::start(&format!("call sleep -n 8 --forward-first {LONG}"));
+    (0..8).for_each(|id| call.until_asleep(id));
+    call.node(5).kill(Signal::STOP);
+    call.process().kill(Signal::INT);
+    assert_eq!(call.end().code(), Some(130));
+}
+
+#[test]
+fn a_signal_while_processes_are_started_ends_those_there_are() {
+    let call = Gpc::start("call echo -n 300 --output json --repeat 1000000");
+    crate::support::until("some nodes run", || call.processes().len() > 20);
+    call.process().kill(Signal::TERM);
+    assert_eq!(call.end().code(), Some(143));
+}
+
+#[test]
+fn the_time_limit_names_an_id_that_hangs() {
+    let ended = Gpc::start("call sleep -n 8 --header 10m --time-limit 300ms --output json").end();
+    let value = ended.json();
+    assert_eq!(
+        (ended.code(), &value["cause"]["id"], &value["cause"]["stage"]),
+        (Some(1), &0.into(), &"func".into())
+    );
+    assert!(
+        ended.said().contains("the time limit of 300ms passed while func was running"),
+        "{}",
+        ended.said()
+    );
+    // A process that stands still: those that wait for it say so.
+    let call = Gpc::start(
+        "call sleep -n 3 --tree chain --header 1ms --time-limit 10s --repeat 100000 --output json",
+    );
+    call.until_asleep(2);
+    call.node(2).kill(Signal::STOP);
+    let ended = call.end();
+    let value = ended.json();
+    assert_eq!((ended.code(), &value["cause"]["id"]), (Some(1), &2.into()), "{value}");
+}
