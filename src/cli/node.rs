@@ -1,6 +1,7 @@
 //! `gpc node`: one node, run by hand or started by `gpc call`.
 
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -78,6 +79,7 @@ impl NodePlan {
                  loopback address or a Unix socket, or accept that with --insecure"
             ));
         }
+        refuse_file(listen)?;
         let peers = read_peers(path)?;
         if let Some(other) = peers.address(args.id).filter(|&other| other != listen && !is_wildcard(listen)) {
             return Err(format!(
@@ -87,6 +89,17 @@ impl NodePlan {
             ));
         }
         Ok(NodePlan { id: args.id, listen: listen.clone(), peers })
+    }
+}
+
+/// A socket file that a node has left behind is replaced; any other file is somebody's, and a slip of the pen must not cost it.
+fn refuse_file(listen: &Address) -> Result<(), String> {
+    let Address::Unix(path) = listen else { return Ok(()) };
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if !there.file_type().is_socket() => {
+            Err(format!("cannot listen at {listen}: there is a file that is no socket: choose another path"))
+        }
+        _ => Ok(()),
     }
 }
 
