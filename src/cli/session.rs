@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gpc_trees::Id;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use super::call::{CallPlan, Nodes};
 use super::interrupt::Interrupt;
@@ -152,17 +152,26 @@ impl Session {
             Err(refused) => return Err(refused.into()),
         };
         outcome.coverage = failure.coverage.counts().into();
-        outcome.cause = Some(self.explain(&failure));
+        outcome.cause = Some(self.explain(&plan.nodes, &failure));
         Ok(Made { outcome, data: Bytes::new() })
     }
 
-    /// The first cause, and if its process has ended, how.
-    fn explain(&mut self, failure: &Failure) -> FirstCause {
+    /// The first cause; of an id that was lost, how its process ended, or where a running one was looked for.
+    fn explain(&mut self, nodes: &Nodes, failure: &Failure) -> FirstCause {
         let mut cause = FirstCause::from(&failure.cause);
-        let launch = self.launch.as_mut().filter(|_| failure.cause.stage == Stage::Link);
-        if let Some(how) = launch.and_then(|launch| launch.exit_of(cause.id, DEATH_PATIENCE)) {
-            cause.message = format!("{}; its process ended: {how}", cause.message);
+        if failure.cause.stage != Stage::Link {
+            return cause;
         }
+        let more = match nodes {
+            Nodes::Start { .. } => {
+                let how = self.launch.as_mut().and_then(|launch| launch.exit_of(cause.id, DEATH_PATIENCE));
+                how.map(|how| format!("its process ended: {how}"))
+            }
+            Nodes::Join { peers } => peers
+                .address(cause.id)
+                .map(|address| format!("is `gpc node --id {} --listen {address} ...` running?", cause.id)),
+        };
+        cause.message.extend(more.map(|more| format!("; {more}")));
         cause
     }
 }
@@ -197,18 +206,18 @@ impl Progress {
     fn new(plan: &CallPlan, count: u32) -> Progress {
         let style = match count {
             1 => "{spinner} {msg}, {elapsed} so far",
-            _ => "{msg} {bar:40} {pos}/{len} calls",
+            // As wide as the terminal: a longer line would be broken, and left behind in pieces.
+            _ => "{msg} {wide_bar} {pos}/{len} calls",
         };
         // Draws on standard error, and only where that is a terminal.
         let bar = ProgressBar::hidden();
         bar.set_style(ProgressStyle::with_template(style).expect("the templates are well formed"));
         bar.set_length(count.into());
-        bar.set_message(format!(
-            "{} over {} ids, {} bytes each",
-            plan.func_name,
-            plan.ids.len(),
-            plan.data.len()
-        ));
+        let data = match plan.data.len() as u64 {
+            0 => String::new(),
+            len => format!(" with {}", HumanBytes(len)),
+        };
+        bar.set_message(format!("{} over {} ids{data}", plan.func_name, plan.ids.len()));
         Progress { bar, begun: Instant::now() }
     }
 

@@ -269,7 +269,7 @@ fn progress_bar(count: usize) -> ProgressBar {
         return ProgressBar::hidden();
     }
     // Draws on standard error, and only where that is a terminal.
-    let style = ProgressStyle::with_template("starting processes {bar:40} {pos}/{len}");
+    let style = ProgressStyle::with_template("starting processes {wide_bar} {pos}/{len}");
     ProgressBar::new(count as u64).with_style(style.expect("the template is well formed"))
 }
 
