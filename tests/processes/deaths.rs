@@ -131,7 +131,7 @@ fn the_time_limit_names_an_id_that_hangs() {
     );
     // A process that stands still: those that wait for it say so.
     let call = Gpc::start(
-        "call sleep -n 3 --tree chain --header 1ms --time-limit 10s --repeat 100000 --output json",
+        "call sleep -n 3 --tree chain --header 20ms --time-limit 5s --repeat 100000 --output json",
     );
     call.until_asleep(2);
     call.node(2).kill(Signal::STOP);
