@@ -11,7 +11,7 @@ use gpc_trees::Id;
 use super::args::NodeArgs;
 use super::files::read_peers;
 use super::interrupt::Interrupt;
-use super::launched::{Launched, launched};
+use super::launched::{Launched, LaunchedError, launched};
 use super::{CommandResult, builtin};
 use crate::runtime::{Address, Functions, Listener, Node, Peers};
 
@@ -21,7 +21,11 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 /// Runs the sub-command.
 pub(super) fn run(args: &NodeArgs) -> CommandResult {
     match args.launched {
-        true => serve_launched(launched(args.id)?),
+        true => match launched(args.id) {
+            // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
+            Err(LaunchedError::ParentGone) => Ok(ExitCode::FAILURE),
+            launched => serve_launched(launched?),
+        },
         false => serve(NodePlan::new(args)?),
     }
 }

@@ -11,6 +11,7 @@ use super::call::{CallPlan, Nodes};
 use super::interrupt::Interrupt;
 use super::launch::{Launch, Plan};
 use super::output::{Content, Counts, FirstCause, Outcome, Repeat, Reply};
+use super::taken::refuse_taken;
 use crate::runtime::{self, CallError, Functions, Node, Peers};
 use crate::wire::{Cause, Failure, Stage};
 
@@ -47,14 +48,22 @@ impl Session {
     /// Starts the other processes if there are any to start, and this one as the root.
     ///
     /// # Errors
-    /// When a process or the root's node cannot be started; then nothing is left running.
-    pub fn open(nodes: &Nodes, root: Id, functions: &Functions) -> Result<Session, Error> {
+    /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
+    pub fn open(
+        nodes: &Nodes,
+        root: Id,
+        functions: &Functions,
+        interrupt: &Interrupt,
+    ) -> Result<Session, Error> {
         let (launch, peers) = match nodes {
-            Nodes::Join { peers } => (None, peers.clone()),
+            Nodes::Join { peers } => {
+                refuse_taken(root, peers)?;
+                (None, peers.clone())
+            }
             Nodes::Start { n, link } => {
                 let exe = std::env::current_exe()?;
                 let plan = Plan { ids: 1..*n, link: *link, exe, args: Vec::new(), others: Peers::new() };
-                let launch = Launch::start(&plan)?;
+                let launch = Launch::start_unless(&plan, || interrupt.signal().is_some())?;
                 let peers = launch.peers().clone();
                 (Some(launch), peers)
             }
@@ -167,9 +176,12 @@ impl Session {
                 let how = self.launch.as_mut().and_then(|launch| launch.exit_of(cause.id, DEATH_PATIENCE));
                 how.map(|how| format!("its process ended: {how}"))
             }
-            Nodes::Join { peers } => peers
-                .address(cause.id)
-                .map(|address| format!("is `gpc node --id {} --listen {address} ...` running?", cause.id)),
+            Nodes::Join { peers } => peers.address(cause.id).map(|address| {
+                format!(
+                    "the peers file has it at {address}: see that `gpc node --id {}` runs there",
+                    cause.id
+                )
+            }),
         };
         cause.message.extend(more.map(|more| format!("; {more}")));
         cause

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Ended, Gpc, coverage};
+use crate::support::{Ended, Gpc, coverage, until};
 
 /// A call that lasts far longer than any test.
 const LONG: &str = "--header 10m --time-limit 20m --output json";
@@ -109,11 +109,22 @@ fn a_node_that_does_not_end_is_killed() {
 }
 
 #[test]
-fn a_signal_while_processes_are_started_ends_those_there_are() {
-    let call = Gpc::start("call echo -n 300 --output json --repeat 1000000");
-    crate::support::until("some nodes run", || call.processes().len() > 20);
+fn what_ends_the_command_while_it_starts_processes_ends_those_there_are() {
+    // So many that some are still to be started, or told where the others are, when the first ones are seen.
+    let start = || {
+        let call = Gpc::start("call echo -n 400 --repeat 1000000");
+        until("some nodes run", || call.processes().len() > 10);
+        call
+    };
+    let call = start();
     call.process().kill(Signal::TERM);
-    assert_eq!(call.end().code(), Some(143));
+    let ended = call.end();
+    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(143), ""));
+    // The nodes have nobody to complain to.
+    let call = start();
+    call.process().kill(Signal::KILL);
+    let ended = call.end_soon();
+    assert_eq!((ended.code(), ended.stderr.as_str()), (None, ""));
 }
 
 #[test]

@@ -257,8 +257,24 @@ fn a_peer_that_is_not_running_is_named_with_its_address() {
         assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &2.into()));
         let said = ended.said();
         assert!(said.starts_with("gpc: id 2 failed at stage link: cannot connect"), "{said}");
-        let advice = format!("; is `gpc node --id 2 --listen {} ...` running?", addresses[2]);
+        let advice =
+            format!("; the peers file has it at {}: see that `gpc node --id 2` runs there", addresses[2]);
         assert!(said.ends_with(&advice), "{said}");
+    }
+}
+
+#[test]
+fn an_id_that_is_running_is_not_taken_away_from_it() {
+    for set in [Set::over_tcp(), Set::over_unix()] {
+        let ended = run(&format!("call echo --peers {} --id 2", set.peers()));
+        let expected = format!(
+            "gpc: id 2 is running already, at {}: join with another --id, which the peers file need not have\n",
+            set.addresses[2]
+        );
+        assert_eq!((ended.code(), ended.stderr), (Some(1), expected));
+        // It had never been heard of, and is not shut out now.
+        assert_eq!(set.call(0, "--tree chain"), [0, 1, 2, 3]);
+        set.end();
     }
 }
 
