@@ -140,13 +140,14 @@ fn the_time_limit_names_an_id_that_hangs() {
         "{}",
         ended.said()
     );
-    // A process that stands still: those that wait for it say so.
-    let call = Gpc::start(
-        "call sleep -n 3 --tree chain --header 20ms --time-limit 5s --repeat 100000 --output json",
-    );
-    call.until_asleep(2);
-    call.node(2).kill(Signal::STOP);
+    // A process that stands still is named by the one that waits for it.
+    let call = Gpc::start("call sleep -n 2 --header 300ms --time-limit 4s --repeat 1000 --output json");
+    call.until_asleep(0);
+    call.node(1).kill(Signal::STOP);
     let ended = call.end();
     let value = ended.json();
-    assert_eq!((ended.code(), &value["cause"]["id"]), (Some(1), &2.into()), "{value}");
+    assert_eq!(
+        (ended.code(), &value["cause"]["id"], &value["cause"]["stage"]),
+        (Some(1), &1.into(), &"reply".into())
+    );
 }
