@@ -162,6 +162,18 @@ fn the_table_is_for_people() {
 }
 
 #[test]
+fn logs_go_to_standard_error_when_they_are_asked_for() {
+    let ended = Gpc::start_in("call echo -n 4 --output json", b"", &[("GPC_LOG", "debug")]).end();
+    assert_eq!((ended.code(), coverage(&ended.json())), (Some(0), [4, 0, 0, 0]));
+    // Those of the processes that are started are there, too, and a file has no use for colours.
+    assert!(ended.stderr.contains("call ended") && ended.stderr.contains("link up id=3"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains('\u{1b}'), "{}", ended.stderr);
+    let ended = Gpc::start_in("call echo -n 4", b"", &[("GPC_LOG", "a=b=c")]).end();
+    assert_eq!((ended.code(), ended.stdout.len()), (Some(1), 0));
+    assert!(ended.stderr.starts_with("gpc: GPC_LOG=\"a=b=c\": "), "{}", ended.stderr);
+}
+
+#[test]
 fn what_cannot_be_called_is_said_before_anything_starts() {
     for (line, expected) in [
         (

@@ -56,9 +56,16 @@ impl Gpc {
 
     /// The same with something on standard input.
     pub(crate) fn start_with(line: &str, input: &[u8]) -> Gpc {
+        Gpc::start_in(line, input, &[])
+    }
+
+    /// The same with variables in the environment.
+    pub(crate) fn start_in(line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {
         let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_gpc"))
             .args(line.split_whitespace())
+            .env_remove("GPC_LOG")
+            .envs(environment.iter().copied())
             .env("TMPDIR", folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
