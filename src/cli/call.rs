@@ -14,7 +14,7 @@ use super::files::read_peers;
 use super::interrupt::Interrupt;
 use super::output::{FirstCause, Width, write_table};
 use super::session::{Made, Session};
-use super::tree::read_layout;
+use super::tree::{no_such_tree, read_layout};
 use super::{CommandResult, builtin, stdout};
 use crate::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use crate::wire::frame::HEADER_MAX;
@@ -28,10 +28,12 @@ pub(super) fn run(args: &CallArgs) -> CommandResult {
     builtin::register(&functions)?;
     let plan = CallPlan::new(args, &functions)?;
     let interrupt = Interrupt::listen(|| {})?;
-    let mut session = Session::open(&plan.nodes, plan.root, &functions)?;
-    let result = session.make_calls(&plan, &interrupt);
-    // Before anything is printed: whoever reads the output finds nothing running.
-    session.close(END_LIMIT);
+    let result = Session::open(&plan.nodes, plan.root, &functions, &interrupt).and_then(|mut session| {
+        let result = session.make_calls(&plan, &interrupt);
+        // Before anything is printed: whoever reads the output finds nothing running.
+        session.close(END_LIMIT);
+        result
+    });
     if let Some(status) = interrupt.exit_status() {
         return Ok(ExitCode::from(status));
     }
@@ -116,7 +118,7 @@ impl CallPlan {
         let order = args.ids.as_ref().unwrap_or(&all);
         check_ids(order, &nodes, root)?;
         let order = if order.contains(root) { order.clone() } else { order.with_first(root) };
-        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root), functions)?;
+        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root))?;
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
             return Err(format!(
@@ -203,7 +205,7 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
 }
 
 /// The tree, the ids in its order, and its levels. `ids` has the root first.
-fn tree(name: &TreeName, ids: &IdList, functions: &Functions) -> Result<(CallTree, IdList, u32), String> {
+fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), String> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
     if let TreeName::File(path) = name {
         let layout = read_layout(Path::new(path))?;
@@ -211,7 +213,7 @@ fn tree(name: &TreeName, ids: &IdList, functions: &Functions) -> Result<(CallTre
         let levels = layout.tree().check(ids.len(), &Limits::default()).map_err(refused)?.depth;
         return Ok((layout.into(), ids, levels));
     }
-    let tree = functions.named_tree(name).map_err(|error| error.to_string())?;
+    let tree = name.built_in().ok_or_else(|| no_such_tree(name))?;
     let levels = tree.check(ids.len(), &Limits::default()).map_err(refused)?.depth;
     Ok((tree.into(), ids.clone(), levels))
 }

@@ -19,6 +19,7 @@ mod node;
 pub mod output;
 pub mod session;
 mod stdout;
+mod taken;
 mod tree;
 
 use std::io::{self, Write as _};

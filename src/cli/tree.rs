@@ -48,13 +48,14 @@ fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, String> {
         }
         return Sketch::of_layout(name.to_string(), &layout).map_err(refused);
     }
-    let Some(tree) = name.built_in() else {
-        return Err(format!(
-            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat or file:PATH"
-        ));
-    };
+    let tree = name.built_in().ok_or_else(|| no_such_tree(name))?;
     let n = n.ok_or_else(|| format!("say over how many ids, as in `gpc tree {name} 16`"))?;
     Sketch::of_tree(name.to_string(), &tree, n).map_err(refused)
+}
+
+/// What to say of a name that no tree has: nobody registers one with this command.
+pub(super) fn no_such_tree(name: &TreeName) -> String {
+    format!("no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat or file:PATH")
 }
 
 /// Reads a tree file.
