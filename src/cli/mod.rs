@@ -7,7 +7,7 @@
 
 pub mod args;
 pub mod builtin;
-pub mod call;
+mod call;
 pub mod draw;
 pub mod duration;
 mod files;
@@ -17,6 +17,7 @@ pub mod launched;
 mod logs;
 mod node;
 pub mod output;
+pub mod plan;
 pub mod session;
 mod stdout;
 mod taken;

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use gpc_trees::Id;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use super::call::{CallPlan, Nodes};
 use super::interrupt::Interrupt;
 use super::launch::{Launch, Plan};
 use super::output::{Content, Counts, FirstCause, Outcome, Repeat, Reply};
+use super::plan::{CallPlan, Nodes};
 use super::taken::refuse_taken;
 use crate::runtime::{self, CallError, Functions, Node, Peers};
 use crate::wire::{Cause, Failure, Stage};

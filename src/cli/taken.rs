@@ -3,13 +3,11 @@
 //! An id has one process. To the others a second one would be a later run of the same id, and they would not let the first one in any more.
 //! So a slip of the pen in `--id` is found before anything is said to anybody.
 
-use std::io;
 use std::time::Duration;
 
 use gpc_trees::Id;
-use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::runtime::{Address, Peers};
+use crate::runtime::Peers;
 
 /// How long a node on another machine may take to show that it is there.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
@@ -20,24 +18,11 @@ const PROBE_LIMIT: Duration = Duration::from_secs(1);
 /// When a process answers where this id would listen; the text says what to do.
 pub(super) fn refuse_taken(root: Id, peers: &Peers) -> Result<(), String> {
     match peers.address(root) {
-        Some(address) if is_answered(address) => Err(format!(
+        Some(address) if address.is_answered(PROBE_LIMIT) => Err(format!(
             "id {root} is running already, at {address}: join with another --id, which the peers file need not have"
         )),
         _ => Ok(()),
     }
-}
-
-fn is_answered(address: &Address) -> bool {
-    let connect = || {
-        let (domain, to) = match address {
-            Address::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
-            Address::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
-            Address::Abstract(name) => (Domain::UNIX, SockAddr::unix(format!("\0{name}"))?),
-        };
-        Socket::new(domain, Type::STREAM, None)?.connect_timeout(&to, PROBE_LIMIT)
-    };
-    // A Unix socket whose queue is full would let this wait, and is somebody's.
-    connect().err().is_none_or(|error: io::Error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::cli::args::{Args, Command};
+use crate::cli::builtin;
 
 fn args(line: &str) -> Result<CallArgs, String> {
     let words = ["gpc", "call"].into_iter().chain(line.split_whitespace());
@@ -107,7 +108,7 @@ fn running_nodes_are_joined_as_one_of_them() {
     assert!(refused(&format!("facts {peers} --id 3 -n 4")).contains("cannot be used with"));
     let missing = refused(&format!("facts {peers} --id 9 --ids 1,8"));
     assert_eq!(missing, "--ids names id 8, which the peers file does not have");
-    assert!(super::CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered()).is_ok());
+    assert!(CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered()).is_ok());
 }
 
 fn registered() -> Functions {
