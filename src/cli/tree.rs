@@ -55,7 +55,9 @@ fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, String> {
 
 /// What to say of a name that no tree has: nobody registers one with this command.
 pub(super) fn no_such_tree(name: &TreeName) -> String {
-    format!("no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat or file:PATH")
+    format!(
+        "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG or file:PATH"
+    )
 }
 
 /// Reads a tree file.

@@ -3,6 +3,7 @@
 //! A name parses and prints; it never opens the file that it names. Source: *Trees* in the design.
 
 use crate::decimal::{self, DecimalFault, excerpt};
+use crate::postal::Lag;
 use crate::split_name::{NameError, SplitName};
 use crate::tree::{Radix, Tree};
 use std::fmt;
@@ -25,6 +26,8 @@ pub enum TreeName {
     Chain,
     /// `flat`.
     Flat,
+    /// `loggp:LAG`, a decimal of at least 1; or `loggp:L,o,g,G`, costs in one unit of time, from which the lag follows.
+    Loggp(Lag),
     /// `file:PATH`: a tree file, see [`Layout::parse`](crate::Layout::parse). The path is not empty.
     File(String),
     /// Any other name: a registered split.
@@ -41,6 +44,7 @@ impl TreeName {
             TreeName::Knomial(k) => Some(Tree::Knomial(*k)),
             TreeName::Chain => Some(Tree::Chain),
             TreeName::Flat => Some(Tree::Flat),
+            TreeName::Loggp(lag) => Some(Tree::Loggp(*lag)),
             TreeName::File(_) | TreeName::Registered(_) => None,
         }
     }
@@ -57,6 +61,7 @@ impl FromStr for TreeName {
         let plain = match word {
             "kary" => return Ok(TreeName::Kary(number(text, parameter, 1, NonZeroU32::new)?)),
             "knomial" => return Ok(TreeName::Knomial(number(text, parameter, 2, Radix::new)?)),
+            "loggp" => return Ok(TreeName::Loggp(lag(text, parameter)?)),
             "file" => {
                 let path = parameter.filter(|path| !path.is_empty()).ok_or(NameError::NoPath)?;
                 return Ok(TreeName::File(path.to_owned()));
@@ -72,6 +77,30 @@ impl FromStr for TreeName {
             Some(_) => Err(NameError::Unexpected { text: excerpt(text) }),
         }
     }
+}
+
+/// The lag, given as such or as the costs of a message of one byte.
+fn lag(text: &str, parameter: Option<&str>) -> Result<Lag, NameError> {
+    let words: Vec<&str> = parameter.unwrap_or_default().split(',').collect();
+    let whole = |word: &str| word.trim().parse::<u64>().ok();
+    let lag = match words[..] {
+        [lag] => lag.trim().parse::<f64>().ok().filter(|lag| *lag >= 1.0).and_then(from_ratio),
+        [latency, overhead, gap, per_byte] => {
+            let per_byte = per_byte.trim().parse::<f64>().ok().filter(|cost| *cost >= 0.0);
+            let costs = (whole(latency), whole(overhead), whole(gap), per_byte);
+            let (Some(latency), Some(overhead), Some(gap), Some(per_byte)) = costs else {
+                return Err(NameError::Lag { text: excerpt(text) });
+            };
+            Lag::of_costs(latency, overhead, gap, per_byte, 1)
+        }
+        _ => None,
+    };
+    lag.ok_or_else(|| NameError::Lag { text: excerpt(text) })
+}
+
+fn from_ratio(ratio: f64) -> Option<Lag> {
+    let parts = (ratio * 1024.0).round();
+    (parts <= f64::from(u32::MAX)).then(|| Lag::from_1024ths(parts as u32)).flatten()
 }
 
 fn number<T>(

@@ -8,7 +8,8 @@ use std::str::FromStr;
 const MAX_NAME_BYTES: usize = 64;
 
 /// Words that have a meaning of their own and so cannot name a registered split.
-const RESERVED: [&str; 8] = ["binary", "binomial", "kary", "knomial", "chain", "flat", "file", "explicit"];
+const RESERVED: [&str; 9] =
+    ["binary", "binomial", "kary", "knomial", "chain", "flat", "loggp", "file", "explicit"];
 
 /// The name of a registered split: a lower-case letter, then lower-case letters, digits, `_` and `-`, 64
 /// bytes at most, and none of the words of the built-in trees.
@@ -39,6 +40,11 @@ pub enum NameError {
     },
     /// A tree that takes no parameter was given one.
     Unexpected {
+        /// The text.
+        text: String,
+    },
+    /// `loggp` needs a lag or four costs after a colon.
+    Lag {
         /// The text.
         text: String,
     },
@@ -83,7 +89,7 @@ impl fmt::Display for NameError {
         match self {
             NameError::NotAName { text } => write!(
                 f,
-                "{text:?} names no tree: allowed are binary, binomial, kary:K, knomial:K, chain, flat, \
+                "{text:?} names no tree: allowed are binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, \
                  file:PATH and the name of a registered split (a lower-case letter, then a-z, 0-9, _ and -, \
                  {MAX_NAME_BYTES} at most)"
             ),
@@ -96,8 +102,13 @@ impl fmt::Display for NameError {
                 u32::MAX
             ),
             NameError::Unexpected { text } => {
-                write!(f, "{text:?}: only kary, knomial and file take something after a colon")
+                write!(f, "{text:?}: only kary, knomial, loggp and file take something after a colon")
             }
+            NameError::Lag { text } => write!(
+                f,
+                "{text:?}: write a lag of at least 1 as in loggp:2.5, or latency, overhead, gap and gap per byte as in \
+                 loggp:5000,1000,2000,0.5"
+            ),
             NameError::NoPath => write!(f, "a tree file needs a path, as in file:my.tree"),
         }
     }
