@@ -63,6 +63,7 @@ mod check;
 mod convert;
 mod decimal;
 mod error;
+mod hosts;
 mod ids;
 mod layout;
 mod limits;
@@ -79,6 +80,7 @@ mod walk;
 
 pub use adoption::adopted;
 pub use error::{GroupFault, TreeError};
+pub use hosts::{Hosts, HostsError};
 pub use ids::text::ParseIdsError;
 pub use ids::{DuplicateId, Id, IdList, Ids, Run, RunError, Runs};
 pub use layout::Layout;
