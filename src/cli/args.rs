@@ -63,7 +63,7 @@ pub struct CallArgs {
     #[arg(required_unless_present = "peers", conflicts_with = "peers")]
     pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG or file:PATH
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
     #[arg(long, value_name = "TREE", default_value = "binary")]
     pub tree: TreeName,
 
@@ -197,7 +197,7 @@ Example, each in a terminal of its own:
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = TREE_EXAMPLES, group = ArgGroup::new("what").args(["tree", "check"]).required(true))]
 pub struct TreeArgs {
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG or file:PATH
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
     #[arg(value_name = "TREE")]
     pub tree: Option<TreeName>,
 

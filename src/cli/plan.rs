@@ -10,7 +10,7 @@ use gpc_trees::{Id, IdList, Limits, TreeName};
 
 use super::args::{CallArgs, OutputKind};
 use super::files::read_peers;
-use super::tree::{no_such_tree, read_layout};
+use super::tree::{no_such_tree, read_hosts, read_layout};
 use crate::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use crate::wire::frame::HEADER_MAX;
 
@@ -166,8 +166,12 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
 /// The tree, the ids in its order, and its levels. `ids` has the root first.
 fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), String> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
-    if let TreeName::File(path) = name {
-        let layout = read_layout(Path::new(path))?;
+    let layout = match name {
+        TreeName::File(path) => Some(read_layout(Path::new(path))?),
+        TreeName::Hosts { path, tree } => Some(read_hosts(Path::new(path), ids, tree)?),
+        _ => None,
+    };
+    if let Some(layout) = layout {
         let ids = layout.apply(ids).map_err(refused)?;
         let levels = layout.tree().check(ids.len(), &Limits::default()).map_err(refused)?.depth;
         return Ok((layout.into(), ids, levels));

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 /// A tree as a person names it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum TreeName {
     /// `binary`, the default.
     #[default]
@@ -30,6 +30,13 @@ pub enum TreeName {
     Loggp(Lag),
     /// `file:PATH`: a tree file, see [`Layout::parse`](crate::Layout::parse). The path is not empty.
     File(String),
+    /// `hosts:PATH+TREE`: a hosts file, see [`Hosts`](crate::Hosts), and the built-in tree over its hosts and within each.
+    Hosts {
+        /// The path, not empty.
+        path: String,
+        /// The tree.
+        tree: Tree,
+    },
     /// Any other name: a registered split.
     Registered(SplitName),
 }
@@ -45,7 +52,7 @@ impl TreeName {
             TreeName::Chain => Some(Tree::Chain),
             TreeName::Flat => Some(Tree::Flat),
             TreeName::Loggp(lag) => Some(Tree::Loggp(*lag)),
-            TreeName::File(_) | TreeName::Registered(_) => None,
+            TreeName::File(_) | TreeName::Hosts { .. } | TreeName::Registered(_) => None,
         }
     }
 }
@@ -66,6 +73,7 @@ impl FromStr for TreeName {
                 let path = parameter.filter(|path| !path.is_empty()).ok_or(NameError::NoPath)?;
                 return Ok(TreeName::File(path.to_owned()));
             }
+            "hosts" => return hosts(text, parameter),
             "binary" => TreeName::Binary,
             "binomial" => TreeName::Binomial,
             "chain" => TreeName::Chain,
@@ -76,6 +84,18 @@ impl FromStr for TreeName {
             None => Ok(plain),
             Some(_) => Err(NameError::Unexpected { text: excerpt(text) }),
         }
+    }
+}
+
+/// The path and the tree of `hosts:PATH+TREE`; a path may hold a `+`, the name of a tree does not.
+fn hosts(text: &str, parameter: Option<&str>) -> Result<TreeName, NameError> {
+    let parts = parameter.and_then(|parameter| parameter.rsplit_once('+'));
+    let tree = parts.and_then(|(_, tree)| tree.parse::<TreeName>().ok()?.built_in());
+    match (parts, tree) {
+        (Some((path, _)), Some(tree)) if !path.is_empty() => {
+            Ok(TreeName::Hosts { path: path.to_owned(), tree })
+        }
+        _ => Err(NameError::Hosts { text: excerpt(text) }),
     }
 }
 
@@ -125,6 +145,7 @@ impl fmt::Display for TreeName {
         match (self, self.built_in()) {
             (_, Some(tree)) => tree.fmt(f),
             (TreeName::File(path), _) => write!(f, "file:{path}"),
+            (TreeName::Hosts { path, tree }, _) => write!(f, "hosts:{path}+{tree}"),
             (TreeName::Registered(name), _) => name.fmt(f),
             (_, None) => unreachable!("every other name is that of a built-in tree"),
         }

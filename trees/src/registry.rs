@@ -44,7 +44,8 @@ pub enum UnknownTree {
         /// The names that are.
         registered: Vec<SplitName>,
     },
-    /// A file has to be read and laid out first, with [`Layout::parse`](crate::Layout::parse).
+    /// A file has to be read and laid out first, with [`Layout::parse`](crate::Layout::parse) or
+    /// [`Hosts::layout`](crate::Hosts::layout).
     File {
         /// Its path.
         path: String,
@@ -92,7 +93,9 @@ impl Registry {
     pub fn named(&self, name: &TreeName) -> Result<Tree, UnknownTree> {
         match (name, name.built_in()) {
             (_, Some(tree)) => Ok(tree),
-            (TreeName::File(path), _) => Err(UnknownTree::File { path: path.clone() }),
+            (TreeName::File(path) | TreeName::Hosts { path, .. }, _) => {
+                Err(UnknownTree::File { path: path.clone() })
+            }
             (TreeName::Registered(name), _) => {
                 let found = self.splits.get(&tree_id(name.as_str())).filter(|split| split.name() == name);
                 let registered = || self.splits.values().map(|split| split.name().clone()).collect();

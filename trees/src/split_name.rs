@@ -8,8 +8,8 @@ use std::str::FromStr;
 const MAX_NAME_BYTES: usize = 64;
 
 /// Words that have a meaning of their own and so cannot name a registered split.
-const RESERVED: [&str; 9] =
-    ["binary", "binomial", "kary", "knomial", "chain", "flat", "loggp", "file", "explicit"];
+const RESERVED: [&str; 10] =
+    ["binary", "binomial", "kary", "knomial", "chain", "flat", "loggp", "file", "hosts", "explicit"];
 
 /// The name of a registered split: a lower-case letter, then lower-case letters, digits, `_` and `-`, 64
 /// bytes at most, and none of the words of the built-in trees.
@@ -45,6 +45,11 @@ pub enum NameError {
     },
     /// `loggp` needs a lag or four costs after a colon.
     Lag {
+        /// The text.
+        text: String,
+    },
+    /// `hosts` needs a path and a built-in tree after a colon.
+    Hosts {
         /// The text.
         text: String,
     },
@@ -90,7 +95,7 @@ impl fmt::Display for NameError {
             NameError::NotAName { text } => write!(
                 f,
                 "{text:?} names no tree: allowed are binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, \
-                 file:PATH and the name of a registered split (a lower-case letter, then a-z, 0-9, _ and -, \
+                 file:PATH, hosts:PATH+TREE and the name of a registered split (a lower-case letter, then a-z, 0-9, _ and -, \
                  {MAX_NAME_BYTES} at most)"
             ),
             NameError::Reserved { name } => {
@@ -102,12 +107,16 @@ impl fmt::Display for NameError {
                 u32::MAX
             ),
             NameError::Unexpected { text } => {
-                write!(f, "{text:?}: only kary, knomial, loggp and file take something after a colon")
+                write!(f, "{text:?}: only kary, knomial, loggp, file and hosts take something after a colon")
             }
             NameError::Lag { text } => write!(
                 f,
                 "{text:?}: write a lag of at least 1 as in loggp:2.5, or latency, overhead, gap and gap per byte as in \
                  loggp:5000,1000,2000,0.5"
+            ),
+            NameError::Hosts { text } => write!(
+                f,
+                "{text:?}: write the path of a hosts file and a built-in tree, as in hosts:cluster.txt+binomial"
             ),
             NameError::NoPath => write!(f, "a tree file needs a path, as in file:my.tree"),
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpc_trees::{Hosts, HostsError, IdList, Limits, Tree, edges};
+use gpc_trees::{Hosts, HostsError, IdList, Limits, Tree, TreeName, edges};
 use proptest::prelude::*;
 
 fn hosts_of(of: &[u8]) -> Hosts {
@@ -59,4 +59,23 @@ fn faults_name_their_line() {
     assert!(fault(&format!("0 {}", "h".repeat(256))).contains("longer than 255 bytes"));
     let missing = hosts_of(&[1]).layout(&IdList::range(0..2), &Tree::Binary, &Limits::default());
     assert_eq!(missing.unwrap_err(), HostsError::NoHost { id: 1 });
+}
+
+#[test]
+fn a_name_holds_the_path_and_the_tree() {
+    let name = |text: &str| text.parse::<TreeName>();
+    let hosts = name("hosts:a+b/my.hosts+kary:3").unwrap();
+    assert_eq!(hosts.to_string(), "hosts:a+b/my.hosts+kary:3");
+    assert!(matches!(hosts, TreeName::Hosts { path, tree: Tree::Kary(_) } if path == "a+b/my.hosts"));
+    for bad in [
+        "hosts",
+        "hosts:",
+        "hosts:file",
+        "hosts:+binary",
+        "hosts:file+",
+        "hosts:file+mine",
+        "hosts:file+file:x",
+    ] {
+        assert!(name(bad).unwrap_err().to_string().contains("as in hosts:cluster.txt+binomial"), "{bad}");
+    }
 }

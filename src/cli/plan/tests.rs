@@ -116,3 +116,13 @@ fn registered() -> Functions {
     builtin::register(&functions).unwrap();
     functions
 }
+
+#[test]
+fn a_hosts_file_keeps_hosts_together() {
+    let (_folder, path) = file("0 a\n1 b\n2 a\n3 b\n");
+    let tree = format!("--tree hosts:{}+flat", path.display());
+    let plan = plan(&format!("echo -n 4 {tree}")).unwrap();
+    assert_eq!((plan.ids.to_string(), plan.levels), ("0-1,3,2".into(), 2));
+    let missing = refused(&format!("echo -n 5 {tree}"));
+    assert!(missing.ends_with("id 4 has no line: say on which host it is"), "{missing}");
+}
