@@ -40,7 +40,12 @@ pub mod wire;
 pub use chain::Reply;
 pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
-    Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, Functions, FunctionsError, LinkKind,
-    LocalNodes, Node, Outcome, Phase, PolledNode, Request,
+    Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, Functions, FunctionsError,
+    LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase, PolledNode, Request,
 };
 pub use wire::{Cause, Coverage, Failure, Stage};
+
+/// The programs of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -85,7 +85,6 @@ const FLOORS: &[Floor] = &[
             "sha2",
             "base64",
             "indicatif",
-            "hdrhistogram",
             "signal_hook",
             "tracing_subscriber",
             "rustix",

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use bytes::Bytes;
-use chained_gpc::runtime::link::{Context, Event, Inbox};
+use chained_gpc::runtime::link::{BODIES_MAX, Context, Event, Inbox};
 use chained_gpc::wire::CallId;
 use gpc_trees::Tree;
 use proptest::prelude::*;
@@ -202,7 +202,7 @@ fn a_body_takes_what_has_come() {
 
 #[test]
 fn many_bodies_cost_a_constant_each() {
-    let bodies = 4096;
+    let bodies = BODIES_MAX as u64;
     let begun = |call: u64| frame(2, 0, &[request(call, 1, 0, 1, 0), vec![4, 0, 0, 0, 2, 0, 0, 0]].concat());
     let bytes: Vec<u8> = (0..bodies).flat_map(begun).collect();
     let mut inbox = greeted();

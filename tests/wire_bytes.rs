@@ -210,6 +210,6 @@ fn the_limits_of_the_document_are_those_of_the_code() {
     assert!(DOCUMENT.contains("at most 64 MiB (`PREFIX_MAX`)") && PREFIX_MAX == 64 << 20);
     assert!(DOCUMENT.contains("the header at most 65,536 bytes") && HEADER_MAX == 65_536);
     assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);
-    assert!(DOCUMENT.contains("At most 4,096 requests (`BODIES_MAX`)") && BODIES_MAX == 4096);
+    assert!(DOCUMENT.contains("At most 512 requests (`BODIES_MAX`)") && BODIES_MAX == 512);
     assert!(DOCUMENT.contains("at most 255 bytes") && Goodbye::TEXT_MAX == 255);
 }

@@ -24,6 +24,8 @@ pub struct Node {
     pub(super) deadlines: Deadlines,
     pub(super) runs: Runs,
     pub(super) recent: Recent,
+    /// Whether no more calls are taken.
+    pub(super) closed: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -38,6 +40,7 @@ impl Node {
             deadlines: Deadlines::default(),
             runs: Runs::new(config.workers.max(1)),
             recent: Recent::default(),
+            closed: false,
             outputs: VecDeque::new(),
             config,
         }
@@ -76,6 +79,11 @@ impl Node {
     /// When [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
         self.deadlines.next()
+    }
+
+    /// Takes no more calls: whoever asks gets a failure. Those in flight go on.
+    pub fn close(&mut self) {
+        self.closed = true;
     }
 
     /// Calls in flight here.

@@ -91,6 +91,9 @@ impl Node {
     fn admissible(&self, request: &Request) -> Result<(), Cause> {
         let Node { config, calls, .. } = self;
         let refuse = |message: String| Err(Cause::new(config.me, Stage::Setup, message));
+        if self.closed {
+            return refuse("this id is shutting down and takes no more calls".into());
+        }
         match &request.tree {
             Err(id) => {
                 return refuse(format!(

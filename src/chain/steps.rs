@@ -14,6 +14,9 @@ use crate::wire::{CallId, Cause, Message, Request, Stage};
 /// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
 const UNKNOWN_DEPTH: u32 = 32;
 
+/// Most children that a request of a peer may give this id: no process has links for more, and a few bytes of ids can name any number.
+const FAN_OUT_FOR_PEERS: u32 = 1 << 16;
+
 impl Node {
     /// Takes every step of a call that can be taken now.
     pub(super) fn advance(&mut self, id: CallId) {
@@ -101,7 +104,11 @@ impl Node {
         let now = self.now;
         let me = self.config.me;
         let Some(call) = self.calls.get_mut(&id) else { return };
-        let split = match split(&call.request, self.config.trees.fan_out) {
+        let most = match call.origin {
+            Origin::Here { .. } => self.config.trees.fan_out,
+            Origin::Parent { .. } => self.config.trees.fan_out.min(FAN_OUT_FOR_PEERS),
+        };
+        let split = match split(&call.request, most) {
             Ok(split) => split,
             Err(message) => return self.fail(id, Cause::new(me, Stage::Forward, message)),
         };

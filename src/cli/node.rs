@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -51,10 +52,20 @@ fn serve(plan: NodePlan) -> CommandResult {
     // Nothing is ever sent: the other end is dropped when a signal comes.
     let _ = woken.recv();
     node.shutdown(END_LIMIT);
-    if let Address::Unix(path) = &address {
-        std::fs::remove_file(path)?;
+    match &address {
+        Address::Unix(path) => remove(path),
+        Address::Tcp(_) | Address::Abstract(_) => Ok(ExitCode::SUCCESS),
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the node's socket file, if nobody has done so.
+fn remove(path: &Path) -> CommandResult {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", path.display()).into())
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn start(id: Id, listener: Listener, peers: Peers) -> Result<Node, Box<dyn std::error::Error + Send + Sync>> {

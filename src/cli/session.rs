@@ -125,7 +125,7 @@ impl Session {
             if interrupt.signal().is_some() {
                 handle.cancel();
             } else if dead.is_none() {
-                dead = self.launch.as_mut().and_then(Launch::first_ended).filter(|id| plan.ids.contains(*id));
+                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(&plan.ids));
                 dead.iter().for_each(|_| handle.cancel());
             }
         };

@@ -221,6 +221,7 @@ impl EventLoop {
             Command::GiveUp { ticket } => self.apply(now, Input::GiveUp { ticket }),
             Command::Shutdown { limit } => {
                 if self.ending == Ending::No {
+                    self.node.close();
                     self.ending = Ending::Finishing(now.plus(limit));
                 }
             }
@@ -261,7 +262,7 @@ impl EventLoop {
     /// Moves the end of the node on.
     fn end_if_due(&mut self, now: Time) {
         if let Ending::Finishing(until) = self.ending
-            && (until <= now || self.node.calls() == 0)
+            && (until <= now || (self.node.calls() == 0 && self.links.is_drained()))
         {
             self.links.goodbye("the node was shut down");
             self.links.flush();

@@ -5,12 +5,16 @@
 use gpc_trees::Id;
 use tracing::debug;
 
+use super::clock::incarnation;
 use super::link::{HIWATER, Phase};
 use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links};
 use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
 use crate::chain::Time;
 use crate::wire::Hello;
 use crate::wire::head::{Goodbye, GoodbyeReason};
+
+/// How far a peer's clock may be ahead, nanoseconds: a day. A run that claims to begin later would lock out every honest one of its id.
+const SKEW_MAX_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 impl Links {
     /// Our connection stands: say who we are.
@@ -41,6 +45,10 @@ impl Links {
             let text = format!("{PEERS_MAX} other ids are known already");
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
+        if hello.incarnation > incarnation().saturating_add(SKEW_MAX_NS) {
+            let text = format!("the clock of id {} is more than a day ahead of this one's", hello.from);
+            return self.refuse(now, key, GoodbyeReason::Refused, text);
+        }
         let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
         match peer.judge(self.me, &hello) {
             Verdict::Stale => {
@@ -55,7 +63,7 @@ impl Links {
                 peer.state = State::Absent;
                 self.discard(ours);
             }
-            Verdict::Replace(Some(old)) => self.close(old, "it has connected anew"),
+            Verdict::Replace(Some(old)) => self.replace(old, hello.from),
             Verdict::Replace(None) => self.expected(hello.from),
         }
         let answer = self.hello(hello.from, hello.generation);
@@ -63,6 +71,17 @@ impl Links {
             link.outbox.hello(&answer);
         }
         self.establish(key, &hello);
+    }
+
+    /// A later connection takes a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
+    fn replace(&mut self, old: LinkKey, from: Id) {
+        if let Some(link) = self.links.get_mut(&old) {
+            let text = format!("id {from} has connected anew, perhaps from another process");
+            link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
+            // What does not go out at once is of no use any more.
+            let _ = link.flush();
+        }
+        self.close(old, "it has connected anew");
     }
 
     /// The answer to our hello.

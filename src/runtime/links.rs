@@ -86,7 +86,9 @@ pub(super) struct Links {
     pub(super) links: HashMap<LinkKey, Link>,
     next_key: usize,
     pub(super) peers: BTreeMap<Id, Peer>,
-    /// Links with something to write, or whose long messages may have got bytes.
+    /// Whether bytes have come for long messages that links pass on.
+    stirred: bool,
+    /// Links with something to write: a few entries for each link and turn.
     pub(super) dirty: Vec<LinkKey>,
     /// Links that had more to read than one turn allows.
     unread: Vec<LinkKey>,
@@ -118,6 +120,7 @@ impl Links {
             links: HashMap::new(),
             next_key: FIRST_LINK,
             peers: BTreeMap::new(),
+            stirred: false,
             dirty: Vec::new(),
             unread: Vec::new(),
             timed: 0,
@@ -134,7 +137,7 @@ impl Links {
 
     /// Whether something is left to do without waiting.
     pub(super) fn is_busy(&self) -> bool {
-        !self.unread.is_empty() || !self.dirty.is_empty()
+        !self.unread.is_empty() || !self.dirty.is_empty() || !self.arrivals.is_empty() || self.stirred
     }
 
     /// Whether every queued frame has been written.
@@ -157,6 +160,14 @@ impl Links {
 
     /// Sends a message, opening a link first if there is none.
     pub(super) fn send(&mut self, now: Time, to: Id, message: Message) {
+        // A request may name any id there is: only those that can be reached are remembered.
+        if !self.peers.contains_key(&to) && self.addresses.address(to).is_none() {
+            if let Message::Request(_) = message {
+                let why = "no address is known for it: add it to the peers".into();
+                self.arrivals.push(Arrival::Lost { peer: to, why });
+            }
+            return;
+        }
         let peer = self.peers.entry(to).or_insert_with(Peer::new);
         match peer.state {
             State::Up(key) => {
@@ -276,6 +287,11 @@ impl Links {
     /// Writes what is queued on any link, one gather write each.
     pub(super) fn flush(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
+        if std::mem::take(&mut self.stirred) {
+            dirty.extend(
+                self.links.iter().filter(|(_, link)| link.outbox.is_streaming()).map(|(key, _)| *key),
+            );
+        }
         dirty.sort_unstable();
         dirty.dedup();
         for key in dirty.drain(..) {
@@ -474,8 +490,7 @@ impl Links {
 
     /// More data of some request have come: links that pass them on have something to write.
     fn stir(&mut self) {
-        self.dirty
-            .extend(self.links.iter().filter(|(_, link)| link.outbox.is_streaming()).map(|(key, _)| *key));
+        self.stirred = true;
     }
 
     /// A connection has ended, by whatever side.

@@ -17,6 +17,9 @@ use super::Address;
 /// Connections that wait to be accepted: every node of a large machine may connect to one at once.
 const BACKLOG: i32 = 4096;
 
+/// How long it may take to find out whether somebody listens at a Unix socket.
+const PROBE_LIMIT: Duration = Duration::from_secs(1);
+
 /// A connected socket, or one that is connecting.
 #[derive(Debug)]
 pub(super) enum Socket {
@@ -240,13 +243,13 @@ fn bind_tcp(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 /// Binds a Unix socket at a path. A socket file that a dead process left there is replaced; one that somebody listens at is not.
 fn bind_path(path: &Path) -> io::Result<unix::UnixListener> {
     match unix::UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match unix::UnixStream::connect(path) {
-            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused && is_socket(path)? => {
-                std::fs::remove_file(path)?;
-                unix::UnixListener::bind(path)
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if !is_socket(path)? || Address::Unix(path.into()).is_answered(PROBE_LIMIT) {
+                return Err(error);
             }
-            _ => Err(error),
-        },
+            std::fs::remove_file(path)?;
+            unix::UnixListener::bind(path)
+        }
         bound => bound,
     }
 }

@@ -87,7 +87,7 @@ fn replies_stand_in_the_callers_order() {
 #[test]
 fn an_id_answers_for_itself() {
     // A merged reply names each id in the order of the tree.
-    let value = json_of("call fail -n 6 --tree chain --header 99");
+    let value = json_of("call fail -n 6 --tree chain --header 5:callback");
     assert_eq!(value["replies"][0]["data"], "0 ok\n1 ok\n2 ok\n3 ok\n4 ok\n5 ok");
     let value = json_of("call sum -n 20 --tree kary:3");
     assert_eq!((ids(&value), &value["replies"][0]["data"]), (vec![0], &"2870".into()));
@@ -186,7 +186,7 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
         ),
         (
             "call echo -n 4 --tree oak",
-            "gpc: no tree is named `oak`; write binary, binomial, kary:K, knomial:K, chain, flat or file:PATH",
+            "gpc: no tree is named `oak`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE",
         ),
         ("call echo -n 4 --data /nowhere", "gpc: --data /nowhere: No such file or directory (os error 2)"),
         ("call echo -n 4 --tree file:/nowhere", "gpc: /nowhere: No such file or directory (os error 2)"),

@@ -7,10 +7,13 @@ use chained_gpc::runtime::link::{Event, HIWATER};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::Kind;
 use chained_gpc::wire::head::GoodbyeReason;
-use chained_gpc::{Call, Functions};
+use chained_gpc::wire::message::Answer;
+use chained_gpc::wire::{Body, Message, Request};
+use chained_gpc::{Call, Functions, IdList};
+use gpc_trees::{Run, Tree};
 
 use super::common::{LIMIT, assert_who, ids, limited, noise, replies_of, who};
-use super::raw::{EARLY, RawPeer, call, frame, node};
+use super::raw::{EARLY, RawPeer, call, frame, node, request};
 
 /// A hello to id 1 with one byte changed.
 fn hello_but(place: usize, byte: u8) -> Vec<u8> {
@@ -192,5 +195,64 @@ fn requests_that_make_no_sense_are_answered_with_failures_and_not_executed() {
             assert!(matches!(answer, chained_gpc::wire::message::Answer::Failed(_)), "{list}: {answer:?}");
         }
         assert!(ran.try_recv().is_err(), "nothing was executed");
+    });
+}
+
+/// Some ninety bytes with a run of a million ids made a node take a gigabyte, and remember a million ids that do not exist; it knew nobody new any more.
+#[test]
+fn a_list_of_ids_that_do_not_exist_is_forgotten() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let one = node(1, &functions, []);
+        let mut peer = RawPeer::greet(&one, 50, EARLY, 1);
+        for (sequence, count) in [(1, 1_000_000), (2, 60_000), (3, 60_000)] {
+            let ids = IdList::from_runs([Run { first: 1, count: 1 }, Run { first: 1000, count }]).unwrap();
+            let call = call(50, sequence);
+            let flat =
+                Request { tree: Ok(Tree::Flat), forward_first: true, ..request(LIMIT, call, who, &ids) };
+            peer.send(Message::Request(Box::new(flat)));
+            let Answer::Failed(failure) = peer.expect_response(call) else { panic!("nobody has these ids") };
+            let words =
+                if count == 1_000_000 { "children are over the limit" } else { "no address is known" };
+            assert!(failure.cause.message.contains(words), "{failure}");
+        }
+        RawPeer::greet(&one, 51, EARLY, 1);
+    });
+}
+
+/// A peer that only sent, and read nothing, had the node keep all its replies.
+#[test]
+fn a_peer_that_does_not_read_gets_no_more_credit() {
+    limited(|| {
+        let functions = Functions::new();
+        let echo = functions.inline_func("echo", |request, reply| {
+            reply.data = request.data().to_vec();
+            Ok(())
+        });
+        let echo = echo.unwrap();
+        let one = node(1, &functions, []);
+        let mut peer = RawPeer::greet(&one, 50, EARLY, 1);
+        let data = Body::whole(vec![7; 16_000]);
+        let cut_off = (0..20_000).position(|sequence| {
+            let request =
+                Request { data: data.clone(), ..request(LIMIT, call(50, sequence), echo, &ids("1")) };
+            !peer.can_send(Message::Request(Box::new(request)))
+        });
+        // What the system holds in its sockets, the backlog, and the requests that there was credit for.
+        assert!(cut_off.is_some_and(|sent| sent < 5000), "{cut_off:?}");
+    });
+}
+
+/// One hello from the end of time locked its id out until the node was started again.
+#[test]
+fn nobody_claims_to_have_begun_in_the_far_future() {
+    limited(|| {
+        let functions = Functions::new();
+        let one = node(1, &functions, []);
+        let mut peer = RawPeer::connect(&one);
+        peer.hello(50, 1, u64::MAX, 1);
+        assert!(peer.expect_goodbye(GoodbyeReason::Refused).contains("clock"));
+        RawPeer::greet(&one, 50, EARLY, 1);
     });
 }

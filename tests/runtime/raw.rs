@@ -109,6 +109,12 @@ impl RawPeer {
         self.flush();
     }
 
+    /// Sends a message, whatever credit there is; says whether the node still takes it.
+    pub(crate) fn can_send(&mut self, message: Message) -> bool {
+        self.send(message);
+        !self.outbox.is_ready()
+    }
+
     /// Sends a request of this func to the node; its list is the node and whoever follows.
     pub(crate) fn request(&mut self, call: CallId, func: FuncHandle, ids: &IdList) {
         self.request_within(LIMIT, call, func, ids);

@@ -143,3 +143,45 @@ fn requests_of_a_long_gone_parent_do_not_hold_a_node_up() {
         drop(token);
     });
 }
+
+/// The goodbye overtook a reply that was still on its way, and the call failed.
+#[test]
+fn a_long_reply_is_through_before_its_node_ends() {
+    limited(|| {
+        for link in LINKS {
+            let functions = Functions::new();
+            let (hold, held) = hold(&functions);
+            let mut nodes = LocalNodes::start(2, link, &functions).unwrap();
+            let handle = nodes.root().call(Call::new(hold).ids(0..2)).unwrap();
+            let (mine, leafs) = (held.recv_timeout(LIMIT).unwrap(), held.recv_timeout(LIMIT).unwrap());
+            mine.reply(Reply::default());
+            leafs.reply(Reply { header: Vec::new(), data: vec![7; 64 << 20] });
+            nodes.take(1).shutdown(LIMIT);
+            let replies = replies_of(handle);
+            assert_eq!(replies.iter().map(|reply| reply.data.len()).sum::<usize>(), 64 << 20, "{link:?}");
+        }
+    });
+}
+
+/// Only calls of the application itself were refused; those of peers could keep a node from ending.
+#[test]
+fn a_node_that_is_ending_takes_no_calls_of_peers() {
+    limited(|| {
+        let functions = Functions::new();
+        let (hold, held) = hold(&functions);
+        let who = who(&functions);
+        let mut nodes = LocalNodes::start(2, LinkKind::Unix, &functions).unwrap();
+        let under_way = nodes.root().call(Call::new(hold).ids(0..2)).unwrap();
+        let tokens = [held.recv_timeout(LIMIT).unwrap(), held.recv_timeout(LIMIT).unwrap()];
+        let leaf = nodes.take(1);
+        let ending = thread::spawn(move || leaf.shutdown(LIMIT));
+        // It ends when it has taken the command; until then it serves.
+        let refused = std::iter::repeat_with(|| nodes.root().call(Call::new(who).ids(0..2)).unwrap().wait())
+            .find_map(Result::err)
+            .unwrap();
+        assert_cause(&refused.failure().unwrap().cause, 1, Stage::Setup, "shutting down");
+        tokens.into_iter().for_each(|token| token.reply(Reply::default()));
+        assert_eq!(ids_of(&replies_of(under_way)), [0, 1]);
+        ending.join().unwrap();
+    });
+}

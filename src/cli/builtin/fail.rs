@@ -16,6 +16,9 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
             let at = FailAt::from_header(request.header())?;
             match phase {
                 Phase::Init => {
+                    if request.parent().is_none() && !request.ids().contains(at.id) {
+                        return Err(format!("fail: id {} is not called, so it cannot fail", at.id).into());
+                    }
                     at.check(request.me(), Where::Func)?;
                     own.data = format!("{} ok", request.me()).into_bytes();
                 }

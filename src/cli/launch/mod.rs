@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use gpc_trees::Id;
+use gpc_trees::{Id, IdList};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::PROCESSES_MAX;
@@ -142,10 +142,11 @@ impl Launch {
         Some(describe(status))
     }
 
-    /// An id whose process has ended by itself; the lowest, if there are several.
-    pub fn first_ended(&mut self) -> Option<Id> {
+    /// Of some ids, the lowest whose process has ended by itself.
+    pub fn first_ended(&mut self, among: &IdList) -> Option<Id> {
         let now = Instant::now();
-        self.nodes.iter_mut().find_map(|node| node.ended_by(now).map(|_| node.id))
+        let nodes = self.nodes.iter_mut().filter(|node| among.contains(node.id));
+        nodes.into_iter().find_map(|node| node.ended_by(now).map(|_| node.id))
     }
 
     /// Ends all processes: closes every control link, waits until all have ended or the limit has passed, kills the stragglers, and reaps all.

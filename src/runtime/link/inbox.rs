@@ -16,7 +16,7 @@ use crate::wire::prefix::parse_prefix;
 use crate::wire::{Body, BodyWriter, CallId, Cause, Coverage, Failure, Hello, Request};
 
 /// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
-pub const BODIES_MAX: usize = 4096;
+pub const BODIES_MAX: usize = 512;
 
 /// Responses in arrival from which on those that nobody awaits any more are looked for: few enough to hold little memory in
 /// vain, and the mark doubles with those that are awaited, so that looking costs a constant per response.

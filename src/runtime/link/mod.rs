@@ -22,6 +22,9 @@ pub const HIWATER: u32 = 256;
 /// Acknowledge at least every so many requests, so that the sender hears long before it must stop.
 pub const ACKMARK: u32 = 64;
 
+/// Bytes that may wait for a peer to read them while it still gets credit for requests: the replies to those that it has credit for, of a segment each, may come on top.
+const BACKLOG: u64 = 4 << 20;
+
 /// Bytes read from one link before the others get their turn.
 const READ_BUDGET: usize = 1 << 20;
 
@@ -88,7 +91,12 @@ impl Link {
     /// Notes that a request was consumed; acknowledges when enough have been.
     pub(super) fn consume(&mut self) {
         self.consumed += 1;
-        if self.consumed >= ACKMARK {
+        self.acknowledge();
+    }
+
+    /// Acknowledges what has been consumed, when it is enough, and when the peer reads what it is sent: one that only sends gets no more credit.
+    fn acknowledge(&mut self) {
+        if self.consumed >= ACKMARK && self.outbox.backlog() <= BACKLOG {
             self.outbox.acknowledge(self.consumed);
             self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
             self.consumed = 0;
@@ -131,6 +139,7 @@ impl Link {
             if !self.outbox.is_ready() {
                 return Progress::Waiting;
             }
+            self.acknowledge();
             match self.write_once() {
                 Ok(0) => return Progress::Closed("the connection takes no more bytes".into()),
                 Ok(count) => self.outbox.written(count),

@@ -129,6 +129,11 @@ impl Outbox {
         self.queued > 0
     }
 
+    /// Bytes that wait to be written, of those that are there.
+    pub fn backlog(&self) -> u64 {
+        self.queued as u64 + self.streams.iter().map(Stream::backlog).sum::<u64>()
+    }
+
     /// Whether a message is waiting for anything: credit, its turn, or bytes still to arrive.
     pub fn is_idle(&self) -> bool {
         self.queued == 0 && self.waiting.is_empty() && self.streams.is_empty()
@@ -316,6 +321,14 @@ impl Default for Outbox {
 }
 
 impl Stream {
+    fn backlog(&self) -> u64 {
+        let left = |part: &Part| match part {
+            Part::Bytes(bytes) => bytes.len() as u64,
+            Part::Body { body, read } => body.arrived().saturating_sub(*read),
+        };
+        self.parts.iter().map(left).sum()
+    }
+
     /// The next bytes of the body, at most a segment, as far as they have come. Parts that are through are dropped.
     fn cut(&mut self) -> SmallVec<[Bytes; 4]> {
         let mut segment = SmallVec::new();
