@@ -67,6 +67,14 @@ fn a_process_that_takes_no_part_may_die() {
     call.node(1).kill(Signal::KILL);
     let ended = call.end();
     assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &1.into()));
+
+    // A dead id that is not called once hid the death of a higher one that is.
+    let call = Gpc::start("call sleep -n 4 --ids 0,3 --header 10m --time-limit 20m --output json");
+    call.until_asleep(0);
+    call.node(1).kill(Signal::KILL);
+    call.node(3).kill(Signal::KILL);
+    let ended = call.end();
+    assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &3.into()));
 }
 
 #[test]
