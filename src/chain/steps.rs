@@ -2,14 +2,14 @@
 //!
 //! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
 
-use gpc_trees::{Group, Id, Tree, TreeError, send_order};
+use gpc_trees::{Group, Groups, Id, send_order};
 use smallvec::SmallVec;
 
 use super::call::{Call, Child, ChildAnswer, JobState, Origin, Own, Step};
 use super::deadlines::child_limit;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Cause, Message, Request, Stage};
+use crate::wire::{CallId, Cause, Message, Report, Request, Stage};
 
 /// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
 const UNKNOWN_DEPTH: u32 = 32;
@@ -59,10 +59,10 @@ impl Node {
             (JobResult::Replied(reply), _) => self.own_reply(id, Own::Ready(reply)),
             (JobResult::Deferred, Stage::Func) => self.deferred(id),
             (JobResult::Deferred, _) => {
-                self.fail(id, Cause::new(me, stage, "a callback cannot defer its reply"))
+                self.stage_failed(id, Cause::new(me, stage, "a callback cannot defer its reply"));
             }
-            (JobResult::Failed(message), _) => self.fail(id, Cause::new(me, stage, message)),
-            (JobResult::Unknown(message), _) => self.fail(id, Cause::new(me, Stage::Setup, message)),
+            (JobResult::Failed(message), _) => self.stage_failed(id, Cause::new(me, stage, message)),
+            (JobResult::Unknown(message), _) => self.stage_failed(id, Cause::new(me, Stage::Setup, message)),
         }
     }
 
@@ -80,7 +80,9 @@ impl Node {
         let Some(call) = self.calls.get_mut(&id) else { return };
         match (&call.own, result) {
             (Own::Deferred, Ok(reply)) => self.own_reply(id, Own::Ready(reply)),
-            (Own::Deferred, Err(message)) => self.fail(id, Cause::new(self.config.me, Stage::Func, message)),
+            (Own::Deferred, Err(message)) => {
+                self.stage_failed(id, Cause::new(self.config.me, Stage::Func, message));
+            }
             (Own::Pending, result) if call.job == JobState::Running => {
                 call.early.get_or_insert(result);
             }
@@ -98,31 +100,46 @@ impl Node {
 
     /// Sends the request on to the children, the largest subtree first.
     fn forward(&mut self, id: CallId) {
-        let now = self.now;
-        let me = self.config.me;
         let Some(call) = self.calls.get_mut(&id) else { return };
-        let split = match split(&call.request, self.config.trees.fan_out) {
-            Ok(split) => split,
-            Err(message) => return self.fail(id, Cause::new(me, Stage::Forward, message)),
+        let groups = match split(&call.request, self.config.trees.fan_out) {
+            Ok(groups) => groups,
+            Err(message) => {
+                // Nobody below gets the request.
+                call.forwarded(SmallVec::new());
+                return self.stage_failed(id, Cause::new(self.config.me, Stage::Forward, message));
+            }
         };
-        let Split { tree, groups } = split;
-        let below = tree.depth(call.request.ids.len()).unwrap_or(UNKNOWN_DEPTH);
-        let limit = child_limit(call.deadline.since(now), below);
-        let request = call.request.clone();
         let children = groups.iter().map(|&group| Child {
-            id: request.ids.id(group.start).unwrap_or(me),
+            id: call.request.ids.id(group.start).unwrap_or_default(),
             group,
             answer: ChildAnswer::Awaited,
+            report: Report::default(),
         });
-        call.forwarded(children.collect());
+        let children = children.collect();
+        call.forwarded(children);
         for index in send_order(&groups) {
-            let group = groups[index];
-            let ids = request.ids.slice(group);
-            let to = ids.first().unwrap_or(me);
-            let tree = Ok(tree.subtree(group));
-            let child = Request { limit, tree, ids, ..Request::clone(&request) };
-            self.emit(Output::Send { to, message: Message::Request(Box::new(child)) });
+            self.send_request(id, groups[index], false);
         }
+    }
+
+    /// Sends a group its request: the same for its own slice, and for the time that is left.
+    pub(super) fn send_request(&mut self, id: CallId, group: Group, adopted: bool) {
+        let Some(call) = self.calls.get(&id) else { return };
+        let request = &call.request;
+        let below = match &request.tree {
+            Ok(tree) => tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1),
+            Err(_) => UNKNOWN_DEPTH,
+        };
+        let child = Request {
+            limit: child_limit(call.deadline.since(self.now), below),
+            age: request.age.saturating_add(self.now.since(call.begun)),
+            adopted,
+            tree: request.tree.clone().map(|tree| tree.subtree(group)),
+            ids: request.ids.slice(group),
+            ..Request::clone(request)
+        };
+        let to = child.ids.first().unwrap_or_default();
+        self.emit(Output::Send { to, message: Message::Request(Box::new(child)) });
     }
 
     /// A child answers.
@@ -130,14 +147,21 @@ impl Node {
         // Unknown calls and children that have answered: "ignoring all subsequent responses".
         let Some(call) = self.calls.get_mut(&id) else { return };
         let Some(index) = call.awaited_child(from) else { return };
+        if call.request.partial {
+            return self.partial_response(id, index, answer);
+        }
+        let wanted = call.request.reply_wanted;
         let reply = match answer {
             Answer::Failed(failure) => return self.child_failed(id, index, *failure),
-            Answer::Completed if call.request.reply_wanted => {
-                let message = "it sent a bare completion where a reply was asked for";
+            Answer::Completed if !wanted => None,
+            Answer::Reply(reply) => Some(reply).filter(|_| wanted),
+            Answer::Completed | Answer::Partial(_) => {
+                let message = match answer {
+                    Answer::Completed => "it sent a bare completion where a reply was asked for",
+                    _ => "it sent a partial reply where a whole one was asked for",
+                };
                 return self.fail(id, Cause::new(from, Stage::Reply, message));
             }
-            Answer::Completed => None,
-            Answer::Reply(reply) => Some(reply).filter(|_| call.request.reply_wanted),
         };
         call.child_done(index, reply);
         self.advance(id);
@@ -146,6 +170,9 @@ impl Node {
     /// The whole subtree is done: answer the parent, or the application.
     fn respond(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(&id) else { return };
+        if call.request.partial {
+            return self.respond_partial(id);
+        }
         match gather::answer(call, self.config.reply_max) {
             Err(cause) => self.fail(id, cause),
             Ok(answer) => self.end(id, answer),
@@ -163,9 +190,10 @@ impl Node {
                 let result = match answer {
                     Answer::Completed => Ok(None),
                     Answer::Reply(reply) => Ok(Some(reply)),
+                    Answer::Partial(partial) => Ok(Some(partial.reply)),
                     Answer::Failed(failure) => Err(*failure),
                 };
-                self.emit(Output::Finished { ticket, call: id, result });
+                self.emit(Output::Finished { ticket, call: id, result, report: None });
             }
         }
     }
@@ -181,6 +209,9 @@ impl Node {
         }
         if let Origin::Here { ticket, .. } = call.origin {
             self.tickets.remove(&ticket);
+        }
+        if self.calls.is_empty() {
+            self.liveness.end();
         }
         Some(call)
     }
@@ -201,10 +232,11 @@ impl Node {
 fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
     let work = match std::mem::replace(&mut call.own, Own::Lent) {
         Own::Ready(own) => {
-            let index = call.arrived.pop_front()?;
-            let child = &mut call.children.as_mut()?[index];
-            let ChildAnswer::Done(reply) = &mut child.answer else { return None };
-            Work::Callback { from: child.id, child: Box::new(reply.take()?), own }
+            let (from, child) = call.arrived.pop_front()?;
+            if call.request.partial {
+                call.merged.push(child.clone());
+            }
+            Work::Callback { from, child: Box::new(child), own }
         }
         other => {
             call.own = other;
@@ -215,17 +247,12 @@ fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
     Some(Job { call: id, me, parent: call.parent(), request: call.request.clone(), work })
 }
 
-struct Split {
-    tree: Tree,
-    groups: SmallVec<[Group; 8]>,
-}
-
 /// The children's groups, or in words why there are none.
-fn split(request: &Request, fan_out_max: u32) -> Result<Split, String> {
-    let tree = request.tree.clone().map_err(|id| format!("no tree is registered under {id:#x}"))?;
-    let groups = tree.split(request.ids.len()).map_err(|error: TreeError| error.to_string())?;
+fn split(request: &Request, fan_out_max: u32) -> Result<Groups, String> {
+    let tree = request.tree.as_ref().map_err(|id| format!("no tree is registered under {id:#x}"))?;
+    let groups = tree.split(request.ids.len()).map_err(|error| error.to_string())?;
     if groups.len() > fan_out_max as usize {
         return Err(format!("{} children are over the limit of {fan_out_max}", groups.len()));
     }
-    Ok(Split { tree, groups })
+    Ok(groups)
 }

@@ -49,6 +49,8 @@ pub struct RequestHead {
     pub data_len: u64,
     /// What is left of the time limit.
     pub limit: Duration,
+    /// How long ago the call began, as far as is known.
+    pub age: Duration,
     /// Places of an explicit shape.
     pub shape_count: u32,
 }
@@ -82,8 +84,8 @@ impl RequestHead {
             data_len: fields.u64(),
             limit: Duration::from_micros(fields.u64()),
             shape_count: fields.u32(),
+            age: Duration::from_millis(fields.u32().into()),
         };
-        zero(Kind::Request, "reserved", fields.u32().into())?;
         if head.header_len as usize > HEADER_MAX {
             return Err(bad("header length", head.header_len.into(), "at most 65536"));
         }
@@ -109,7 +111,8 @@ impl RequestHead {
         out.extend_from_slice(&self.data_len.to_le_bytes());
         out.extend_from_slice(&limit.to_le_bytes());
         out.extend_from_slice(&self.shape_count.to_le_bytes());
-        out.extend_from_slice(&0u32.to_le_bytes());
+        let age_ms = u32::try_from(self.age.as_millis()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&age_ms.to_le_bytes());
     }
 
     /// Bytes of ids, shape and header together.
@@ -127,8 +130,10 @@ pub enum AnswerKind {
     Completed = 0,
     /// A reply.
     Reply = 1,
-    /// A failure: the header is its cause, the data its coverage.
+    /// A failure: the report has its cause and coverage.
     Failed = 2,
+    /// What there is of a reply, and a report of every id.
+    Partial = 3,
 }
 
 /// The fixed part of a RESPONSE.
@@ -144,11 +149,13 @@ pub struct ResponseHead {
     pub header_len: u64,
     /// Bytes of data.
     pub data_len: u64,
+    /// Bytes of report.
+    pub report_len: u32,
 }
 
 impl ResponseHead {
     /// Bytes of the fixed part.
-    pub const LENGTH: usize = 32;
+    pub const LENGTH: usize = 40;
 
     /// Reads and checks the fixed part at the start of a RESPONSE's payload.
     pub fn parse(payload: &[u8]) -> Result<ResponseHead, FrameError> {
@@ -161,15 +168,22 @@ impl ResponseHead {
             0 => AnswerKind::Completed,
             1 => AnswerKind::Reply,
             2 => AnswerKind::Failed,
-            _ => return Err(bad("status", status.into(), "0 completed, 1 reply or 2 failure")),
+            3 => AnswerKind::Partial,
+            _ => return Err(bad("status", status.into(), "0 completed, 1 reply, 2 failure or 3 partial")),
         };
         let call = CallId { root, sequence: fields.u64() };
-        let head = ResponseHead { call, level, kind, header_len: fields.u64(), data_len: fields.u64() };
-        let Some(body) = head.header_len.checked_add(head.data_len) else {
-            return Err(bad("length of header and data", head.data_len, "together at most 2^64 - 1"));
+        let (header_len, data_len, report_len) = (fields.u64(), fields.u64(), fields.u32());
+        zero(Kind::Response, "reserved", fields.u32().into())?;
+        let head = ResponseHead { call, level, kind, header_len, data_len, report_len };
+        let reply = header_len.checked_add(data_len);
+        let Some(reply) = reply.filter(|reply| reply.checked_add(report_len.into()).is_some()) else {
+            return Err(bad("length of header and data", data_len, "together at most 2^64"));
         };
-        if kind == AnswerKind::Completed && body != 0 {
-            return Err(bad("length of header and data", body, "none, for a bare completion"));
+        if reply != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Failed) {
+            return Err(bad("length of header and data", reply, "none, without a reply"));
+        }
+        if report_len != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Reply) {
+            return Err(bad("length of the report", report_len.into(), "none, where nothing is amiss"));
         }
         Ok(head)
     }
@@ -179,14 +193,14 @@ impl ResponseHead {
         out.extend_from_slice(&self.call.root.to_le_bytes());
         out.extend_from_slice(&self.level.to_le_bytes());
         out.extend_from_slice(&[self.kind as u8, 0]);
-        for field in [self.call.sequence, self.header_len, self.data_len] {
+        for field in [self.call.sequence, self.header_len, self.data_len, self.report_len.into()] {
             out.extend_from_slice(&field.to_le_bytes());
         }
     }
 
-    /// Bytes of header and data together; the parser made sure that they fit.
+    /// Bytes of header, data and report together; the parser made sure that they fit.
     pub fn body_len(&self) -> u64 {
-        self.header_len.saturating_add(self.data_len)
+        self.header_len.saturating_add(self.data_len).saturating_add(self.report_len.into())
     }
 }
 
