@@ -4,8 +4,7 @@ mod wire_support;
 
 use bytes::Bytes;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
-use chained_gpc::wire::frame::{FrameError, Kind};
-use chained_gpc::wire::hello::HelloError;
+use chained_gpc::wire::frame::HelloError;
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{Cause, Stage};
 use proptest::prelude::*;

@@ -9,6 +9,7 @@ use gpc_trees::{Id, IdList, Layout, Limits, Tree};
 
 use super::functions::{CallbackHandle, FuncHandle, Functions};
 use super::outcome::CallError;
+use super::plan::Plan;
 use crate::chain::Start;
 use crate::wire::Body;
 use crate::wire::frame::HEADER_MAX;
@@ -60,15 +61,6 @@ impl From<Layout> for CallTree {
     fn from(layout: Layout) -> CallTree {
         CallTree::Layout(layout)
     }
-}
-
-/// What the caller's side remembers of a call.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) root: Id,
-    pub(super) ids: IdList,
-    pub(super) asked: IdList,
-    pub(super) merged: bool,
 }
 
 impl Call {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::Completion;
+use super::completion::Completion;
 use crate::chain::Start;
 
 /// One thing to do.

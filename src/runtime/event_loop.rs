@@ -14,11 +14,12 @@ use tracing::debug;
 
 use super::clock::Clock;
 use super::command::Command;
+use super::completion::Completion;
 use super::executor::Executor;
 use super::functions::Functions;
-use super::handle::Completion;
-use super::links::{Arrival, LISTENER, LinkKey, Links, Readiness, Surroundings};
+use super::links::{Arrival, LISTENER, Links, Readiness, Surroundings};
 use super::mailbox::{Mailbox, Slots};
+use super::peer::LinkKey;
 use crate::chain::{Input, Node, Output, Time};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};
@@ -277,12 +278,62 @@ impl EventLoop {
 impl Drop for EventLoop {
     /// Whoever still waits is told that the node has ended.
     fn drop(&mut self) {
+        self.mailbox.close();
         for completion in std::mem::take(&mut self.calls).into_values() {
             completion.complete(None);
         }
         for command in self.slots.commands.try_iter() {
             if let Command::Start { completion, .. } = command {
                 completion.complete(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::{Call, CallHandle, LinkKind, Listener, Node, Peers, PolledNode};
+
+    fn pair(functions: &Functions, link: LinkKind) -> [PolledNode; 2] {
+        let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).unwrap());
+        let addresses = listeners.iter().map(|listener| listener.address().unwrap());
+        let peers: Peers = (0..).zip(addresses).collect();
+        let mut ids = 0..;
+        listeners.map(|listener| {
+            let builder = Node::builder(ids.next().unwrap()).functions(functions).peers(peers.clone());
+            builder.listener(listener).polled().unwrap()
+        })
+    }
+
+    fn drive(nodes: &mut [PolledNode], handle: &mut CallHandle) -> bool {
+        // More turns than any call takes, fewer than a hang.
+        (0..1_000_000).any(|_| {
+            nodes.iter_mut().for_each(|node| node.progress(Duration::ZERO).unwrap());
+            handle.test().is_some()
+        })
+    }
+
+    /// A node with nothing to do must sleep, not turn: thousands of them share a machine with the work.
+    #[test]
+    fn an_idle_node_sleeps_as_long_as_it_may() {
+        let functions = Functions::new();
+        let func = functions.func("nothing", |_, _| Ok(())).unwrap();
+        for link in [LinkKind::Tcp, LinkKind::Unix] {
+            let mut nodes = pair(&functions, link);
+            for data in [0, 3 << 20] {
+                let call = Call::new(func).ids(0..2).data(vec![1; data]);
+                let mut handle = nodes[0].call(call).unwrap();
+                assert!(drive(&mut nodes, &mut handle), "the call hangs");
+            }
+            for node in &mut nodes {
+                let sleeps = |node: &PolledNode| node.event_loop().sleep(SLEEP_MAX) == SLEEP_MAX;
+                let settled = (0..1000).any(|_| {
+                    let idle = sleeps(node);
+                    node.progress(Duration::ZERO).unwrap();
+                    idle && sleeps(node)
+                });
+                assert!(settled, "{node:?} is never idle over {link:?}");
             }
         }
     }

@@ -6,8 +6,8 @@ use gpc_trees::Id;
 use tracing::debug;
 
 use super::link::{HIWATER, Phase};
-use super::links::{CLOSING_LIMIT, GREETING_LIMIT, LinkKey, Links};
-use super::peer::{Peer, State, Verdict};
+use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links};
+use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
 use crate::chain::Time;
 use crate::wire::Hello;
 use crate::wire::head::{Goodbye, GoodbyeReason};
@@ -15,7 +15,7 @@ use crate::wire::head::{Goodbye, GoodbyeReason};
 impl Links {
     /// Our connection stands: say who we are.
     pub(super) fn greet(&mut self, key: LinkKey, to: Id) {
-        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation) + 1;
+        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation).saturating_add(1);
         let hello = self.hello(to, generation);
         let Some(link) = self.links.get_mut(&key) else { return };
         link.phase = Phase::Greeting(to);
@@ -29,8 +29,16 @@ impl Links {
 
     /// The hello of someone who has connected.
     pub(super) fn accepted(&mut self, now: Time, key: LinkKey, hello: Hello) {
-        if hello.to != self.me || hello.from == self.me {
+        if hello.to != self.me {
             let text = format!("this is id {}, not {}", self.me, hello.to);
+            return self.refuse(now, key, GoodbyeReason::Refused, text);
+        }
+        if hello.from == self.me {
+            let text = format!("id {} is here itself: each process needs an id of its own", self.me);
+            return self.refuse(now, key, GoodbyeReason::Refused, text);
+        }
+        if self.peers.len() >= PEERS_MAX && !self.peers.contains_key(&hello.from) {
+            let text = format!("{PEERS_MAX} other ids are known already");
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
         let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
@@ -61,6 +69,9 @@ impl Links {
     pub(super) fn greeted(&mut self, key: LinkKey, peer: Id, hello: Hello) -> Result<(), String> {
         if (hello.from, hello.to) != (peer, self.me) {
             return Err(format!("it is id {} and takes this one for id {}", hello.from, hello.to));
+        }
+        if self.peers.get(&peer).is_some_and(|known| hello.incarnation < known.incarnation) {
+            return Err(format!("an earlier run of id {peer} answers, of which a later one is known"));
         }
         self.establish(key, &hello);
         Ok(())

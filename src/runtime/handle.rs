@@ -4,51 +4,19 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use super::call::Plan;
 use super::command::Command;
+use super::completion::{Completion, Ended};
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
+use super::plan::Plan;
 use crate::chain::Start;
-use crate::wire::Failure;
-use crate::wire::message::SubtreeReply;
 
-/// How a call ended, as the event loop says it; `None` when the node ended first.
-type Ended = Option<Result<Option<SubtreeReply>, Failure>>;
-
-/// Where the event loop puts the end of a call.
-#[derive(Debug, Default)]
-pub(super) struct Completion {
-    state: Mutex<State>,
-    ended: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    ended: Option<Ended>,
-    waker: Option<Waker>,
-}
-
-impl Completion {
-    pub(super) fn complete(&self, ended: Ended) {
-        let mut state = self.state();
-        state.ended = Some(ended);
-        let waker = state.waker.take();
-        drop(state);
-        self.ended.notify_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// The state is plain data, valid after any panic.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+/// How long giving a call up waits for room in the command queue: a busy loop makes room in milliseconds.
+const CANCEL_LIMIT: Duration = Duration::from_secs(1);
 
 /// A call in flight.
 ///
@@ -74,7 +42,9 @@ impl CallHandle {
     ) -> Result<CallHandle, CallError> {
         let ticket = mailbox.ticket();
         let completion = Arc::new(Completion::default());
-        let (limit, start) = (start.limit, Box::new(start));
+        // Of a polled node it is the caller itself who makes room in the queue.
+        let limit = if polled { Duration::ZERO } else { start.limit };
+        let start = Box::new(start);
         let sent = mailbox.command(Command::Start { ticket, start, completion: completion.clone() }, limit);
         match sent {
             Ok(()) => {
@@ -90,35 +60,12 @@ impl CallHandle {
     /// # Errors
     /// What made the call fail; on a node that the application drives itself, [`CallError::NotDriven`].
     pub fn wait(mut self) -> Result<Outcome, CallError> {
-        if self.polled {
-            return self.test().unwrap_or(Err(CallError::NotDriven));
-        }
-        let completion = self.completion.clone();
-        let mut state = completion.state();
-        while state.ended.is_none() {
-            state = completion.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        drop(state);
-        self.test().unwrap_or(Err(CallError::Taken))
+        self.wait_limited(None).unwrap_or(Err(CallError::Taken))
     }
 
     /// Waits until the call has ended, but at most `limit`; `None` if it has not.
     pub fn wait_for(&mut self, limit: Duration) -> Option<Result<Outcome, CallError>> {
-        if self.polled {
-            return Some(self.test().unwrap_or(Err(CallError::NotDriven)));
-        }
-        let until = Instant::now().checked_add(limit);
-        let completion = self.completion.clone();
-        let mut state = completion.state();
-        while state.ended.is_none() && self.plan.is_some() {
-            let left = until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return None;
-            }
-            state = completion.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        drop(state);
-        self.test()
+        self.wait_limited(Some(limit))
     }
 
     /// The outcome, if the call has ended.
@@ -126,19 +73,32 @@ impl CallHandle {
         if self.plan.is_none() {
             return Some(Err(CallError::Taken));
         }
-        let ended = self.completion.state().ended.take()?;
-        let plan = self.plan.take()?;
-        Some(match ended {
+        let ended = self.completion.take()?;
+        Some(self.outcome(ended))
+    }
+
+    fn wait_limited(&mut self, limit: Option<Duration>) -> Option<Result<Outcome, CallError>> {
+        if self.polled || self.plan.is_none() {
+            return Some(self.test().unwrap_or(Err(CallError::NotDriven)));
+        }
+        let ended = self.completion.wait(limit)?;
+        Some(self.outcome(ended))
+    }
+
+    fn outcome(&mut self, ended: Ended) -> Result<Outcome, CallError> {
+        let plan = self.plan.take().ok_or(CallError::Taken)?;
+        match ended {
             Some(Ok(reply)) => Ok(Outcome::new(plan, reply)),
             Some(Err(failure)) => Err(CallError::Failed(Box::new(failure))),
             None => Err(CallError::Ended),
-        })
+        }
     }
 
     /// Gives the call up: it ends with a failure of stage `cancelled`, and the ids that work on it are told. The outcome is still to be waited for.
     pub fn cancel(&self) {
-        // A node that has ended has no calls, and one that takes no more commands within a second ends the call by its limit.
-        let _ = self.mailbox.command(Command::GiveUp { ticket: self.ticket }, Duration::from_secs(1));
+        let limit = if self.polled { Duration::ZERO } else { CANCEL_LIMIT };
+        // A node that has ended has no calls, and one that takes no more commands ends the call by its time limit.
+        let _ = self.mailbox.command(Command::GiveUp { ticket: self.ticket }, limit);
     }
 }
 
@@ -146,13 +106,12 @@ impl Future for CallHandle {
     type Output = Result<Outcome, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        {
-            let mut state = self.completion.state();
-            if state.ended.is_none() && self.plan.is_some() {
-                state.waker = Some(context.waker().clone());
-                return Poll::Pending;
-            }
+        if self.plan.is_none() {
+            return Poll::Ready(Err(CallError::Taken));
         }
-        self.test().map_or(Poll::Pending, Poll::Ready)
+        match self.completion.take_or_wake(context.waker()) {
+            Some(ended) => Poll::Ready(self.outcome(ended)),
+            None => Poll::Pending,
+        }
     }
 }

@@ -11,7 +11,7 @@ use mio::{Interest, Registry, Token};
 use tracing::{debug, warn};
 
 use super::link::{Context, Event, HIWATER, Link, Phase, Progress};
-use super::peer::{Peer, State};
+use super::peer::{LinkKey, Peer, State};
 use super::socket::{Accepting, Socket};
 use super::{Address, Peers};
 use crate::chain::Time;
@@ -32,15 +32,14 @@ pub(super) const CLOSING_LIMIT: Duration = Duration::from_secs(1);
 /// Connections accepted in one turn, before the links there are get theirs.
 const ACCEPT_BUDGET: usize = 64;
 
+/// Connections that have not said hello yet: more than all nodes of a large machine at once, few enough not to use up the descriptors.
+const GREETINGS_MAX: usize = 16_384;
+
 /// Wait before accepting again when the system refused: it is out of descriptors, and some may be freed meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes that one read asks for: a segment.
 const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
-
-/// Names a link in its node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct LinkKey(pub(super) usize);
 
 /// What came in for the chain.
 #[derive(Debug)]
@@ -218,6 +217,12 @@ impl Links {
         for _ in 0..ACCEPT_BUDGET {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
+                Ok(_) if self.timed >= GREETINGS_MAX => {
+                    warn!(
+                        id = self.me,
+                        "a connection is dropped: {GREETINGS_MAX} others have not said hello yet"
+                    );
+                }
                 Ok(socket) => {
                     if let Err(error) = self.add(now, socket, Phase::Accepted) {
                         warn!(id = self.me, %error, "cannot serve a connection");
@@ -247,7 +252,7 @@ impl Links {
         let Some(link) = self.links.get_mut(&key) else { return };
         if let Phase::Connecting(peer) = link.phase {
             match link.socket.take_error() {
-                Ok(Some(error)) | Err(error) => return self.close(key, &format!("cannot connect: {error}")),
+                Ok(Some(error)) | Err(error) => return self.close(key, &error.to_string()),
                 Ok(None) if !link.socket.is_connected() => return,
                 Ok(None) => {}
             }
@@ -284,11 +289,22 @@ impl Links {
                 }
                 Progress::Waiting => {}
                 Progress::More => self.dirty.push(key),
-                Progress::Closed(why) => self.close(key, &why),
+                Progress::Closed(why) => self.stop_writing(key, why),
             }
         }
         if self.dirty.is_empty() {
             self.dirty = dirty;
+        }
+    }
+
+    /// Nothing can be written on a link any more. What the peer said before it went counts, so that is read first.
+    fn stop_writing(&mut self, key: LinkKey, why: String) {
+        match self.links.get_mut(&key) {
+            Some(link) if link.phase != Phase::Closing => {
+                link.unwritable = Some(why);
+                self.unread.push(key);
+            }
+            _ => self.close(key, &why),
         }
     }
 
@@ -336,8 +352,17 @@ impl Links {
                     self.greet(key, to);
                 }
             }
-            Err(error) => self.lose(to, &format!("cannot connect to {address}: {error}")),
+            Err(error) => self.fail_to_connect(to, &error.to_string()),
         }
+    }
+
+    /// Our attempt has failed, at whatever step: the address belongs into the reason, since that may be what is wrong.
+    fn fail_to_connect(&mut self, to: Id, why: &str) {
+        let why = match self.addresses.address(to) {
+            Some(address) => format!("cannot connect to {address}: {why}"),
+            None => why.into(),
+        };
+        self.lose(to, &why);
     }
 
     fn add(&mut self, now: Time, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
@@ -369,7 +394,11 @@ impl Links {
         }
         self.events = events;
         match progress {
-            Progress::Waiting => {}
+            Progress::Waiting => {
+                if let Some(why) = self.links.get_mut(&key).and_then(|link| link.unwritable.take()) {
+                    self.close(key, &why);
+                }
+            }
             Progress::More => self.unread.push(key),
             Progress::Closed(why) => self.close(key, &why),
         }
@@ -452,13 +481,16 @@ impl Links {
     /// A connection has ended, by whatever side.
     pub(super) fn close(&mut self, key: LinkKey, why: &str) {
         let Some(link) = self.discard(key) else { return };
+        let state = |peer| self.peers.get(&peer).map(|entry: &Peer| entry.state);
         match link.phase {
-            Phase::Up(peer) | Phase::Connecting(peer) | Phase::Greeting(peer) => {
-                let current = self.peers.get(&peer).map(|entry| entry.state);
-                if matches!(current, Some(State::Up(at) | State::Connecting(at)) if at == key) {
-                    self.lose(peer, why);
-                }
+            Phase::Up(peer) if state(peer) == Some(State::Up(key)) => self.lose(peer, why),
+            Phase::Connecting(peer) | Phase::Greeting(peer)
+                if state(peer) == Some(State::Connecting(key)) =>
+            {
+                self.fail_to_connect(peer, why);
             }
+            // Another connection to the peer has taken its place.
+            Phase::Up(_) | Phase::Connecting(_) | Phase::Greeting(_) => {}
             Phase::Accepted => warn!(id = self.me, why, "a connection ended before its hello"),
             Phase::Closing => {}
         }

@@ -1,5 +1,6 @@
 //! Many nodes in one process: for tests, examples and benchmarks. Each is a node like any other, with its own thread and sockets.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,7 +39,7 @@ impl LinkKind {
 
 /// Nodes 0 to n-1 of one process.
 #[derive(Debug)]
-pub struct LocalNodes(Vec<Node>);
+pub struct LocalNodes(BTreeMap<Id, Node>);
 
 impl LocalNodes {
     /// Starts `n` nodes that know the same functions and each other.
@@ -65,17 +66,17 @@ impl LocalNodes {
         let peers: Peers = (0..n).zip(addresses).collect();
         let start = |(id, listener)| {
             let builder = Node::builder(id).functions(functions).peers(peers.clone()).listener(listener);
-            adjust(id, builder).start()
+            adjust(id, builder).start().map(|node| (id, node))
         };
-        Ok(LocalNodes((0..n).zip(listeners).map(start).collect::<io::Result<Vec<_>>>()?))
+        Ok(LocalNodes((0..n).zip(listeners).map(start).collect::<io::Result<_>>()?))
     }
 
     /// A node by its id.
     ///
     /// # Panics
-    /// If there is no such node.
+    /// If there is no such node, or it has been taken.
     pub fn node(&self, id: Id) -> &Node {
-        &self.0[id as usize]
+        &self.0[&id]
     }
 
     /// Node 0.
@@ -86,7 +87,7 @@ impl LocalNodes {
         self.node(0)
     }
 
-    /// How many there are.
+    /// How many there are, without those that were taken.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -96,17 +97,17 @@ impl LocalNodes {
         self.0.is_empty()
     }
 
-    /// Ends one node, as if its process had ended in order.
+    /// Takes one node out, to end or restart it while the others go on; they keep their ids.
     ///
     /// # Panics
-    /// If there is no such node.
-    pub fn take(&mut self, place: usize) -> Node {
-        self.0.remove(place)
+    /// If there is no such node, or it has been taken.
+    pub fn take(&mut self, id: Id) -> Node {
+        self.0.remove(&id).expect("a node is taken once")
     }
 
     /// Ends all of them in order.
     pub fn shutdown(self, limit: Duration) {
-        for node in self.0 {
+        for node in self.0.into_values() {
             node.shutdown(limit);
         }
     }

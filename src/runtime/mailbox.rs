@@ -22,6 +22,8 @@ pub(super) struct Mailbox {
     waker: Waker,
     /// Whether the loop has been woken and has not looked yet.
     woken: AtomicBool,
+    /// Whether the loop has looked for the last time.
+    closed: AtomicBool,
     tickets: AtomicU64,
 }
 
@@ -45,8 +47,8 @@ impl Mailbox {
     pub(super) fn new(waker: Waker) -> (Mailbox, Slots) {
         let (commands, commands_out) = bounded(COMMANDS);
         let (results, results_out) = unbounded();
-        let (woken, tickets) = (AtomicBool::new(false), AtomicU64::new(0));
-        let mailbox = Mailbox { commands, results, waker, woken, tickets };
+        let (woken, closed, tickets) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
+        let mailbox = Mailbox { commands, results, waker, woken, closed, tickets };
         (mailbox, Slots { commands: commands_out, results: results_out })
     }
 
@@ -58,6 +60,8 @@ impl Mailbox {
     /// Queues a command; waits at most `limit` for room.
     pub(super) fn command(&self, command: Command, limit: Duration) -> Result<(), Unsent> {
         match self.commands.send_timeout(command, limit) {
+            // It came after the last look, or was answered by it: to the sender it is the same.
+            Ok(()) if self.closed.load(Ordering::SeqCst) => Err(Unsent::Ended),
             Ok(()) => {
                 self.wake();
                 Ok(())
@@ -74,6 +78,11 @@ impl Mailbox {
         }
     }
 
+    /// The loop is about to look for the last time: what comes from here on is refused, as is what it cannot see any more.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
     /// The loop is about to look: what comes from here on must wake it again.
     pub(super) fn looking(&self) {
         self.woken.store(false, Ordering::SeqCst);
@@ -86,5 +95,25 @@ impl Mailbox {
         {
             error!(%error, "cannot wake the event loop");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mio::{Poll, Token};
+
+    use super::*;
+
+    /// The loop took its last look at the queue while its receiver was still there: what came in between was taken, and nobody ever saw it.
+    #[test]
+    fn what_comes_after_the_last_look_is_refused() {
+        let poll = Poll::new().unwrap();
+        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let command = || mailbox.command(Command::GiveUp { ticket: 1 }, Duration::ZERO);
+        assert_eq!(command(), Ok(()));
+        mailbox.close();
+        assert_eq!(command(), Err(Unsent::Ended));
+        drop(slots);
+        assert_eq!(command(), Err(Unsent::Ended));
     }
 }

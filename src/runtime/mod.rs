@@ -7,6 +7,7 @@ mod address;
 mod call;
 mod clock;
 mod command;
+mod completion;
 mod event_loop;
 mod executor;
 mod functions;
@@ -19,6 +20,7 @@ mod mailbox;
 mod node;
 mod outcome;
 mod peer;
+mod plan;
 mod request;
 mod socket;
 
@@ -30,6 +32,6 @@ pub use functions::{
 pub use handle::CallHandle;
 pub use local::{LinkKind, LocalNodes};
 pub use node::{Builder, Node, PolledNode};
-pub use outcome::{CallError, IdReply, Outcome};
+pub use outcome::{CallError, IdReply, Outcome, RepliesError};
 pub use request::{ChildReply, Deferred, Request};
 pub use socket::Listener;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpc_trees::{Id, Limits};
 use mio::{Poll, Waker};
@@ -18,7 +18,7 @@ use super::executor::Executor;
 use super::functions::Functions;
 use super::handle::CallHandle;
 use super::links::Links;
-use super::mailbox::Mailbox;
+use super::mailbox::{Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
 use super::{Address, Listener, Peers};
 use crate::chain;
@@ -26,7 +26,7 @@ use crate::chain;
 /// How long a dropped node waits for its thread: it has nothing to do but to say goodbye.
 const DROP_LIMIT: Duration = Duration::ZERO;
 
-/// Room in the command queue is waited for so long when a node is shut down.
+/// Room in the command queue is waited for so long at a time when a node is shut down.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 
 /// How a node is to be.
@@ -193,8 +193,8 @@ impl Node {
 
     fn end(&mut self, limit: Duration) {
         let Some(thread) = self.thread.take() else { return };
-        // A node that has ended by itself takes no command, and its thread is there to be joined.
-        let _ = self.front.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT);
+        // A loop that makes no room cannot be joined either. One that has ended by itself takes no command, and its thread is there to be joined.
+        while self.front.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT) == Err(Unsent::Full) {}
         if thread.join().is_err() {
             error!(id = self.front.id, "the event loop's thread panicked");
         }
@@ -264,12 +264,22 @@ impl PolledNode {
     /// # Errors
     /// The system's, of the poll itself.
     pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
-        let until = Instant::now().checked_add(limit + COMMAND_LIMIT);
-        let _ = self.front.mailbox.command(Command::Shutdown { limit }, Duration::ZERO);
-        while !self.event_loop.has_ended() && until.is_none_or(|until| Instant::now() < until) {
-            self.event_loop.turn(Duration::from_millis(100))?;
+        // Behind the calls that are queued already; every turn makes room.
+        while self.front.mailbox.command(Command::Shutdown { limit }, Duration::ZERO) == Err(Unsent::Full) {
+            self.event_loop.turn(Duration::ZERO)?;
+        }
+        // Ends: calls have time limits, and the last frames have theirs.
+        while !self.event_loop.has_ended() {
+            self.event_loop.turn(Duration::from_secs(1))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl PolledNode {
+    pub(super) fn event_loop(&self) -> &EventLoop {
+        &self.event_loop
     }
 }
 

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use gpc_trees::{Id, IdList};
 
-use super::call::Plan;
 use super::functions::FunctionsError;
+use super::plan::Plan;
 use crate::wire::level::{Leaves, LevelError, Limits};
 use crate::wire::message::SubtreeReply;
 use crate::wire::{Coverage, Failure};
@@ -66,8 +66,8 @@ impl Outcome {
     /// Empty when no reply was asked for.
     ///
     /// # Errors
-    /// When the level-n data are bad: some id's reply was not made by this protocol.
-    pub fn replies(&self) -> Result<Vec<IdReply>, LevelError> {
+    /// When the level-n data are bad or have not one part for each id: some id's reply was not made by this protocol.
+    pub fn replies(&self) -> Result<Vec<IdReply>, RepliesError> {
         if self.merged {
             return Ok(vec![IdReply { id: self.root, header: self.header.clone(), data: self.data.clone() }]);
         }
@@ -75,7 +75,15 @@ impl Outcome {
             return Ok(Vec::new());
         }
         let [headers, data] = [&self.header, &self.data].map(|blob| leaves(self.level, blob));
-        let parts = headers?.into_iter().zip(data?);
+        let (headers, data) = (headers?, data?);
+        if [headers.len(), data.len()] != [self.ids.len() as usize; 2] {
+            return Err(RepliesError::Count {
+                headers: headers.len(),
+                data: data.len(),
+                ids: self.ids.len(),
+            });
+        }
+        let parts = headers.into_iter().zip(data);
         let reply = |(id, (header, data))| IdReply { id, header, data };
         let mut replies: Vec<IdReply> = self.ids.iter().zip(parts).map(reply).collect();
         if self.asked != self.ids {
@@ -88,6 +96,25 @@ impl Outcome {
 /// The level-0 parts of a blob, sharing its bytes.
 fn leaves(level: u16, blob: &Bytes) -> Result<Vec<Bytes>, LevelError> {
     Leaves::new(level, blob, Limits::default()).map(|leaf| leaf.map(|leaf| blob.slice_ref(leaf))).collect()
+}
+
+/// Aggregated replies that are not what this protocol makes.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepliesError {
+    /// They are no level-n data.
+    #[error(transparent)]
+    Level(#[from] LevelError),
+    /// They have too few parts, or too many.
+    #[error("{headers} reply headers and {data} reply data came of {ids} ids")]
+    Count {
+        /// Parts of the header.
+        headers: usize,
+        /// Parts of the data.
+        data: usize,
+        /// Ids that executed.
+        ids: u32,
+    },
 }
 
 /// Why there is no outcome.
@@ -139,6 +166,10 @@ impl CallError {
 
     /// Whether nothing was sent: the call was refused here.
     pub fn is_refusal(&self) -> bool {
-        !matches!(self, CallError::Failed(_) | CallError::Ended)
+        match self {
+            CallError::Function(_) | CallError::Tree(_) | CallError::Ids(_) | CallError::Header(_) => true,
+            CallError::Busy => true,
+            CallError::Failed(_) | CallError::Ended | CallError::NotDriven | CallError::Taken => false,
+        }
     }
 }

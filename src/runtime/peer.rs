@@ -4,9 +4,15 @@
 
 use gpc_trees::Id;
 
-use super::links::LinkKey;
 use crate::chain::Time;
 use crate::wire::{Hello, Message};
+
+/// Ids that a node remembers: a million nodes, and a bound on what strangers can claim to be.
+pub(super) const PEERS_MAX: usize = 1 << 20;
+
+/// Names a link in its node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct LinkKey(pub(super) usize);
 
 /// How far the link to a peer has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,7 @@
 //! Frames: the 8-byte header before everything on a link, and the limits (docs/wire.md, "Frame").
 
-use super::hello::HelloError;
+/// The version of the wire that this code speaks.
+pub const VERSION: u16 = 1;
 
 /// Bytes of a frame's header.
 pub const FRAME_HEADER: usize = 8;
@@ -189,6 +190,23 @@ pub enum FrameError {
     /// The hello.
     #[error(transparent)]
     Hello(#[from] HelloError),
+}
+
+/// A first frame that is no hello of this protocol.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HelloError {
+    /// Another protocol, or none.
+    #[error("the peer does not speak this protocol: its first bytes are {0:02x?}")]
+    Magic([u8; 4]),
+    /// Another version of it.
+    #[error(
+        "the peer speaks version {0} of the wire, this side version {VERSION}: run the same release on both"
+    )]
+    Version(u16),
+    /// It proves a secret, and none is expected.
+    #[error("the peer sends a proof of {0} bytes, but this side has no shared secret")]
+    Proof(u16),
 }
 
 /// Reads fixed-width little-endian fields from a slice whose length was checked once.

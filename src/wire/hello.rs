@@ -2,10 +2,7 @@
 
 use gpc_trees::Id;
 
-use super::frame::{Fields, FrameError, Kind};
-
-/// The version of the wire that this code speaks.
-pub const VERSION: u16 = 1;
+use super::frame::{Fields, FrameError, HelloError, Kind, VERSION};
 
 const MAGIC: [u8; 4] = *b"cGPC";
 const LENGTH: usize = 32;
@@ -23,23 +20,6 @@ pub struct Hello {
     pub generation: u32,
     /// Requests that the speaker takes without having acknowledged them.
     pub hiwater: u32,
-}
-
-/// A first frame that is no hello of this protocol.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HelloError {
-    /// Another protocol, or none.
-    #[error("the peer does not speak this protocol: its first bytes are {0:02x?}")]
-    Magic([u8; 4]),
-    /// Another version of it.
-    #[error(
-        "the peer speaks version {0} of the wire, this side version {VERSION}: run the same release on both"
-    )]
-    Version(u16),
-    /// It proves a secret, and none is expected.
-    #[error("the peer sends a proof of {0} bytes, but this side has no shared secret")]
-    Proof(u16),
 }
 
 impl Hello {

@@ -1,3 +1,5 @@
+//! Tests of the call as the command line describes it.
+
 use std::path::PathBuf;
 
 use super::*;

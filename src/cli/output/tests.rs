@@ -1,3 +1,5 @@
+//! Tests of the output: table, JSON and units.
+
 use super::*;
 
 fn reply(id: Id, header: &str, data: impl Into<Content>) -> Reply {
@@ -81,7 +83,7 @@ done 3 of 3 in 850 µs, 850 µs per level
     assert_eq!(table(&outcome(), Width::Unlimited), expected);
     let expected = "\
 fail over 12 ids: kary:4 tree, 3 levels
-done 1 of 12, failed 1, unreached 4, unknown 6 in 12.3 ms, 4.11 ms per level
+done 1 of 12, failed 1, unreached 4, unknown 6 in 12.3 ms
 ";
     assert_eq!(table(&failed(), Width::Unlimited), expected);
 }

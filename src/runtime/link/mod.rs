@@ -1,6 +1,6 @@
 //! A link: a connection between two nodes, with the two halves of its protocol.
 //!
-//! [`Inbox`] and [`Outbox`] know the wire and no socket; [`Link`] joins them to one.
+//! [`Inbox`] and [`Outbox`] know the wire and no socket; `Link` joins them to one.
 
 mod inbox;
 mod outbox;
@@ -63,6 +63,8 @@ pub(super) struct Link {
     pub(super) phase: Phase,
     /// Until both hellos are through, or the last frame is out: when to give up.
     pub(super) deadline: Option<Time>,
+    /// Why nothing can be written any more; what the peer has sent before is still to be read.
+    pub(super) unwritable: Option<String>,
     /// Requests consumed and not acknowledged.
     consumed: u32,
     /// Requests received and not acknowledged.
@@ -77,6 +79,7 @@ impl Link {
             outbox: Outbox::new(),
             phase,
             deadline: Some(deadline),
+            unwritable: None,
             consumed: 0,
             unacknowledged: 0,
         }

@@ -1,0 +1,255 @@
+//! The floors of the project: an upper one uses a lower one, never the other way; neighbours do not see each other.
+//!
+//! ARCHITECTURE.md shows them. A new folder of `src` gets its line in the table here, or this test fails.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder of sources, and all that it may use.
+struct Floor {
+    folder: &'static str,
+    /// Folders of `src`, beside itself.
+    floors: &'static [&'static str],
+    /// Packages.
+    packages: &'static [&'static str],
+    /// What its code, tests apart, must not touch.
+    banned: &'static [&'static str],
+}
+
+/// What the system offers: sockets, threads, files, clocks. Also maps whose order is another one in every run.
+const SYSTEM: &[&str] =
+    &["net", "thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"];
+
+/// The same, and whatever threads share.
+const SYSTEM_AND_LOCKS: &[&str] = &[
+    "net",
+    "thread",
+    "fs",
+    "process",
+    "env",
+    "os",
+    "Instant",
+    "SystemTime",
+    "HashMap",
+    "HashSet",
+    "Mutex",
+    "RwLock",
+    "Condvar",
+    "mpsc",
+    "atomic",
+];
+
+const FLOORS: &[Floor] = &[
+    Floor { folder: "trees/src", floors: &[], packages: &["smallvec"], banned: SYSTEM },
+    Floor {
+        folder: "src/wire",
+        floors: &[],
+        packages: &["gpc_trees", "bytes", "smallvec", "thiserror"],
+        banned: SYSTEM,
+    },
+    Floor {
+        folder: "src/chain",
+        floors: &["wire"],
+        packages: &["gpc_trees", "bytes", "smallvec", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "src/runtime",
+        floors: &["wire", "chain"],
+        packages: &[
+            "gpc_trees",
+            "bytes",
+            "smallvec",
+            "thiserror",
+            "crossbeam",
+            "mio",
+            "rayon",
+            "socket2",
+            "tracing",
+        ],
+        banned: &[],
+    },
+    Floor {
+        folder: "src/cli",
+        floors: &["wire", "chain", "runtime"],
+        packages: &[
+            "gpc_trees",
+            "bytes",
+            "smallvec",
+            "thiserror",
+            "tracing",
+            "clap",
+            "serde",
+            "serde_json",
+            "sha2",
+            "base64",
+            "indicatif",
+            "hdrhistogram",
+            "signal_hook",
+            "tracing_subscriber",
+            "rustix",
+        ],
+        banned: &[],
+    },
+    Floor { folder: "src/bin", floors: &["cli"], packages: &[], banned: &[] },
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Rust files below a folder, in order.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries
+        .flat_map(|entry| {
+            let path = entry.expect("a folder that can be read").path();
+            match path.is_dir() {
+                true => sources(&path),
+                false => vec![path],
+            }
+        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// A text without its comments, and without its doc comments' examples.
+fn code(text: &str) -> String {
+    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// The code above its unit tests, which stand at the end of a file.
+fn without_tests(code: &str) -> &str {
+    code.split("#[cfg(test)]").next().unwrap_or_default()
+}
+
+/// The paths of a code: `a::b::c` as its words. The braces of a `use` are not opened; their own paths come by themselves.
+fn paths(code: &str) -> Vec<Vec<&str>> {
+    let is_word = |character: char| character.is_alphanumeric() || character == '_' || character == ':';
+    code.split(|character| !is_word(character))
+        .filter(|word| word.contains("::"))
+        .map(|path| path.split("::").filter(|word| !word.is_empty()).collect())
+        .collect()
+}
+
+/// What stands first in the paths of every `crate::{ ... }`.
+fn grouped(code: &str) -> Vec<&str> {
+    let mut firsts = Vec::new();
+    for group in code.split("crate::{").skip(1) {
+        let mut depth = 1;
+        let inside = |character: char| {
+            depth += i32::from(character == '{') - i32::from(character == '}');
+            depth == 0
+        };
+        let group = &group[..group.find(inside).unwrap_or(group.len())];
+        // Of a comma inside a deeper group, what follows is no floor, or is one by the same name: neither does harm.
+        let starts = group.split(',').map(|path| path.split("::").next().unwrap_or_default().trim());
+        firsts.extend(starts);
+    }
+    firsts
+}
+
+/// The names of the packages that Cargo.toml allows somewhere.
+fn packages() -> BTreeSet<String> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("this package has one");
+    let dependencies = manifest.split("\n[dependencies]\n").nth(1).expect("a table of dependencies");
+    let lines = dependencies.lines().take_while(|line| !line.starts_with('['));
+    lines.filter_map(|line| line.split_once(" =")).map(|(name, _)| name.trim().replace('-', "_")).collect()
+}
+
+/// The folders of `src`: what `crate::` can be followed by.
+fn folders() -> BTreeSet<String> {
+    let entries = fs::read_dir(root().join("src")).expect("this package has sources").flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    folders.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// What a file uses that its floor does not allow.
+fn trespasses(floor: &Floor, text: &str) -> Vec<String> {
+    let (code, own) = (code(text), floor.folder.trim_start_matches("src/"));
+    let folders = folders();
+    let mut found = Vec::new();
+    let mut named = grouped(&code);
+    for path in paths(&code) {
+        let mut words = path.iter().skip_while(|word| ["super", "self"].contains(*word)).copied();
+        let Some(first) = words.next() else { continue };
+        if packages().contains(first) && !floor.packages.contains(&first) {
+            found.push(format!("package `{first}`"));
+        }
+        match first {
+            "crate" | "chained_gpc" => named.extend(words.next()),
+            // Enough of them lead out of the file's own folder.
+            _ if path[0] == "super" => named.push(first),
+            _ => {}
+        }
+    }
+    let crossed = |name: &&str| folders.contains(*name) && *name != own && !floor.floors.contains(name);
+    found.extend(named.into_iter().filter(crossed).map(|name| format!("floor `{name}`")));
+    let plain = without_tests(&code);
+    let words = plain.split(|character: char| !character.is_alphanumeric() && character != '_');
+    let seen: BTreeSet<&str> = words.collect();
+    let parts: BTreeSet<&str> = paths(plain).into_iter().flatten().collect();
+    for banned in floor.banned {
+        // A name of a type says it all; a name of a module is also a common word.
+        let is_type = banned.starts_with(char::is_uppercase);
+        if if is_type { seen.contains(banned) } else { parts.contains(banned) } {
+            found.push(format!("`{banned}`"));
+        }
+    }
+    found
+}
+
+#[test]
+fn an_upper_floor_uses_a_lower_one_and_never_the_other_way() {
+    let mut found = Vec::new();
+    for floor in FLOORS {
+        for file in sources(&root().join(floor.folder)) {
+            if file.file_name().is_some_and(|name| name == "tests.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&file).unwrap();
+            let name = file.strip_prefix(root()).unwrap().display().to_string();
+            found.extend(trespasses(floor, &text).iter().map(|what| format!("{name} uses {what}")));
+        }
+    }
+    assert!(found.is_empty(), "floors are crossed:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_folder_of_the_sources_has_its_floor() {
+    let listed: BTreeSet<String> =
+        FLOORS.iter().filter_map(|floor| floor.folder.strip_prefix("src/")).map(str::to_owned).collect();
+    assert_eq!(folders(), listed, "give a new folder its line in FLOORS, and take out one that is gone");
+}
+
+#[test]
+fn the_tree_crate_depends_on_smallvec_alone() {
+    let manifest = fs::read_to_string(root().join("trees/Cargo.toml")).unwrap();
+    let dependencies = manifest.split("\n[dependencies]\n").nth(1).expect("a table of dependencies");
+    let lines =
+        dependencies.lines().take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty());
+    let names: Vec<&str> = lines.filter_map(|line| line.split(['.', ' ', '=']).next()).collect();
+    assert_eq!(names, ["smallvec"]);
+}
+
+#[test]
+fn what_crosses_a_floor_is_seen() {
+    let floor = |folder: &str| FLOORS.iter().find(|floor| floor.folder == folder).unwrap();
+    let seen = |folder: &str, text: &str| trespasses(floor(folder), text).join(", ");
+    assert_eq!(seen("src/wire", "use crate::chain::Node;"), "floor `chain`");
+    assert_eq!(seen("src/chain", "use super::super::runtime::Node;"), "floor `runtime`");
+    assert_eq!(seen("src/chain", "fn a() { crate::runtime::link::HIWATER; }"), "floor `runtime`");
+    assert_eq!(seen("src/runtime", "use crate::{wire, cli::args};"), "floor `cli`");
+    assert_eq!(seen("src/runtime", "use crate::{wire::{frame}, chain};\nfn a() { cli; }"), "");
+    assert_eq!(seen("src/runtime", "use crate::cli;"), "floor `cli`");
+    assert_eq!(seen("src/wire", "use mio::Poll;"), "package `mio`");
+    assert_eq!(seen("trees/src", "use bytes::Bytes;"), "package `bytes`");
+    assert_eq!(seen("src/chain", "use std::net::TcpStream;"), "`net`");
+    assert_eq!(seen("src/chain", "use std::{time::Instant, collections::HashMap};"), "`Instant`, `HashMap`");
+    assert_eq!(seen("src/chain", "use std::sync::{Arc, Mutex};"), "`Mutex`");
+    assert_eq!(seen("src/chain", "// std::net is for others\n#[cfg(test)]\nuse std::thread;"), "");
+    assert_eq!(seen("src/cli", "use crate::runtime::Node; use clap::Parser; use std::net::IpAddr;"), "");
+}

@@ -1,0 +1,118 @@
+//! What the tests share: limits on every wait, and the functions that they call.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use chained_gpc::runtime::IdReply;
+use chained_gpc::{
+    CallError, CallHandle, Cause, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Outcome, Stage,
+};
+
+/// No wait in these tests takes a tenth of it; a wait that does is a hang.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// What `LocalNodes` can be linked with.
+pub(crate) const LINKS: [LinkKind; 2] = [LinkKind::Tcp, LinkKind::Unix];
+
+/// Runs a test on a thread of its own, and fails if it does not end: shutting a node down joins its thread, which has no limit.
+pub(crate) fn limited(body: impl FnOnce() + Send + 'static) {
+    let (done, ended) = mpsc::channel::<Result<(), Box<dyn Any + Send>>>();
+    thread::spawn(move || {
+        // The receiver is there until a result comes or the test has failed.
+        let _ = done.send(catch_unwind(AssertUnwindSafe(body)));
+    });
+    match ended.recv_timeout(2 * LIMIT) {
+        Ok(Ok(())) => {}
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => panic!("the test hangs"),
+    }
+}
+
+/// The end of a call, within the limit.
+pub(crate) fn end_of(mut handle: CallHandle) -> Result<Outcome, CallError> {
+    handle.wait_for(LIMIT).expect("the call ends")
+}
+
+/// The outcome of a call that is to go well.
+pub(crate) fn outcome_of(handle: CallHandle) -> Outcome {
+    end_of(handle).unwrap_or_else(|error| panic!("the call is to go well, but: {error}"))
+}
+
+/// The replies of a call that is to go well.
+pub(crate) fn replies_of(handle: CallHandle) -> Vec<IdReply> {
+    outcome_of(handle).replies().expect("replies of this protocol")
+}
+
+/// The ids that have replied, in the order of their replies.
+pub(crate) fn ids_of(replies: &[IdReply]) -> Vec<Id> {
+    replies.iter().map(|reply| reply.id).collect()
+}
+
+/// The first cause of a call that is to fail.
+pub(crate) fn cause_of(handle: CallHandle) -> Cause {
+    match end_of(handle) {
+        Err(CallError::Failed(failure)) => failure.cause.clone(),
+        other => panic!("the call is to fail at some id, but: {other:?}"),
+    }
+}
+
+/// Checks who failed and where, and that the message has these words.
+pub(crate) fn assert_cause(cause: &Cause, id: Id, stage: Stage, words: &str) {
+    assert_eq!((cause.id, cause.stage), (id, stage), "{cause}");
+    assert!(cause.message.contains(words), "`{}` lacks `{words}`", cause.message);
+}
+
+/// An id list from its text.
+pub(crate) fn ids(text: &str) -> IdList {
+    text.parse().expect("an id list")
+}
+
+/// Each id replies with its id, and with the request's header behind its own mark.
+pub(crate) fn who(functions: &Functions) -> FuncHandle {
+    let who = functions.func("who", |request, reply| {
+        reply.data = format!("id {}", request.me()).into_bytes();
+        reply.header = [request.me().to_string().as_bytes(), b" got ", request.header()].concat();
+        Ok(())
+    });
+    who.expect("a name of its own")
+}
+
+/// Nodes that know `who`.
+pub(crate) fn nodes_of_who(n: u32, link: LinkKind) -> (LocalNodes, FuncHandle) {
+    let functions = Functions::new();
+    let who = who(&functions);
+    (LocalNodes::start(n, link, &functions).expect("nodes start"), who)
+}
+
+/// Checks that each id has replied as `who` does, in this order.
+pub(crate) fn assert_who(replies: &[IdReply], ids: &[Id], header: &str) {
+    assert_eq!(ids_of(replies), ids);
+    for reply in replies {
+        assert_eq!(reply.data, format!("id {}", reply.id));
+        assert_eq!(reply.header, format!("{} got {header}", reply.id));
+    }
+}
+
+/// A number that differs where bytes differ: FNV-1a of 64 bits.
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Bytes that look alike nowhere, so that a part in the wrong place shows.
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}

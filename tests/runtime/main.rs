@@ -1,0 +1,16 @@
+//! The runtime over real sockets, tried from outside: whole calls, and peers that misbehave.
+//!
+//! No test sleeps to win a race and none measures time. Every wait has a limit far above what any machine needs, so that a hang is a failure.
+
+mod calls;
+mod common;
+mod data;
+mod handle;
+mod hostile;
+mod many;
+mod peers;
+mod polled;
+mod raw;
+mod shutdown;
+mod trees;
+mod workers;

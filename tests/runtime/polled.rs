@@ -1,0 +1,211 @@
+//! Nodes without threads, driven by the application.
+
+use std::io;
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chained_gpc::runtime::{Listener, Peers};
+use chained_gpc::{
+    Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Reply, Stage,
+};
+use gpc_trees::Tree;
+
+use super::common::{LIMIT, LINKS, assert_who, ids, limited, noise, who};
+use super::raw::{EARLY, RawPeer, listener};
+
+/// Polled nodes 0 to n-1 that know each other.
+fn polled(n: u32, link: LinkKind, functions: &Functions) -> io::Result<Vec<PolledNode>> {
+    let listen = |id| Listener::bind(&link.fresh_address(id));
+    let listeners = (0..n).map(listen).collect::<io::Result<Vec<_>>>()?;
+    let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
+    let peers: Peers = (0..n).zip(addresses).collect();
+    let node = |(id, listener)| {
+        Node::builder(id).functions(functions).peers(peers.clone()).listener(listener).polled()
+    };
+    (0..n).zip(listeners).map(node).collect()
+}
+
+/// Drives all nodes from one thread until a call has ended.
+fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Result<Outcome, CallError> {
+    let until = Instant::now() + LIMIT;
+    loop {
+        if let Some(end) = handle.test() {
+            return end;
+        }
+        assert!(Instant::now() < until, "the call hangs");
+        for node in nodes.iter_mut() {
+            node.progress(Duration::ZERO).expect("the poll works");
+        }
+    }
+}
+
+#[test]
+fn nodes_in_one_thread_drive_each_other() {
+    limited(|| {
+        for link in LINKS {
+            let functions = Functions::new();
+            let who = who(&functions);
+            let echo = functions.func("echo", |request, reply| {
+                reply.data = request.data().to_vec();
+                Ok(())
+            });
+            let mut nodes = polled(4, link, &functions).unwrap();
+            assert_eq!((nodes[2].id(), nodes[2].address().is_some()), (2, true));
+            for root in [0, 3] {
+                let handle = nodes[root].call(Call::new(who).ids(0..4).tree(Tree::Chain)).unwrap();
+                assert_who(&drive(&mut nodes, handle).unwrap().replies().unwrap(), &[0, 1, 2, 3], "");
+            }
+            let data = noise(3 << 20, 1);
+            let call = Call::new(echo.unwrap()).ids(0..4).data(data.clone()).forward_first();
+            let handle = nodes[1].call(call).unwrap();
+            let replies = drive(&mut nodes, handle).unwrap().replies().unwrap();
+            assert!(replies.len() == 4 && replies.iter().all(|reply| reply.data == data));
+        }
+    });
+}
+
+#[test]
+fn a_handle_of_a_polled_node_cannot_be_waited_for_without_driving_it() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        assert_eq!(node.call(Call::new(who)).unwrap().wait(), Err(CallError::NotDriven));
+        let mut handle = node.call(Call::new(who)).unwrap();
+        assert_eq!(handle.wait_for(LIMIT), Some(Err(CallError::NotDriven)));
+        assert_who(&node.wait(handle).unwrap().replies().unwrap(), &[0], "");
+        let mut driven = node.call(Call::new(who)).unwrap();
+        while driven.test().is_none() {
+            node.progress(Duration::ZERO).unwrap();
+        }
+        assert_eq!(driven.wait(), Err(CallError::Taken));
+    });
+}
+
+#[test]
+fn a_polled_root_calls_nodes_that_have_threads() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
+        let peers: Peers = [(1, listener.address().unwrap())].into_iter().collect();
+        let threaded = Node::builder(1).functions(&functions).listener(listener).start().unwrap();
+        let mut root = Node::builder(0).functions(&functions).peers(peers).polled().unwrap();
+        let handle = root.call(Call::new(who).ids(0..2)).unwrap();
+        assert_who(&root.wait(handle).unwrap().replies().unwrap(), &[0, 1], "");
+        root.shutdown(Duration::ZERO).unwrap();
+        threaded.shutdown(LIMIT);
+    });
+}
+
+#[test]
+fn a_deferred_reply_wakes_a_polled_node() {
+    limited(|| {
+        let functions = Functions::new();
+        let (tokens, held) = mpsc::channel();
+        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut handle = node.call(Call::new(hold.unwrap())).unwrap();
+        node.progress(Duration::ZERO).unwrap();
+        assert_eq!(handle.test(), None);
+        let token = held.try_recv().expect("the func has run inside progress()");
+        let answer = thread::spawn(move || token.reply(Reply { header: vec![], data: b"woken".to_vec() }));
+        let replies = node.wait(handle).unwrap().replies().unwrap();
+        assert_eq!(replies[0].data, "woken");
+        answer.join().unwrap();
+    });
+}
+
+/// Calls over the queue's room waited for a minute, in the only thread that could have made room.
+#[test]
+fn a_polled_node_says_at_once_that_its_queue_is_full() {
+    limited(|| {
+        let functions = Functions::new();
+        let who: FuncHandle = who(&functions);
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut queued = Vec::new();
+        let refused = loop {
+            match node.call(Call::new(who).limit(4 * LIMIT)) {
+                Ok(handle) => queued.push(handle),
+                Err(error) => break error,
+            }
+            assert!(queued.len() < 100_000, "the queue has no bound");
+        };
+        assert_eq!(refused, CallError::Busy);
+        for handle in queued {
+            assert_who(&node.wait(handle).unwrap().replies().unwrap(), &[0], "");
+        }
+    });
+}
+
+#[test]
+fn a_polled_node_ends_in_order_with_any_limit() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut handle = node.call(Call::new(who)).unwrap();
+        node.shutdown(Duration::MAX).unwrap();
+        let end = handle.test().expect("it has ended").expect("and well");
+        assert_who(&end.replies().unwrap(), &[0], "");
+    });
+}
+
+#[test]
+fn calls_of_a_polled_node_that_is_dropped_have_ended() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut handle = node.call(Call::new(who)).unwrap();
+        drop(node);
+        assert_eq!(handle.test(), Some(Err(CallError::Ended)));
+    });
+}
+
+/// A peer answered, and closed the connection. The node, about to write to it, found that it could not, and closed its own end with the answer
+/// still unread: a call failed that had been answered.
+#[test]
+fn an_answer_that_came_before_the_end_of_a_link_counts() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let (meet, met) = mpsc::channel::<RawPeer>();
+        let (answers, answered) = mpsc::channel();
+        let (met, answered) = (Mutex::new(met), Mutex::new(answered));
+        // Runs inside a turn of the node: behind its look at the sockets, before it writes.
+        let answer = functions.func("answer and go", move |_, _| {
+            let mut peer: RawPeer = met.lock().expect("one at a time").recv_timeout(LIMIT)?;
+            peer.reply(answered.lock().expect("one at a time").recv_timeout(LIMIT)?, b"in time");
+            Ok(())
+        });
+        let answer = answer.unwrap();
+        let (listener, address) = listener();
+        let peers = [(5, address)].into_iter().collect();
+        let mut root = Node::builder(0).functions(&functions).peers(peers).polled().unwrap();
+        let asked = || Call::new(who).ids(ids("5")).watch();
+        let first = root.call(asked()).unwrap();
+        let accepted = thread::spawn(move || {
+            let mut peer = RawPeer::answer(&listener, EARLY);
+            let call = peer.expect_request().call;
+            (peer, call)
+        });
+        while !accepted.is_finished() {
+            root.progress(Duration::ZERO).unwrap();
+        }
+        let (peer, call) = accepted.join().unwrap();
+        // What the peer leaves unread makes the system refuse the next write.
+        let unread = root.call(asked()).unwrap();
+        root.progress(Duration::ZERO).unwrap();
+        let second = root.call(Call::new(answer).ids(ids("0,5"))).unwrap();
+        meet.send(peer).unwrap();
+        answers.send(call).unwrap();
+        let replies = root.wait(first).expect("it was answered").replies().unwrap();
+        assert_eq!(replies[0].data, "in time");
+        for handle in [unread, second] {
+            let end = root.wait(handle).unwrap_err();
+            assert_eq!(end.failure().map(|failure| failure.cause.stage), Some(Stage::Link), "{end}");
+        }
+    });
+}

@@ -1,0 +1,274 @@
+//! A peer that speaks the protocol by hand, so that it can also break it.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
+use chained_gpc::runtime::{Address, Listener, Peers};
+use chained_gpc::wire::frame::{FrameHeader, Kind};
+use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
+use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::{Body, CallId, Hello, Message, Payload, Request, Response};
+use chained_gpc::{FuncHandle, Functions, Id, IdList, Node};
+use gpc_trees::Tree;
+use smallvec::SmallVec;
+
+use super::common::LIMIT;
+
+/// An incarnation earlier than that of any node.
+pub(crate) const EARLY: u64 = 1000;
+
+/// Takes every body.
+struct Everything;
+
+impl Context for Everything {
+    fn tree(&self, _: u32) -> Option<Tree> {
+        None
+    }
+
+    fn awaits(&self, _: CallId) -> bool {
+        true
+    }
+
+    fn reply_max(&self) -> u64 {
+        1 << 30
+    }
+}
+
+/// One end of a TCP connection, with the protocol's two halves.
+pub(crate) struct RawPeer {
+    stream: TcpStream,
+    inbox: Inbox,
+    outbox: Outbox,
+    events: VecDeque<Event>,
+}
+
+impl RawPeer {
+    fn new(stream: TcpStream) -> RawPeer {
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit that is not zero");
+        stream.set_nodelay(true).expect("a TCP socket");
+        RawPeer { stream, inbox: Inbox::new(), outbox: Outbox::new(), events: VecDeque::new() }
+    }
+
+    /// Connects to a node, and says nothing.
+    pub(crate) fn connect(node: &Node) -> RawPeer {
+        let Some(Address::Tcp(address)) = node.address() else { panic!("the node listens on TCP") };
+        RawPeer::new(TcpStream::connect(address).expect("the node listens"))
+    }
+
+    /// Waits for a node to connect.
+    pub(crate) fn accept(listener: &TcpListener) -> RawPeer {
+        RawPeer::new(listener.accept().expect("a node connects").0)
+    }
+
+    /// A connection that a node has made.
+    pub(crate) fn accepted(stream: TcpStream) -> RawPeer {
+        RawPeer::new(stream)
+    }
+
+    /// Connects and exchanges hellos as `from`.
+    pub(crate) fn greet(node: &Node, from: Id, incarnation: u64, generation: u32) -> RawPeer {
+        let mut peer = RawPeer::connect(node);
+        peer.hello(from, node.id(), incarnation, generation);
+        let answer = peer.expect_hello();
+        assert_eq!((answer.from, answer.to, answer.generation), (node.id(), from, generation));
+        peer
+    }
+
+    /// Accepts a connection and answers its hello.
+    pub(crate) fn answer(listener: &TcpListener, incarnation: u64) -> RawPeer {
+        let mut peer = RawPeer::accept(listener);
+        peer.greet_back(incarnation);
+        peer
+    }
+
+    /// Answers the hello of a node that has connected.
+    pub(crate) fn greet_back(&mut self, incarnation: u64) {
+        let hello = self.expect_hello();
+        self.hello(hello.to, hello.from, incarnation, hello.generation);
+    }
+
+    /// Refuses a hello.
+    pub(crate) fn refuse(&mut self, reason: GoodbyeReason) {
+        self.outbox.goodbye(&Goodbye { reason, text: "not you".into() });
+        self.flush();
+    }
+
+    pub(crate) fn hello(&mut self, from: Id, to: Id, incarnation: u64, generation: u32) {
+        self.outbox.hello(&Hello { from, to, incarnation, generation, hiwater: HIWATER });
+        self.flush();
+    }
+
+    /// Sends a message, whatever credit there is.
+    pub(crate) fn send(&mut self, message: Message) {
+        self.outbox.grant(1);
+        self.outbox.push(message);
+        self.flush();
+    }
+
+    /// Sends a request of this func to the node; its list is the node and whoever follows.
+    pub(crate) fn request(&mut self, call: CallId, func: FuncHandle, ids: &IdList) {
+        self.request_within(LIMIT, call, func, ids);
+    }
+
+    pub(crate) fn request_within(&mut self, limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) {
+        self.send(Message::Request(Box::new(request(limit, call, func, ids))));
+    }
+
+    /// Sends what has come of the bodies of requests that are on their way.
+    pub(crate) fn go_on(&mut self) {
+        self.flush();
+    }
+
+    pub(crate) fn reply(&mut self, call: CallId, data: &[u8]) {
+        let [header, data] = [&b""[..], data].map(|bytes| Payload::from(level_0(bytes)));
+        let answer = Answer::Reply(SubtreeReply { level: 0, header, data });
+        self.send(Message::Response(Response { call, answer }));
+    }
+
+    /// Sends bytes of any kind.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        // The node may have closed the connection already; what it did is seen by reading.
+        let _ = self.stream.write_all(bytes);
+    }
+
+    pub(crate) fn goodbye(&mut self) {
+        self.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: "enough".into() });
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while self.outbox.is_ready() {
+            let Ok(count) = self.write() else { return };
+            self.outbox.written(count);
+        }
+    }
+
+    fn write(&mut self) -> io::Result<usize> {
+        let mut parts = SmallVec::new();
+        self.outbox.parts(&mut parts);
+        self.stream.write_vectored(&parts)
+    }
+
+    /// The next thing that comes; `None` when the node has closed the connection.
+    pub(crate) fn next(&mut self) -> Option<Event> {
+        let mut buffer = [0; 65_536];
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => {
+                    let mut events = Vec::new();
+                    let fed = self.inbox.feed(&buffer[..count], &Everything, &mut events);
+                    fed.expect("a node keeps to the protocol");
+                    self.events.extend(events);
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("nothing comes: {error}"),
+            }
+        }
+    }
+
+    pub(crate) fn expect_hello(&mut self) -> Hello {
+        match self.next() {
+            Some(Event::Hello(hello)) => hello,
+            other => panic!("a hello is to come, but: {other:?}"),
+        }
+    }
+
+    pub(crate) fn expect_request(&mut self) -> Request {
+        match self.next() {
+            Some(Event::Request(request)) => *request,
+            other => panic!("a request is to come, but: {other:?}"),
+        }
+    }
+
+    pub(crate) fn expect_response(&mut self, call: CallId) -> Answer {
+        match self.next() {
+            Some(Event::Response(response)) if response.call == call => response.answer,
+            other => panic!("a response is to come, but: {other:?}"),
+        }
+    }
+
+    pub(crate) fn expect_cancel(&mut self, call: CallId) {
+        match self.next() {
+            Some(Event::Cancel(cancelled)) => assert_eq!(cancelled, call),
+            other => panic!("a cancel is to come, but: {other:?}"),
+        }
+    }
+
+    pub(crate) fn expect_goodbye(&mut self, reason: GoodbyeReason) -> String {
+        match self.next() {
+            Some(Event::Goodbye(goodbye)) => {
+                assert_eq!(goodbye.reason, reason);
+                goodbye.text
+            }
+            other => panic!("a goodbye is to come, but: {other:?}"),
+        }
+    }
+
+    /// Checks that the node closes the connection, whatever it says before.
+    pub(crate) fn expect_closed(&mut self) {
+        // A node says little to a peer that it gives up.
+        for _ in 0..1000 {
+            if self.next().is_none() {
+                return;
+            }
+        }
+        panic!("the connection is still there");
+    }
+}
+
+/// A request for the first id of a list.
+pub(crate) fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) -> Request {
+    Request {
+        call,
+        func: func.number(),
+        callback: None,
+        reply_wanted: true,
+        forward_first: false,
+        limit,
+        tree: Ok(Tree::Chain),
+        ids: ids.clone(),
+        header: Bytes::new(),
+        data: Body::default(),
+    }
+}
+
+/// Level-0 data: the length in decimal, a space, the bytes.
+pub(crate) fn level_0(bytes: &[u8]) -> Vec<u8> {
+    [format!("{} ", bytes.len()).as_bytes(), bytes].concat()
+}
+
+/// The bytes of a frame.
+pub(crate) fn frame(kind: Kind, payload: &[u8]) -> Vec<u8> {
+    let header = FrameHeader { length: payload.len() as u32, kind, flags: 0 };
+    [&header.emit()[..], payload].concat()
+}
+
+/// A listener for peers made by hand, and its address.
+pub(crate) fn listener() -> (TcpListener, Address) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = Address::Tcp(listener.local_addr().expect("it is bound"));
+    (listener, address)
+}
+
+/// A node that listens on TCP and knows these peers.
+pub(crate) fn node(id: Id, functions: &Functions, peers: impl IntoIterator<Item = (Id, Address)>) -> Node {
+    let listener = Listener::bind(&"127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let peers: Peers = peers.into_iter().collect();
+    Node::builder(id).functions(functions).peers(peers).listener(listener).start().expect("it starts")
+}
+
+/// A call that a node did not make, by a root made by hand.
+pub(crate) fn call(root: Id, sequence: u64) -> CallId {
+    CallId { root, sequence }
+}
+
+/// A limit that a test waits for on purpose: calls fail by it and not by anything else.
+pub(crate) const SHORT: Duration = Duration::from_millis(300);

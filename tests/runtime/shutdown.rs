@@ -1,0 +1,145 @@
+//! How a node ends, and starts again.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use chained_gpc::runtime::{Listener, Peers};
+use chained_gpc::wire::head::GoodbyeReason;
+use chained_gpc::{
+    Call, CallError, Deferred, FuncHandle, Functions, LinkKind, LocalNodes, Node, Reply, Stage,
+};
+
+use super::common::{
+    LIMIT, LINKS, assert_cause, assert_who, cause_of, end_of, ids, ids_of, limited, replies_of, who,
+};
+use super::raw::{EARLY, RawPeer, SHORT, call, node};
+
+/// A func whose replies the test gives.
+fn hold(functions: &Functions) -> (FuncHandle, mpsc::Receiver<Deferred>) {
+    let (tokens, held) = mpsc::channel();
+    let hold = functions.deferring("hold", move |_, token| {
+        // A test that has ended wants no more tokens.
+        let _ = tokens.send(token);
+    });
+    (hold.expect("a name of its own"), held)
+}
+
+#[test]
+fn calls_in_flight_are_completed_before_a_node_ends() {
+    limited(|| {
+        let functions = Functions::new();
+        let (hold, held) = hold(&functions);
+        let mut nodes = LocalNodes::start(3, LinkKind::Tcp, &functions).unwrap();
+        let handle = nodes.root().call(Call::new(hold).ids(0..3).tree(gpc_trees::Tree::Flat)).unwrap();
+        let tokens: Vec<_> = (0..3).map(|_| held.recv_timeout(LIMIT).expect("all run")).collect();
+        let (root, leaf) = (nodes.take(0), nodes.take(2));
+        let endings = [root, leaf].map(|node| thread::spawn(move || node.shutdown(LIMIT)));
+        tokens.into_iter().for_each(|token| token.reply(Reply::default()));
+        assert_eq!(ids_of(&replies_of(handle)), [0, 1, 2]);
+        endings.into_iter().for_each(|ending| ending.join().unwrap());
+        assert_eq!((nodes.len(), nodes.node(1).id()), (1, 1));
+    });
+}
+
+#[test]
+fn a_node_with_a_call_in_flight_does_not_end_before_the_call_does() {
+    limited(|| {
+        let functions = Functions::new();
+        let (hold, held) = hold(&functions);
+        let mut nodes = LocalNodes::start(2, LinkKind::Unix, &functions).unwrap();
+        let handle = nodes.root().call(Call::new(hold).limit(SHORT)).unwrap();
+        let token = held.recv_timeout(LIMIT).expect("it runs");
+        nodes.take(0).shutdown(LIMIT);
+        assert_cause(&cause_of(handle), 0, Stage::Func, "before the deferred reply");
+        drop(token);
+    });
+}
+
+#[test]
+fn calls_that_outlast_the_limit_have_ended_when_the_node_has() {
+    limited(|| {
+        let functions = Functions::new();
+        let (hold, held) = hold(&functions);
+        for limit in [Some(Duration::ZERO), Some(Duration::from_millis(50)), None] {
+            let mut nodes = LocalNodes::start(2, LinkKind::Unix, &functions).unwrap();
+            let handle = nodes.root().call(Call::new(hold).ids(0..2)).unwrap();
+            let token = held.recv_timeout(LIMIT).expect("it runs");
+            match limit {
+                Some(limit) => nodes.take(0).shutdown(limit),
+                None => drop(nodes.take(0)),
+            }
+            assert_eq!(end_of(handle), Err(CallError::Ended));
+            token.reply(Reply::default());
+        }
+    });
+}
+
+#[test]
+fn peers_are_told_goodbye_and_name_the_id_that_has_ended() {
+    limited(|| {
+        let functions = Functions::new();
+        let (hold, held) = hold(&functions);
+        let mut nodes = LocalNodes::start(3, LinkKind::Unix, &functions).unwrap();
+        let handle = nodes.root().call(Call::new(hold).ids(0..3).tree(gpc_trees::Tree::Flat)).unwrap();
+        let tokens: Vec<_> = (0..3).map(|_| held.recv_timeout(LIMIT).expect("all run")).collect();
+        nodes.take(2).shutdown(Duration::ZERO);
+        let failure = end_of(handle).unwrap_err().failure().expect("it got under way").clone();
+        assert_cause(&failure.cause, 2, Stage::Link, "said goodbye: the node was shut down");
+        drop(tokens);
+
+        let one = node(7, &functions, []);
+        let mut peer = RawPeer::greet(&one, 9, EARLY, 1);
+        one.shutdown(LIMIT);
+        assert_eq!(peer.expect_goodbye(GoodbyeReason::Shutdown), "the node was shut down");
+        assert!(peer.next().is_none());
+    });
+}
+
+#[test]
+fn a_node_that_starts_again_at_its_address_serves_again() {
+    limited(|| {
+        for link in LINKS {
+            let functions = Functions::new();
+            let who = who(&functions);
+            let mut nodes = LocalNodes::start(4, link, &functions).unwrap();
+            let peers: Peers = (0..4).map(|id| (id, nodes.node(id).address().unwrap().clone())).collect();
+            let everyone =
+                |nodes: &LocalNodes| nodes.root().call(Call::new(who).ids(ids("0,2,1,3"))).unwrap();
+            let mut restarted: Option<Node> = None;
+            for _ in 0..3 {
+                assert_who(&replies_of(everyone(&nodes)), &[0, 2, 1, 3], "");
+                let old = restarted.take().unwrap_or_else(|| nodes.take(2));
+                let address = old.address().unwrap().clone();
+                old.shutdown(LIMIT);
+                let failure = end_of(everyone(&nodes)).unwrap_err();
+                let cause = &failure.failure().expect("it got under way").cause;
+                assert_eq!((cause.id, cause.stage), (2, Stage::Link), "{cause}");
+                let listener = Listener::bind(&address).unwrap();
+                let builder = Node::builder(2).functions(&functions).peers(peers.clone()).listener(listener);
+                restarted = Some(builder.start().unwrap());
+            }
+            let two = restarted.expect("it was restarted");
+            let back = two.call(Call::new(who).ids(ids("2,0,1,3"))).unwrap();
+            assert_who(&replies_of(back), &[2, 0, 1, 3], "");
+            nodes.shutdown(LIMIT);
+            two.shutdown(LIMIT);
+        }
+    });
+}
+
+#[test]
+fn requests_of_a_long_gone_parent_do_not_hold_a_node_up() {
+    limited(|| {
+        let functions = Functions::new();
+        let (hold, held) = hold(&functions);
+        let one = node(1, &functions, []);
+        let mut parent = RawPeer::greet(&one, 7, EARLY, 1);
+        parent.request(call(7, 1), hold, &ids("1"));
+        let token = held.recv_timeout(LIMIT).expect("it runs");
+        drop(parent);
+        // Its only call is forgotten as soon as the loss is seen: the shutdown need not use up its limit.
+        one.shutdown(4 * LIMIT);
+        drop(token);
+    });
+}

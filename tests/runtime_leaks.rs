@@ -1,0 +1,79 @@
+//! What nodes leave behind in their process when they have ended: no descriptors, no threads. Alone in its process, since it counts.
+#![cfg(target_os = "linux")]
+
+use std::error::Error;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chained_gpc::runtime::{Listener, Peers};
+use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Node};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn count(folder: &str) -> usize {
+    fs::read_dir(folder).expect("Linux has it").count()
+}
+
+/// Descriptors and threads of this process.
+fn held() -> (usize, usize) {
+    (count("/proc/self/fd"), count("/proc/self/task"))
+}
+
+/// Threads that were told to end may take a moment.
+fn wait_until(done: impl Fn() -> bool, what: &str) {
+    let until = Instant::now() + LIMIT;
+    while !done() {
+        assert!(Instant::now() < until, "{what}: {:?}", held());
+        thread::yield_now();
+    }
+}
+
+fn run(link: LinkKind, workers: usize, end: impl FnOnce(LocalNodes)) -> Result<(), Box<dyn Error>> {
+    let functions = Functions::new();
+    let echo = functions.func("echo", |request, reply| {
+        reply.data = request.data().to_vec();
+        Ok(())
+    })?;
+    let nodes = LocalNodes::start_with(12, link, &functions, |_, builder| builder.workers(workers))?;
+    for root in 0..12 {
+        let call = Call::new(echo).ids(0..12).data(vec![1; 100_000]);
+        nodes.node(root).call(call)?.wait_for(LIMIT).expect("it ends")?;
+    }
+    end(nodes);
+    Ok(())
+}
+
+/// Nodes that break off in the middle: nobody listens at the other end, nobody answers there, a polled one is dropped.
+fn broken(functions: &Functions) -> Result<(), Box<dyn Error>> {
+    let func = functions.func("broken", |_, _| Ok(()))?;
+    let gone = Listener::bind(&LinkKind::Tcp.fresh_address(1))?;
+    let silent = Listener::bind(&LinkKind::Tcp.fresh_address(2))?;
+    let peers: Peers = [(1, gone.address()?), (2, silent.address()?)].into_iter().collect();
+    drop(gone);
+    let node = Node::builder(0).functions(functions).peers(peers.clone()).start()?;
+    let mut refused = node.call(Call::new(func).ids(0..2))?;
+    assert!(refused.wait_for(LIMIT).expect("it ends").is_err());
+    let mut waiting = node.call(Call::new(func).ids(0..3))?;
+    drop(node);
+    assert!(waiting.wait_for(LIMIT).expect("it ends").is_err());
+    let mut polled = Node::builder(0).functions(functions).peers(peers).polled()?;
+    let _lost = polled.call(Call::new(func).ids(0..3))?;
+    polled.progress(Duration::ZERO)?;
+    Ok(())
+}
+
+#[test]
+fn nothing_is_left_of_nodes_that_have_ended() -> Result<(), Box<dyn Error>> {
+    let before = held();
+    for link in [LinkKind::Tcp, LinkKind::Unix] {
+        run(link, 1, |nodes| nodes.shutdown(LIMIT))?;
+        run(link, 1, drop)?;
+        if cfg!(feature = "rayon") {
+            run(link, 3, |nodes| nodes.shutdown(LIMIT))?;
+        }
+    }
+    broken(&Functions::new())?;
+    wait_until(|| held() == before, "descriptors and threads are left");
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The style that a program can check: sizes, leftovers, the words at the head of a file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of a source file with its unit tests: one idea, and nobody scrolls for long.
+const FILE_MAX: usize = 700;
+
+/// Lines of a function: a screen.
+const FUNCTION_MAX: usize = 70;
+
+/// Where sources are.
+const FOLDERS: [&str; 6] = ["src", "trees/src", "trees/tests", "tests", "benches", "examples"];
+
+/// What must not stay behind. Written in two parts, so that this file has none of them.
+const LEFTOVERS: [&str; 8] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+    concat!("to", "do!("),
+    concat!("unimple", "mented!("),
+    concat!("db", "g!("),
+    concat!("#[ig", "nore"),
+    concat!("allow(dead", "_code)"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    files.sort();
+    files
+}
+
+/// The first line and the length of every function, as rustfmt lays them out: it ends where a line closes at its own depth.
+fn functions(text: &str) -> Vec<(usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let begins = |line: &str| {
+        let mut words = line.split_whitespace().take_while(|word| !word.starts_with("//"));
+        words.by_ref().find(|word| !is_qualifier(word)) == Some("fn")
+    };
+    let length = |start: usize| {
+        let ends = |line: &&str| depth(line) == depth(lines[start]) && line.trim_start().starts_with('}');
+        let one_line = lines[start].ends_with([';', '}']);
+        if one_line { 1 } else { lines[start..].iter().position(ends).map_or(1, |last| last + 1) }
+    };
+    (0..lines.len()).filter(|&line| begins(lines[line])).map(|line| (line + 1, length(line))).collect()
+}
+
+fn is_qualifier(word: &str) -> bool {
+    word.starts_with("pub") || ["const", "async", "unsafe", "extern", "\"C\""].contains(&word)
+}
+
+/// What is wrong with a file; sizes count only where they are asked for.
+fn faults(text: &str, sizes: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    if !text.starts_with("//!") {
+        found.push("does not begin with //! and what it is for".into());
+    }
+    if !text.ends_with('\n') || text.ends_with("\n\n") {
+        found.push("does not end with one line break".into());
+    }
+    let lines = text.lines().count();
+    if sizes && lines > FILE_MAX {
+        found.push(format!("has {lines} lines, over {FILE_MAX}"));
+    }
+    for (line, length) in functions(text).into_iter().filter(|&(_, length)| sizes && length > FUNCTION_MAX) {
+        found.push(format!("line {line}: a function of {length} lines, over {FUNCTION_MAX}"));
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.ends_with([' ', '\t', '\r']) {
+            found.push(format!("line {number}: white space at its end"));
+        }
+        let words = LEFTOVERS.iter().filter(|word| line.contains(**word));
+        found.extend(words.map(|word| format!("line {number}: `{word}`")));
+    }
+    found
+}
+
+#[test]
+fn the_sources_are_tidy() {
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for folder in FOLDERS {
+        for file in sources(&root().join(folder)) {
+            seen += 1;
+            let text = fs::read_to_string(&file).unwrap();
+            let name = file.strip_prefix(root()).unwrap().display().to_string();
+            found.extend(
+                faults(&text, folder.ends_with("src")).iter().map(|fault| format!("{name}: {fault}")),
+            );
+        }
+    }
+    assert!(seen > 50, "only {seen} files were found");
+    assert!(found.is_empty(), "untidy:\n{}", found.join("\n"));
+}
+
+#[test]
+fn what_is_untidy_is_seen() {
+    let whole = |lines: usize| format!("//! A file.\n{}", "x\n".repeat(lines));
+    let function = |lines: usize| {
+        format!("//! A file.\n    pub(crate) const fn f(\n{}    }}\n", "        x\n".repeat(lines))
+    };
+    assert_eq!(faults(&whole(FILE_MAX - 1), true), Vec::<String>::new());
+    assert_eq!(faults(&whole(FILE_MAX), true).len(), 1);
+    assert_eq!(faults(&whole(FILE_MAX), false), Vec::<String>::new());
+    assert_eq!(faults(&function(FUNCTION_MAX - 2), true), Vec::<String>::new());
+    assert_eq!(faults(&function(FUNCTION_MAX - 1), true).len(), 1);
+    for leftover in LEFTOVERS {
+        assert_eq!(faults(&format!("//! A file.\nx {leftover}\n"), true).len(), 1, "{leftover}");
+    }
+    for bad in ["// No.\n", "", "//! A file.\n\n", "//! A file.\nx \n", "//! A file."] {
+        assert!(!faults(bad, true).is_empty(), "{bad:?}");
+    }
+}
