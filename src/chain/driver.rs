@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Limits, Tree};
 
-use crate::wire::message::SubtreeReply;
 use super::{Heartbeat, Time};
+use crate::wire::message::SubtreeReply;
 use crate::wire::{Body, CallId, Failure, Message, Report, Request};
 
 /// How a node is built.
@@ -48,6 +48,9 @@ impl Config {
             data_max: 8 << 30,
             reply_max: 8 << 30,
             trees,
+            started: Time::default(),
+            restart_margin: Duration::from_secs(1),
+            heartbeat: None,
         }
     }
 }

@@ -99,8 +99,10 @@ fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
         return Ok(parts.remove(0));
     }
     let leveled = |bytes: Bytes| Leveled { level: 0, data: level0(bytes) };
-    let (headers, data): (Vec<Leveled>, Vec<Leveled>) =
-        parts.into_iter().map(|part| (leveled(part.header.into_bytes()), leveled(part.data.into_bytes()))).unzip();
+    let (headers, data): (Vec<Leveled>, Vec<Leveled>) = parts
+        .into_iter()
+        .map(|part| (leveled(part.header.into_bytes()), leveled(part.data.into_bytes())))
+        .unzip();
     let (header, data) = (aggregate(None, &headers)?, aggregate(None, &data)?);
     Ok(SubtreeReply { level: 1, header: header.data, data: data.data })
 }
@@ -112,10 +114,13 @@ pub(super) fn parts(reply: SubtreeReply) -> Option<Vec<SubtreeReply>> {
     }
     let (header, data) = (reply.header.into_bytes(), reply.data.into_bytes());
     let leaves = |bytes: &Bytes| -> Option<Vec<Bytes>> {
-        Leaves::new(1, bytes, Limits::default()).map(|leaf| leaf.ok().map(|leaf| bytes.slice_ref(leaf))).collect()
+        Leaves::new(1, bytes, Limits::default())
+            .map(|leaf| leaf.ok().map(|leaf| bytes.slice_ref(leaf)))
+            .collect()
     };
     let (headers, data) = (leaves(&header)?, leaves(&data)?);
-    let part = |(header, data): (Bytes, Bytes)| SubtreeReply { level: 0, header: header.into(), data: data.into() };
+    let part =
+        |(header, data): (Bytes, Bytes)| SubtreeReply { level: 0, header: header.into(), data: data.into() };
     (headers.len() == data.len()).then(|| headers.into_iter().zip(data).map(part).collect())
 }
 

@@ -45,7 +45,8 @@ impl Node {
             }
             Answer::Failed(failure) => return self.partial_refused(id, index, *failure),
             Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => {
-                let cause = Cause::new(from, Stage::Reply, "its answer does not report on the ids it was sent to");
+                let cause =
+                    Cause::new(from, Stage::Reply, "its answer does not report on the ids it was sent to");
                 return self.child_lost(id, index, Status::Unknown, cause);
             }
         };
@@ -67,14 +68,16 @@ impl Node {
     pub(super) fn adopted_by(&mut self, from: Id, request: &Request) -> bool {
         let id = request.call;
         let old = match (self.calls.get_mut(&id), self.kept.get_mut(&id)) {
-            (Some(call), _) if call.request.partial && call.request.ids == request.ids => match &mut call.origin {
-                Origin::Parent { id: parent, credit_owed } => {
-                    // The credit of the old link is of no use; the new request is consumed at once, since func has its turn already.
-                    *credit_owed = false;
-                    std::mem::replace(parent, from)
+            (Some(call), _) if call.request.partial && call.request.ids == request.ids => {
+                match &mut call.origin {
+                    Origin::Parent { id: parent, credit_owed } => {
+                        // The credit of the old link is of no use; the new request is consumed at once, since func has its turn already.
+                        *credit_owed = false;
+                        std::mem::replace(parent, from)
+                    }
+                    Origin::Here { .. } => return false,
                 }
-                Origin::Here { .. } => return false,
-            },
+            }
             (None, Some(kept)) if kept.ids == request.ids => std::mem::replace(&mut kept.parent, from),
             _ => return false,
         };

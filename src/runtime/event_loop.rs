@@ -14,7 +14,7 @@ use tracing::debug;
 
 use super::clock::Clock;
 use super::command::Command;
-use super::completion::Completion;
+use super::completion::{Completion, Success};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::links::{Arrival, LISTENER, Links, Readiness, Surroundings};
@@ -194,7 +194,7 @@ impl EventLoop {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
-                Arrival::Lost { peer, why } => Input::LinkLost { peer, why },
+                Arrival::Lost { peer, why, unreached } => Input::LinkLost { peer, why, unreached },
             };
             self.apply(now, input);
         }
@@ -249,10 +249,11 @@ impl EventLoop {
             }
             Output::Run(job) => self.inputs.extend(self.executor.run(job)),
             Output::Consumed { from } => self.links.consumed(from),
-            Output::Finished { ticket, call, result } => {
+            Output::Abandon { peer } => self.links.abandon(peer),
+            Output::Finished { ticket, call, result, report } => {
                 debug!(%call, done = result.is_ok(), "call ended");
                 if let Some(completion) = self.calls.remove(&ticket) {
-                    completion.complete(Some(result));
+                    completion.complete(Some(result.map(|reply| Success { reply, report })));
                 }
             }
         }

@@ -44,9 +44,17 @@ const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
 /// What came in for the chain.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    Message { from: Id, message: Message },
+    Message {
+        from: Id,
+        message: Message,
+    },
     DataArrived(CallId),
-    Lost { peer: Id, why: String },
+    /// `unreached` when no link ever came up: nothing that was sent can have arrived.
+    Lost {
+        peer: Id,
+        why: String,
+        unreached: bool,
+    },
 }
 
 /// What reading needs to know of the node beside the links.
@@ -172,6 +180,17 @@ impl Links {
                 peer.pending.push(message);
                 self.connect(now, to);
             }
+        }
+    }
+
+    /// Closes the link to a peer that gives no sign of life. The chain knows already.
+    pub(super) fn abandon(&mut self, peer: Id) {
+        if let Some(entry) = self.peers.get_mut(&peer)
+            && let State::Up(key) | State::Connecting(key) = entry.state
+        {
+            entry.state = State::Absent;
+            entry.pending.clear();
+            self.discard(key);
         }
     }
 
@@ -447,6 +466,10 @@ impl Links {
                 link.outbox.unwanted(call);
                 Some(Arrival::Message { from, message: Message::Cancel(call) })
             }
+            Event::Release(call) => Some(Arrival::Message { from, message: Message::Release(call) }),
+            Event::Moved(call) => Some(Arrival::Message { from, message: Message::Moved(call) }),
+            Event::Ping => Some(Arrival::Message { from, message: Message::Ping }),
+            Event::Pong => Some(Arrival::Message { from, message: Message::Pong }),
             Event::DataGrew => {
                 self.stir();
                 None
@@ -511,10 +534,11 @@ impl Links {
     pub(super) fn lose(&mut self, id: Id, why: &str) {
         self.expected(id);
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        let unreached = !matches!(peer.state, State::Up(_));
         peer.state = State::Absent;
         peer.pending.clear();
         debug!(id = self.me, peer = id, why, "link lost");
-        self.arrivals.push(Arrival::Lost { peer: id, why: why.into() });
+        self.arrivals.push(Arrival::Lost { peer: id, why: why.into(), unreached });
     }
 }
 

@@ -42,7 +42,8 @@ impl Report {
 
     /// Reads a report.
     pub fn parse(bytes: &[u8]) -> Result<Report, FrameError> {
-        let bad = |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
+        let bad =
+            |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
         let count = Fields::new(Kind::Response, bytes, 4)?.u32();
         if count as usize > CAUSES_MAX {
             return Err(bad("number of causes", count.into(), "at most 1024"));
