@@ -18,8 +18,8 @@ use crate::wire::{Coverage, Report, Request, Status};
 pub(super) enum Origin {
     /// It was started here.
     Here { ticket: u64, watch: bool },
-    /// A parent sent it; `credit_owed` until its request counts as consumed.
-    Parent { id: Id, credit_owed: bool },
+    /// A parent sent it, who has given up so many between it and this id; `credit_owed` until its request counts as consumed.
+    Parent { id: Id, skipped: u32, credit_owed: bool },
 }
 
 /// The node's own part.
@@ -51,8 +51,12 @@ pub(super) struct Child {
     pub(super) id: Id,
     pub(super) group: Group,
     pub(super) answer: ChildAnswer,
-    /// Of a partial call: what it says of the ids of its group.
-    pub(super) report: Report,
+    /// Of a partial call: how many parents were given up between this id and the child.
+    pub(super) skipped: u32,
+    /// Of a partial call: whether surely no other parent has sent it the request.
+    pub(super) fresh: bool,
+    /// Of a partial call: what it says of the ids of its group, when it has answered.
+    pub(super) report: Option<Box<Report>>,
 }
 
 #[derive(Debug)]
@@ -61,7 +65,7 @@ pub(super) enum ChildAnswer {
     Awaited,
     /// Its whole subtree is done; the reply waits to be merged or aggregated (`None` when it is merged, or none was asked for).
     Done(Option<SubtreeReply>),
-    /// Of a partial call: it does not take part any more, and its children stand behind it.
+    /// Of a partial call: it does not take part any more, and its children stand behind it if they could be adopted.
     Lost(Status),
 }
 
@@ -81,6 +85,8 @@ pub(super) struct Call {
     pub(super) request: Arc<Request>,
     pub(super) origin: Origin,
     pub(super) deadline: Time,
+    /// When the root's time limit passes, and nobody asks for the call any more.
+    pub(super) until: Time,
     pub(super) own: Own,
     /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
     pub(super) early: Option<Result<Reply, String>>,
@@ -101,6 +107,23 @@ pub(super) struct Call {
     pub(super) begun: Time,
 }
 
+impl Child {
+    /// Appends what is known of the ids of the child's group.
+    pub(super) fn cover(&self, coverage: &mut Coverage) {
+        match (&self.answer, &self.report) {
+            (ChildAnswer::Done(_), Some(report)) => coverage.append(&report.coverage),
+            (ChildAnswer::Done(_), None) => coverage.push(Status::Done, self.group.len),
+            (ChildAnswer::Awaited, _) => coverage.push(Status::Unknown, self.group.len),
+            (ChildAnswer::Lost(status), _) => {
+                // What it says of itself is not true of those below: of them this id knows no more than that they were not asked, or perhaps were.
+                let below = if *status == Status::Unreached { Status::Unreached } else { Status::Unknown };
+                coverage.push(*status, self.group.len.min(1));
+                coverage.push(below, self.group.len.saturating_sub(1));
+            }
+        }
+    }
+}
+
 impl Call {
     pub(super) fn new(request: Request, origin: Origin, begun: Time) -> Call {
         let own = match origin {
@@ -112,6 +135,7 @@ impl Call {
         let by_id = SmallVec::new();
         Call {
             deadline: begun.plus(request.limit),
+            until: begun.plus(request.left.max(request.limit)),
             request,
             origin,
             own,
@@ -221,11 +245,16 @@ impl Call {
                 {
                     coverage.append(known);
                 }
-                (ChildAnswer::Done(_), _) => coverage.push(Status::Done, child.group.len),
-                (ChildAnswer::Awaited, _) => coverage.push(Status::Unknown, child.group.len),
-                (ChildAnswer::Lost(status), _) => coverage.push(*status, child.group.len),
+                _ => child.cover(&mut coverage),
             }
         }
+        self.pad(&mut coverage);
         coverage
+    }
+
+    /// A split that failed here reaches nobody.
+    pub(super) fn pad(&self, coverage: &mut Coverage) {
+        let covered = u32::try_from(coverage.len()).unwrap_or(u32::MAX);
+        coverage.push(Status::Unreached, self.request.ids.len().saturating_sub(covered));
     }
 }

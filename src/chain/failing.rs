@@ -7,7 +7,7 @@ use gpc_trees::Id;
 use super::call::{Call, JobState, Origin, Own};
 use super::{Node, Output};
 use crate::wire::message::Answer;
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage, Status};
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
 
 /// Ids named in the message of a time limit: enough to look at, short enough to read.
 const NAMED: usize = 8;
@@ -60,8 +60,7 @@ impl Node {
         if self.calls.get(&id).is_some_and(|call| call.parent() == Some(from)) {
             self.forget(id);
         }
-        // The answer has crossed the cancel.
-        self.released(from, id);
+        // An answer that has crossed the cancel stays for an adopter; it goes with its time.
     }
 
     fn forget(&mut self, id: CallId) {
@@ -88,7 +87,7 @@ impl Node {
         for id in calls {
             let Some(call) = self.calls.get_mut(&id) else { continue };
             let mut orphaned = false;
-            if let Origin::Parent { id: parent, credit_owed } = &mut call.origin
+            if let Origin::Parent { id: parent, credit_owed, .. } = &mut call.origin
                 && *parent == peer
             {
                 // Credit belongs to the link that is gone.
@@ -97,10 +96,7 @@ impl Node {
             }
             let cause = Cause::new(peer, Stage::Link, why);
             match (call.request.partial, call.awaited_child(peer)) {
-                (true, Some(index)) => {
-                    let status = if unreached { Status::Unreached } else { Status::Unknown };
-                    self.child_lost(id, index, status, cause);
-                }
+                (true, Some(index)) => self.child_cut_off(id, index, unreached, cause),
                 // An adopter will ask for the answer.
                 (true, None) => {}
                 (false, _) if orphaned => self.forget(id),
@@ -111,11 +107,9 @@ impl Node {
 
     /// Ends the calls whose time limit has passed, and drops the answers that nobody will ask for any more.
     pub(super) fn expire(&mut self) {
+        self.kept.expire(self.now);
         while let Some(id) = self.deadlines.expired(self.now) {
-            let Some(call) = self.calls.get(&id) else {
-                self.drop_kept(id);
-                continue;
-            };
+            let Some(call) = self.calls.get(&id) else { return };
             let cause = expiry(self.config.me, call);
             match call.request.partial {
                 true => self.expire_partial(id, cause),

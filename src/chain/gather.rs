@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Reply;
 use super::call::{Call, ChildAnswer, Origin, Own};
+use crate::wire::frame::REPORT_MAX;
 use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
 use crate::wire::{Cause, Coverage, Stage, Status};
@@ -60,7 +61,8 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
     let me = call.request.ids.first().unwrap_or_default();
     let mut report = call.take_report();
     let reply = match (call.request.callback, call.request.reply_wanted) {
-        (Some(_), _) => merged(call),
+        (_, false) => Ok(SubtreeReply::default()),
+        (Some(_), true) => merged(call),
         (None, true) => {
             let own = match std::mem::replace(&mut call.own, Own::Failed) {
                 Own::Ready(reply) if !matches!(call.origin, Origin::Here { watch: true, .. }) => Some(reply),
@@ -68,9 +70,12 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
             };
             aggregated(call, own)
         }
-        (None, false) => Ok(SubtreeReply::default()),
     };
     let fault = match &reply {
+        Ok(_) if report.emitted_len() > REPORT_MAX => {
+            report.coverage = Coverage::all(Status::Unknown, call.request.ids.len());
+            Some("the subtree's ids fared too differently for one report".to_string())
+        }
         Ok(reply) if reply.len() <= reply_max => None,
         Ok(reply) => {
             let len = reply.len();
@@ -109,8 +114,10 @@ fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
 
 /// The values of a child's partial reply where a callback merges: one, or those that could not be merged below. `None` if the reply is not of that form.
 pub(super) fn parts(reply: SubtreeReply) -> Option<Vec<SubtreeReply>> {
-    if reply.level == 0 {
-        return Some(vec![reply]);
+    match reply.level {
+        0 => return Some(vec![reply]),
+        1 => {}
+        _ => return None,
     }
     let (header, data) = (reply.header.into_bytes(), reply.data.into_bytes());
     let leaves = |bytes: &Bytes| -> Option<Vec<Bytes>> {

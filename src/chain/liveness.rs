@@ -56,10 +56,12 @@ impl Node {
     /// Asks the peers whose answers are awaited, and gives up those that have been silent for too long.
     pub(super) fn beat(&mut self) {
         let Some(Heartbeat { every, dead_after }) = self.config.heartbeat else { return };
-        if self.liveness.next.is_none_or(|at| at > self.now) {
-            return;
-        }
+        let Some(due) = self.liveness.next.filter(|at| *at <= self.now) else { return };
         self.liveness.next = Some(self.now.plus(every));
+        // This id itself was stopped: what the others have said meanwhile is still to be read, and they were not asked.
+        if self.now.since(due) > every {
+            self.liveness.heard.clear();
+        }
         let awaited: BTreeSet<Id> = self.calls.values().flat_map(|call| call.awaited_ids()).collect();
         self.liveness.heard.retain(|peer, _| awaited.contains(peer));
         for peer in awaited {

@@ -42,7 +42,7 @@ impl Node {
             deadlines: Deadlines::default(),
             runs: Runs::new(config.workers.max(1)),
             recent: Recent::default(),
-            kept: KeptAnswers::new(),
+            kept: KeptAnswers::default(),
             liveness: Liveness::default(),
             outputs: VecDeque::new(),
             config,
@@ -91,7 +91,7 @@ impl Node {
 
     /// When [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.next().into_iter().chain(self.liveness.next()).min()
+        [self.deadlines.next(), self.kept.next(), self.liveness.next()].into_iter().flatten().min()
     }
 
     /// Calls in flight here.

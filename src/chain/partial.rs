@@ -9,7 +9,7 @@ use super::call::{Call, Child, ChildAnswer, Origin, Own};
 use super::kept::{KEEP, Kept};
 use super::{Node, Output, gather};
 use crate::wire::message::{Answer, Response, SubtreeReply};
-use crate::wire::{CallId, Cause, Failure, Message, Report, Request, Stage, Status};
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Report, Request, Stage, Status};
 
 impl Node {
     /// A stage failed at this id.
@@ -22,14 +22,23 @@ impl Node {
         self.advance(id);
     }
 
-    /// A child is lost, or says that it cannot do its part: its children are adopted.
-    pub(super) fn child_lost(&mut self, id: CallId, index: usize, status: Status, cause: Cause) {
+    /// The link to a child is lost; `unreached` when none ever came up.
+    pub(super) fn child_cut_off(&mut self, id: CallId, index: usize, unreached: bool, cause: Cause) {
+        let child = self.calls.get(&id).and_then(|call| call.children.as_ref()?.get(index));
+        // Another parent's request may have reached it.
+        let unreached = unreached && child.is_some_and(|child| child.fresh);
+        let status = if unreached { Status::Unreached } else { Status::Unknown };
+        self.child_lost(id, index, status, unreached, cause);
+    }
+
+    /// A child does not take part any more: its children are adopted, `fresh` when it has surely asked none of them.
+    fn child_lost(&mut self, id: CallId, index: usize, status: Status, fresh: bool, cause: Cause) {
         let Some(call) = self.calls.get_mut(&id) else { return };
         call.report.add(cause);
         let groups = adoptable(call, index);
-        call.replace_lost(index, status, &groups);
+        let skipped = call.replace_lost(index, status, &groups, fresh);
         for place in send_order(&groups) {
-            self.send_request(id, groups[place], true);
+            self.send_request(id, groups[place], skipped, fresh);
         }
         self.advance(id);
     }
@@ -47,64 +56,90 @@ impl Node {
             Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => {
                 let cause =
                     Cause::new(from, Stage::Reply, "its answer does not report on the ids it was sent to");
-                return self.child_lost(id, index, Status::Unknown, cause);
+                return self.child_lost(id, index, Status::Unknown, false, cause);
             }
         };
-        child.report = report;
+        child.report = Some(Box::new(report));
         match (call.request.callback, call.request.reply_wanted) {
-            (None, wanted) => call.child_done(index, Some(reply).filter(|_| wanted)),
-            (Some(_), _) => match gather::parts(reply) {
+            (_, false) => call.child_done(index, None),
+            (None, true) => call.child_done(index, Some(reply)),
+            (Some(_), true) => match gather::parts(reply) {
                 Some(parts) => call.child_parts(index, parts),
                 None => {
                     let cause = Cause::new(from, Stage::Reply, "its values are no level-1 data");
-                    return self.child_lost(id, index, Status::Unknown, cause);
+                    return self.child_lost(id, index, Status::Unknown, false, cause);
                 }
             },
         }
         self.advance(id);
     }
 
-    /// A request for a call that this id knows or has known, from a parent that has adopted it. Says whether that settles it.
-    pub(super) fn adopted_by(&mut self, from: Id, request: &Request) -> bool {
+    /// A request for a partial call that is in flight here, or whose answer is kept. Says whether that settles it.
+    ///
+    /// Of two parents the one counts that stands higher: it has given up the other one. So the lower one's request may come first or last.
+    pub(super) fn known_partial(&mut self, from: Id, request: &Request) -> bool {
         let id = request.call;
-        let old = match (self.calls.get_mut(&id), self.kept.get_mut(&id)) {
-            (Some(call), _) if call.request.partial && call.request.ids == request.ids => {
-                match &mut call.origin {
-                    Origin::Parent { id: parent, credit_owed } => {
-                        // The credit of the old link is of no use; the new request is consumed at once, since func has its turn already.
-                        *credit_owed = false;
-                        std::mem::replace(parent, from)
-                    }
-                    Origin::Here { .. } => return false,
-                }
+        let (old, skipped, ids) = match (self.calls.get(&id), self.kept.get(id)) {
+            (Some(Call { request, origin: Origin::Parent { id, skipped, .. }, .. }), _) if request.partial => {
+                (*id, *skipped, &request.ids)
             }
-            (None, Some(kept)) if kept.ids == request.ids => std::mem::replace(&mut kept.parent, from),
+            (None, Some(kept)) => (kept.parent, kept.skipped, &kept.ids),
             _ => return false,
         };
+        if *ids != request.ids || request.skipped == skipped {
+            return false;
+        }
         self.emit(Output::Consumed { from });
-        if old != from {
-            self.emit(Output::Send { to: old, message: Message::Moved(id) });
+        if request.skipped < skipped {
+            self.emit(Output::Send { to: from, message: Message::Moved(id) });
+            return true;
         }
-        if let Some(answer) = self.kept.get(&id).map(|kept| kept.answer.clone()) {
-            self.emit(Output::Send { to: from, message: Message::Response(Response { call: id, answer }) });
-        }
+        self.emit(Output::Send { to: old, message: Message::Moved(id) });
+        self.switch_parent(from, request);
         true
     }
 
-    /// A child has another parent: this id was given up for lost, and nobody waits for its part.
-    pub(super) fn moved(&mut self, from: Id, id: CallId) {
-        if self.calls.get(&id).is_some_and(|call| call.parent().is_some() && call.has_child(from)) {
-            self.remove(id);
+    /// Another parent has adopted this id: it gets the answer, at once if there is one.
+    fn switch_parent(&mut self, from: Id, request: &Request) {
+        let id = request.call;
+        if let Some(kept) = self.kept.get_mut(id) {
+            (kept.parent, kept.skipped) = (from, request.skipped);
+            let answer = kept.answer.clone();
+            self.emit(Output::Send { to: from, message: Message::Response(Response { call: id, answer }) });
+            return;
         }
-        if self.kept.get(&id).is_some_and(|kept| kept.children.contains(&from)) {
-            self.drop_kept(id);
+        self.pay_credit(id);
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: false };
+            // What the old parent has not sent of the data, it never will.
+            call.request.data.follow(&request.data);
+            self.advance(id);
+        }
+    }
+
+    /// A child has another parent: this id was given up for lost, and can do no more than its own part.
+    ///
+    /// Whoever gave it up ignores what it says. One who has adopted it since, without knowing, must hear that it does not answer for its children.
+    pub(super) fn moved(&mut self, from: Id, id: CallId) {
+        let given_up = |call: &Call| call.request.partial && call.has_child(from);
+        if let Some(parent) = self.calls.get(&id).filter(|call| given_up(call)).and_then(Call::parent)
+            && let Some(call) = self.remove(id)
+        {
+            let me = self.config.me;
+            let cause = Cause::new(me, Stage::Link, format!("it was given up: id {from} has another parent"));
+            let coverage = Coverage::all(Status::Unknown, call.request.ids.len());
+            let answer = Answer::Failed(Box::new(Failure { cause, coverage }));
+            self.emit(Output::Send { to: parent, message: Message::Response(Response { call: id, answer }) });
+        }
+        if self.kept.get(id).is_some_and(|kept| kept.children.contains(&from)) {
+            self.kept.remove(id);
         }
     }
 
     /// The root has what it needs.
     pub(super) fn released(&mut self, from: Id, id: CallId) {
-        if self.kept.get(&id).is_some_and(|kept| kept.parent == from)
-            && let Some(kept) = self.drop_kept(id)
+        if self.kept.get(id).is_some_and(|kept| kept.parent == from)
+            && let Some(kept) = self.kept.remove(id)
         {
             self.release(id, &kept.children);
         }
@@ -114,13 +149,6 @@ impl Node {
         for &to in children {
             self.emit(Output::Send { to, message: Message::Release(id) });
         }
-    }
-
-    pub(super) fn drop_kept(&mut self, id: CallId) -> Option<Kept> {
-        let kept = self.kept.remove(&id)?;
-        self.deadlines.remove(kept.until, id);
-        self.recent.add(id);
-        Some(kept)
     }
 
     /// Answers with what there is: everything, or what came within the time limit.
@@ -143,12 +171,11 @@ impl Node {
                 let reply = Some(partial.reply).filter(|_| call.request.reply_wanted);
                 self.emit(Output::Finished { ticket, call: id, result: Ok(reply), report: Some(report) });
             }
-            Origin::Parent { id: parent, .. } => {
+            Origin::Parent { id: parent, skipped, .. } => {
                 let answer = Answer::Partial(Box::new(partial));
-                let until = call.deadline.plus(KEEP);
-                let ids = call.request.ids.clone();
-                self.kept.insert(id, Kept { parent, answer: answer.clone(), ids, children, until });
-                self.deadlines.add(until, id);
+                let (ids, until) = (call.request.ids.clone(), call.until.plus(KEEP));
+                let kept = Kept { parent, skipped, answer: answer.clone(), ids, children, until };
+                self.kept.insert(id, kept, self.config.calls_max);
                 let message = Message::Response(Response { call: id, answer });
                 self.emit(Output::Send { to: parent, message });
             }
@@ -166,10 +193,18 @@ impl Node {
     }
 
     /// A child says that its whole subtree failed: of a partial call that is its own part alone.
-    pub(super) fn partial_refused(&mut self, id: CallId, index: usize, failure: Failure) {
-        let status = failure.coverage.statuses().next().unwrap_or(Status::Failed);
-        let status = if status == Status::Done { Status::Unknown } else { status };
-        self.child_lost(id, index, status, failure.cause);
+    fn partial_refused(&mut self, id: CallId, index: usize, failure: Failure) {
+        let child = self.calls.get(&id).and_then(|call| call.children.as_ref()?.get(index));
+        let fresh = child.is_some_and(|child| child.fresh);
+        let Failure { cause, coverage } = failure;
+        let status = match coverage.statuses().next().unwrap_or(Status::Failed) {
+            Status::Failed => Status::Failed,
+            Status::Unreached if fresh => Status::Unreached,
+            Status::Done | Status::Unknown | Status::Unreached => Status::Unknown,
+        };
+        let below = coverage.without_first();
+        let fresh = fresh && !coverage.is_empty() && below.counts().unreached as u64 == below.len();
+        self.child_lost(id, index, status, fresh, cause);
     }
 
     /// Whether this run of the id began too late to be asked by an adopter: an earlier run may have executed the call.
@@ -204,25 +239,37 @@ impl Call {
         self.awaited -= 1;
     }
 
-    /// Puts the children of a lost child in its place.
-    pub(super) fn replace_lost(&mut self, index: usize, status: Status, groups: &[Group]) {
+    /// Puts the children of a lost child in its place; returns how many parents are given up between this id and them.
+    pub(super) fn replace_lost(
+        &mut self,
+        index: usize,
+        status: Status,
+        groups: &[Group],
+        fresh: bool,
+    ) -> u32 {
         let ids = &self.request.ids;
-        let Some(children) = self.children.as_mut() else { return };
+        let Some(children) = self.children.as_mut() else { return 0 };
         let lost = &mut children[index];
         lost.answer = ChildAnswer::Lost(status);
-        // Its own place alone, unless nobody could be adopted.
-        if !groups.is_empty() {
-            lost.group.len = 1;
+        let skipped = lost.skipped.saturating_add(1);
+        if groups.is_empty() {
+            // A leaf; the other children keep their indexes.
+            self.awaited -= 1;
+            return skipped;
         }
+        lost.group.len = 1;
         let orphan = |&group: &Group| Child {
             id: ids.id(group.start).unwrap_or_default(),
             group,
             answer: ChildAnswer::Awaited,
-            report: Report::default(),
+            skipped,
+            fresh,
+            report: None,
         };
         children.insert_many(index + 1, groups.iter().map(orphan));
         let children = std::mem::take(children);
         self.forwarded(children);
+        skipped
     }
 
     /// What is known of every id of the slice, when the call ends here.
@@ -238,15 +285,12 @@ impl Call {
             return report;
         };
         for child in children {
-            match child.answer {
-                ChildAnswer::Done(_) => report.append(std::mem::take(&mut child.report)),
-                ChildAnswer::Lost(status) => report.coverage.push(status, child.group.len),
-                ChildAnswer::Awaited => report.coverage.push(Status::Unknown, child.group.len),
+            match child.report.take() {
+                Some(below) => report.append(*below),
+                None => child.cover(&mut report.coverage),
             }
         }
-        // A split that failed here reaches nobody.
-        let covered = u32::try_from(report.coverage.len()).unwrap_or(u32::MAX);
-        report.coverage.push(Status::Unreached, self.request.ids.len().saturating_sub(covered));
+        self.pad(&mut report.coverage);
         report
     }
 }

@@ -26,8 +26,10 @@ impl Node {
             forward_first: start.forward_first,
             partial: start.partial,
             adopted: false,
+            skipped: 0,
             limit: start.limit,
             age: Duration::ZERO,
+            left: start.limit,
             tree: Ok(start.tree),
             ids: start.ids,
             header: start.header,
@@ -55,7 +57,7 @@ impl Node {
             self.emit(Output::Consumed { from });
             return;
         }
-        if self.adopted_by(from, &request) {
+        if self.known_partial(from, &request) {
             return;
         }
         if let Some(cause) = self.too_young(&request) {
@@ -65,9 +67,15 @@ impl Node {
         // Below a second parent the first one's request may have been executed.
         let only = self.only_parent(&request).map_err(|cause| (cause, Status::Unknown));
         match only.and_then(|()| self.admissible(&request).map_err(|cause| (cause, Status::Unreached))) {
-            Ok(()) => self.admit(request, Origin::Parent { id: from, credit_owed: true }),
+            Ok(()) => {
+                let origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: true };
+                self.admit(request, origin);
+            }
             Err((cause, below)) => {
-                let coverage = self.refused(&request, below);
+                let coverage = match request.partial && below == Status::Unknown {
+                    true => Coverage::all(Status::Unknown, request.ids.len()),
+                    false => self.refused(&request, below),
+                };
                 self.refuse(from, &request, Failure { cause, coverage });
             }
         }

@@ -7,9 +7,10 @@ use smallvec::SmallVec;
 
 use super::call::{Call, Child, ChildAnswer, JobState, Origin, Own, Step};
 use super::deadlines::child_limit;
+use super::kept::KEEP;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Cause, Message, Report, Request, Stage};
+use crate::wire::{CallId, Cause, Message, Request, Stage};
 
 /// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
 const UNKNOWN_DEPTH: u32 = 32;
@@ -113,17 +114,19 @@ impl Node {
             id: call.request.ids.id(group.start).unwrap_or_default(),
             group,
             answer: ChildAnswer::Awaited,
-            report: Report::default(),
+            skipped: 0,
+            fresh: true,
+            report: None,
         });
         let children = children.collect();
         call.forwarded(children);
         for index in send_order(&groups) {
-            self.send_request(id, groups[index], false);
+            self.send_request(id, groups[index], 0, true);
         }
     }
 
     /// Sends a group its request: the same for its own slice, and for the time that is left.
-    pub(super) fn send_request(&mut self, id: CallId, group: Group, adopted: bool) {
+    pub(super) fn send_request(&mut self, id: CallId, group: Group, skipped: u32, fresh: bool) {
         let Some(call) = self.calls.get(&id) else { return };
         let request = &call.request;
         let below = match &request.tree {
@@ -132,8 +135,10 @@ impl Node {
         };
         let child = Request {
             limit: child_limit(call.deadline.since(self.now), below),
+            left: call.until.since(self.now),
             age: request.age.saturating_add(self.now.since(call.begun)),
-            adopted,
+            adopted: !fresh,
+            skipped,
             tree: request.tree.clone().map(|tree| tree.subtree(group)),
             ids: request.ids.slice(group),
             ..Request::clone(request)
@@ -203,7 +208,10 @@ impl Node {
         self.pay_credit(id);
         let call = self.calls.remove(&id)?;
         self.deadlines.remove(call.deadline, id);
-        self.recent.add(id);
+        match call.request.partial {
+            true => self.recent.add_partial(id, call.until.plus(KEEP), self.now),
+            false => self.recent.add(id),
+        }
         if let JobState::Queued(turn) = call.job {
             self.runs.leave(turn);
         }
@@ -217,9 +225,9 @@ impl Node {
     }
 
     /// The request of this call counts as consumed, once: its func has run, or will not.
-    fn pay_credit(&mut self, id: CallId) {
+    pub(super) fn pay_credit(&mut self, id: CallId) {
         if let Some(call) = self.calls.get_mut(&id)
-            && let Origin::Parent { id: from, credit_owed: owed @ true } = &mut call.origin
+            && let Origin::Parent { id: from, credit_owed: owed @ true, .. } = &mut call.origin
         {
             *owed = false;
             let from = *from;

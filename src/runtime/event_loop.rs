@@ -194,7 +194,10 @@ impl EventLoop {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
-                Arrival::Lost { peer, why, unreached } => Input::LinkLost { peer, why, unreached },
+                Arrival::Lost { peer, why, unreached } => {
+                    let unreached = self.links.forget_since(peer) && unreached;
+                    Input::LinkLost { peer, why, unreached }
+                }
             };
             self.apply(now, input);
         }
@@ -242,7 +245,7 @@ impl EventLoop {
     fn carry_out(&mut self, now: Time, output: Output) {
         match output {
             Output::Send { to, message } => {
-                if let Message::Response(Response { call, answer: Answer::Failed(_) }) = &message {
+                if let Message::Response(Response { call, answer: Answer::Failed(_) | Answer::Partial(_) }) = &message {
                     self.links.request_ended(to, *call);
                 }
                 self.links.send(now, to, message);

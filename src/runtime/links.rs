@@ -185,13 +185,21 @@ impl Links {
 
     /// Closes the link to a peer that gives no sign of life. The chain knows already.
     pub(super) fn abandon(&mut self, peer: Id) {
-        if let Some(entry) = self.peers.get_mut(&peer)
-            && let State::Up(key) | State::Connecting(key) = entry.state
-        {
+        self.expected(peer);
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        entry.pending.clear();
+        if let State::Up(key) | State::Connecting(key) = entry.state {
             entry.state = State::Absent;
-            entry.pending.clear();
             self.discard(key);
         }
+    }
+
+    /// The chain is about to hear that this link is lost, and takes all that it has sent there for lost: what it sent since then goes too.
+    /// Returns whether surely nothing of it arrives.
+    pub(super) fn forget_since(&mut self, peer: Id) -> bool {
+        let Some(entry) = self.peers.get_mut(&peer) else { return true };
+        entry.pending.clear();
+        !matches!(entry.state, State::Up(_))
     }
 
     /// A request of this peer has been consumed.
@@ -447,6 +455,10 @@ impl Links {
                 link.unacknowledged += 1;
                 if link.unacknowledged > HIWATER {
                     return Err(format!("it sent more than the {HIWATER} requests that it has credit for"));
+                }
+                if request.skipped > 0 {
+                    // It may bring the rest of data that a lost parent has begun to send.
+                    self.stir();
                 }
                 Some(Arrival::Message { from, message: Message::Request(request) })
             }

@@ -19,6 +19,9 @@ pub const HEADER_MAX: usize = 64 << 10;
 /// Most bytes of ids, shape and header of a request: eight million scattered ids with their shape.
 pub const PREFIX_MAX: usize = 64 << 20;
 
+/// Most bytes of a response's report: eight million ids of which no two neighbours fared alike.
+pub const REPORT_MAX: usize = 64 << 20;
+
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -80,7 +83,7 @@ pub mod flags {
     pub const FORWARD_FIRST: u8 = 2;
     /// REQUEST: the call goes on without those that are lost.
     pub const PARTIAL: u8 = 4;
-    /// REQUEST: the sender takes over from a parent that was lost.
+    /// REQUEST: a parent that was lost may have sent it before.
     pub const ADOPTED: u8 = 8;
     /// SEGMENT: the bytes belong to a response, not to a request.
     pub const OF_RESPONSE: u8 = 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::CallId;
-use super::frame::{Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, zero};
+use super::frame::{Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, zero};
 
 /// How the ids of a request are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,11 +53,15 @@ pub struct RequestHead {
     pub age: Duration,
     /// Places of an explicit shape.
     pub shape_count: u32,
+    /// How many parents were given up between the sender and the receiver.
+    pub skipped: u32,
+    /// What is left of the root's time limit.
+    pub left: Duration,
 }
 
 impl RequestHead {
     /// Bytes of the fixed part.
-    pub const LENGTH: usize = 64;
+    pub const LENGTH: usize = 72;
 
     /// Reads and checks the fixed part at the start of a REQUEST's payload.
     pub fn parse(payload: &[u8]) -> Result<RequestHead, FrameError> {
@@ -85,6 +89,8 @@ impl RequestHead {
             limit: Duration::from_micros(fields.u64()),
             shape_count: fields.u32(),
             age: Duration::from_millis(fields.u32().into()),
+            skipped: fields.u32(),
+            left: Duration::from_millis(fields.u32().into()),
         };
         if head.header_len as usize > HEADER_MAX {
             return Err(bad("header length", head.header_len.into(), "at most 65536"));
@@ -110,9 +116,9 @@ impl RequestHead {
         }
         out.extend_from_slice(&self.data_len.to_le_bytes());
         out.extend_from_slice(&limit.to_le_bytes());
-        out.extend_from_slice(&self.shape_count.to_le_bytes());
-        let age_ms = u32::try_from(self.age.as_millis()).unwrap_or(u32::MAX);
-        out.extend_from_slice(&age_ms.to_le_bytes());
+        for field in [self.shape_count, whole_ms(self.age), self.skipped, whole_ms(self.left)] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
     }
 
     /// Bytes of ids, shape and header together.
@@ -120,6 +126,11 @@ impl RequestHead {
         let ids = u64::from(self.ids_count) * self.ids_form.entry() as u64;
         ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len)
     }
+}
+
+/// Milliseconds, rounded up: a call is never younger than it says, and never sooner over.
+fn whole_ms(span: Duration) -> u32 {
+    u32::try_from(span.as_micros().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
 /// What a RESPONSE says of the call.
@@ -182,6 +193,9 @@ impl ResponseHead {
         if reply != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Failed) {
             return Err(bad("length of header and data", reply, "none, without a reply"));
         }
+        if report_len as usize > REPORT_MAX {
+            return Err(bad("length of the report", report_len.into(), "at most 67108864"));
+        }
         if report_len != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Reply) {
             return Err(bad("length of the report", report_len.into(), "none, where nothing is amiss"));
         }
@@ -198,9 +212,14 @@ impl ResponseHead {
         }
     }
 
-    /// Bytes of header, data and report together; the parser made sure that they fit.
+    /// Bytes of header and data together; the parser made sure that they fit.
+    pub fn reply_len(&self) -> u64 {
+        self.header_len.saturating_add(self.data_len)
+    }
+
+    /// Bytes of header, data and report together.
     pub fn body_len(&self) -> u64 {
-        self.header_len.saturating_add(self.data_len).saturating_add(self.report_len.into())
+        self.reply_len().saturating_add(self.report_len.into())
     }
 }
 

@@ -62,12 +62,16 @@ pub struct Request {
     pub forward_first: bool,
     /// The call goes on without those that are lost.
     pub partial: bool,
-    /// The sender takes over from a parent that was lost.
+    /// A parent that was lost may have sent it before, and this id may have executed it.
     pub adopted: bool,
+    /// How many parents were given up between the sender and this id: 0 from the parent in the tree. Who has given up more stands higher, and is the one to answer to.
+    pub skipped: u32,
     /// What is left of the call's time limit.
     pub limit: Duration,
     /// How long ago the call began; the time on links is not counted.
     pub age: Duration,
+    /// What is left of the root's time limit: as long as that, an adopter may ask for the answer.
+    pub left: Duration,
     /// How the list is split; `Err` holds the wire id of a tree that this process does not know.
     pub tree: Result<Tree, u32>,
     /// The receiver's slice: itself first, then its descendants in tree order.

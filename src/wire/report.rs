@@ -56,6 +56,12 @@ impl Report {
         Ok(Report { causes, coverage: Coverage::parse(rest)? })
     }
 
+    /// How many bytes [`emit`](Self::emit) makes.
+    pub fn emitted_len(&self) -> usize {
+        let causes = self.causes.iter().map(|cause| CAUSE_FIXED + cause.message.len().min(MESSAGE_MAX));
+        4 + causes.sum::<usize>() + 8 * self.coverage.runs().len()
+    }
+
     /// The report's bytes.
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = (self.causes.len() as u32).to_le_bytes().to_vec();

@@ -157,7 +157,7 @@ impl World {
             Parcel::Lost => {
                 self.broken.remove(&(to, from));
                 self.owed.remove(&(to, from));
-                self.input(to, Input::LinkLost { peer: from, why: "lost".into() });
+                self.input(to, Input::LinkLost { peer: from, why: "lost".into(), unreached: false });
             }
         }
     }
@@ -244,6 +244,7 @@ impl World {
                     Message::Request(request) => (request.call, Seen::Request(id, to)),
                     Message::Response(response) => (response.call, Seen::Response(id, to)),
                     Message::Cancel(call) => (*call, Seen::Cancel(id, to)),
+                    other => panic!("a default call sends no {other:?}"),
                 };
                 self.seen.push((call, seen));
                 if !self.nodes.contains_key(&to) {
@@ -265,7 +266,9 @@ impl World {
                 let owed = self.owed.entry((id, from)).or_default();
                 *owed = owed.checked_sub(1).expect("a credit for a request of this link");
             }
-            Output::Finished { ticket, call, result } => {
+            Output::Abandon { peer } => panic!("id {peer} is not watched"),
+            Output::Finished { ticket, call, result, report } => {
+                assert!(report.is_none(), "no report of a default call");
                 self.seen.push((call, Seen::Finished(id)));
                 assert!(self.finished.insert(ticket, (call, result)).is_none(), "a call ends once");
             }

@@ -325,8 +325,9 @@ impl Inbox {
                 when: "for a call whose response is still arriving",
             });
         }
-        if head.body_len() > context.reply_max() {
-            let oversized = Event::Oversized { call: head.call, bytes: head.body_len() };
+        // The report has its own limit, which the head was checked for.
+        if head.reply_len() > context.reply_max() {
+            let oversized = Event::Oversized { call: head.call, bytes: head.reply_len() };
             events.extend(Some(oversized).filter(|_| context.awaits(head.call)));
             return Ok(());
         }
