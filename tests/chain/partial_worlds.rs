@@ -1,0 +1,169 @@
+//! Partial calls in worlds where processes die, come back and lose each other: drawn at random, and exhaustively where the world is small.
+
+use std::num::NonZeroU32;
+
+use chained_gpc::chain::{Config, Start};
+use gpc_trees::{Id, IdList, Tree};
+use proptest::prelude::*;
+
+use super::model::call;
+use super::partial_check::{Misfortune, check};
+use super::properties::{plans, starts};
+use super::world::{Event, World};
+
+/// The worlds are older than any margin: only who begins anew is young.
+const AGE: u64 = 10_000_000_000;
+
+fn world(ids: u32, seed: u64, workers: usize) -> World {
+    let mut world = World::with(0..ids, seed, Config { workers, ..Config::new(0, 1000) });
+    world.now = AGE;
+    world
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    n: u32,
+    workers: usize,
+    seed: u64,
+    starts: Vec<Start>,
+    fate: Misfortune,
+    /// The step at which each event happens; others come when they are drawn.
+    at: Vec<Option<usize>>,
+}
+
+/// What may happen in a case.
+#[derive(Clone, Copy)]
+struct Risks {
+    acts: usize,
+    events: usize,
+    losses: bool,
+}
+
+fn cases(risks: Risks) -> impl Strategy<Value = Case> {
+    let sized = (1u32..24).prop_flat_map(move |n| {
+        let two = (0..n, 0..n).prop_filter_map("two ids", |(a, b)| (a != b).then_some(Event::Lose(a, b)));
+        let event = match risks.losses && n > 1 {
+            true => prop_oneof![
+                2 => (0..n).prop_map(Event::Kill),
+                1 => (0..n).prop_map(Event::Restart),
+                2 => two
+            ]
+            .boxed(),
+            false => prop_oneof![2 => (0..n).prop_map(Event::Kill), 1 => (0..n).prop_map(Event::Restart)].boxed(),
+        };
+        let events = prop::collection::vec((event, prop::option::weighted(0.7, 0usize..120)), 0..=risks.events);
+        (Just(n), prop::collection::vec(starts(n), 1..=2), plans(n, risks.acts), events)
+    });
+    (sized, any::<u64>(), 1usize..4).prop_map(|((n, mut starts, plan, events), seed, workers)| {
+        starts.iter_mut().for_each(|start| start.partial = true);
+        let (events, at) = events.into_iter().unzip();
+        Case { n, workers, seed, starts, fate: Misfortune { plan, events }, at }
+    })
+}
+
+fn run(case: &Case) {
+    let mut world = world(case.n, case.seed, case.workers);
+    world.plan = case.fate.plan.clone();
+    for (event, at) in case.fate.events.iter().zip(&case.at) {
+        match at {
+            Some(step) => world.timed.push((*step, event.clone())),
+            None => world.events.push(event.clone()),
+        }
+    }
+    // The roots live until their calls have begun, as a call begins nowhere else.
+    for (start, ticket) in case.starts.iter().zip(0..) {
+        world.happen(Event::Start(ticket, start.clone()));
+    }
+    world.run();
+    for (start, ticket) in case.starts.iter().zip(0..) {
+        let root = start.ids.first().expect("a call has a root");
+        let dead = case.fate.events.iter().any(|event| matches!(event, Event::Kill(id) if *id == root));
+        match world.finished.contains_key(&ticket) {
+            true => check(&world, ticket, start, &case.fate),
+            false => assert!(dead, "call {ticket} has never ended"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn without_misfortune_everybody_is_done(case in cases(Risks { acts: 0, events: 0, losses: false })) {
+        run(&case);
+    }
+
+    #[test]
+    fn functions_that_fail_count_for_their_id_alone(case in cases(Risks { acts: 5, events: 0, losses: false })) {
+        run(&case);
+    }
+
+    #[test]
+    fn processes_that_die_are_left_out(case in cases(Risks { acts: 0, events: 6, losses: false })) {
+        run(&case);
+    }
+
+    #[test]
+    fn whatever_comes_together_the_coverage_is_exact(case in cases(Risks { acts: 4, events: 8, losses: true })) {
+        run(&case);
+    }
+}
+
+fn exhaustive_trees() -> [Tree; 5] {
+    let three = Tree::Kary(NonZeroU32::new(3).expect("three"));
+    [Tree::Binary, Tree::Binomial, three, Tree::Chain, Tree::Flat]
+}
+
+/// A call whose options depend on a number, so that all are met.
+fn varied(tree: &Tree, n: u32, variant: usize) -> Start {
+    let start = call(tree.clone(), IdList::range(0..n));
+    Start {
+        partial: true,
+        callback: (variant % 2 == 1).then_some(9),
+        forward_first: variant % 4 >= 2,
+        reply_wanted: variant % 7 != 3,
+        ..start
+    }
+}
+
+/// Runs a call in which these ids die at these steps; returns how many steps it took.
+fn with_crashes(start: &Start, seed: u64, crashes: &[(usize, Id)]) -> usize {
+    let mut world = world(start.ids.len(), seed, 1);
+    world.timed = crashes.iter().map(|&(step, id)| (step, Event::Kill(id))).collect();
+    world.happen(Event::Start(0, start.clone()));
+    world.run();
+    let events = crashes.iter().map(|&(_, id)| Event::Kill(id)).collect();
+    check(&world, 0, start, &Misfortune { events, ..Misfortune::default() });
+    world.steps
+}
+
+/// Every process but the root, at every event of the call.
+#[test]
+fn any_one_process_may_die_at_any_moment() {
+    for tree in exhaustive_trees() {
+        for n in 1..=16 {
+            let steps = (0..4).map(|variant| with_crashes(&varied(&tree, n, variant), 7, &[])).max();
+            for step in 1..=steps.expect("four variants") {
+                for id in 1..n {
+                    let variant = step + id as usize;
+                    with_crashes(&varied(&tree, n, variant), 7, &[(step, id)]);
+                }
+            }
+        }
+    }
+}
+
+/// Every two, each at every event.
+#[test]
+fn any_two_processes_may_die_at_any_moments() {
+    for tree in exhaustive_trees() {
+        for n in 3..=5 {
+            let steps = with_crashes(&varied(&tree, n, 1), 3, &[]);
+            for (first, second) in (1..=steps).flat_map(|first| (first..=steps).map(move |second| (first, second))) {
+                for (a, b) in (1..n).flat_map(|a| (1..n).map(move |b| (a, b))).filter(|(a, b)| a != b) {
+                    with_crashes(&varied(&tree, n, first + second), 3, &[(first, a), (second, b)]);
+                }
+            }
+        }
+    }
+}
