@@ -207,12 +207,14 @@ impl Node {
         self.child_lost(id, index, status, fresh, cause);
     }
 
-    /// Whether this run of the id began too late to be asked by an adopter: an earlier run may have executed the call.
-    pub(super) fn too_young(&self, request: &Request) -> Option<Cause> {
+    /// Refuses a request that another parent may have sent to an earlier run of this id.
+    pub(super) fn old_enough(&self, request: &Request) -> Result<(), Cause> {
         let age = self.now.since(self.config.started);
-        let young = request.adopted && age < request.age.saturating_add(self.config.restart_margin);
+        if !request.adopted || age >= request.age.saturating_add(self.config.restart_margin) {
+            return Ok(());
+        }
         let message = "this run of the id may have begun after the call: an earlier one may have executed it";
-        young.then(|| Cause::new(self.config.me, Stage::Setup, message))
+        Err(Cause::new(self.config.me, Stage::Setup, message))
     }
 }
 

@@ -60,12 +60,9 @@ impl Node {
         if self.known_partial(from, &request) {
             return;
         }
-        if let Some(cause) = self.too_young(&request) {
-            let coverage = Coverage::all(Status::Unknown, request.ids.len());
-            return self.refuse(from, &request, Failure { cause, coverage });
-        }
-        // Below a second parent the first one's request may have been executed.
-        let only = self.only_parent(&request).map_err(|cause| (cause, Status::Unknown));
+        // Below a second parent the first one's request may have been executed, and so it may by an earlier run of this id.
+        let only = self.only_parent(&request).and_then(|()| self.old_enough(&request));
+        let only = only.map_err(|cause| (cause, Status::Unknown));
         match only.and_then(|()| self.admissible(&request).map_err(|cause| (cause, Status::Unreached))) {
             Ok(()) => {
                 let origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: true };

@@ -167,3 +167,24 @@ fn any_two_processes_may_die_at_any_moments() {
         }
     }
 }
+
+/// A parent and its child die, the child begins anew, and is adopted: what its first run has executed, the second does not.
+#[test]
+fn nobody_executes_again_after_a_restart() {
+    for tree in [Tree::Binary, Tree::Chain] {
+        for (parent, child, n) in [(1, 2, 3), (1, 2, 5), (2, 3, 6)] {
+            let start = varied(&tree, n, 0);
+            let steps = with_crashes(&start, 5, &[]);
+            for (first, second) in (1..=steps).flat_map(|a| (1..=steps).map(move |b| (a, b))) {
+                let mut world = world(n, 5, 1);
+                let mut events = vec![(first, Event::Kill(parent)), (second, Event::Kill(child))];
+                events.push((second + 2, Event::Restart(child)));
+                world.timed = events.clone();
+                world.happen(Event::Start(0, start.clone()));
+                world.run();
+                let events = events.into_iter().map(|(_, event)| event).collect();
+                check(&world, 0, &start, &Misfortune { events, ..Misfortune::default() });
+            }
+        }
+    }
+}
