@@ -64,16 +64,19 @@ impl Node {
         }
         let awaited: BTreeSet<Id> = self.calls.values().flat_map(|call| call.awaited_ids()).collect();
         self.liveness.heard.retain(|peer, _| awaited.contains(peer));
-        for peer in awaited {
+        for &peer in &awaited {
             let heard = *self.liveness.heard.entry(peer).or_insert(self.now);
             let silent = self.now.since(heard);
-            if silent < dead_after {
-                self.emit(Output::Send { to: peer, message: Message::Ping });
-            } else {
+            if silent >= dead_after {
                 self.liveness.heard.remove(&peer);
                 self.emit(Output::Abandon { peer });
                 self.link_lost(peer, &format!("it gave no sign of life for {silent:?}"), false);
             }
+        }
+        // The calls of some may have ended with those that were given up.
+        let still: BTreeSet<Id> = self.calls.values().flat_map(|call| call.awaited_ids()).collect();
+        for &peer in awaited.intersection(&still) {
+            self.emit(Output::Send { to: peer, message: Message::Ping });
         }
     }
 }

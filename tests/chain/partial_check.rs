@@ -17,6 +17,8 @@ use super::world::{Act, Event, Seen, World};
 pub(crate) struct Misfortune {
     pub(crate) plan: BTreeMap<(Id, Stage), Act>,
     pub(crate) events: Vec<Event>,
+    /// How long a call may wait though nothing hangs: for a silent peer.
+    pub(crate) patience: Duration,
 }
 
 impl Misfortune {
@@ -63,7 +65,7 @@ pub(crate) fn check(world: &World, ticket: u64, start: &Start, fate: &Misfortune
     let (call, outcome) = world.finished.get(&ticket).expect("a call ends");
     let took = Duration::from_nanos(world.ended[&ticket] - world.begun[&ticket]);
     // Whatever dies is noticed: only what hangs is waited for until the limit.
-    let most = if fate.any_hangs() { start.limit } else { Duration::ZERO };
+    let most = if fate.any_hangs() { start.limit } else { fate.patience };
     assert!(took <= most + Duration::from_millis(100), "the call took {took:?}; {fate:?}");
     check_routes(world, *call, start);
     check_executions(world, *call);

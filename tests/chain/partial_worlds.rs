@@ -6,7 +6,7 @@ use chained_gpc::chain::{Config, Start};
 use gpc_trees::{Id, IdList, Tree};
 use proptest::prelude::*;
 
-use super::model::call;
+use super::model::{call, edges};
 use super::partial_check::{Misfortune, check};
 use super::properties::{plans, starts};
 use super::world::{Event, World};
@@ -57,7 +57,8 @@ fn cases(risks: Risks) -> impl Strategy<Value = Case> {
     (sized, any::<u64>(), 1usize..4).prop_map(|((n, mut starts, plan, events), seed, workers)| {
         starts.iter_mut().for_each(|start| start.partial = true);
         let (events, at) = events.into_iter().unzip();
-        Case { n, workers, seed, starts, fate: Misfortune { plan, events }, at }
+        let fate = Misfortune { plan, events, ..Misfortune::default() };
+        Case { n, workers, seed, starts, fate, at }
     })
 }
 
@@ -183,6 +184,30 @@ fn nobody_executes_again_after_a_restart() {
                 world.happen(Event::Start(0, start.clone()));
                 world.run();
                 let events = events.into_iter().map(|(_, event)| event).collect();
+                check(&world, 0, &start, &Misfortune { events, ..Misfortune::default() });
+            }
+        }
+    }
+}
+
+/// A link between two living ids breaks, and then a process dies or another link breaks. Who was given up may be adopted again by one who does not know:
+/// it must not wait for children that have another parent.
+#[test]
+fn a_link_and_then_anything_may_be_lost_at_any_moments() {
+    for (tree, n) in [(Tree::Chain, 4), (Tree::Binary, 5)] {
+        let start = varied(&tree, n, 0);
+        let steps = with_crashes(&start, 3, &[]);
+        let edges: Vec<(Id, Id)> = edges(&start.tree, &start.ids).into_iter().collect();
+        let links = || edges.iter().map(|&(a, b)| Event::Lose(a, b));
+        for (first, second) in links().flat_map(|first| {
+            links().chain((1..n).map(Event::Kill)).map(move |second| (first.clone(), second))
+        }) {
+            for (at, then) in (1..=steps).flat_map(|at| (0..10).map(move |later| (at, at + later))) {
+                let mut world = world(n, at as u64, 1);
+                world.timed = vec![(at, first.clone()), (then, second.clone())];
+                world.happen(Event::Start(0, start.clone()));
+                world.run();
+                let events = vec![first.clone(), second.clone()];
                 check(&world, 0, &start, &Misfortune { events, ..Misfortune::default() });
             }
         }

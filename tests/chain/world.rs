@@ -149,6 +149,11 @@ impl World {
         assert!(self.owed.values().all(|&owed| owed == 0), "requests never consumed: {:?}", self.owed);
     }
 
+    /// Lets everything happen that can, while some may be stopped.
+    pub(crate) fn settle(&mut self) {
+        while self.step() || self.pass_time() {}
+    }
+
     /// One thing happens, if there is one that can.
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
@@ -388,7 +393,7 @@ impl World {
     }
 
     /// Time passes until the next deadline of any node.
-    fn pass_time(&mut self) -> bool {
+    pub(crate) fn pass_time(&mut self) -> bool {
         let awake = self.nodes.iter().filter(|(id, _)| !self.paused.contains(id));
         let soonest = awake.filter_map(|(id, node)| Some((node.next_deadline()?, *id))).min();
         let Some((at, id)) = soonest else { return false };
@@ -402,7 +407,7 @@ impl World {
         true
     }
 
-    fn end_a_hanging_job(&mut self) -> bool {
+    pub(crate) fn end_a_hanging_job(&mut self) -> bool {
         let Some((id, call)) = self.hanging.pop() else { return false };
         self.ran(id, call, JobResult::Replied(own_reply(id)));
         true
