@@ -138,7 +138,9 @@ fn a_node_that_is_launched_wrongly_says_why() {
         assert!(nothing.is_empty(), "nothing is written to the control link");
         refused(child.wait_with_output().unwrap())
     };
-    assert_eq!(with_table(socket(), "5 127.0.0.1:1\n"), "gpc: the process that started this node has gone\n");
+    // A parent that has gone is told nothing.
+    assert_eq!(with_table(socket(), "5 127.0.0.1:1\n"), "");
+    assert_eq!(with_table(socket(), ""), "");
     assert_eq!(with_table(socket(), "4 127.0.0.1:1\nend\n"), "gpc: id 5 is not in the table of addresses\n");
     assert!(with_table(socket(), "5 nowhere\nend\n").contains("line 1: `nowhere` is no address"));
     assert!(with_table(socket(), "5 127.0.0.1:1\nend\n").contains("and should be at 127.0.0.1:1"));

@@ -1,4 +1,5 @@
 //! What nodes leave behind in their process when they have ended: no descriptors, no threads. Alone in its process, since it counts.
+#![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 #![cfg(target_os = "linux")]
 
 use std::error::Error;

@@ -29,8 +29,8 @@ impl Deadlines {
     }
 }
 
-/// Most that one hop keeps for itself of the time that is left: two turns of a busy node.
-const RESERVE_MAX: Duration = Duration::from_millis(20);
+/// Most that one hop keeps for itself of the time that is left: as long as a node of a busy machine may wait for its turn.
+const RESERVE_MAX: Duration = Duration::from_millis(250);
 
 /// The time limit that a child gets: a little less than what is left here, so that of several that wait for a hanging id the
 /// deepest gives up first, and names it. The deeper the tree below, the less each hop keeps, so that the deepest still gets its part.

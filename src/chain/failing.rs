@@ -122,8 +122,9 @@ impl Node {
 /// What a call was waiting for when its time limit passed.
 fn expiry(me: Id, call: &Call) -> Cause {
     let limit = call.request.limit;
-    let here =
-        |stage, doing: String| Cause::new(me, stage, format!("the time limit of {limit:?} passed {doing}"));
+    let here = |stage, doing: String| {
+        Cause::new(me, stage, format!("the time limit ({limit:?} here) passed {doing}"))
+    };
     match (&call.own, &call.job) {
         (Own::Pending, JobState::Running) => here(Stage::Func, "while func was running".into()),
         (Own::Pending, JobState::Queued(_)) => {

@@ -52,7 +52,7 @@ pub enum Command {
 
 /// Arguments of `gpc call`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
-#[command(after_help = CALL_EXAMPLES)]
+#[command(after_help = CALL_EXAMPLES, override_usage = CALL_USAGE)]
 pub struct CallArgs {
     /// The function to call: echo, facts, digest, sleep, fail or sum
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
@@ -63,7 +63,7 @@ pub struct CallArgs {
     #[arg(required_unless_present = "peers", conflicts_with = "peers")]
     pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat or file:PATH
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
     #[arg(long, value_name = "TREE", default_value = "binary")]
     pub tree: TreeName,
 
@@ -79,7 +79,7 @@ pub struct CallArgs {
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
 
-    /// Give the call up after this time, such as 500ms, 10s or 1m30s
+    /// Give the call up after this time, such as 500ms, 10s or 1m30s; 1m by default
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
@@ -110,6 +110,10 @@ pub struct CallArgs {
 
 /// Most calls of one `--repeat`: the time of each is kept, 80 MB in all.
 const REPEAT_MAX: i64 = 10_000_000;
+
+const CALL_USAGE: &str = "\
+gpc call <FUNC> -n <N> [OPTIONS]
+       gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]";
 
 const CALL_EXAMPLES: &str = "\
 Functions:
@@ -193,7 +197,7 @@ Example, each in a terminal of its own:
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = TREE_EXAMPLES, group = ArgGroup::new("what").args(["tree", "check"]).required(true))]
 pub struct TreeArgs {
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat or file:PATH
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
     #[arg(value_name = "TREE")]
     pub tree: Option<TreeName>,
 

@@ -1,7 +1,7 @@
 //! Logs: to standard error, and none at all unless the environment asks for them.
 
 use std::env;
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
 
@@ -15,7 +15,9 @@ const VARIABLE: &str = "GPC_LOG";
 pub(super) fn start() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let Some(wanted) = env::var_os(VARIABLE).filter(|wanted| !wanted.is_empty()) else { return Ok(()) };
     let filter = filter(&wanted.to_string_lossy())?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init()
+    // Colours are for a terminal; in a file they would be rubbish.
+    let (colours, stderr) = (io::stderr().is_terminal(), io::stderr);
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(stderr).try_init()
 }
 
 fn filter(wanted: &str) -> Result<EnvFilter, String> {

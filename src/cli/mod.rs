@@ -3,10 +3,11 @@
 //! The top floor: it uses the library as any other program would, and nothing of the library uses it. It is a module of the library so that
 //! the command and its tests share it. It never prints a panic at a user: whatever can go wrong outside is an error that says what to do.
 //! Answers go to standard output, all else to standard error; a reader who leaves early (`| head`) is no error.
+#![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
 
 pub mod args;
 pub mod builtin;
-pub mod call;
+mod call;
 pub mod draw;
 pub mod duration;
 mod files;
@@ -16,8 +17,10 @@ pub mod launched;
 mod logs;
 mod node;
 pub mod output;
+pub mod plan;
 pub mod session;
 mod stdout;
+mod taken;
 mod tree;
 
 use std::io::{self, Write as _};

@@ -1,6 +1,7 @@
 //! `gpc node`: one node, run by hand or started by `gpc call`.
 
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use gpc_trees::Id;
 use super::args::NodeArgs;
 use super::files::read_peers;
 use super::interrupt::Interrupt;
-use super::launched::{Launched, launched};
+use super::launched::{Launched, LaunchedError, launched};
 use super::{CommandResult, builtin};
 use crate::runtime::{Address, Functions, Listener, Node, Peers};
 
@@ -20,7 +21,11 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 /// Runs the sub-command.
 pub(super) fn run(args: &NodeArgs) -> CommandResult {
     match args.launched {
-        true => serve_launched(launched(args.id)?),
+        true => match launched(args.id) {
+            // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
+            Err(LaunchedError::ParentGone) => Ok(ExitCode::FAILURE),
+            launched => serve_launched(launched?),
+        },
         false => serve(NodePlan::new(args)?),
     }
 }
@@ -78,6 +83,7 @@ impl NodePlan {
                  loopback address or a Unix socket, or accept that with --insecure"
             ));
         }
+        refuse_file(listen)?;
         let peers = read_peers(path)?;
         if let Some(other) = peers.address(args.id).filter(|&other| other != listen && !is_wildcard(listen)) {
             return Err(format!(
@@ -87,6 +93,17 @@ impl NodePlan {
             ));
         }
         Ok(NodePlan { id: args.id, listen: listen.clone(), peers })
+    }
+}
+
+/// A socket file that a node has left behind is replaced; any other file is somebody's, and a slip of the pen must not cost it.
+fn refuse_file(listen: &Address) -> Result<(), String> {
+    let Address::Unix(path) = listen else { return Ok(()) };
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if !there.file_type().is_socket() => {
+            Err(format!("cannot listen at {listen}: there is a file that is no socket: choose another path"))
+        }
+        _ => Ok(()),
     }
 }
 

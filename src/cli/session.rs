@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gpc_trees::Id;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use super::call::{CallPlan, Nodes};
 use super::interrupt::Interrupt;
 use super::launch::{Launch, Plan};
 use super::output::{Content, Counts, FirstCause, Outcome, Repeat, Reply};
+use super::plan::{CallPlan, Nodes};
+use super::taken::refuse_taken;
 use crate::runtime::{self, CallError, Functions, Node, Peers};
 use crate::wire::{Cause, Failure, Stage};
 
@@ -47,14 +48,22 @@ impl Session {
     /// Starts the other processes if there are any to start, and this one as the root.
     ///
     /// # Errors
-    /// When a process or the root's node cannot be started; then nothing is left running.
-    pub fn open(nodes: &Nodes, root: Id, functions: &Functions) -> Result<Session, Error> {
+    /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
+    pub fn open(
+        nodes: &Nodes,
+        root: Id,
+        functions: &Functions,
+        interrupt: &Interrupt,
+    ) -> Result<Session, Error> {
         let (launch, peers) = match nodes {
-            Nodes::Join { peers } => (None, peers.clone()),
+            Nodes::Join { peers } => {
+                refuse_taken(root, peers)?;
+                (None, peers.clone())
+            }
             Nodes::Start { n, link } => {
                 let exe = std::env::current_exe()?;
                 let plan = Plan { ids: 1..*n, link: *link, exe, args: Vec::new(), others: Peers::new() };
-                let launch = Launch::start(&plan)?;
+                let launch = Launch::start_unless(&plan, || interrupt.signal().is_some())?;
                 let peers = launch.peers().clone();
                 (Some(launch), peers)
             }
@@ -152,17 +161,29 @@ impl Session {
             Err(refused) => return Err(refused.into()),
         };
         outcome.coverage = failure.coverage.counts().into();
-        outcome.cause = Some(self.explain(&failure));
+        outcome.cause = Some(self.explain(&plan.nodes, &failure));
         Ok(Made { outcome, data: Bytes::new() })
     }
 
-    /// The first cause, and if its process has ended, how.
-    fn explain(&mut self, failure: &Failure) -> FirstCause {
+    /// The first cause; of an id that was lost, how its process ended, or where a running one was looked for.
+    fn explain(&mut self, nodes: &Nodes, failure: &Failure) -> FirstCause {
         let mut cause = FirstCause::from(&failure.cause);
-        let launch = self.launch.as_mut().filter(|_| failure.cause.stage == Stage::Link);
-        if let Some(how) = launch.and_then(|launch| launch.exit_of(cause.id, DEATH_PATIENCE)) {
-            cause.message = format!("{}; its process ended: {how}", cause.message);
+        if failure.cause.stage != Stage::Link {
+            return cause;
         }
+        let more = match nodes {
+            Nodes::Start { .. } => {
+                let how = self.launch.as_mut().and_then(|launch| launch.exit_of(cause.id, DEATH_PATIENCE));
+                how.map(|how| format!("its process ended: {how}"))
+            }
+            Nodes::Join { peers } => peers.address(cause.id).map(|address| {
+                format!(
+                    "the peers file has it at {address}: see that `gpc node --id {}` runs there",
+                    cause.id
+                )
+            }),
+        };
+        cause.message.extend(more.map(|more| format!("; {more}")));
         cause
     }
 }
@@ -197,18 +218,18 @@ impl Progress {
     fn new(plan: &CallPlan, count: u32) -> Progress {
         let style = match count {
             1 => "{spinner} {msg}, {elapsed} so far",
-            _ => "{msg} {bar:40} {pos}/{len} calls",
+            // As wide as the terminal: a longer line would be broken, and left behind in pieces.
+            _ => "{msg} {wide_bar} {pos}/{len} calls",
         };
         // Draws on standard error, and only where that is a terminal.
         let bar = ProgressBar::hidden();
         bar.set_style(ProgressStyle::with_template(style).expect("the templates are well formed"));
         bar.set_length(count.into());
-        bar.set_message(format!(
-            "{} over {} ids, {} bytes each",
-            plan.func_name,
-            plan.ids.len(),
-            plan.data.len()
-        ));
+        let data = match plan.data.len() as u64 {
+            0 => String::new(),
+            len => format!(" with {}", HumanBytes(len)),
+        };
+        bar.set_message(format!("{} over {} ids{data}", plan.func_name, plan.ids.len()));
         Progress { bar, begun: Instant::now() }
     }
 

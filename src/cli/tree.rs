@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use gpc_trees::{Layout, Limits, TreeName};
+use gpc_trees::{Hosts, HostsError, IdList, Layout, Limits, Tree, TreeName};
 
 use super::args::{TreeArgs, TreeFormat};
 use super::draw::{self, Sketch};
@@ -48,13 +48,29 @@ fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, String> {
         }
         return Sketch::of_layout(name.to_string(), &layout).map_err(refused);
     }
-    let Some(tree) = name.built_in() else {
-        return Err(format!(
-            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat or file:PATH"
-        ));
-    };
     let n = n.ok_or_else(|| format!("say over how many ids, as in `gpc tree {name} 16`"))?;
+    if let TreeName::Hosts { path, tree } = name {
+        let layout = read_hosts(Path::new(path), &IdList::range(0..n), tree)?;
+        return Sketch::of_layout(name.to_string(), &layout).map_err(refused);
+    }
+    let tree = name.built_in().ok_or_else(|| no_such_tree(name))?;
     Sketch::of_tree(name.to_string(), &tree, n).map_err(refused)
+}
+
+/// What to say of a name that no tree has: nobody registers one with this command.
+pub(super) fn no_such_tree(name: &TreeName) -> String {
+    format!(
+        "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE"
+    )
+}
+
+/// Reads a hosts file and lays out a list by it, the root first.
+///
+/// # Errors
+/// When it cannot be read, has a fault or lacks an id; the text begins with the path.
+pub(super) fn read_hosts(path: &Path, ids: &IdList, tree: &Tree) -> Result<Layout, String> {
+    let said = |error: HostsError| format!("{}: {error}", path.display());
+    Hosts::parse(&read_text(path)?).map_err(said)?.layout(ids, tree, &Limits::default()).map_err(said)
 }
 
 /// Reads a tree file.

@@ -32,8 +32,8 @@ pub struct AddressError {
     why: String,
 }
 
-/// Longest path or name of a Unix socket: the system's `sun_path` of 108 bytes less its terminating zero.
-const UNIX_MAX: usize = 107;
+/// A path or name of a Unix socket has fewer bytes: the system's `sun_path` has room for 108, the last of them zero.
+const UNIX_PATH: usize = 108;
 
 impl Address {
     /// Whether only this machine can reach it: a loopback address or a Unix socket.
@@ -53,7 +53,9 @@ impl FromStr for Address {
         if let Some(path) = text.strip_prefix("unix:") {
             return match (path.strip_prefix('@'), path.len()) {
                 (_, 0) | (Some(""), _) => Err(error("the path is missing")),
-                (_, UNIX_MAX..) => Err(error("the path is longer than the 107 bytes that the system allows")),
+                (_, UNIX_PATH..) => {
+                    Err(error("the path is longer than the 107 bytes that the system allows"))
+                }
                 (Some(name), _) => Ok(Address::Abstract(name.into())),
                 (None, _) => Ok(Address::Unix(path.into())),
             };
@@ -178,7 +180,13 @@ mod tests {
 
     #[test]
     fn addresses_print_as_they_parse() {
-        for text in ["127.0.0.1:80", "[::1]:9", "unix:/tmp/a.sock", "unix:@name"] {
+        for text in [
+            "127.0.0.1:80",
+            "[::1]:9",
+            "unix:/tmp/a.sock",
+            "unix:@name",
+            &format!("unix:/{}", "a".repeat(106)),
+        ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
         assert_eq!("tcp:127.0.0.1:80".parse(), "127.0.0.1:80".parse::<Address>());

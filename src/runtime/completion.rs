@@ -1,4 +1,5 @@
 //! Where the event loop puts the end of a call, and where its caller waits for it: by blocking, or with a task's waker.
+#![allow(clippy::disallowed_methods, reason = "a caller waits by the clock of its own thread")]
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;

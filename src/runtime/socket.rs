@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net as unix;
 use std::path::Path;
+use std::time::Duration;
 
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -101,6 +102,22 @@ impl Source for Socket {
             Socket::Tcp(socket) => socket.deregister(registry),
             Socket::Unix(socket) => socket.deregister(registry),
         }
+    }
+}
+
+impl Address {
+    /// Whether somebody listens there, as far as a connection attempt of at most `limit` tells. Nothing is sent.
+    pub fn is_answered(&self, limit: Duration) -> bool {
+        let connect = || {
+            let (domain, to) = match self {
+                Address::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
+                Address::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+                Address::Abstract(name) => (Domain::UNIX, SockAddr::unix(format!("\0{name}"))?),
+            };
+            socket2::Socket::new(domain, Type::STREAM, None)?.connect_timeout(&to, limit)
+        };
+        // A Unix socket whose queue is full would let this wait, and is somebody's.
+        connect().err().is_none_or(|error: io::Error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
@@ -224,7 +241,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 fn bind_path(path: &Path) -> io::Result<unix::UnixListener> {
     match unix::UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => match unix::UnixStream::connect(path) {
-            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused && is_socket(path)? => {
                 std::fs::remove_file(path)?;
                 unix::UnixListener::bind(path)
             }
@@ -232,6 +249,12 @@ fn bind_path(path: &Path) -> io::Result<unix::UnixListener> {
         },
         bound => bound,
     }
+}
+
+/// A plain file refuses connections as well, and is nobody's to delete.
+fn is_socket(path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::FileTypeExt;
+    Ok(std::fs::symlink_metadata(path)?.file_type().is_socket())
 }
 
 fn unix_address(address: &Address) -> io::Result<unix::SocketAddr> {
@@ -295,6 +318,10 @@ mod tests {
         let first = Listener::bind(&address).unwrap();
         let error = Listener::bind(&address).unwrap_err();
         assert!(error.to_string().starts_with("cannot listen at unix:"), "{error}");
+        let plain = Address::Unix(folder.path().join("plain"));
+        std::fs::write(folder.path().join("plain"), "kept").unwrap();
+        assert!(Listener::bind(&plain).is_err());
+        assert_eq!(std::fs::read_to_string(folder.path().join("plain")).unwrap(), "kept");
         drop(first);
         assert_eq!(Listener::bind(&address).unwrap().address().unwrap(), address);
     }

@@ -1,4 +1,5 @@
 //! The application's handle, and the errors that a caller sees.
+#![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,4 +1,5 @@
 //! Nodes without threads, driven by the application.
+#![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 
 use std::io;
 use std::sync::{Mutex, mpsc};

@@ -1,4 +1,4 @@
-//! Limits, and the check of a whole tree before a call is sent.
+//! The check of a whole tree before a call is sent.
 //!
 //! The built-in trees are checked by their closed forms, a registered split once per length (it is a function
 //! of the length alone), an explicit shape position by position. Never recursive: depth is bounded by memory,
@@ -6,66 +6,34 @@
 //! sent".
 
 use crate::error::TreeError;
+use crate::limits::{Limits, Summary};
 use crate::registered::Registered;
 use crate::split::{Group, Groups};
 use crate::tree::Tree;
 use std::collections::BTreeMap;
 
-/// The most levels that can be below a root: a level is carried in 16 bits.
-pub const MAX_DEPTH: u32 = 65_535;
-
-/// The most children of one id: a flat tree reaches a million ids; the groups of one split take 8 MiB then,
-/// which is the most that a split allocates.
-pub const MAX_FAN_OUT: u32 = 1 << 20;
-
-/// The most positions of an explicit tree: it takes 4 bytes each, here and on the wire, 64 MiB in all.
-pub const MAX_POSITIONS: u32 = 1 << 24;
-
-/// How deep and how wide a tree may be. A limit over [`MAX_DEPTH`] or [`MAX_FAN_OUT`] stands for that bound.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// The most levels below the root.
-    pub depth: u32,
-    /// The most children of one id.
-    pub fan_out: u32,
-}
-
-impl Limits {
-    /// The limits with the bounds of the crate applied.
-    pub(crate) fn bounded(&self) -> Limits {
-        Limits { depth: self.depth.min(MAX_DEPTH), fan_out: self.fan_out.min(MAX_FAN_OUT) }
-    }
-}
-
-impl Default for Limits {
-    /// The widest limits there are: [`MAX_DEPTH`] and [`MAX_FAN_OUT`].
-    fn default() -> Limits {
-        Limits { depth: MAX_DEPTH, fan_out: MAX_FAN_OUT }
-    }
-}
-
-/// What a check found out about a tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Summary {
-    /// Levels below the root: the longest way down. 0 for a single id.
-    pub depth: u32,
-    /// The most children of one id.
-    pub fan_out: u32,
-}
-
-/// Checks a tree over `n` ids; see [`Tree::check`].
-pub(crate) fn check(tree: &Tree, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
-    let limits = limits.bounded();
-    if n == 0 {
-        return Err(TreeError::Empty);
-    }
-    match tree {
-        Tree::Registered(split) => check_registered(split, n, &limits),
-        Tree::Explicit(shape) if shape.len() != n => {
-            Err(TreeError::SizeMismatch { tree: shape.len(), list: n })
+impl Tree {
+    /// Checks the whole tree over `n` ids before anything is sent, and says how deep and wide it is.
+    ///
+    /// A built-in tree takes a few steps at any size; a registered split is asked twice for every length that
+    /// occurs; a shape is walked once.
+    ///
+    /// # Errors
+    /// What [`split`](Self::split) refuses anywhere in the tree, depth or fan-out over the limits, and
+    /// [`SplitNotDeterministic`](TreeError::SplitNotDeterministic). Positions are those of the list.
+    pub fn check(&self, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
+        let limits = limits.bounded();
+        if n == 0 {
+            return Err(TreeError::Empty);
         }
-        Tree::Explicit(shape) => shape.walk(&limits, |_| {}),
-        built_in => check_built_in(built_in, n, &limits),
+        match self {
+            Tree::Registered(split) => check_registered(split, n, &limits),
+            Tree::Explicit(shape) if shape.len() != n => {
+                Err(TreeError::SizeMismatch { tree: shape.len(), list: n })
+            }
+            Tree::Explicit(shape) => shape.walk(&limits, |_| {}),
+            built_in => check_built_in(built_in, n, &limits),
+        }
     }
 }
 

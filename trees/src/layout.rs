@@ -5,9 +5,9 @@
 //! positions; a wrong description never makes this loop or recurse. Source: *Trees* in the design, user
 //! trees.
 
-use crate::check::{Limits, MAX_POSITIONS};
 use crate::error::TreeError;
 use crate::ids::IdList;
+use crate::limits::{Limits, MAX_POSITIONS};
 use crate::shape::Shape;
 use crate::tree::Tree;
 

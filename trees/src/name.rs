@@ -3,24 +3,15 @@
 //! A name parses and prints; it never opens the file that it names. Source: *Trees* in the design.
 
 use crate::decimal::{self, DecimalFault, excerpt};
+use crate::postal::Lag;
+use crate::split_name::{NameError, SplitName};
 use crate::tree::{Radix, Tree};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// The longest name of a registered split, in bytes: it fits a line of any report.
-const MAX_NAME_BYTES: usize = 64;
-
-/// Words that have a meaning of their own and so cannot name a registered split.
-const RESERVED: [&str; 8] = ["binary", "binomial", "kary", "knomial", "chain", "flat", "file", "explicit"];
-
-/// The name of a registered split: a lower-case letter, then lower-case letters, digits, `_` and `-`, 64
-/// bytes at most, and none of the words of the built-in trees.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SplitName(Box<str>);
-
 /// A tree as a person names it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum TreeName {
     /// `binary`, the default.
     #[default]
@@ -35,67 +26,19 @@ pub enum TreeName {
     Chain,
     /// `flat`.
     Flat,
+    /// `loggp:LAG`, a decimal of at least 1; or `loggp:L,o,g,G`, costs in one unit of time, from which the lag follows.
+    Loggp(Lag),
     /// `file:PATH`: a tree file, see [`Layout::parse`](crate::Layout::parse). The path is not empty.
     File(String),
+    /// `hosts:PATH+TREE`: a hosts file, see [`Hosts`](crate::Hosts), and the built-in tree over its hosts and within each.
+    Hosts {
+        /// The path, not empty.
+        path: String,
+        /// The tree.
+        tree: Tree,
+    },
     /// Any other name: a registered split.
     Registered(SplitName),
-}
-
-/// Why a text names no tree. The text is cut short where it is long.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NameError {
-    /// Not a name: empty, too long, or with characters that a name does not have.
-    NotAName {
-        /// The text.
-        text: String,
-    },
-    /// A registered split cannot have the name of a built-in tree.
-    Reserved {
-        /// The name.
-        name: String,
-    },
-    /// `kary` and `knomial` need a number after a colon.
-    Parameter {
-        /// The text.
-        text: String,
-        /// The least number that is allowed.
-        least: u32,
-        /// What is wrong with it.
-        fault: &'static str,
-    },
-    /// A tree that takes no parameter was given one.
-    Unexpected {
-        /// The text.
-        text: String,
-    },
-    /// `file:` without a path.
-    NoPath,
-}
-
-impl SplitName {
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for SplitName {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<SplitName, NameError> {
-        let tail =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
-        let well_formed = text.len() <= MAX_NAME_BYTES
-            && text.starts_with(|first: char| first.is_ascii_lowercase())
-            && text.bytes().all(tail);
-        if !well_formed {
-            return Err(NameError::NotAName { text: excerpt(text) });
-        }
-        if RESERVED.contains(&text) {
-            return Err(NameError::Reserved { name: text.to_owned() });
-        }
-        Ok(SplitName(text.into()))
-    }
 }
 
 impl TreeName {
@@ -108,7 +51,8 @@ impl TreeName {
             TreeName::Knomial(k) => Some(Tree::Knomial(*k)),
             TreeName::Chain => Some(Tree::Chain),
             TreeName::Flat => Some(Tree::Flat),
-            TreeName::File(_) | TreeName::Registered(_) => None,
+            TreeName::Loggp(lag) => Some(Tree::Loggp(*lag)),
+            TreeName::File(_) | TreeName::Hosts { .. } | TreeName::Registered(_) => None,
         }
     }
 }
@@ -124,10 +68,12 @@ impl FromStr for TreeName {
         let plain = match word {
             "kary" => return Ok(TreeName::Kary(number(text, parameter, 1, NonZeroU32::new)?)),
             "knomial" => return Ok(TreeName::Knomial(number(text, parameter, 2, Radix::new)?)),
+            "loggp" => return Ok(TreeName::Loggp(lag(text, parameter)?)),
             "file" => {
                 let path = parameter.filter(|path| !path.is_empty()).ok_or(NameError::NoPath)?;
                 return Ok(TreeName::File(path.to_owned()));
             }
+            "hosts" => return hosts(text, parameter),
             "binary" => TreeName::Binary,
             "binomial" => TreeName::Binomial,
             "chain" => TreeName::Chain,
@@ -139,6 +85,42 @@ impl FromStr for TreeName {
             Some(_) => Err(NameError::Unexpected { text: excerpt(text) }),
         }
     }
+}
+
+/// The path and the tree of `hosts:PATH+TREE`; a path may hold a `+`, the name of a tree does not.
+fn hosts(text: &str, parameter: Option<&str>) -> Result<TreeName, NameError> {
+    let parts = parameter.and_then(|parameter| parameter.rsplit_once('+'));
+    let tree = parts.and_then(|(_, tree)| tree.parse::<TreeName>().ok()?.built_in());
+    match (parts, tree) {
+        (Some((path, _)), Some(tree)) if !path.is_empty() => {
+            Ok(TreeName::Hosts { path: path.to_owned(), tree })
+        }
+        _ => Err(NameError::Hosts { text: excerpt(text) }),
+    }
+}
+
+/// The lag, given as such or as the costs of a message of one byte.
+fn lag(text: &str, parameter: Option<&str>) -> Result<Lag, NameError> {
+    let words: Vec<&str> = parameter.unwrap_or_default().split(',').collect();
+    let whole = |word: &str| word.trim().parse::<u64>().ok();
+    let lag = match words[..] {
+        [lag] => lag.trim().parse::<f64>().ok().filter(|lag| *lag >= 1.0).and_then(from_ratio),
+        [latency, overhead, gap, per_byte] => {
+            let per_byte = per_byte.trim().parse::<f64>().ok().filter(|cost| *cost >= 0.0);
+            let costs = (whole(latency), whole(overhead), whole(gap), per_byte);
+            let (Some(latency), Some(overhead), Some(gap), Some(per_byte)) = costs else {
+                return Err(NameError::Lag { text: excerpt(text) });
+            };
+            Lag::of_costs(latency, overhead, gap, per_byte, 1)
+        }
+        _ => None,
+    };
+    lag.ok_or_else(|| NameError::Lag { text: excerpt(text) })
+}
+
+fn from_ratio(ratio: f64) -> Option<Lag> {
+    let parts = (ratio * 1024.0).round();
+    (parts <= f64::from(u32::MAX)).then(|| Lag::from_1024ths(parts as u32)).flatten()
 }
 
 fn number<T>(
@@ -158,46 +140,14 @@ fn number<T>(
     make(number).ok_or_else(|| error("the number is too small"))
 }
 
-impl fmt::Display for SplitName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl fmt::Display for TreeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.built_in()) {
             (_, Some(tree)) => tree.fmt(f),
             (TreeName::File(path), _) => write!(f, "file:{path}"),
+            (TreeName::Hosts { path, tree }, _) => write!(f, "hosts:{path}+{tree}"),
             (TreeName::Registered(name), _) => name.fmt(f),
             (_, None) => unreachable!("every other name is that of a built-in tree"),
         }
     }
 }
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NameError::NotAName { text } => write!(
-                f,
-                "{text:?} names no tree: allowed are binary, binomial, kary:K, knomial:K, chain, flat, \
-                 file:PATH and the name of a registered split (a lower-case letter, then a-z, 0-9, _ and -, \
-                 {MAX_NAME_BYTES} at most)"
-            ),
-            NameError::Reserved { name } => {
-                write!(f, "{name} is a word of the built-in trees and cannot name a registered split")
-            }
-            NameError::Parameter { text, least, fault } => write!(
-                f,
-                "{text:?}: {fault}; write a number from {least} to {} after the colon, as in kary:8 or knomial:4",
-                u32::MAX
-            ),
-            NameError::Unexpected { text } => {
-                write!(f, "{text:?}: only kary, knomial and file take something after a colon")
-            }
-            NameError::NoPath => write!(f, "a tree file needs a path, as in file:my.tree"),
-        }
-    }
-}
-
-impl std::error::Error for NameError {}

@@ -4,12 +4,10 @@
 //! without any collective step. The function is trusted with nothing: its groups are checked at every split.
 //! Source: the chained GPC text, user-defined tree ids.
 
-use crate::check::MAX_FAN_OUT;
 use crate::error::{GroupFault, TreeError};
-use crate::name::{NameError, SplitName, TreeName};
+use crate::limits::MAX_FAN_OUT;
 use crate::split::{Group, Groups};
-use crate::tree::Tree;
-use std::collections::BTreeMap;
+use crate::split_name::{NameError, SplitName};
 use std::fmt;
 use std::sync::Arc;
 
@@ -101,110 +99,6 @@ pub(crate) fn check_groups(n: u32, groups: &[Group]) -> Result<(), TreeError> {
     Ok(())
 }
 
-/// The registered splits of a node, by name and by id.
-#[derive(Clone, Debug, Default)]
-pub struct Registry {
-    splits: BTreeMap<u32, Registered>,
-}
-
-/// Why a split was not registered.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RegisterError {
-    /// The name is registered already.
-    Duplicate {
-        /// The name.
-        name: SplitName,
-    },
-    /// Another name has the same id: rename one of the two.
-    SameId {
-        /// The name that was refused.
-        name: SplitName,
-        /// The name that is registered.
-        registered: SplitName,
-        /// The id of both.
-        id: u32,
-    },
-}
-
-/// A name or a wire id that stands for no tree here.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum UnknownTree {
-    /// No split of this name is registered.
-    Name {
-        /// The name.
-        name: SplitName,
-        /// The names that are.
-        registered: Vec<SplitName>,
-    },
-    /// A file has to be read and laid out first, with [`Layout::parse`](crate::Layout::parse).
-    File {
-        /// Its path.
-        path: String,
-    },
-    /// No tree has this id and parameter.
-    Wire {
-        /// The id.
-        id: u32,
-        /// The parameter.
-        param: u32,
-    },
-}
-
-impl Registry {
-    /// A registry with no split in it; the built-in trees need none.
-    pub fn new() -> Registry {
-        Registry::default()
-    }
-
-    /// Adds a split.
-    ///
-    /// # Errors
-    /// The name is taken, or another name has the same id.
-    pub fn register(&mut self, split: Registered) -> Result<(), RegisterError> {
-        match self.splits.get(&split.id()) {
-            None => {
-                self.splits.insert(split.id(), split);
-                Ok(())
-            }
-            Some(there) if there.name() == split.name() => {
-                Err(RegisterError::Duplicate { name: split.name().clone() })
-            }
-            Some(there) => Err(RegisterError::SameId {
-                name: split.name().clone(),
-                registered: there.name().clone(),
-                id: split.id(),
-            }),
-        }
-    }
-
-    /// The tree of a name.
-    ///
-    /// # Errors
-    /// The name of no registered split, or a file, which this crate does not read.
-    pub fn named(&self, name: &TreeName) -> Result<Tree, UnknownTree> {
-        match (name, name.built_in()) {
-            (_, Some(tree)) => Ok(tree),
-            (TreeName::File(path), _) => Err(UnknownTree::File { path: path.clone() }),
-            (TreeName::Registered(name), _) => {
-                let found = self.splits.get(&tree_id(name.as_str())).filter(|split| split.name() == name);
-                let registered = || self.splits.values().map(|split| split.name().clone()).collect();
-                let unknown = || UnknownTree::Name { name: name.clone(), registered: registered() };
-                found.cloned().map(Tree::Registered).ok_or_else(unknown)
-            }
-            (_, None) => unreachable!("every other name is that of a built-in tree"),
-        }
-    }
-
-    /// The tree of a wire id and parameter, a built-in or a registered one; not an explicit shape.
-    ///
-    /// # Errors
-    /// An id that is not known here, or a parameter that its tree does not have.
-    pub fn from_wire(&self, id: u32, param: u32) -> Result<Tree, UnknownTree> {
-        let registered = || self.splits.get(&id).filter(|_| param == 0).cloned().map(Tree::Registered);
-        Tree::from_wire(id, param).or_else(registered).ok_or(UnknownTree::Wire { id, param })
-    }
-}
-
 impl PartialEq for Registered {
     fn eq(&self, other: &Registered) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -218,38 +112,3 @@ impl fmt::Debug for Registered {
         write!(f, "Registered({}, {:#x})", self.name(), self.id())
     }
 }
-
-impl fmt::Display for RegisterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RegisterError::Duplicate { name } => write!(f, "a tree named {name} is registered already"),
-            RegisterError::SameId { name, registered, id } => {
-                write!(f, "the trees {name} and {registered} have the same id, {id:#x}; rename one of them")
-            }
-        }
-    }
-}
-
-impl fmt::Display for UnknownTree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UnknownTree::Name { name, registered } if registered.is_empty() => {
-                write!(f, "no tree named {name} is registered, nor any other")
-            }
-            UnknownTree::Name { name, registered } => {
-                write!(f, "no tree named {name} is registered; there are")?;
-                registered.iter().try_for_each(|there| write!(f, " {there}"))
-            }
-            UnknownTree::File { path } => write!(f, "the tree file {path} has to be read first"),
-            UnknownTree::Wire { id, param } => {
-                write!(
-                    f,
-                    "no tree has id {id:#x} with parameter {param} here; is it registered on every node?"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for RegisterError {}
-impl std::error::Error for UnknownTree {}

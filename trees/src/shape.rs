@@ -5,8 +5,8 @@
 //! own children, so a wrong shape is found where it is wrong and never leads outside. Source: *Trees* in the
 //! design, explicit shape.
 
-use crate::check::{Limits, MAX_FAN_OUT, MAX_POSITIONS, Summary};
 use crate::error::{GroupFault, TreeError};
+use crate::limits::{Limits, MAX_FAN_OUT, MAX_POSITIONS, Summary};
 use crate::split::{Group, Groups};
 use std::fmt;
 use std::sync::Arc;

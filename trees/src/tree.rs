@@ -4,8 +4,9 @@
 //! node can compute it. What comes from a registered function or from the wire is checked at every split: no
 //! answer of theirs forms anything but a tree.
 
-use crate::check::{self, Limits, MAX_FAN_OUT, Summary};
 use crate::error::TreeError;
+use crate::limits::MAX_FAN_OUT;
+use crate::postal::{self, Lag};
 use crate::registered::{self, Registered};
 use crate::shape::Shape;
 use crate::split::{self, Group, Groups};
@@ -20,6 +21,7 @@ const KNOMIAL: u32 = 0x8000_0002;
 const CHAIN: u32 = 0x8000_0003;
 const FLAT: u32 = 0x8000_0004;
 const EXPLICIT: u32 = 0x8000_0005;
+const LOGGP: u32 = 0x8000_0006;
 
 /// The radix of a k-nomial tree: at least 2.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -47,6 +49,7 @@ impl Radix {
 /// | `Knomial(k)` | k - 1 groups of each size 1, k, k^2, ..., the last cut short | greatest d with (k^d - 1) / (k - 1) <= m | j (k - 1) + ceil(n / k^j) - 1 for the greatest j with k^j <= n |
 /// | `Chain` | one | m | min(1, m) |
 /// | `Flat` | m singles | min(1, m) | m |
+/// | `Loggp(lag)` | those of the fastest tree for the lag, the largest first | grows with log n / log of the lag | at most m |
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Tree {
     /// Two halves; the default.
@@ -62,6 +65,8 @@ pub enum Tree {
     Chain,
     /// Every other id is a child of the first.
     Flat,
+    /// The fastest tree for the costs of the links.
+    Loggp(Lag),
     /// A split function that every node has registered.
     Registered(Registered),
     /// A shape that travels with the call.
@@ -95,6 +100,7 @@ impl Tree {
             Tree::Knomial(k) => split::growing(n, k.value(), &mut groups),
             Tree::Chain => split::parts(n, 1, &mut groups),
             Tree::Flat => split::parts(n, u32::MAX, &mut groups),
+            Tree::Loggp(lag) => postal::split(n, *lag, &mut groups),
             Tree::Registered(function) => {
                 groups = function.answer(n);
                 registered::check_groups(n, &groups)?;
@@ -125,6 +131,7 @@ impl Tree {
             Tree::Knomial(k) => Some(split::growing_depth(n, k.value())),
             Tree::Chain => Some(n - 1),
             Tree::Flat => Some((n - 1).min(1)),
+            Tree::Loggp(lag) => Some(postal::depth(n, *lag)),
             Tree::Registered(_) | Tree::Explicit(_) => None,
         }
     }
@@ -140,20 +147,9 @@ impl Tree {
             Tree::Knomial(k) => Some(split::growing_fan_out(n, k.value())),
             Tree::Chain => Some((n - 1).min(1)),
             Tree::Flat => Some(n - 1),
+            Tree::Loggp(lag) => Some(postal::fan_out(n, *lag)),
             Tree::Registered(_) | Tree::Explicit(_) => None,
         }
-    }
-
-    /// Checks the whole tree over `n` ids before anything is sent, and says how deep and wide it is.
-    ///
-    /// A built-in tree takes a few steps at any size; a registered split is asked twice for every length that
-    /// occurs; a shape is walked once.
-    ///
-    /// # Errors
-    /// What [`split`](Self::split) refuses anywhere in the tree, depth or fan-out over the limits, and
-    /// [`SplitNotDeterministic`](TreeError::SplitNotDeterministic). Positions are those of the list.
-    pub fn check(&self, n: u32, limits: &Limits) -> Result<Summary, TreeError> {
-        check::check(self, n, limits)
     }
 
     /// The tree's id on the wire: 0 binary, 1 binomial, `0x1000_0000..0x2000_0000` a registered split (see
@@ -166,16 +162,18 @@ impl Tree {
             Tree::Knomial(_) => KNOMIAL,
             Tree::Chain => CHAIN,
             Tree::Flat => FLAT,
+            Tree::Loggp(_) => LOGGP,
             Tree::Registered(function) => function.id(),
             Tree::Explicit(_) => EXPLICIT,
         }
     }
 
-    /// What the wire carries beside the id: k, or 0 where there is none.
+    /// What the wire carries beside the id: k, the lag in 1,024ths, or 0 where there is none.
     pub fn wire_param(&self) -> u32 {
         match self {
             Tree::Kary(k) => k.get(),
             Tree::Knomial(k) => k.value(),
+            Tree::Loggp(lag) => lag.as_1024ths(),
             _ => 0,
         }
     }
@@ -191,6 +189,7 @@ impl Tree {
             (KNOMIAL, k) => Radix::new(k).map(Tree::Knomial),
             (CHAIN, 0) => Some(Tree::Chain),
             (FLAT, 0) => Some(Tree::Flat),
+            (LOGGP, lag) => Lag::from_1024ths(lag).map(Tree::Loggp),
             _ => None,
         }
     }
@@ -215,6 +214,7 @@ impl fmt::Display for Tree {
             Tree::Knomial(k) => write!(f, "knomial:{k}"),
             Tree::Chain => f.write_str("chain"),
             Tree::Flat => f.write_str("flat"),
+            Tree::Loggp(lag) => write!(f, "loggp:{lag}"),
             Tree::Registered(function) => function.name().fmt(f),
             Tree::Explicit(_) => f.write_str("explicit"),
         }

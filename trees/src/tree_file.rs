@@ -11,10 +11,10 @@
 //! of which must be reached. Memory is bounded by the length of the text, never by a number in it. The text
 //! is given; no file is read here.
 
-use crate::check::{Limits, MAX_POSITIONS};
 use crate::decimal::{self, excerpt};
 use crate::error::TreeError;
 use crate::layout::{Layout, Links};
+use crate::limits::{Limits, MAX_POSITIONS};
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -2,8 +2,8 @@
 //!
 //! Nothing here is needed to make a call. Never recursive.
 
-use crate::check::{Limits, MAX_DEPTH};
 use crate::error::TreeError;
+use crate::limits::{Limits, MAX_DEPTH};
 use crate::split::Group;
 use crate::tree::Tree;
 use std::collections::BTreeMap;

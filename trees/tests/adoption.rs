@@ -50,7 +50,7 @@ fn repaired(tree: &Tree, n: u32, lost: &BTreeSet<u32>) -> BTreeMap<u32, (u32, Op
 }
 
 fn trees(n: u32) -> Vec<Tree> {
-    let names = ["binary", "binomial", "kary:3", "knomial:4", "chain", "flat"];
+    let names = ["binary", "binomial", "kary:3", "knomial:4", "loggp:3.5", "chain", "flat"];
     let built_in = names.map(|name| name.parse::<TreeName>().unwrap().built_in().unwrap());
     let parents: Vec<Option<u32>> =
         (0..n).map(|place| place.checked_sub(1).map(|before| before / 3)).collect();

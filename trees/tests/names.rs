@@ -102,8 +102,14 @@ fn wrong_names_say_what_is_allowed() {
     assert!(told("kary:x").starts_with("\"kary:x\": not a decimal number"));
     assert!(told("kary:-1").starts_with("\"kary:-1\": not a decimal number"));
     assert!(told("kary:4294967296").starts_with("\"kary:4294967296\": the number is too large"));
-    assert_eq!(told("binary:2"), "\"binary:2\": only kary, knomial and file take something after a colon");
-    assert_eq!(told("mine:2"), "\"mine:2\": only kary, knomial and file take something after a colon");
+    assert_eq!(
+        told("binary:2"),
+        "\"binary:2\": only kary, knomial, loggp, file and hosts take something after a colon"
+    );
+    assert_eq!(
+        told("mine:2"),
+        "\"mine:2\": only kary, knomial, loggp, file and hosts take something after a colon"
+    );
     assert_eq!(told("file:"), "a tree file needs a path, as in file:my.tree");
     assert_eq!(told("file"), "a tree file needs a path, as in file:my.tree");
     for junk in ["", "Binary", "9lives", "a b", " binary", "\u{e4}", "-x", &"x".repeat(65)] {

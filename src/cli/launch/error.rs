@@ -28,6 +28,9 @@ pub enum LaunchError {
         /// The most that the system allows.
         limit: u64,
     },
+    /// Whoever started them wants them no more.
+    #[error("starting the processes was interrupted")]
+    Stopped,
     /// One process could not be started.
     #[error("cannot {doing} the process of id {id} (of {count}): {error}{}", advice(.error))]
     Start {

@@ -89,6 +89,14 @@ impl Launch {
     /// # Errors
     /// When one cannot be started; those that have been started are ended then.
     pub fn start(plan: &Plan) -> Result<Launch, LaunchError> {
+        Launch::start_unless(plan, || false)
+    }
+
+    /// Like [`start`](Self::start), and gives up as soon as it is to `stop`: thousands of processes take seconds.
+    ///
+    /// # Errors
+    /// The same, and [`LaunchError::Stopped`].
+    pub fn start_unless(plan: &Plan, stop: impl Fn() -> bool) -> Result<Launch, LaunchError> {
         let count = plan.ids.len();
         if count > PROCESSES_MAX as usize {
             return Err(LaunchError::TooMany { count });
@@ -98,6 +106,9 @@ impl Launch {
             Launch { nodes: Vec::with_capacity(count), first: plan.ids.start, peers: plan.others.clone() };
         let progress = progress_bar(count);
         for id in plan.ids.clone() {
+            if stop() {
+                return Err(LaunchError::Stopped);
+            }
             launch.start_one(plan, id).map_err(|(doing, error)| LaunchError::Start {
                 id,
                 count,
@@ -107,7 +118,7 @@ impl Launch {
             progress.inc(1);
         }
         progress.finish_and_clear();
-        launch.tell_all()?;
+        launch.tell_all(stop)?;
         Ok(launch)
     }
 
@@ -186,10 +197,13 @@ impl Launch {
         Ok(())
     }
 
-    fn tell_all(&mut self) -> Result<(), LaunchError> {
+    fn tell_all(&mut self, stop: impl Fn() -> bool) -> Result<(), LaunchError> {
         let table = format!("{}{TABLE_END}", self.peers);
         let count = self.nodes.len();
         for node in &mut self.nodes {
+            if stop() {
+                return Err(LaunchError::Stopped);
+            }
             let told = node
                 .control
                 .set_write_timeout(Some(TABLE_LIMIT))
@@ -269,7 +283,7 @@ fn progress_bar(count: usize) -> ProgressBar {
         return ProgressBar::hidden();
     }
     // Draws on standard error, and only where that is a terminal.
-    let style = ProgressStyle::with_template("starting processes {bar:40} {pos}/{len}");
+    let style = ProgressStyle::with_template("starting processes {wide_bar} {pos}/{len}");
     ProgressBar::new(count as u64).with_style(style.expect("the template is well formed"))
 }
 

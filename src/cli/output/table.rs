@@ -117,7 +117,8 @@ fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     }
     if let Some(Repeat { calls, median_us, p90_us, p99_us }) = outcome.repeat {
         let [median, p90, p99] = [median_us, p90_us, p99_us].map(shown_us);
-        writeln!(out, "{calls} calls: median {median}, p90 {p90}, p99 {p99}")?;
+        let calls = if calls == 1 { "1 call".into() } else { format!("{calls} calls") };
+        writeln!(out, "{calls}: median {median}, p90 {p90}, p99 {p99}")?;
     }
     Ok(())
 }

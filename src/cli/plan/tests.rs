@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::cli::args::{Args, Command};
+use crate::cli::builtin;
 
 fn args(line: &str) -> Result<CallArgs, String> {
     let words = ["gpc", "call"].into_iter().chain(line.split_whitespace());
@@ -107,11 +108,21 @@ fn running_nodes_are_joined_as_one_of_them() {
     assert!(refused(&format!("facts {peers} --id 3 -n 4")).contains("cannot be used with"));
     let missing = refused(&format!("facts {peers} --id 9 --ids 1,8"));
     assert_eq!(missing, "--ids names id 8, which the peers file does not have");
-    assert!(super::CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered()).is_ok());
+    assert!(CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered()).is_ok());
 }
 
 fn registered() -> Functions {
     let functions = Functions::new();
     builtin::register(&functions).unwrap();
     functions
+}
+
+#[test]
+fn a_hosts_file_keeps_hosts_together() {
+    let (_folder, path) = file("0 a\n1 b\n2 a\n3 b\n");
+    let tree = format!("--tree hosts:{}+flat", path.display());
+    let plan = plan(&format!("echo -n 4 {tree}")).unwrap();
+    assert_eq!((plan.ids.to_string(), plan.levels), ("0-1,3,2".into(), 2));
+    let missing = refused(&format!("echo -n 5 {tree}"));
+    assert!(missing.ends_with("id 4 has no line: say on which host it is"), "{missing}");
 }

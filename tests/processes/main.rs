@@ -1,0 +1,12 @@
+//! The command as its users run it: calls over real processes, and what is left when processes and calls are ended in every way.
+//!
+//! Nothing is timed: every wait is for a condition (a line of output, a state in /proc), and its limit only passes where something is broken.
+
+#![cfg(all(feature = "cli", target_os = "linux"))]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod calls;
+mod deaths;
+mod joined;
+mod size;
+mod support;

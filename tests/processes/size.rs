@@ -1,0 +1,30 @@
+//! Many processes, and the memory of each.
+
+use crate::support::{Gpc, coverage, json_of};
+
+/// Most resident memory of a node process that does nothing special, KiB. Without optimizations the code itself is larger, and is counted.
+const RESIDENT_KIB_MAX: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 6 << 10 };
+
+#[test]
+fn hundreds_of_processes_answer() {
+    let value = json_of("call sum -n 512 --tree kary:8 --time-limit 2m");
+    // 512 * 513 * 1025 / 6
+    assert_eq!(value["replies"][0]["data"], "44870400");
+    assert_eq!(coverage(&value), [512, 0, 0, 0]);
+}
+
+#[test]
+fn a_node_process_is_small() {
+    let call = Gpc::start(
+        "call sleep -n 64 --tree binomial --forward-first --header 10m --time-limit 10m --output json",
+    );
+    (0..64).for_each(|id| call.until_asleep(id));
+    let processes = call.processes();
+    assert_eq!(processes.len(), 64);
+    for process in &processes {
+        let resident = process.resident_kib_max();
+        assert!(resident < RESIDENT_KIB_MAX, "{:?} has had {resident} KiB", process.arguments());
+    }
+    call.process().kill(rustix::process::Signal::INT);
+    assert_eq!(call.end().code(), Some(130));
+}

@@ -1,0 +1,305 @@
+//! A run of `gpc` that can be looked at from outside, and that must leave nothing behind.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "every wait has a limit; a process of another program tells of itself in /proc alone"
+)]
+
+use std::fs;
+use std::io::{Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Long enough for any machine: it only passes where something is broken.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Between two looks at a condition that nothing announces, as is so for all of /proc.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Waits for a condition.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "after {PATIENCE:?} this is not so: {what}");
+        thread::sleep(PAUSE);
+    }
+}
+
+/// A running `gpc`. Its temporary folder is its own, and is inherited by the processes that it starts: so they are known by it.
+pub(crate) struct Gpc {
+    child: Child,
+    stdout: Stream,
+    stderr: Stream,
+    folder: tempfile::TempDir,
+}
+
+/// What a run came to.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+/// A process of a run.
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    proc: PathBuf,
+}
+
+impl Gpc {
+    /// Starts it with arguments that are separated by spaces.
+    pub(crate) fn start(line: &str) -> Gpc {
+        Gpc::start_with(line, b"")
+    }
+
+    /// The same with something on standard input.
+    pub(crate) fn start_with(line: &str, input: &[u8]) -> Gpc {
+        Gpc::start_in(line, input, &[])
+    }
+
+    /// The same with variables in the environment.
+    pub(crate) fn start_in(line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gpc"))
+            .args(line.split_whitespace())
+            .env_remove("GPC_LOG")
+            .envs(environment.iter().copied())
+            .env("TMPDIR", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Nothing is put in that a pipe does not hold at once.
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Gpc { child, stdout: Stream::read(stdout), stderr: Stream::read(stderr), folder }
+    }
+
+    /// The process of the command itself.
+    pub(crate) fn process(&self) -> Process {
+        Process::new(self.child.id())
+    }
+
+    /// All living processes of the run: the command, and those that it started.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let folder = self.folder.path().as_os_str().as_encoded_bytes();
+        let mark = [b"TMPDIR=", folder].concat();
+        let pids =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        // A process that has ended, reaped or not, has no environment.
+        let is_marked = |process: &Process| {
+            let environment = fs::read(process.proc.join("environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == mark)
+        };
+        pids.map(Process::new).filter(is_marked).collect()
+    }
+
+    /// The node process of an id, which must be running.
+    pub(crate) fn node(&self, id: u32) -> Process {
+        let is_it = |process: &Process| process.arguments().ends_with(&["--id".into(), id.to_string()]);
+        self.processes().into_iter().find(is_it).unwrap_or_else(|| panic!("id {id} is not running"))
+    }
+
+    /// Waits until the function `sleep` is running at an id.
+    pub(crate) fn until_asleep(&self, id: u32) {
+        let worker = format!("gpc-{id}-worker\n");
+        let sleeps = |process: &Process| {
+            let tasks = fs::read_dir(process.proc.join("task")).into_iter().flatten().filter_map(Result::ok);
+            let read =
+                |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            // The names of threads and system calls are cut at 15 bytes and not cut.
+            tasks.into_iter().any(|task| {
+                worker.starts_with(read(&task, "comm").trim_end())
+                    && read(&task, "wchan").contains("nanosleep")
+            })
+        };
+        until(&format!("id {id} sleeps"), || self.processes().iter().any(sleeps));
+    }
+
+    /// Waits until standard error has this text.
+    pub(crate) fn until_said(&self, text: &str) {
+        until(&format!("standard error says {text:?}"), || self.stderr.text().contains(text));
+    }
+
+    /// Waits until the command has ended, and checks that nothing is left: no process, no file, no socket.
+    pub(crate) fn end(self) -> Ended {
+        self.end_leaving(Duration::ZERO)
+    }
+
+    /// The same for a command that could not see to its processes: they end soon.
+    pub(crate) fn end_soon(self) -> Ended {
+        self.end_leaving(PATIENCE)
+    }
+
+    #[track_caller]
+    fn end_leaving(mut self, patience: Duration) -> Ended {
+        let mut status = None;
+        until("the command ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        let deadline = Instant::now() + patience;
+        let left = || self.processes().iter().map(Process::arguments).collect::<Vec<_>>();
+        while !left().is_empty() && Instant::now() < deadline {
+            thread::sleep(PAUSE);
+        }
+        assert_eq!(left(), Vec::<Vec<String>>::new(), "processes are left");
+        let files = fs::read_dir(self.folder.path()).unwrap().map(|file| file.unwrap().path());
+        assert_eq!(files.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "files are left");
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+        assert!(!sockets.contains(&format!("@gpc-{}-", self.child.id())), "sockets are left: {sockets}");
+        let (stdout, stderr) = (self.stdout.whole(), self.stderr.whole());
+        Ended { status: status.unwrap(), stdout, stderr: String::from_utf8(stderr).unwrap() }
+    }
+}
+
+impl Drop for Gpc {
+    /// A test that fails leaves nothing running either.
+    fn drop(&mut self) {
+        for process in self.processes() {
+            // Fails for one that has just ended.
+            let _ = kill_process(process.pid, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    fn new(pid: u32) -> Process {
+        let proc = Path::new("/proc").join(pid.to_string());
+        Process { pid: Pid::from_raw(pid.cast_signed()).unwrap(), proc }
+    }
+
+    pub(crate) fn kill(&self, signal: Signal) {
+        kill_process(self.pid, signal).unwrap();
+    }
+
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let line = fs::read_to_string(self.proc.join("cmdline")).unwrap_or_default();
+        line.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    /// The most memory that it has had, KiB.
+    pub(crate) fn resident_kib_max(&self) -> u64 {
+        let status = fs::read_to_string(self.proc.join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+}
+
+impl Ended {
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Standard output as the JSON object that it must be, every field checked for its type.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        let text = str::from_utf8(&self.stdout).unwrap();
+        assert_eq!(text.matches('\n').count(), 1, "one object in one line: {text}");
+        let value: Value = serde_json::from_str(text).unwrap();
+        check_object(&value);
+        value
+    }
+
+    /// The last line of standard error.
+    pub(crate) fn said(&self) -> &str {
+        self.stderr.lines().last().unwrap_or_default()
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(line: &str) -> Ended {
+    Gpc::start(line).end()
+}
+
+/// The JSON of a call that succeeds.
+#[track_caller]
+pub(crate) fn json_of(line: &str) -> Value {
+    let ended = run(&format!("{line} --output json"));
+    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{line}");
+    ended.json()
+}
+
+/// What was done, failed, not reached and is unknown.
+pub(crate) fn coverage(value: &Value) -> [u64; 4] {
+    ["done", "failed", "unreached", "unknown"].map(|name| value["coverage"][name].as_u64().unwrap())
+}
+
+/// The ids of the replies, in their order.
+pub(crate) fn ids(value: &Value) -> Vec<u64> {
+    value["replies"].as_array().unwrap().iter().map(|reply| reply["id"].as_u64().unwrap()).collect()
+}
+
+#[track_caller]
+fn check_object(value: &Value) {
+    let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let sorted = |names: &[&str]| {
+        let mut names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        names.sort();
+        names
+    };
+    let fields = ["func", "tree", "nodes", "level", "wall_us", "coverage", "cause", "replies", "repeat"];
+    assert_eq!(names(value), sorted(&fields));
+    assert!(value["func"].is_string() && value["tree"].is_string(), "{value}");
+    assert!(["nodes", "level", "wall_us"].iter().all(|name| value[name].is_u64()), "{value}");
+    assert_eq!(names(&value["coverage"]), sorted(&["done", "failed", "unreached", "unknown"]));
+    assert_eq!(coverage(value).iter().sum::<u64>(), value["nodes"].as_u64().unwrap(), "{value}");
+    if !value["cause"].is_null() {
+        let cause = &value["cause"];
+        assert_eq!(names(cause), sorted(&["id", "stage", "message"]));
+        assert!(
+            cause["id"].is_u64() && cause["stage"].is_string() && cause["message"].is_string(),
+            "{value}"
+        );
+    }
+    if !value["repeat"].is_null() {
+        assert_eq!(names(&value["repeat"]), sorted(&["calls", "median_us", "p90_us", "p99_us"]));
+        assert!(value["repeat"].as_object().unwrap().values().all(Value::is_u64), "{value}");
+    }
+    for reply in value["replies"].as_array().unwrap() {
+        assert_eq!(names(reply), sorted(&["id", "header", "data"]));
+        let is_content = |value: &Value| value.is_string() || value["base64"].is_string();
+        assert!(
+            reply["id"].is_u64() && is_content(&reply["header"]) && is_content(&reply["data"]),
+            "{reply}"
+        );
+    }
+}
+
+/// What a process writes, read as it comes.
+struct Stream {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Stream {
+    fn read(mut from: impl Read + Send + 'static) -> Stream {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&bytes);
+        let reader = thread::spawn(move || {
+            let mut chunk = [0; 8192];
+            while let Ok(count @ 1..) = from.read(&mut chunk) {
+                into.lock().unwrap().extend_from_slice(&chunk[..count]);
+            }
+        });
+        Stream { bytes, reader }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+
+    /// All of it: whoever could write has ended.
+    fn whole(&self) -> Vec<u8> {
+        until("the output ends", || self.reader.is_finished());
+        self.bytes.lock().unwrap().clone()
+    }
+}

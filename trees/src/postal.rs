@@ -1,0 +1,151 @@
+//! The tree that is fastest for given link costs: Karp, Sahay, Santos and Schauser's optimal broadcast under LogP, in the postal form of Bar-Noy and Kipnis.
+//!
+//! In LogP a node can begin a send every gap (g, or the overhead o if that is longer), and what it sends is received L + 2o after it began. Only the ratio of the two counts:
+//! λ = (L + 2o) / gap, the *lag*. Counted in gaps, a node that knows the message at time s sends at s, s + 1, s + 2, ..., and each receiver knows it λ later. In time t so many nodes know it:
+//!
+//! N(t) = sum over j of C(floor(t - jλ) + j, j),
+//!
+//! the nodes that are reached over j hops. The fastest split of n nodes takes the least t with N(t) >= n; its child number i, from 0, heads at most N(t - λ - i) nodes. With λ = 1 that is the binomial tree; with a λ beyond the number of nodes, the flat one. Messages of k bytes lengthen both by k G (LogGP).
+
+use crate::split::{Group, Groups};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// Parts of a gap that a lag is counted in: enough that rounding does not show in a tree of a million.
+const UNIT: u64 = 1024;
+
+/// Counts go no further: a list has fewer ids.
+const MANY: u64 = 1 << 33;
+
+/// λ, the ratio of a message's delay to the time between two sends: at least 1, in steps of 1/1024.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Lag(NonZeroU32);
+
+impl Lag {
+    /// The lag of so many 1,024ths; `None` below 1,024.
+    pub fn from_1024ths(parts: u32) -> Option<Lag> {
+        NonZeroU32::new(parts).filter(|parts| u64::from(parts.get()) >= UNIT).map(Lag)
+    }
+
+    /// In 1,024ths.
+    pub fn as_1024ths(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The lag of LogGP costs, all in one unit of time: latency, overhead of a send and of a receipt, gap between sends, and gap per byte of a message of so many bytes. `None` where the time between
+    /// two sends is zero, or the ratio is too large to be held.
+    pub fn of_costs(latency: u64, overhead: u64, gap: u64, gap_per_byte: f64, bytes: u64) -> Option<Lag> {
+        let long = (gap_per_byte * bytes as f64).max(0.0);
+        let between = gap.max(overhead) as f64 + long;
+        if between <= 0.0 {
+            return None;
+        }
+        let delay = latency as f64 + 2.0 * overhead as f64 + long;
+        let parts = (delay / between * UNIT as f64).round().max(UNIT as f64);
+        (parts <= f64::from(u32::MAX)).then(|| Lag::from_1024ths(parts as u32)).flatten()
+    }
+}
+
+impl fmt::Display for Lag {
+    /// Decimal, with as many places as are needed to read it back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", f64::from(self.0.get()) / UNIT as f64)
+    }
+}
+
+/// How many nodes know the message at a time, in 1,024ths of a gap; at most [`MANY`].
+fn known(time: u64, lag: Lag) -> u64 {
+    let lag = u64::from(lag.as_1024ths());
+    let mut sum = 0;
+    // A lag is at least one gap, so this ends when the hops fill the time.
+    for hops in 0..=time / lag {
+        sum += choose((time - hops * lag) / UNIT + hops, hops);
+        if sum >= MANY {
+            return MANY;
+        }
+    }
+    sum
+}
+
+/// C(n, k), at most [`MANY`]. The terms of a row grow up to its middle, so cutting off early is exact.
+fn choose(n: u64, k: u64) -> u64 {
+    let k = k.min(n - k);
+    let mut result: u128 = 1;
+    for step in 1..=k {
+        result = result * u128::from(n - k + step) / u128::from(step);
+        if result >= u128::from(MANY) {
+            return MANY;
+        }
+    }
+    u64::try_from(result).unwrap_or(MANY)
+}
+
+/// The least time in which `n` nodes know the message.
+fn least_time(n: u32, lag: Lag) -> u64 {
+    let (mut low, mut high) = (0, u64::from(lag.as_1024ths()) + UNIT * u64::from(n));
+    // At most 64 rounds: the range halves.
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match known(middle, lag) >= u64::from(n) {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    low
+}
+
+/// Appends the groups of the fastest tree, the largest first. `n` is at least 1.
+pub(crate) fn split(n: u32, lag: Lag, groups: &mut Groups) {
+    let mut start = 1;
+    for len in sizes(n, lag) {
+        groups.push(Group { start, len });
+        // Wraps only behind the last group of a list of u32::MAX ids.
+        start = start.wrapping_add(len);
+    }
+}
+
+/// The sizes of the groups, the largest first: no child heads more nodes than it can reach in time, and those that are too many are
+/// taken from the largest groups, which makes the tree no deeper than it must be.
+fn sizes(n: u32, lag: Lag) -> Vec<u32> {
+    let (rest, time) = (n - 1, least_time(n, lag));
+    let mut sizes: Vec<u32> = Vec::new();
+    let mut room = 0u64;
+    let mut until = time.checked_sub(u64::from(lag.as_1024ths()));
+    while let Some(left) = until.filter(|_| sizes.len() < rest as usize) {
+        let reached = known(left, lag).min(u64::from(rest));
+        room += reached;
+        sizes.push(reached as u32);
+        until = left.checked_sub(UNIT);
+    }
+    let mut spare = room.saturating_sub(u64::from(rest));
+    for len in &mut sizes {
+        let cut = spare.min(u64::from(*len) - 1);
+        *len -= cut as u32;
+        spare -= cut;
+    }
+    sizes.truncate(sizes.len() - spare as usize);
+    sizes.sort_unstable_by_key(|len| Reverse(*len));
+    sizes
+}
+
+/// Levels below the root: every size that occurs is looked at once, the largest first.
+pub(crate) fn depth(n: u32, lag: Lag) -> u32 {
+    let mut deepest = 0;
+    // Size -> the deepest level at which it occurs.
+    let mut pending = BTreeMap::from([(n, 0)]);
+    while let Some((len, level)) = pending.pop_last() {
+        deepest = deepest.max(level);
+        for below in sizes(len, lag) {
+            let known = pending.entry(below).or_insert(level + 1);
+            *known = (*known).max(level + 1);
+        }
+    }
+    deepest
+}
+
+/// Children of the root, which has the most.
+pub(crate) fn fan_out(n: u32, lag: Lag) -> u32 {
+    u32::try_from(sizes(n, lag).len()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,152 @@
+//! The trees that a node knows: the built-in ones, and the splits registered there, by name and by wire id.
+//!
+//! Source: the chained GPC text, user-defined tree ids.
+
+use crate::name::TreeName;
+use crate::registered::{Registered, tree_id};
+use crate::split_name::SplitName;
+use crate::tree::Tree;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The registered splits of a node, by name and by id.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    splits: BTreeMap<u32, Registered>,
+}
+
+/// Why a split was not registered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegisterError {
+    /// The name is registered already.
+    Duplicate {
+        /// The name.
+        name: SplitName,
+    },
+    /// Another name has the same id: rename one of the two.
+    SameId {
+        /// The name that was refused.
+        name: SplitName,
+        /// The name that is registered.
+        registered: SplitName,
+        /// The id of both.
+        id: u32,
+    },
+}
+
+/// A name or a wire id that stands for no tree here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum UnknownTree {
+    /// No split of this name is registered.
+    Name {
+        /// The name.
+        name: SplitName,
+        /// The names that are.
+        registered: Vec<SplitName>,
+    },
+    /// A file has to be read and laid out first, with [`Layout::parse`](crate::Layout::parse) or
+    /// [`Hosts::layout`](crate::Hosts::layout).
+    File {
+        /// Its path.
+        path: String,
+    },
+    /// No tree has this id and parameter.
+    Wire {
+        /// The id.
+        id: u32,
+        /// The parameter.
+        param: u32,
+    },
+}
+
+impl Registry {
+    /// A registry with no split in it; the built-in trees need none.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Adds a split.
+    ///
+    /// # Errors
+    /// The name is taken, or another name has the same id.
+    pub fn register(&mut self, split: Registered) -> Result<(), RegisterError> {
+        match self.splits.get(&split.id()) {
+            None => {
+                self.splits.insert(split.id(), split);
+                Ok(())
+            }
+            Some(there) if there.name() == split.name() => {
+                Err(RegisterError::Duplicate { name: split.name().clone() })
+            }
+            Some(there) => Err(RegisterError::SameId {
+                name: split.name().clone(),
+                registered: there.name().clone(),
+                id: split.id(),
+            }),
+        }
+    }
+
+    /// The tree of a name.
+    ///
+    /// # Errors
+    /// The name of no registered split, or a file, which this crate does not read.
+    pub fn named(&self, name: &TreeName) -> Result<Tree, UnknownTree> {
+        match (name, name.built_in()) {
+            (_, Some(tree)) => Ok(tree),
+            (TreeName::File(path) | TreeName::Hosts { path, .. }, _) => {
+                Err(UnknownTree::File { path: path.clone() })
+            }
+            (TreeName::Registered(name), _) => {
+                let found = self.splits.get(&tree_id(name.as_str())).filter(|split| split.name() == name);
+                let registered = || self.splits.values().map(|split| split.name().clone()).collect();
+                let unknown = || UnknownTree::Name { name: name.clone(), registered: registered() };
+                found.cloned().map(Tree::Registered).ok_or_else(unknown)
+            }
+            (_, None) => unreachable!("every other name is that of a built-in tree"),
+        }
+    }
+
+    /// The tree of a wire id and parameter, a built-in or a registered one; not an explicit shape.
+    ///
+    /// # Errors
+    /// An id that is not known here, or a parameter that its tree does not have.
+    pub fn from_wire(&self, id: u32, param: u32) -> Result<Tree, UnknownTree> {
+        let registered = || self.splits.get(&id).filter(|_| param == 0).cloned().map(Tree::Registered);
+        Tree::from_wire(id, param).or_else(registered).ok_or(UnknownTree::Wire { id, param })
+    }
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegisterError::Duplicate { name } => write!(f, "a tree named {name} is registered already"),
+            RegisterError::SameId { name, registered, id } => {
+                write!(f, "the trees {name} and {registered} have the same id, {id:#x}; rename one of them")
+            }
+        }
+    }
+}
+
+impl fmt::Display for UnknownTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnknownTree::Name { name, registered } if registered.is_empty() => {
+                write!(f, "no tree named {name} is registered, nor any other")
+            }
+            UnknownTree::Name { name, registered } => {
+                write!(f, "no tree named {name} is registered; there are")?;
+                registered.iter().try_for_each(|there| write!(f, " {there}"))
+            }
+            UnknownTree::File { path } => write!(f, "the tree file {path} has to be read first"),
+            UnknownTree::Wire { id, param } => {
+                write!(
+                    f,
+                    "no tree has id {id:#x} with parameter {param} here; is it registered on every node?"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RegisterError {}
+impl std::error::Error for UnknownTree {}
