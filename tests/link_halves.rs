@@ -28,12 +28,26 @@ fn pattern(seed: u64, len: usize) -> Vec<u8> {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Request { ids: u32, header: usize, data: usize, arriving: bool },
-    Response { parts: Vec<usize>, kind: u8 },
-    Feed { which: prop::sample::Index, bytes: usize },
+    Request {
+        ids: u32,
+        header: usize,
+        data: usize,
+        arriving: bool,
+    },
+    Response {
+        parts: Vec<usize>,
+        kind: u8,
+    },
+    Feed {
+        which: prop::sample::Index,
+        bytes: usize,
+    },
     Cancel(prop::sample::Index),
     Answered(prop::sample::Index),
-    Drain { reads: Vec<usize>, writes: usize },
+    Drain {
+        reads: Vec<usize>,
+        writes: usize,
+    },
     Consume,
     /// A small frame of a partial call, or a sign of life.
     Small(u8),

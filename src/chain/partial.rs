@@ -80,7 +80,9 @@ impl Node {
     pub(super) fn known_partial(&mut self, from: Id, request: &Request) -> bool {
         let id = request.call;
         let (old, skipped, ids) = match (self.calls.get(&id), self.kept.get(id)) {
-            (Some(Call { request, origin: Origin::Parent { id, skipped, .. }, .. }), _) if request.partial => {
+            (Some(Call { request, origin: Origin::Parent { id, skipped, .. }, .. }), _)
+                if request.partial =>
+            {
                 (*id, *skipped, &request.ids)
             }
             (None, Some(kept)) => (kept.parent, kept.skipped, &kept.ids),

@@ -44,7 +44,8 @@ impl Recent {
         }
         self.by_time.insert((until, call));
         let goes = |(at, _): &&(Time, CallId), len: usize| *at <= now || len > PARTIAL_REMEMBERED;
-        while let Some(&(at, soonest)) = self.by_time.first().filter(|first| goes(first, self.partial.len())) {
+        while let Some(&(at, soonest)) = self.by_time.first().filter(|first| goes(first, self.partial.len()))
+        {
             self.by_time.remove(&(at, soonest));
             self.partial.remove(&soonest);
         }

@@ -245,7 +245,9 @@ impl EventLoop {
     fn carry_out(&mut self, now: Time, output: Output) {
         match output {
             Output::Send { to, message } => {
-                if let Message::Response(Response { call, answer: Answer::Failed(_) | Answer::Partial(_) }) = &message {
+                if let Message::Response(Response { call, answer: Answer::Failed(_) | Answer::Partial(_) }) =
+                    &message
+                {
                     self.links.request_ended(to, *call);
                 }
                 self.links.send(now, to, message);

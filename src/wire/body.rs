@@ -47,7 +47,8 @@ impl Body {
     /// A body of `announced` bytes of which none has come yet, and the end that fills it.
     pub fn arriving(announced: u64) -> (Body, BodyWriter) {
         let start = if announced == 0 { Received::Whole(Bytes::new()) } else { Received::Part(Vec::new()) };
-        let arriving = Arc::new(Arriving { announced, received: Mutex::new(start), instead: OnceLock::new() });
+        let arriving =
+            Arc::new(Arriving { announced, received: Mutex::new(start), instead: OnceLock::new() });
         (Body(Repr::Arriving(arriving.clone())), BodyWriter(arriving))
     }
 

@@ -113,7 +113,10 @@ fn a_node_that_was_stopped_itself_suspects_nobody() {
         pong(&mut one, 3);
         tick(&mut one);
     }
-    assert!(tick(&mut one).is_empty() || one.holds("Lost(Unknown)"), "it is still given up when it stays silent");
+    assert!(
+        tick(&mut one).is_empty() || one.holds("Lost(Unknown)"),
+        "it is still given up when it stays silent"
+    );
 }
 
 #[test]

@@ -101,7 +101,10 @@ fn the_children_of_a_lost_one_are_adopted_with_their_slices() {
     let mut one = old(1);
     one.request(0, partial("1-9"));
     one.replied("a");
-    assert_eq!(one.lost(2), ["to 3: request 3-4 skipped 1, sent before", "to 5: request 5 skipped 1, sent before"]);
+    assert_eq!(
+        one.lost(2),
+        ["to 3: request 3-4 skipped 1, sent before", "to 5: request 5 skipped 1, sent before"]
+    );
     // Its late answer is ignored, and so is the loss of its link once more.
     assert!(one.response(2, done(1, "2 1 x1 x", 4)).is_empty() && one.lost(2).is_empty());
     assert_eq!(one.lost(3), ["to 4: request 4 skipped 2, sent before"]);
@@ -133,7 +136,10 @@ fn one_that_refuses_is_left_out_for_its_own_reason() {
     assert_eq!(one.response(4, failed(4, Stage::Setup, unknown)), ["to 5: request 5 skipped 1, sent before"]);
     one.response(3, done(0, "1 c", 1));
     let outputs = one.response(5, done(0, "1 e", 1));
-    assert!(outputs[0].contains("[3 1 a1 c1 e] [dfd?d] id 2 failed at stage setup: bad luck; id 4"), "{outputs:?}");
+    assert!(
+        outputs[0].contains("[3 1 a1 c1 e] [dfd?d] id 2 failed at stage setup: bad luck; id 4"),
+        "{outputs:?}"
+    );
 }
 
 #[test]
@@ -250,7 +256,11 @@ fn a_time_limit_answers_with_what_there_is() {
     let mut one = waiting(partial("1-5"));
     one.response(4, done(0, "1 d", 2));
     let outputs = one.expire();
-    assert!(outputs[1].starts_with("to 0: level 1 [2 0 0 ] [2 1 a1 d] [d??dd] id 2 failed at stage reply: no reply came"));
+    assert!(
+        outputs[1].starts_with(
+            "to 0: level 1 [2 0 0 ] [2 1 a1 d] [d??dd] id 2 failed at stage reply: no reply came"
+        )
+    );
     assert_eq!((outputs[0].as_str(), outputs.len()), ("to 2: cancel", 2));
 
     let mut one = old(1);
@@ -267,19 +277,30 @@ fn a_merged_value_whose_callback_never_ends_stays_out() {
     one.response(2, done(0, "b", 1));
     one.response(3, done(0, "c", 1));
     let outputs = one.expire();
-    assert!(outputs[0].contains("level 1 [2 2 0 2 0 ] [2 1 b1 c] [fdd] id 1 failed at stage callback"), "{outputs:?}");
+    assert!(
+        outputs[0].contains("level 1 [2 2 0 2 0 ] [2 1 b1 c] [fdd] id 1 failed at stage callback"),
+        "{outputs:?}"
+    );
 }
 
 /// A run of an id that may be younger than the call does not execute it; an earlier run may have.
 #[test]
 fn a_restarted_id_runs_no_old_call() {
-    let config = Config { started: chained_gpc::chain::Time::from_nanos(20_000_000_000), ..Config::new(3, 5) };
+    let config =
+        Config { started: chained_gpc::chain::Time::from_nanos(20_000_000_000), ..Config::new(3, 5) };
     let mut one = One::with(config);
     let asked = |age| Request { age: Duration::from_millis(age), ..adopted("3-4", 1) };
     one.now = Duration::from_millis(25_000);
     let outputs = one.request(1, asked(4001));
-    assert!(outputs[1].contains("this run of the id may have begun after the call") && outputs[1].ends_with("[??]"));
-    assert_eq!(one.request(1, Request { adopted: false, ..asked(4001) }), ["run func"], "nobody asked before");
+    assert!(
+        outputs[1].contains("this run of the id may have begun after the call")
+            && outputs[1].ends_with("[??]")
+    );
+    assert_eq!(
+        one.request(1, Request { adopted: false, ..asked(4001) }),
+        ["run func"],
+        "nobody asked before"
+    );
     let mut one = One::with(one.node.config().clone());
     one.now = Duration::from_millis(25_000);
     assert_eq!(one.request(1, asked(4000)), ["run func"], "it was there when the call began");
@@ -312,7 +333,10 @@ fn a_reply_over_the_limit_is_left_out_with_its_ids() {
     one.replied("aaaa");
     one.response(2, done(0, "4 bbbb", 1));
     let outputs = one.response(3, some(0, "0 ", Coverage::all(Status::Failed, 1)));
-    assert!(outputs[0].starts_with("to 0: level 1 [0 ] [0 ] [f?f] id 1 failed at stage reply"), "{outputs:?}");
+    assert!(
+        outputs[0].starts_with("to 0: level 1 [0 ] [0 ] [f?f] id 1 failed at stage reply"),
+        "{outputs:?}"
+    );
 }
 
 #[test]
@@ -330,7 +354,10 @@ fn giving_up_tells_what_is_known() {
     let mut one = old(0);
     one.start(Start { partial: true, ..start("0-6") });
     one.replied("r");
-    one.response(1, some(1, "1 1 a", covering(&[(Status::Done, 1), (Status::Failed, 1), (Status::Unknown, 1)])));
+    one.response(
+        1,
+        some(1, "1 1 a", covering(&[(Status::Done, 1), (Status::Failed, 1), (Status::Unknown, 1)])),
+    );
     one.lost(4);
     let outputs = one.feed(Input::GiveUp { ticket: 1 });
     assert!(outputs[0].ends_with("[ddf????]"), "{outputs:?}");

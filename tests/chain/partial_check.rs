@@ -113,7 +113,9 @@ fn check_routes(world: &World, call: CallId, start: &Start) {
             Seen::Cancel(parent, child) | Seen::Release(parent, child) | Seen::Callback(parent, child) => {
                 assert!(sent.contains(&(parent, child)), "{seen:?} of one who was never asked");
             }
-            Seen::Func(at) => assert!(start.ids.contains(at) && !(start.watch && Some(at) == start.ids.first())),
+            Seen::Func(at) => {
+                assert!(start.ids.contains(at) && !(start.watch && Some(at) == start.ids.first()))
+            }
             Seen::Request(..) | Seen::Finished(_) => {}
         }
     }
@@ -124,7 +126,8 @@ fn check_coverage(world: &World, call: CallId, asked: &[Id], report: &Report, fa
     let executed = world.executed(call);
     let mut done = Vec::new();
     for (&at, status) in asked.iter().zip(report.coverage.statuses()) {
-        let causes = || format!("{:?} of {}; {fate:?}", report.causes, super::model::letters(&report.coverage));
+        let causes =
+            || format!("{:?} of {}; {fate:?}", report.causes, super::model::letters(&report.coverage));
         match status {
             Status::Done => {
                 assert!(executed.contains(&at), "id {at} is not done: {}", causes());

@@ -49,9 +49,12 @@ fn cases(risks: Risks) -> impl Strategy<Value = Case> {
                 2 => two
             ]
             .boxed(),
-            false => prop_oneof![2 => (0..n).prop_map(Event::Kill), 1 => (0..n).prop_map(Event::Restart)].boxed(),
+            false => {
+                prop_oneof![2 => (0..n).prop_map(Event::Kill), 1 => (0..n).prop_map(Event::Restart)].boxed()
+            }
         };
-        let events = prop::collection::vec((event, prop::option::weighted(0.7, 0usize..120)), 0..=risks.events);
+        let events =
+            prop::collection::vec((event, prop::option::weighted(0.7, 0usize..120)), 0..=risks.events);
         (Just(n), prop::collection::vec(starts(n), 1..=2), plans(n, risks.acts), events)
     });
     (sized, any::<u64>(), 1usize..4).prop_map(|((n, mut starts, plan, events), seed, workers)| {
@@ -160,7 +163,9 @@ fn any_two_processes_may_die_at_any_moments() {
     for tree in exhaustive_trees() {
         for n in 3..=5 {
             let steps = with_crashes(&varied(&tree, n, 1), 3, &[]);
-            for (first, second) in (1..=steps).flat_map(|first| (first..=steps).map(move |second| (first, second))) {
+            for (first, second) in
+                (1..=steps).flat_map(|first| (first..=steps).map(move |second| (first, second)))
+            {
                 for (a, b) in (1..n).flat_map(|a| (1..n).map(move |b| (a, b))).filter(|(a, b)| a != b) {
                     with_crashes(&varied(&tree, n, first + second), 3, &[(first, a), (second, b)]);
                 }
