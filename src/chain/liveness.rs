@@ -20,6 +20,13 @@ pub struct Heartbeat {
     pub dead_after: Duration,
 }
 
+impl Heartbeat {
+    /// Asks five times before it gives a peer up: one answer that is late is no death.
+    pub fn dead_after(dead_after: Duration) -> Heartbeat {
+        Heartbeat { every: dead_after / 5, dead_after }
+    }
+}
+
 /// Who is watched, and when each was last heard. Bounded by the peers whose answers are awaited.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {

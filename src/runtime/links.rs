@@ -185,6 +185,7 @@ impl Links {
 
     /// Closes the link to a peer that gives no sign of life. The chain knows already.
     pub(super) fn abandon(&mut self, peer: Id) {
+        debug!(id = self.me, peer, "no sign of life: the link is closed");
         self.expected(peer);
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         entry.pending.clear();

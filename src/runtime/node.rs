@@ -24,7 +24,7 @@ use super::{Address, Listener, Peers};
 use crate::chain::{self, Heartbeat};
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
-const HEARTBEAT: Heartbeat = Heartbeat { every: Duration::from_secs(2), dead_after: Duration::from_secs(10) };
+const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// How long a dropped node waits for its thread: it has nothing to do but to say goodbye.
 const DROP_LIMIT: Duration = Duration::ZERO;
@@ -176,7 +176,7 @@ pub struct Node {
 impl Node {
     /// Begins to describe a node.
     pub fn builder(id: Id) -> Builder {
-        let heartbeat = Some(HEARTBEAT);
+        let heartbeat = Some(Heartbeat::dead_after(DEAD_AFTER));
         let config = chain::Config { heartbeat, ..chain::Config::new(id, clock::incarnation()) };
         Builder { config, functions: Functions::new(), peers: Peers::new(), listener: None }
     }
