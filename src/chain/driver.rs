@@ -123,6 +123,8 @@ pub enum Input {
         /// What.
         message: Message,
     },
+    /// Something came from a peer that is no message yet, such as a part of a long reply: a sign of life.
+    Heard(Id),
     /// The data of a request have arrived whole.
     DataArrived(CallId),
     /// A job has ended.

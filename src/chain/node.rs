@@ -56,7 +56,7 @@ impl Node {
     pub fn input(&mut self, now: Time, input: Input) {
         assert!(self.outputs.is_empty(), "drain every output of a node before its next input");
         self.now = self.now.max(now);
-        if let Input::Message { from, .. } = &input {
+        if let Input::Message { from, .. } | Input::Heard(from) = &input {
             self.liveness.heard(*from, self.now);
         }
         match input {
@@ -77,7 +77,7 @@ impl Node {
             Input::Ran { call, result } => self.ran(call, result),
             Input::Answered { call, result } => self.answered(call, result),
             Input::LinkLost { peer, why, unreached } => self.link_lost(peer, &why, unreached),
-            Input::Tick => {}
+            Input::Tick | Input::Heard(_) => {}
         }
         self.beat();
         self.expire();

@@ -194,6 +194,7 @@ impl EventLoop {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
+                Arrival::Heard(peer) => Input::Heard(peer),
                 Arrival::Lost { peer, why, unreached } => {
                     let unreached = self.links.forget_since(peer) && unreached;
                     Input::LinkLost { peer, why, unreached }

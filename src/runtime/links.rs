@@ -49,6 +49,8 @@ pub(super) enum Arrival {
         message: Message,
     },
     DataArrived(CallId),
+    /// Bytes that are no message yet.
+    Heard(Id),
     /// `unreached` when no link ever came up: nothing that was sent can have arrived.
     Lost {
         peer: Id,
@@ -311,7 +313,11 @@ impl Links {
             if let Phase::Connecting(_) = link.phase {
                 continue;
             }
-            match link.flush() {
+            let progress = link.flush();
+            if let (Phase::Up(peer), true) = (link.phase, std::mem::take(&mut link.heard)) {
+                self.arrivals.push(Arrival::Heard(peer));
+            }
+            match progress {
                 Progress::Waiting if link.phase == Phase::Closing && link.outbox.is_idle() => {
                     self.close(key, "closed")
                 }
@@ -413,7 +419,9 @@ impl Links {
         };
         let context = PeerContext { surroundings, peer };
         let progress = link.read(&mut self.buffer, to_end, &context, &mut self.events);
+        let heard = std::mem::take(&mut link.heard);
         let mut events = std::mem::take(&mut self.events);
+        let arrived = self.arrivals.len();
         for event in events.drain(..) {
             if let Err(why) = self.event(now, key, event) {
                 self.close(key, &why);
@@ -421,6 +429,9 @@ impl Links {
             }
         }
         self.events = events;
+        if heard && arrived == self.arrivals.len() {
+            self.arrivals.extend(peer.map(Arrival::Heard));
+        }
         match progress {
             Progress::Waiting => {
                 if let Some(why) = self.links.get_mut(&key).and_then(|link| link.unwritable.take()) {

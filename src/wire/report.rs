@@ -3,8 +3,8 @@
 use gpc_trees::Id;
 
 use super::failure::MESSAGE_MAX;
-use super::frame::{Fields, FrameError, Kind, zero};
-use super::{Cause, Coverage, Failure, Stage};
+use super::frame::{Fields, FrameError, Kind, REPORT_MAX, zero};
+use super::{Cause, Coverage, Failure, Stage, Status};
 
 /// Causes that one report carries: enough to see what is wrong; ids that failed beyond them are still counted as failed.
 pub const CAUSES_MAX: usize = 1024;
@@ -91,7 +91,13 @@ impl Report {
 
 impl From<Failure> for Report {
     fn from(Failure { cause, coverage }: Failure) -> Report {
-        Report { causes: vec![cause], coverage }
+        let whole = Report { causes: vec![cause], coverage };
+        if whole.emitted_len() <= REPORT_MAX {
+            return whole;
+        }
+        // Too many runs to be sent: less is known, and nothing untrue.
+        let all = u32::try_from(whole.coverage.len()).unwrap_or(u32::MAX);
+        Report { coverage: Coverage::all(Status::Unknown, all), ..whole }
     }
 }
 

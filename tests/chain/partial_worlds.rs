@@ -141,6 +141,22 @@ fn with_crashes(start: &Start, seed: u64, crashes: &[(usize, Id)]) -> usize {
     world.steps
 }
 
+/// Nothing waits for its time where all goes well: the root's release reaches everybody.
+#[test]
+fn a_call_that_has_ended_leaves_no_answers() {
+    for tree in exhaustive_trees() {
+        for (n, variant) in (1..30).map(|n| (n, n as usize)) {
+            let mut world = world(n, 1, 1);
+            world.happen(Event::Start(0, varied(&tree, n, variant)));
+            while world.step() {}
+            assert!(world.finished.contains_key(&0));
+            let kept: usize = world.nodes.values().map(|node| node.answers_kept()).sum();
+            assert_eq!(kept, 0, "{tree:?} over {n} ids");
+            assert!(world.nodes.values().all(|node| node.next_deadline().is_none()));
+        }
+    }
+}
+
 /// Every process but the root, at every event of the call.
 #[test]
 fn any_one_process_may_die_at_any_moment() {
