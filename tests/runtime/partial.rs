@@ -3,10 +3,12 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use chained_gpc::runtime::link::Outbox;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{Coverage, Message, Report, Request, Response, Status};
 use chained_gpc::{Call, Functions, Heartbeat, Id, LocalNodes, Node, Outcome, Stage};
 use gpc_trees::Tree;
+use smallvec::SmallVec;
 
 use super::common::{
     LIMIT, LINKS, assert_cause, assert_who, end_of, ids, ids_of, limited, nodes_of_who, outcome_of, who,
@@ -174,5 +176,34 @@ fn a_silent_peer_is_given_up_and_a_slow_one_is_not() {
         assert_eq!(letters(&outcome), "dd?");
         assert_cause(&outcome.causes()[0], 6, Stage::Link, "no sign of life");
         assert!(outcome.replies().unwrap()[1].data == "late");
+    });
+}
+
+/// A reply that comes byte by byte, and never a pong: what comes shows that its sender lives.
+#[test]
+fn a_slow_reply_is_a_sign_of_life() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let (listener, address) = listener();
+        let heartbeat =
+            Heartbeat { every: Duration::from_millis(50), dead_after: Duration::from_millis(1500) };
+        let builder = Node::builder(0).functions(&functions).heartbeat(Some(heartbeat));
+        let node = builder.peers([(5, address)].into_iter().collect()).start().unwrap();
+        let handle = node.call(Call::new(who).ids(ids("0,5")).limit(2 * LIMIT)).unwrap();
+        let mut slow = RawPeer::answer(&listener, EARLY);
+        let call = slow.expect_request().call;
+        let reply = SubtreeReply { level: 0, header: level_0(b"").into(), data: level_0(b"late").into() };
+        let mut outbox = Outbox::new();
+        outbox.push(Message::Response(Response { call, answer: Answer::Reply(reply) }));
+        assert!(outbox.is_ready());
+        let mut parts = SmallVec::new();
+        outbox.parts(&mut parts);
+        // A byte for each ping: twice as long as silence would be suffered.
+        for byte in parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>() {
+            slow.expect_ping();
+            slow.bytes(&[byte]);
+        }
+        assert_eq!(outcome_of(handle).replies().unwrap()[1].data, "late");
     });
 }

@@ -166,9 +166,14 @@ impl RawPeer {
     /// Answers so many pings, one after the other.
     pub(crate) fn answer_pings(&mut self, count: usize) {
         for _ in 0..count {
-            assert!(matches!(self.next_event(), Some(Event::Ping)), "a ping is to come");
+            self.expect_ping();
             self.send(Message::Pong);
         }
+    }
+
+    /// Waits for a ping, and leaves it without an answer.
+    pub(crate) fn expect_ping(&mut self) {
+        assert!(matches!(self.next_event(), Some(Event::Ping)), "a ping is to come");
     }
 
     fn next_event(&mut self) -> Option<Event> {
