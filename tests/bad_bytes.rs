@@ -4,9 +4,9 @@ mod wire_support;
 
 use bytes::Bytes;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
-use chained_gpc::wire::frame::{FrameError, HelloError, Kind};
+use chained_gpc::wire::frame::{FrameError, HelloError, Kind, REPORT_MAX};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Cause, Coverage, Failure, Report, Stage};
+use chained_gpc::wire::{Cause, Coverage, Failure, Report, Stage, Status};
 use proptest::prelude::*;
 use wire_support::{AROUND, Around, HELLO, drain, greeted, read};
 
@@ -353,6 +353,20 @@ fn a_cause_that_is_no_text_can_be_sent_on() {
     assert_eq!(long.emitted_len(), long.emit().len());
     let cut = Report::parse(&long.emit()).unwrap();
     assert!(cut.causes.len() == 2 && cut.causes.iter().all(|cause| cause.message == "é".repeat(512)));
+}
+
+/// So many ids that fared differently would make a report that no receiver takes, and close the link.
+#[test]
+fn a_failure_of_too_many_runs_says_less_and_nothing_untrue() {
+    let mut coverage = Coverage::new();
+    let runs = REPORT_MAX as u32 / 8;
+    for run in 0..runs {
+        coverage.push(if run % 2 == 0 { Status::Done } else { Status::Failed }, 1);
+    }
+    let failure = Failure { cause: Cause::new(1, Stage::Func, "no"), coverage };
+    let report = Report::from(failure);
+    assert!(report.emitted_len() < 100 && report.causes.len() == 1);
+    assert_eq!(report.coverage, Coverage::all(Status::Unknown, runs));
 }
 
 /// A hello and some good frames behind it, the start of every mutation.
