@@ -39,7 +39,7 @@ impl World {
                         self.waiting.push_back((id, Input::Ran { call, result: JobResult::Replied(reply) }));
                     }
                     Output::Finished { result, .. } => self.ended += u64::from(result.is_ok()),
-                    Output::Consumed { .. } => {}
+                    Output::Consumed { .. } | Output::Abandon { .. } => {}
                 }
             }
         }

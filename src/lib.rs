@@ -37,7 +37,7 @@ pub mod cli;
 pub mod runtime;
 pub mod wire;
 
-pub use chain::Reply;
+pub use chain::{Heartbeat, Reply};
 pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
     Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, Functions, FunctionsError,

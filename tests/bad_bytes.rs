@@ -4,9 +4,9 @@ mod wire_support;
 
 use bytes::Bytes;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
-use chained_gpc::wire::frame::{FrameError, HelloError, Kind};
+use chained_gpc::wire::frame::{FrameError, HelloError, Kind, REPORT_MAX};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Cause, Stage};
+use chained_gpc::wire::{Cause, Coverage, Failure, Report, Stage, Status};
 use proptest::prelude::*;
 use wire_support::{AROUND, Around, HELLO, drain, greeted, read};
 
@@ -26,7 +26,7 @@ fn with(bytes: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
 
 /// The payload of a request of call 3#2 to ids 4 and 5 without header and data.
 fn request() -> Vec<u8> {
-    let fixed = with(&[0; 64], &[(0, &[3]), (8, &[2]), (32, &[1])]);
+    let fixed = with(&[0; 72], &[(0, &[3]), (8, &[2]), (32, &[1])]);
     [&fixed[..], &[4, 0, 0, 0, 2, 0, 0, 0]].concat()
 }
 
@@ -39,7 +39,7 @@ fn request_of(ids: &[u32], shape: &[u32], tree: u32) -> Vec<u8> {
     let counts = [ids.len() as u8, shape.len() as u8];
     let changes: [(usize, &[u8]); 4] =
         [(20, &tree.to_le_bytes()), (28, &[1]), (32, &counts[..1]), (56, &counts[1..])];
-    let fixed = with(&request()[..64], &changes);
+    let fixed = with(&request()[..72], &changes);
     let words = ids.iter().chain(shape).flat_map(|word| word.to_le_bytes());
     frame(2, 0, &fixed.into_iter().chain(words).collect::<Vec<u8>>())
 }
@@ -47,12 +47,19 @@ fn request_of(ids: &[u32], shape: &[u32], tree: u32) -> Vec<u8> {
 /// The payload of a response to call 3#2.
 fn response(status: u8, header: &[u8], data: &[u8]) -> Vec<u8> {
     let (header_len, data_len) = ((header.len() as u64).to_le_bytes(), (data.len() as u64).to_le_bytes());
-    let fixed = with(&[0; 32], &[(0, &[3]), (6, &[status]), (8, &[2]), (16, &header_len), (24, &data_len)]);
+    let fixed = with(&[0; 40], &[(0, &[3]), (6, &[status]), (8, &[2]), (16, &header_len), (24, &data_len)]);
     [&fixed[..], header, data].concat()
 }
 
+/// The payload of a response that is nothing but a report.
+fn reported(status: u8, report: &[u8]) -> Vec<u8> {
+    let fixed = with(&response(status, b"", b""), &[(32, &(report.len() as u32).to_le_bytes())]);
+    [&fixed[..], report].concat()
+}
+
+/// A failure with one cause.
 fn failure(cause: &[u8], coverage: &[u8]) -> Vec<u8> {
-    frame(3, 0, &response(2, cause, coverage))
+    frame(3, 0, &reported(2, &[&[1, 0, 0, 0], cause, coverage].concat()))
 }
 
 const CAUSE: [u8; 8] = [9, 0, 0, 0, 2, 0, 0, 0];
@@ -94,8 +101,8 @@ fn out_of_place(bytes: &[u8], kind: Kind, when: &'static str) {
 fn frame_headers() {
     assert_eq!(refused(&[1, 0, 0x10, 0, 2, 0, 0, 0]), FrameError::TooLong { length: 0x10_0001 });
     assert_eq!(refused(&[0; 8]), FrameError::UnknownKind { kind: 0 });
-    assert_eq!(refused(&frame(8, 0, &[])), FrameError::UnknownKind { kind: 8 });
-    let known = [0u8, 3, 0, 1, 0, 0, 0];
+    assert_eq!(refused(&frame(12, 0, &[])), FrameError::UnknownKind { kind: 12 });
+    let known = [0u8, 15, 0, 1, 0, 0, 0, 0, 0, 0, 0];
     for (kind, known) in (1u8..).zip(known) {
         for bit in (0..8).map(|bit| 1u8 << bit).filter(|bit| bit & known == 0) {
             let error = refused(&frame(kind, bit, &[]));
@@ -111,8 +118,8 @@ fn frame_headers() {
 #[test]
 fn payloads_shorter_than_their_fixed_part() {
     let kinds =
-        [(2, Kind::Request, 64), (3, Kind::Response, 32), (4, Kind::Segment, 17), (5, Kind::Cancel, 16)];
-    let small = [(6, Kind::Credit, 4), (7, Kind::Goodbye, 1)];
+        [(2, Kind::Request, 72), (3, Kind::Response, 40), (4, Kind::Segment, 17), (5, Kind::Cancel, 16)];
+    let small = [(6, Kind::Credit, 4), (7, Kind::Goodbye, 1), (8, Kind::Release, 16), (9, Kind::Moved, 16)];
     for (number, kind, needed) in kinds.into_iter().chain(small) {
         for length in [0, needed - 1] {
             assert_eq!(
@@ -123,6 +130,8 @@ fn payloads_shorter_than_their_fixed_part() {
     }
     let short_cause = failure(&CAUSE[..7], &[]);
     assert_eq!(refused(&short_cause), FrameError::TooShort { kind: Kind::Response, length: 7, needed: 8 });
+    let short_count = frame(3, 0, &reported(3, &[0; 3]));
+    assert_eq!(refused(&short_count), FrameError::TooShort { kind: Kind::Response, length: 3, needed: 4 });
 }
 
 #[test]
@@ -131,6 +140,10 @@ fn payloads_longer_than_announced() {
     too_much(&frame(3, 0, &[response(1, b"a", b"b"), vec![0; 3]].concat()), Kind::Response, 3);
     too_much(&frame(5, 0, &[0; 17]), Kind::Cancel, 1);
     too_much(&frame(6, 0, &[1, 0, 0, 0, 0]), Kind::Credit, 1);
+    too_much(&frame(8, 0, &[0; 18]), Kind::Release, 2);
+    too_much(&frame(9, 0, &[0; 17]), Kind::Moved, 1);
+    too_much(&frame(10, 0, &[0; 1]), Kind::Ping, 1);
+    too_much(&frame(11, 0, &[0; 5]), Kind::Pong, 5);
 
     let begun = request_with(&[(40, &[10])]);
     too_much(&[begun, segment(0, &[0; 12])].concat(), Kind::Segment, 2);
@@ -141,7 +154,6 @@ fn payloads_longer_than_announced() {
 #[test]
 fn fields_of_requests() {
     bad_field(&request_with(&[(28, &[2])]), Kind::Request, "ids form", 2);
-    bad_field(&request_with(&[(60, &[0, 1])]), Kind::Request, "reserved", 256);
     bad_field(&request_with(&[(36, &[1, 0, 1, 0])]), Kind::Request, "header length", 65_537);
     let prefix = "length of ids, shape and header";
     bad_field(&request_with(&[(32, &[0xff; 4])]), Kind::Request, prefix, 8 * u64::from(u32::MAX));
@@ -159,8 +171,8 @@ fn ids_and_shapes() {
     };
     assert!(ids(&request_of(&[], &[], 0)).contains("empty"));
     assert!(ids(&request_of(&[4, 5, 4], &[], 0)).contains("id 4 is listed twice"));
-    assert!(ids(&request_with(&[(64, &[0xff; 4])])).contains("past the highest id"));
-    assert!(ids(&request_with(&[(68, &[0; 4])])).contains("holds no id"));
+    assert!(ids(&request_with(&[(72, &[0xff; 4])])).contains("past the highest id"));
+    assert!(ids(&request_with(&[(76, &[0; 4])])).contains("holds no id"));
     let shape = |bytes: &[u8]| match refused(bytes) {
         FrameError::Shape(text) => text,
         other => panic!("{other:?}"),
@@ -187,22 +199,30 @@ fn unknown_trees_are_for_the_call_to_refuse() {
 #[test]
 fn fields_of_responses() {
     let reply = |changes: &[(usize, &[u8])]| frame(3, 0, &with(&response(1, b"", b""), changes));
-    bad_field(&reply(&[(6, &[3])]), Kind::Response, "status", 3);
+    bad_field(&reply(&[(6, &[4])]), Kind::Response, "status", 4);
+    bad_field(&reply(&[(36, &[0, 1])]), Kind::Response, "reserved", 256);
+    bad_field(&reply(&[(32, &[1])]), Kind::Response, "length of the report", 1);
+    let long = with(&reported(3, &[]), &[(32, &[1, 0, 0, 4])]);
+    bad_field(&frame(3, 0, &long), Kind::Response, "length of the report", (64 << 20) + 1);
     bad_field(&reply(&[(7, &[1])]), Kind::Response, "reserved", 1);
     let lengths = "length of header and data";
     bad_field(&reply(&[(16, &[1]), (24, &[0xff; 8])]), Kind::Response, lengths, u64::MAX);
     bad_field(&frame(3, 0, &response(0, b"", b"x")), Kind::Response, lengths, 1);
+    bad_field(&frame(3, 0, &response(2, b"x", b"")), Kind::Response, lengths, 1);
+}
 
+#[test]
+fn reports() {
+    bad_field(&frame(3, 0, &reported(2, &[0; 4])), Kind::Response, "number of causes", 0);
+    bad_field(&frame(3, 0, &reported(3, &[1, 4, 0, 0])), Kind::Response, "number of causes", 1025);
+    read(&frame(3, 0, &reported(3, &[0; 4]))).unwrap();
+    let beyond = failure(&with(&CAUSE, &[(6, &[1])]), &[]);
+    bad_field(&beyond, Kind::Response, "length of a cause's message", 1);
     bad_field(&failure(&with(&CAUSE, &[(4, &[0])]), &[]), Kind::Response, "stage", 0);
     bad_field(&failure(&with(&CAUSE, &[(4, &[8])]), &[]), Kind::Response, "stage", 8);
-    bad_field(
-        &failure(&with(&CAUSE, &[(7, &[1])]), &[]),
-        Kind::Response,
-        "reserved bytes of the cause",
-        1 << 16,
-    );
-    let novel = [&CAUSE[..], &[b'x'; 1025]].concat();
-    bad_field(&failure(&novel, &[]), Kind::Response, "length of the cause's message", 1025);
+    bad_field(&failure(&with(&CAUSE, &[(5, &[1])]), &[]), Kind::Response, "reserved byte of a cause", 1);
+    let novel = [&with(&CAUSE, &[(6, &[1, 4])])[..], &[b'x'; 1025]].concat();
+    bad_field(&failure(&novel, &[]), Kind::Response, "length of a cause's message", 1025);
 
     bad_field(&failure(&CAUSE, &[0; 9]), Kind::Response, "length of the coverage", 9);
     let run = [0u8, 0, 0, 0, 1, 0, 0, 0];
@@ -263,7 +283,7 @@ fn a_hello_is_first_and_only_once() {
 #[test]
 fn a_second_request_while_the_first_arrives() {
     let when = "for a call whose request is still arriving";
-    for begun in [request_with(&[(40, &[10])]), frame(2, 0, &request()[..70])] {
+    for begun in [request_with(&[(40, &[10])]), frame(2, 0, &request()[..78])] {
         out_of_place(&[begun.clone(), frame(2, 0, &request())].concat(), Kind::Request, when);
         out_of_place(&[begun.clone(), begun].concat(), Kind::Request, when);
     }
@@ -320,14 +340,33 @@ fn a_reply_over_the_limit_fails_its_call_and_leaves_the_link() {
 /// 1,024 bytes that are no UTF-8 became 3,072 bytes of signs, which the parent of the reader refused with its link.
 #[test]
 fn a_cause_that_is_no_text_can_be_sent_on() {
-    let events = read(&failure(&[&CAUSE[..], &[0xff; 1024]].concat(), &[])).unwrap();
+    let cause = with(&CAUSE, &[(6, &[0, 4])]);
+    let events = read(&failure(&[&cause[..], &[0xff; 1024]].concat(), &[])).unwrap();
     let [Event::Response(response)] = &events[..] else { panic!("{events:?}") };
     let Answer::Failed(failure) = &response.answer else { panic!("a failure") };
     assert!(failure.cause.message.starts_with('\u{fffd}') && failure.cause.message.len() <= 1024);
-    assert_eq!(Cause::parse(&failure.cause.emit()).unwrap(), failure.cause);
+    let report = Report::from(Failure::clone(failure));
+    assert_eq!(Report::parse(&report.emit()).unwrap(), report);
 
     let long = Cause { id: 1, stage: Stage::Func, message: "é".repeat(600) };
-    assert_eq!(Cause::parse(&long.emit()).unwrap().message, "é".repeat(512));
+    let long = Report { causes: vec![long; 2], coverage: Coverage::new() };
+    assert_eq!(long.emitted_len(), long.emit().len());
+    let cut = Report::parse(&long.emit()).unwrap();
+    assert!(cut.causes.len() == 2 && cut.causes.iter().all(|cause| cause.message == "é".repeat(512)));
+}
+
+/// So many ids that fared differently would make a report that no receiver takes, and close the link.
+#[test]
+fn a_failure_of_too_many_runs_says_less_and_nothing_untrue() {
+    let mut coverage = Coverage::new();
+    let runs = REPORT_MAX as u32 / 8;
+    for run in 0..runs {
+        coverage.push(if run % 2 == 0 { Status::Done } else { Status::Failed }, 1);
+    }
+    let failure = Failure { cause: Cause::new(1, Stage::Func, "no"), coverage };
+    let report = Report::from(failure);
+    assert!(report.emitted_len() < 100 && report.causes.len() == 1);
+    assert_eq!(report.coverage, Coverage::all(Status::Unknown, runs));
 }
 
 /// A hello and some good frames behind it, the start of every mutation.
@@ -339,7 +378,7 @@ fn good() -> Vec<u8> {
         frame(2, 3, &request()),
         request_with(&[(8, &[9]), (40, &[10])]),
         with(&segment(0, &[7; 6]), &[(16, &[9])]),
-        frame(2, 0, &with(&request()[..70], &[(8, &[11])])),
+        frame(2, 0, &with(&request()[..78], &[(8, &[11])])),
         request_of(&[4, 5, 6], &[3, 2, 1], 0x8000_0005),
         frame(3, 0, &response(1, b"0 ", b"3 abc")),
         frame(3, 0, &with(&response(1, b"", b"abc"), &[(24, &[10])])),
@@ -347,6 +386,11 @@ fn good() -> Vec<u8> {
         failure(&CAUSE, &[0, 0, 0, 0, 1, 0, 0, 0]),
         frame(5, 0, &with(&CALL_REF, &[(8, &[11])])),
         with(&segment(0, &[7; 4]), &[(16, &[9])]),
+        frame(3, 0, &reported(3, &[0; 12])),
+        frame(8, 0, &CALL_REF),
+        frame(9, 0, &CALL_REF),
+        frame(10, 0, &[]),
+        frame(11, 0, &[]),
         frame(6, 0, &[5, 0, 0, 0]),
         frame(7, 0, b"\0bye"),
     ] {
@@ -389,7 +433,7 @@ proptest! {
 
     #[test]
     fn garbage_in_good_frames_never_panics(
-        frames in prop::collection::vec((1u8..8, 0u8..4, prop::collection::vec(prop_oneof![4 => 0u8..4, 1 => any::<u8>()], 0..120)), 1..30),
+        frames in prop::collection::vec((1u8..12, 0u8..16, prop::collection::vec(prop_oneof![4 => 0u8..4, 1 => any::<u8>()], 0..120)), 1..30),
         reads in prop::collection::vec(1usize..400, 1..4),
     ) {
         let bytes = frames.iter().flat_map(|(kind, flags, payload)| frame(*kind, *flags, payload));

@@ -5,14 +5,15 @@
 
 mod wire_support;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::runtime::link::{Event, Inbox, Outbox};
-use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
-    Body, BodyWriter, CallId, Cause, Coverage, Failure, Message, Payload, Request, Response, Stage, Status,
+    Body, BodyWriter, CallId, Cause, Coverage, Failure, Message, Payload, Report, Request, Response, Stage,
+    Status,
 };
 use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;
@@ -27,13 +28,29 @@ fn pattern(seed: u64, len: usize) -> Vec<u8> {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Request { ids: u32, header: usize, data: usize, arriving: bool },
-    Response { parts: Vec<usize>, kind: u8 },
-    Feed { which: prop::sample::Index, bytes: usize },
+    Request {
+        ids: u32,
+        header: usize,
+        data: usize,
+        arriving: bool,
+    },
+    Response {
+        parts: Vec<usize>,
+        kind: u8,
+    },
+    Feed {
+        which: prop::sample::Index,
+        bytes: usize,
+    },
     Cancel(prop::sample::Index),
     Answered(prop::sample::Index),
-    Drain { reads: Vec<usize>, writes: usize },
+    Drain {
+        reads: Vec<usize>,
+        writes: usize,
+    },
     Consume,
+    /// A small frame of a partial call, or a sign of life.
+    Small(u8),
 }
 
 /// Lengths around those at which something else happens, and some between.
@@ -54,7 +71,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (ids, header, length(), any::<bool>())
             .prop_map(|(ids, header, data, arriving)| Op::Request { ids, header, data, arriving }),
-        3 => (prop::collection::vec(length(), 0..4), 0u8..3).prop_map(|(parts, kind)| Op::Response { parts, kind }),
+        3 => (prop::collection::vec(length(), 0..4), 0u8..4).prop_map(|(parts, kind)| Op::Response { parts, kind }),
         6 => (index(), 1usize..600_000).prop_map(|(which, bytes)| Op::Feed { which, bytes }),
         2 => index().prop_map(Op::Cancel),
         1 => index().prop_map(Op::Answered),
@@ -63,6 +80,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (prop::collection::vec(1usize..60, 1..6), 0usize..10)
             .prop_map(|(reads, writes)| Op::Drain { reads, writes }),
         2 => Just(Op::Consume),
+        2 => (0u8..4).prop_map(Op::Small),
     ]
 }
 
@@ -71,7 +89,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Frames {
     held: Vec<u8>,
     skip: usize,
-    counts: [u32; 8],
+    counts: [u32; 12],
 }
 
 impl Frames {
@@ -111,6 +129,7 @@ struct Model {
     order: Vec<CallId>,
     responses: BTreeMap<CallId, Said>,
     cancelled: BTreeSet<CallId>,
+    small: VecDeque<String>,
     calls: u64,
     granted: u32,
     owed: u32,
@@ -131,6 +150,7 @@ impl Model {
             order: Vec::new(),
             responses: BTreeMap::new(),
             cancelled: BTreeSet::new(),
+            small: VecDeque::new(),
             calls: 0,
             granted: HIWATER,
             owed: 0,
@@ -161,6 +181,11 @@ impl Model {
             callback: (ids == 2).then_some(9),
             reply_wanted: ids != 3,
             forward_first: arriving,
+            partial: ids == 4,
+            adopted: ids == 5,
+            skipped: data.len() as u32 % 3,
+            age: Duration::from_millis(header as u64),
+            left: Duration::from_millis(call.sequence),
             limit: Duration::from_micros(call.sequence),
             tree: Ok(Tree::Chain),
             ids: IdList::from_ids((0..ids).map(|id| 2 * id + 4)).expect("distinct ids"),
@@ -191,12 +216,31 @@ impl Model {
                         .push(if count % 2 == 0 { Status::Done } else { Status::Unknown }, count as u32 + 1);
                 }
                 let cause = Cause::new(5, Stage::Forward, "é".repeat(header.len()));
-                Answer::Failed(Box::new(Failure { cause, coverage }))
+                match kind {
+                    2 => Answer::Failed(Box::new(Failure { cause, coverage })),
+                    _ => {
+                        let report = Report { causes: vec![cause; header.len() % 40], coverage };
+                        let reply = SubtreeReply { level: 1, header, data };
+                        Answer::Partial(Box::new(Partial { reply, report }))
+                    }
+                }
             }
         };
         let response = Response { call, answer };
         self.responses.insert(call, Said::of(&response).1);
         self.outbox.push(Message::Response(response));
+    }
+
+    fn small(&mut self, which: u8) {
+        let call = self.new_call(false);
+        let (message, says) = match which {
+            0 => (Message::Release(call), format!("release {call}")),
+            1 => (Message::Moved(call), format!("moved {call}")),
+            2 => (Message::Ping, "ping".into()),
+            _ => (Message::Pong, "pong".into()),
+        };
+        self.outbox.push(message);
+        self.small.push_back(says);
     }
 
     /// More of the data come to the sending node.
@@ -272,6 +316,10 @@ impl Model {
                 assert!(self.cancelled.insert(call), "{call} was cancelled twice");
             }
             Event::DataGrew => {}
+            Event::Release(call) => assert_eq!(self.small.pop_front(), Some(format!("release {call}"))),
+            Event::Moved(call) => assert_eq!(self.small.pop_front(), Some(format!("moved {call}"))),
+            Event::Ping => assert_eq!(self.small.pop_front(), Some("ping".into())),
+            Event::Pong => assert_eq!(self.small.pop_front(), Some("pong".into())),
             other => panic!("nobody sent {other:?}"),
         }
     }
@@ -300,6 +348,7 @@ impl Model {
             }
             Op::Drain { reads, writes } => self.transfer(reads, *writes),
             Op::Consume => self.consume(),
+            Op::Small(which) => self.small(*which),
         }
     }
 
@@ -335,6 +384,7 @@ impl Model {
             }
         }
         assert!(self.responses.is_empty(), "responses are missing");
+        assert!(self.small.is_empty(), "small frames are missing");
         // All credit is back: as many requests leave at once as at the beginning, and not one more.
         let before = self.frames.counts[2];
         for _ in 0..=HIWATER {
@@ -366,6 +416,11 @@ fn request(sequence: u64, ids: IdList, data: Body) -> Message {
         callback: None,
         reply_wanted: true,
         forward_first: false,
+        partial: false,
+        adopted: false,
+        skipped: 0,
+        age: Duration::ZERO,
+        left: Duration::from_secs(1),
         limit: Duration::from_secs(1),
         tree: Ok(Tree::Binary),
         ids,

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
-use chained_gpc::wire::frame::{FRAME_MAX, HEADER_MAX, PREFIX_MAX};
+use chained_gpc::wire::frame::{FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
-use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
+use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
-    Body, CallId, Cause, Coverage, Failure, Message, Payload, Request, Response, Stage, Status,
+    Body, CallId, Cause, Coverage, Failure, Message, Payload, Report, Request, Response, Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 use wire_support::{AROUND, HELLO, Said, Seen, drain, greeted, read, written};
@@ -68,6 +69,11 @@ fn request() -> Request {
         callback: None,
         reply_wanted: true,
         forward_first: false,
+        partial: false,
+        adopted: false,
+        skipped: 0,
+        age: Duration::ZERO,
+        left: Duration::from_secs(1),
         limit: Duration::from_secs(1),
         tree: Ok(Tree::Binary),
         ids: IdList::range(4..7),
@@ -116,6 +122,13 @@ fn requests() {
         "REQUEST with an explicit shape",
         Request { call, tree: Ok(Tree::Explicit(shape)), ..request() },
     );
+    let call = CallId { sequence: 262, ..CALL };
+    // A part of a millisecond counts as one.
+    let age = Duration::from_micros(299_001);
+    let adopted = Request { call, partial: true, adopted: true, skipped: 2, age, ..request() };
+    let bytes = written(Message::Request(Box::new(adopted.clone())));
+    assert_eq!(bytes, example("REQUEST from an adopter"));
+    holds_request("REQUEST from an adopter", Request { age: Duration::from_millis(300), ..adopted });
 }
 
 #[test]
@@ -128,6 +141,11 @@ fn responses() {
     coverage.push(Status::Failed, 1);
     let failure = Failure { cause: Cause::new(9, Stage::Func, "no"), coverage };
     holds_response("RESPONSE with a failure", Answer::Failed(Box::new(failure)));
+    let reply = SubtreeReply { level: 0, header: payload(b"hi"), data: payload(b"abc") };
+    let causes = vec![Cause::new(9, Stage::Link, "gone"), Cause::new(10, Stage::Func, "n")];
+    let report = Report { causes, coverage: Coverage::all(Status::Unknown, 1) };
+    assert_eq!(report.emitted_len(), report.emit().len());
+    holds_response("RESPONSE that is partial", Answer::Partial(Box::new(Partial { reply, report })));
 }
 
 #[test]
@@ -175,13 +193,21 @@ fn a_segment_of_a_response_completes_it() {
     let data = Bytes::from([vec![b'x'; share], b"de".to_vec()].concat());
     let reply = SubtreeReply { level: 0, header: Payload::new(), data: data.into() };
     let bytes = written(Message::Response(Response { call: CALL, answer: Answer::Reply(reply) }));
-    assert_eq!(bytes.slice(8 + 32 + share..), example("SEGMENT of a response"));
+    assert_eq!(bytes.slice(8 + 40 + share..), example("SEGMENT of a response"));
 }
 
 #[test]
-fn cancel_credit_and_goodbye() {
+fn small_frames() {
     assert_eq!(written(Message::Cancel(CALL)), example("CANCEL"));
     assert!(matches!(only(read(&example("CANCEL")).unwrap()), Event::Cancel(CALL)));
+    assert_eq!(written(Message::Release(CALL)), example("RELEASE"));
+    assert!(matches!(only(read(&example("RELEASE")).unwrap()), Event::Release(CALL)));
+    assert_eq!(written(Message::Moved(CALL)), example("MOVED"));
+    assert!(matches!(only(read(&example("MOVED")).unwrap()), Event::Moved(CALL)));
+    assert_eq!(written(Message::Ping), example("PING"));
+    assert!(matches!(only(read(&example("PING")).unwrap()), Event::Ping));
+    assert_eq!(written(Message::Pong), example("PONG"));
+    assert!(matches!(only(read(&example("PONG")).unwrap()), Event::Pong));
 
     let mut outbox = Outbox::new();
     outbox.acknowledge(0);
@@ -199,9 +225,9 @@ fn cancel_credit_and_goodbye() {
 /// Each example is tested above; one that is added to the document is to be tested too.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 12);
+    assert_eq!(examples().len(), 18);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
-    assert!((1..=7).all(|kind| kinds.contains(&kind)), "{kinds:?}");
+    assert!((1..=11).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }
 
 #[test]
@@ -211,5 +237,7 @@ fn the_limits_of_the_document_are_those_of_the_code() {
     assert!(DOCUMENT.contains("the header at most 65,536 bytes") && HEADER_MAX == 65_536);
     assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);
     assert!(DOCUMENT.contains("At most 512 requests (`BODIES_MAX`)") && BODIES_MAX == 512);
+    assert!(DOCUMENT.contains("at most 64 MiB (`REPORT_MAX`)") && REPORT_MAX == 64 << 20);
+    assert!(DOCUMENT.contains("at most 1,024 causes (`CAUSES_MAX`)") && CAUSES_MAX == 1024);
     assert!(DOCUMENT.contains("at most 255 bytes") && Goodbye::TEXT_MAX == 255);
 }

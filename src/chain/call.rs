@@ -11,15 +11,15 @@ use smallvec::SmallVec;
 use super::runs::Turn;
 use super::{Reply, Time};
 use crate::wire::message::SubtreeReply;
-use crate::wire::{Coverage, Request, Status};
+use crate::wire::{Coverage, Report, Request, Status};
 
 /// Where a call came from.
 #[derive(Debug)]
 pub(super) enum Origin {
     /// It was started here.
     Here { ticket: u64, watch: bool },
-    /// A parent sent it; `credit_owed` until its request counts as consumed.
-    Parent { id: Id, credit_owed: bool },
+    /// A parent sent it, who has given up so many between it and this id; `credit_owed` until its request counts as consumed.
+    Parent { id: Id, skipped: u32, credit_owed: bool },
 }
 
 /// The node's own part.
@@ -33,6 +33,8 @@ pub(super) enum Own {
     Ready(Reply),
     /// The reply is with a callback that runs.
     Lent,
+    /// Of a partial call: it contributes nothing.
+    Failed,
 }
 
 /// The one job that a call may have at a time.
@@ -49,6 +51,12 @@ pub(super) struct Child {
     pub(super) id: Id,
     pub(super) group: Group,
     pub(super) answer: ChildAnswer,
+    /// Of a partial call: how many parents were given up between this id and the child.
+    pub(super) skipped: u32,
+    /// Of a partial call: whether surely no other parent has sent it the request.
+    pub(super) fresh: bool,
+    /// Of a partial call: what it says of the ids of its group, when it has answered.
+    pub(super) report: Option<Box<Report>>,
 }
 
 #[derive(Debug)]
@@ -57,6 +65,8 @@ pub(super) enum ChildAnswer {
     Awaited,
     /// Its whole subtree is done; the reply waits to be merged or aggregated (`None` when it is merged, or none was asked for).
     Done(Option<SubtreeReply>),
+    /// Of a partial call: it does not take part any more, and its children stand behind it if they could be adopted.
+    Lost(Status),
 }
 
 /// What to do next for a call.
@@ -75,6 +85,8 @@ pub(super) struct Call {
     pub(super) request: Arc<Request>,
     pub(super) origin: Origin,
     pub(super) deadline: Time,
+    /// When the root's time limit passes, and nobody asks for the call any more.
+    pub(super) until: Time,
     pub(super) own: Own,
     /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
     pub(super) early: Option<Result<Reply, String>>,
@@ -85,12 +97,35 @@ pub(super) struct Call {
     pub(super) by_id: SmallVec<[(Id, usize); 2]>,
     /// How many children have not answered.
     pub(super) awaited: usize,
-    /// Children, by index, whose replies wait for callback, as they came.
-    pub(super) arrived: VecDeque<usize>,
+    /// Replies that wait for callback, as they came, and whose they are.
+    pub(super) arrived: VecDeque<(Id, SubtreeReply)>,
+    /// Of a partial call: replies that have been merged, for the case that this id's own part fails and they must go up without it.
+    pub(super) merged: Vec<SubtreeReply>,
+    /// Of a partial call: why ids are left out, the first one first.
+    pub(super) report: Report,
+    /// When it came here.
+    pub(super) begun: Time,
+}
+
+impl Child {
+    /// Appends what is known of the ids of the child's group.
+    pub(super) fn cover(&self, coverage: &mut Coverage) {
+        match (&self.answer, &self.report) {
+            (ChildAnswer::Done(_), Some(report)) => coverage.append(&report.coverage),
+            (ChildAnswer::Done(_), None) => coverage.push(Status::Done, self.group.len),
+            (ChildAnswer::Awaited, _) => coverage.push(Status::Unknown, self.group.len),
+            (ChildAnswer::Lost(status), _) => {
+                // What it says of itself is not true of those below: of them this id knows no more than that they were not asked, or perhaps were.
+                let below = if *status == Status::Unreached { Status::Unreached } else { Status::Unknown };
+                coverage.push(*status, self.group.len.min(1));
+                coverage.push(below, self.group.len.saturating_sub(1));
+            }
+        }
+    }
 }
 
 impl Call {
-    pub(super) fn new(request: Request, origin: Origin, deadline: Time) -> Call {
+    pub(super) fn new(request: Request, origin: Origin, begun: Time) -> Call {
         let own = match origin {
             Origin::Here { watch: true, .. } => Own::Ready(Reply::default()),
             _ => Own::Pending,
@@ -98,7 +133,22 @@ impl Call {
         let request = Arc::new(request);
         let (job, children, arrived) = (JobState::Idle, None, VecDeque::new());
         let by_id = SmallVec::new();
-        Call { request, origin, deadline, own, early: None, job, children, by_id, awaited: 0, arrived }
+        Call {
+            deadline: begun.plus(request.limit),
+            until: begun.plus(request.left.max(request.limit)),
+            request,
+            origin,
+            own,
+            early: None,
+            job,
+            children,
+            by_id,
+            awaited: 0,
+            arrived,
+            merged: Vec::new(),
+            report: Report::default(),
+            begun,
+        }
     }
 
     /// The source's order: func, forward, callbacks, response; with the option, forward before func.
@@ -110,7 +160,9 @@ impl Call {
         match (&self.job, &self.own) {
             (JobState::Idle, Own::Pending) if self.request.data.bytes().is_some() => Step::Func,
             (JobState::Idle, Own::Ready(_)) if !self.arrived.is_empty() => Step::Callback,
-            (JobState::Idle, Own::Ready(_)) if self.children.is_some() && self.awaited == 0 => Step::Respond,
+            (JobState::Idle, Own::Ready(_) | Own::Failed) if self.children.is_some() && self.awaited == 0 => {
+                Step::Respond
+            }
             _ => Step::Wait,
         }
     }
@@ -134,7 +186,8 @@ impl Call {
     pub(super) fn forwarded(&mut self, children: SmallVec<[Child; 2]>) {
         self.by_id = children.iter().enumerate().map(|(index, child)| (child.id, index)).collect();
         self.by_id.sort_unstable();
-        self.awaited = children.len();
+        let awaited = |child: &&Child| matches!(child.answer, ChildAnswer::Awaited);
+        self.awaited = children.iter().filter(awaited).count();
         self.children = Some(children);
     }
 
@@ -144,15 +197,35 @@ impl Call {
         children.iter().filter(|child| matches!(child.answer, ChildAnswer::Awaited)).map(|child| child.id)
     }
 
+    /// The ids of the children whose whole subtree is done.
+    pub(super) fn answered_ids(&self) -> Vec<Id> {
+        let children = self.children.as_deref().unwrap_or_default();
+        let answered = children.iter().filter(|child| matches!(child.answer, ChildAnswer::Done(_)));
+        answered.map(|child| child.id).collect()
+    }
+
+    /// Whether the request went to this id from here.
+    pub(super) fn has_child(&self, id: Id) -> bool {
+        self.by_id.binary_search_by_key(&id, |&(id, _)| id).is_ok()
+    }
+
     /// A child's subtree is done. The callback runs for any response, with an empty reply where none was asked for.
     pub(super) fn child_done(&mut self, index: usize, reply: Option<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
-        let merges = self.request.callback.is_some();
-        if merges {
-            self.arrived.push_back(index);
-        }
-        children[index].answer = ChildAnswer::Done(reply.or_else(|| merges.then(SubtreeReply::default)));
+        let child = &mut children[index];
+        child.answer = match self.request.callback {
+            Some(_) => {
+                self.arrived.push_back((child.id, reply.unwrap_or_default()));
+                ChildAnswer::Done(None)
+            }
+            None => ChildAnswer::Done(reply),
+        };
         self.awaited -= 1;
+    }
+
+    /// How many ids a child's group has.
+    pub(super) fn group_len(&self, index: usize) -> u32 {
+        self.children.as_ref().and_then(|children| children.get(index)).map_or(0, |child| child.group.len)
     }
 
     /// What is known of each id of the slice when the call fails here: at this id itself (`own_failed`), or in the subtree of the child
@@ -160,6 +233,7 @@ impl Call {
     pub(super) fn coverage(&self, own_failed: bool, failed: Option<(usize, &Coverage)>) -> Coverage {
         let own = match (&self.own, &self.job) {
             _ if own_failed => Status::Failed,
+            (Own::Failed, _) => Status::Failed,
             (Own::Ready(_) | Own::Lent, _) => Status::Done,
             (Own::Pending, JobState::Idle | JobState::Queued(_)) => Status::Unreached,
             (Own::Pending, JobState::Running) | (Own::Deferred, _) => Status::Unknown,
@@ -176,10 +250,16 @@ impl Call {
                 {
                     coverage.append(known);
                 }
-                (ChildAnswer::Done(_), _) => coverage.push(Status::Done, child.group.len),
-                (ChildAnswer::Awaited, _) => coverage.push(Status::Unknown, child.group.len),
+                _ => child.cover(&mut coverage),
             }
         }
+        self.pad(&mut coverage);
         coverage
+    }
+
+    /// A split that failed here reaches nobody.
+    pub(super) fn pad(&self, coverage: &mut Coverage) {
+        let covered = u32::try_from(coverage.len()).unwrap_or(u32::MAX);
+        coverage.push(Status::Unreached, self.request.ids.len().saturating_sub(covered));
     }
 }

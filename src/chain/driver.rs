@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Limits, Tree};
 
+use super::{Heartbeat, Time};
 use crate::wire::message::SubtreeReply;
-use crate::wire::{Body, CallId, Failure, Message, Request};
+use crate::wire::{Body, CallId, Failure, Message, Report, Request};
 
 /// How a node is built.
 #[derive(Clone, Debug)]
@@ -26,6 +27,12 @@ pub struct Config {
     pub reply_max: u64,
     /// Limits of the trees that requests bring.
     pub trees: Limits,
+    /// When this run of the id began, on the clock of its inputs.
+    pub started: Time,
+    /// How much older than a call a run of an id must be to be asked by an adopter: longer than a request may be under way.
+    pub restart_margin: Duration,
+    /// Signs of life of the children whose answers are awaited; none are asked for if there is none.
+    pub heartbeat: Option<Heartbeat>,
 }
 
 impl Config {
@@ -41,6 +48,9 @@ impl Config {
             data_max: 8 << 30,
             reply_max: 8 << 30,
             trees,
+            started: Time::default(),
+            restart_margin: Duration::from_secs(1),
+            heartbeat: None,
         }
     }
 }
@@ -56,6 +66,8 @@ pub struct Start {
     pub reply_wanted: bool,
     /// Forward before executing.
     pub forward_first: bool,
+    /// The call goes on without those that are lost.
+    pub partial: bool,
     /// The root only watches: it neither executes nor contributes.
     pub watch: bool,
     /// When the call must have ended, from now.
@@ -78,6 +90,7 @@ impl Start {
             callback: None,
             reply_wanted: true,
             forward_first: false,
+            partial: false,
             watch: false,
             limit: Duration::from_secs(60),
             tree: Tree::default(),
@@ -110,6 +123,8 @@ pub enum Input {
         /// What.
         message: Message,
     },
+    /// Something came from a peer that is no message yet, such as a part of a long reply: a sign of life.
+    Heard(Id),
     /// The data of a request have arrived whole.
     DataArrived(CallId),
     /// A job has ended.
@@ -132,6 +147,8 @@ pub enum Input {
         peer: Id,
         /// In words.
         why: String,
+        /// Whether none ever came up, so that nothing that was sent can have arrived.
+        unreached: bool,
     },
     /// Time has passed.
     Tick,
@@ -162,6 +179,13 @@ pub enum Output {
         call: CallId,
         /// The whole tree's reply (none if none was asked for), or the failure.
         result: Result<Option<SubtreeReply>, Failure>,
+        /// Of a partial call that ended well: what became of each id.
+        report: Option<Report>,
+    },
+    /// Close the link to this peer, which gives no sign of life.
+    Abandon {
+        /// The peer.
+        peer: Id,
     },
 }
 

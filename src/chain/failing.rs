@@ -7,7 +7,7 @@ use gpc_trees::Id;
 use super::call::{Call, JobState, Origin, Own};
 use super::{Node, Output};
 use crate::wire::message::Answer;
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage, Status};
 
 /// Ids named in the message of a time limit: enough to look at, short enough to read.
 const NAMED: usize = 8;
@@ -25,6 +25,7 @@ impl Node {
         self.fail_covering(id, failure.cause, false, Some((index, &failure.coverage)));
     }
 
+    /// Ends a call whatever its mode.
     fn fail_covering(
         &mut self,
         id: CallId,
@@ -41,8 +42,11 @@ impl Node {
         let lost = Some(cause.id).filter(|_| cause.stage == Stage::Link);
         let reachable = |child: &Id| Some(*child) != culprit && Some(*child) != lost;
         let cancelled: Vec<Id> = call.awaited_ids().filter(reachable).collect();
+        // Those that have answered keep nothing but for a partial call.
+        let answered = if call.request.partial { call.answered_ids() } else { Vec::new() };
         self.end(id, Answer::Failed(Box::new(Failure { cause, coverage })));
         self.cancel(id, cancelled);
+        self.release(id, &answered);
     }
 
     fn cancel(&mut self, id: CallId, children: Vec<Id>) {
@@ -56,11 +60,15 @@ impl Node {
         if self.calls.get(&id).is_some_and(|call| call.parent() == Some(from)) {
             self.forget(id);
         }
+        // An answer that has crossed the cancel stays for an adopter; it goes with its time.
     }
 
     fn forget(&mut self, id: CallId) {
         if let Some(call) = self.remove(id) {
             self.cancel(id, call.awaited_ids().collect());
+            if call.request.partial {
+                self.release(id, &call.answered_ids());
+            }
         }
     }
 
@@ -71,30 +79,47 @@ impl Node {
         }
     }
 
-    /// Calls that wait on the peer fail; calls that it sent are forgotten.
-    pub(super) fn link_lost(&mut self, peer: Id, why: &str) {
+    /// Calls that wait on the peer fail, and calls that it sent are forgotten; partial ones go on without it.
+    pub(super) fn link_lost(&mut self, peer: Id, why: &str, unreached: bool) {
         let concerned = |call: &Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
         let calls: Vec<CallId> =
             self.calls.iter().filter(|(_, call)| concerned(call)).map(|(id, _)| *id).collect();
         for id in calls {
             let Some(call) = self.calls.get_mut(&id) else { continue };
-            match &mut call.origin {
-                Origin::Parent { id: parent, credit_owed } if *parent == peer => {
-                    // Credit belongs to the link that is gone.
-                    *credit_owed = false;
-                    self.forget(id);
+            let mut orphaned = false;
+            if let Origin::Parent { id: parent, credit_owed, .. } = &mut call.origin
+                && *parent == peer
+            {
+                // Credit belongs to the link that is gone.
+                *credit_owed = false;
+                orphaned = true;
+            }
+            let cause = Cause::new(peer, Stage::Link, why);
+            match (call.request.partial, call.awaited_child(peer)) {
+                (true, Some(index)) => self.child_cut_off(id, index, unreached, cause),
+                // An adopter will ask for the answer.
+                (true, None) => {}
+                (false, _) if orphaned => self.forget(id),
+                (false, Some(index)) if unreached => {
+                    let below = call.group_len(index);
+                    let coverage = Coverage::all(Status::Unreached, below);
+                    self.fail_covering(id, cause, false, Some((index, &coverage)));
                 }
-                _ => self.fail(id, Cause::new(peer, Stage::Link, why)),
+                (false, _) => self.fail(id, cause),
             }
         }
     }
 
-    /// Ends the calls whose time limit has passed.
+    /// Ends the calls whose time limit has passed, and drops the answers that nobody will ask for any more.
     pub(super) fn expire(&mut self) {
+        self.kept.expire(self.now);
         while let Some(id) = self.deadlines.expired(self.now) {
             let Some(call) = self.calls.get(&id) else { return };
             let cause = expiry(self.config.me, call);
-            self.fail(id, cause);
+            match call.request.partial {
+                true => self.expire_partial(id, cause),
+                false => self.fail(id, cause),
+            }
         }
     }
 }
@@ -120,7 +145,7 @@ fn expiry(me: Id, call: &Call) -> Cause {
             Stage::Callback,
             "while callback waited for its turn behind other functions of this id".into(),
         ),
-        (Own::Ready(_), _) => {
+        (Own::Ready(_) | Own::Failed, _) => {
             let awaited: Vec<Id> = call.awaited_ids().take(NAMED).collect();
             let first = awaited.first().copied().unwrap_or(me);
             let more = match call.awaited.saturating_sub(awaited.len()) {

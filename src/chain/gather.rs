@@ -6,9 +6,10 @@ use bytes::Bytes;
 
 use super::Reply;
 use super::call::{Call, ChildAnswer, Origin, Own};
-use crate::wire::level::{LevelLimit, Leveled, aggregate};
-use crate::wire::message::{Answer, SubtreeReply};
-use crate::wire::{Cause, Stage};
+use crate::wire::frame::REPORT_MAX;
+use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, level0};
+use crate::wire::message::{Answer, Partial, SubtreeReply};
+use crate::wire::{Cause, Coverage, Stage, Status};
 
 /// The answer of a call whose every child is done. Takes the replies out of the call.
 pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
@@ -22,7 +23,10 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     }
     let reply = match call.request.callback {
         Some(_) => Ok(SubtreeReply { level: 0, header: own.header.into(), data: own.data.into() }),
-        None => aggregated(call, own),
+        None => {
+            let own = Some(own).filter(|_| !matches!(call.origin, Origin::Here { watch: true, .. }));
+            aggregated(call, own)
+        }
     };
     let reply = reply.map_err(|error| Cause::new(me, Stage::Reply, error.to_string()))?;
     if reply.len() > reply_max {
@@ -34,21 +38,111 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
 }
 
 /// Own data first, then the children's in list order, headers beside data.
-fn aggregated(call: &mut Call, own: Reply) -> Result<SubtreeReply, LevelLimit> {
-    let contributes = !matches!(call.origin, Origin::Here { watch: true, .. });
-    let own_part = |bytes: Vec<u8>| contributes.then(|| Bytes::from(bytes));
+fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
+    let (own_header, own_data) = own.map(|own| (Bytes::from(own.header), Bytes::from(own.data))).unzip();
     let children = call.children.as_deref_mut().unwrap_or_default();
     let replies = children.iter_mut().filter_map(|child| match &mut child.answer {
         ChildAnswer::Done(reply) => reply.take(),
-        ChildAnswer::Awaited => None,
+        ChildAnswer::Awaited | ChildAnswer::Lost(_) => None,
     });
     let (headers, data): (Vec<Leveled>, Vec<Leveled>) = replies.map(split).unzip();
-    let header = aggregate(own_part(own.header), &headers)?;
-    let data = aggregate(own_part(own.data), &data)?;
+    let header = aggregate(own_header, &headers)?;
+    let data = aggregate(own_data, &data)?;
     Ok(SubtreeReply { level: data.level, header: header.data, data: data.data })
 }
 
 fn split(reply: SubtreeReply) -> (Leveled, Leveled) {
     let SubtreeReply { level, header, data } = reply;
     (Leveled { level, data: header }, Leveled { level, data })
+}
+
+/// What there is of a partial call's answer, and the report of its ids. Takes the replies out of the call.
+pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
+    let me = call.request.ids.first().unwrap_or_default();
+    let mut report = call.take_report();
+    let reply = match (call.request.callback, call.request.reply_wanted) {
+        (_, false) => Ok(SubtreeReply::default()),
+        (Some(_), true) => merged(call),
+        (None, true) => {
+            let own = match std::mem::replace(&mut call.own, Own::Failed) {
+                Own::Ready(reply) if !matches!(call.origin, Origin::Here { watch: true, .. }) => Some(reply),
+                _ => None,
+            };
+            aggregated(call, own)
+        }
+    };
+    let fault = match &reply {
+        Ok(_) if report.emitted_len() > REPORT_MAX => {
+            report.coverage = Coverage::all(Status::Unknown, call.request.ids.len());
+            Some("the subtree's ids fared too differently for one report".to_string())
+        }
+        Ok(reply) if reply.len() <= reply_max => None,
+        Ok(reply) => {
+            let len = reply.len();
+            Some(format!("the subtree's reply of {len} bytes is over the limit of {reply_max}"))
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    let Some(message) = fault else { return Partial { reply: reply.unwrap_or_default(), report } };
+    // All have done their part, and none of it arrives.
+    report.add(Cause::new(me, Stage::Reply, message));
+    report.coverage = without_parts(&report.coverage);
+    Partial { reply: nothing(), report }
+}
+
+/// The merged value of a partial call with a callback: one at level 0; or at level 1 those that could not be merged here.
+fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
+    let arrived = call.arrived.drain(..).map(|(_, reply)| reply);
+    let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, Own::Failed) {
+        Own::Ready(own) => {
+            let own = SubtreeReply { level: 0, header: own.header.into(), data: own.data.into() };
+            std::iter::once(own).chain(arrived).collect()
+        }
+        _ => std::mem::take(&mut call.merged).into_iter().chain(arrived).collect(),
+    };
+    if parts.len() == 1 {
+        return Ok(parts.remove(0));
+    }
+    let leveled = |bytes: Bytes| Leveled { level: 0, data: level0(bytes) };
+    let (headers, data): (Vec<Leveled>, Vec<Leveled>) = parts
+        .into_iter()
+        .map(|part| (leveled(part.header.into_bytes()), leveled(part.data.into_bytes())))
+        .unzip();
+    let (header, data) = (aggregate(None, &headers)?, aggregate(None, &data)?);
+    Ok(SubtreeReply { level: 1, header: header.data, data: data.data })
+}
+
+/// The values of a child's partial reply where a callback merges: one, or those that could not be merged below. `None` if the reply is not of that form.
+pub(super) fn parts(reply: SubtreeReply) -> Option<Vec<SubtreeReply>> {
+    match reply.level {
+        0 => return Some(vec![reply]),
+        1 => {}
+        _ => return None,
+    }
+    let (header, data) = (reply.header.into_bytes(), reply.data.into_bytes());
+    let leaves = |bytes: &Bytes| -> Option<Vec<Bytes>> {
+        Leaves::new(1, bytes, Limits::default())
+            .map(|leaf| leaf.ok().map(|leaf| bytes.slice_ref(leaf)))
+            .collect()
+    };
+    let (headers, data) = (leaves(&header)?, leaves(&data)?);
+    let part =
+        |(header, data): (Bytes, Bytes)| SubtreeReply { level: 0, header: header.into(), data: data.into() };
+    (headers.len() == data.len()).then(|| headers.into_iter().zip(data).map(part).collect())
+}
+
+/// No parts at all, in the form of an aggregate.
+fn nothing() -> SubtreeReply {
+    let empty = || Bytes::from_static(b"0 ").into();
+    SubtreeReply { level: 1, header: empty(), data: empty() }
+}
+
+/// The coverage of a subtree whose reply is lost: its first id failed, the others may have run.
+fn without_parts(coverage: &Coverage) -> Coverage {
+    let mut without = Coverage::new();
+    without.push(Status::Failed, u32::from(!coverage.is_empty()));
+    for &(status, count) in coverage.without_first().runs() {
+        without.push(if status == Status::Done { Status::Unknown } else { status }, count);
+    }
+    without
 }

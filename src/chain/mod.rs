@@ -27,7 +27,7 @@
 //!             node.input(Time::from_nanos(5), Input::Ran { call, result });
 //!         }
 //!         Output::Finished { ticket, result, .. } => assert_eq!((ticket, result.is_ok()), (1, true)),
-//!         Output::Send { .. } | Output::Consumed { .. } => unreachable!("one id has no peers"),
+//!         Output::Send { .. } | Output::Consumed { .. } | Output::Abandon { .. } => unreachable!("one id has no peers"),
 //!     }
 //! }
 //! assert_eq!(node.next_deadline(), None);
@@ -45,7 +45,10 @@ mod deadlines;
 mod driver;
 mod failing;
 mod gather;
+mod kept;
+mod liveness;
 mod node;
+mod partial;
 mod recent;
 mod runs;
 mod setup;
@@ -53,5 +56,6 @@ mod steps;
 mod time;
 
 pub use driver::{Config, Input, Job, JobResult, Output, Reply, Start, Work};
+pub use liveness::Heartbeat;
 pub use node::Node;
 pub use time::Time;

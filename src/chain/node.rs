@@ -6,6 +6,8 @@ use gpc_trees::Id;
 
 use super::call::Call;
 use super::deadlines::Deadlines;
+use super::kept::KeptAnswers;
+use super::liveness::Liveness;
 use super::recent::Recent;
 use super::runs::Runs;
 use super::{Config, Input, Output, Time};
@@ -26,6 +28,8 @@ pub struct Node {
     pub(super) recent: Recent,
     /// Whether no more calls are taken.
     pub(super) closed: bool,
+    pub(super) kept: KeptAnswers,
+    pub(super) liveness: Liveness,
     outputs: VecDeque<Output>,
 }
 
@@ -41,6 +45,8 @@ impl Node {
             runs: Runs::new(config.workers.max(1)),
             recent: Recent::default(),
             closed: false,
+            kept: KeptAnswers::default(),
+            liveness: Liveness::default(),
             outputs: VecDeque::new(),
             config,
         }
@@ -53,6 +59,9 @@ impl Node {
     pub fn input(&mut self, now: Time, input: Input) {
         assert!(self.outputs.is_empty(), "drain every output of a node before its next input");
         self.now = self.now.max(now);
+        if let Input::Message { from, .. } | Input::Heard(from) = &input {
+            self.liveness.heard(*from, self.now);
+        }
         match input {
             Input::Start { ticket, start } => self.start(ticket, start),
             Input::GiveUp { ticket } => self.give_up(ticket),
@@ -61,12 +70,19 @@ impl Node {
                 self.response(from, call, answer);
             }
             Input::Message { from, message: Message::Cancel(call) } => self.cancelled(from, call),
+            Input::Message { from, message: Message::Release(call) } => self.released(from, call),
+            Input::Message { from, message: Message::Moved(call) } => self.moved(from, call),
+            Input::Message { from, message: Message::Ping } => {
+                self.emit(Output::Send { to: from, message: Message::Pong });
+            }
+            Input::Message { message: Message::Pong, .. } => {}
             Input::DataArrived(call) => self.advance(call),
             Input::Ran { call, result } => self.ran(call, result),
             Input::Answered { call, result } => self.answered(call, result),
-            Input::LinkLost { peer, why } => self.link_lost(peer, &why),
-            Input::Tick => {}
+            Input::LinkLost { peer, why, unreached } => self.link_lost(peer, &why, unreached),
+            Input::Tick | Input::Heard(_) => {}
         }
+        self.beat();
         self.expire();
         self.run_ready();
     }
@@ -78,7 +94,7 @@ impl Node {
 
     /// When [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.next()
+        [self.deadlines.next(), self.kept.next(), self.liveness.next()].into_iter().flatten().min()
     }
 
     /// Takes no more calls: whoever asks gets a failure. Those in flight go on.
@@ -89,6 +105,11 @@ impl Node {
     /// Calls in flight here.
     pub fn calls(&self) -> usize {
         self.calls.len()
+    }
+
+    /// Answers that are kept for an adopter.
+    pub fn answers_kept(&self) -> usize {
+        self.kept.len()
     }
 
     /// Jobs handed out whose result has not come.

@@ -1,20 +1,27 @@
 //! The calls that this id has lately ended: a request for one of them comes from a second parent, and is not executed again.
 //!
-//! Source: chained-gpc.md, "Exceptions" 1.
+//! Source: chained-gpc.md, "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long; any other only
+//! as long as frames may be under way.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::Time;
 use crate::wire::CallId;
 
 /// How many ended calls are remembered. A second request is delayed by at most a few frames of one link against another, so a thousand calls
 /// later nothing of it is under way; the memory stays at some tens of KiB.
 const REMEMBERED: usize = 1024;
 
+/// How many ended partial calls are remembered: a thousand in each second of the usual limit, and some MiB. Beyond them the one is forgotten that had the least time left.
+const PARTIAL_REMEMBERED: usize = 65_536;
+
 /// The last calls that ended here.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     order: VecDeque<CallId>,
     calls: BTreeSet<CallId>,
+    partial: BTreeMap<CallId, Time>,
+    by_time: BTreeSet<(Time, CallId)>,
 }
 
 impl Recent {
@@ -30,8 +37,22 @@ impl Recent {
         }
     }
 
+    /// A partial call has ended at `now`, and may be asked for again `until` then. What nobody asks for any more is forgotten on the way: no timer is needed.
+    pub(super) fn add_partial(&mut self, call: CallId, until: Time, now: Time) {
+        if let Some(earlier) = self.partial.insert(call, until) {
+            self.by_time.remove(&(earlier, call));
+        }
+        self.by_time.insert((until, call));
+        let goes = |(at, _): &&(Time, CallId), len: usize| *at <= now || len > PARTIAL_REMEMBERED;
+        while let Some(&(at, soonest)) = self.by_time.first().filter(|first| goes(first, self.partial.len()))
+        {
+            self.by_time.remove(&(at, soonest));
+            self.partial.remove(&soonest);
+        }
+    }
+
     pub(super) fn contains(&self, call: CallId) -> bool {
-        self.calls.contains(&call)
+        self.calls.contains(&call) || self.partial.contains_key(&call)
     }
 }
 
@@ -39,10 +60,13 @@ impl Recent {
 mod tests {
     use super::*;
 
+    fn call(sequence: u64) -> CallId {
+        CallId { root: 1, sequence }
+    }
+
     #[test]
     fn the_last_thousand_are_known_and_no_more() {
         let mut recent = Recent::default();
-        let call = |sequence| CallId { root: 1, sequence };
         for sequence in 0..5000 {
             recent.add(call(sequence));
             recent.add(call(sequence));
@@ -50,5 +74,27 @@ mod tests {
         assert!(recent.contains(call(4999)) && recent.contains(call(5000 - 1024)));
         assert!(!recent.contains(call(5000 - 1025)));
         assert_eq!((recent.order.len(), recent.calls.len()), (1024, 1024));
+    }
+
+    #[test]
+    fn a_partial_call_is_known_until_its_time_whatever_comes_between() {
+        let mut recent = Recent::default();
+        let at = Time::from_nanos;
+        recent.add_partial(call(0), at(100), at(0));
+        (1..5000).for_each(|sequence| recent.add_partial(call(sequence), at(50), at(10)));
+        (5000..10_000).for_each(|sequence| recent.add(call(sequence)));
+        assert!(recent.contains(call(0)) && recent.contains(call(1)));
+        recent.add_partial(call(10_000), at(200), at(50));
+        assert_eq!((recent.partial.len(), recent.by_time.len()), (2, 2));
+        assert!(recent.contains(call(0)) && !recent.contains(call(1)));
+    }
+
+    #[test]
+    fn partial_calls_are_bounded_too() {
+        let mut recent = Recent::default();
+        let at = Time::from_nanos;
+        (0..70_000).for_each(|sequence| recent.add_partial(call(sequence), at(1000 + sequence), at(0)));
+        assert_eq!((recent.partial.len(), recent.by_time.len()), (PARTIAL_REMEMBERED, PARTIAL_REMEMBERED));
+        assert!(recent.contains(call(69_999)) && !recent.contains(call(0)));
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Source: chained-gpc.md, "Internal implementation details" 2 and 3, and "Exceptions" 1.
 
+use std::time::Duration;
+
 use gpc_trees::Id;
 
 use super::call::{Call, Origin};
@@ -22,7 +24,12 @@ impl Node {
             callback: start.callback,
             reply_wanted: start.reply_wanted,
             forward_first: start.forward_first,
+            partial: start.partial,
+            adopted: false,
+            skipped: 0,
             limit: start.limit,
+            age: Duration::ZERO,
+            left: start.limit,
             tree: Ok(start.tree),
             ids: start.ids,
             header: start.header,
@@ -33,7 +40,8 @@ impl Node {
             if start.watch && !request.ids.is_empty() {
                 coverage = coverage.without_first();
             }
-            self.emit(Output::Finished { ticket, call, result: Err(Failure { cause, coverage }) });
+            let result = Err(Failure { cause, coverage });
+            self.emit(Output::Finished { ticket, call, result, report: None });
             return;
         }
         self.tickets.insert(ticket, call);
@@ -49,18 +57,32 @@ impl Node {
             self.emit(Output::Consumed { from });
             return;
         }
-        // Below a second parent the first one's request may have been executed.
-        let only = self.only_parent(&request).map_err(|cause| (cause, Status::Unknown));
+        if self.known_partial(from, &request) {
+            return;
+        }
+        // Below a second parent the first one's request may have been executed, and so it may by an earlier run of this id.
+        let only = self.only_parent(&request).and_then(|()| self.old_enough(&request));
+        let only = only.map_err(|cause| (cause, Status::Unknown));
         match only.and_then(|()| self.admissible(&request).map_err(|cause| (cause, Status::Unreached))) {
-            Ok(()) => self.admit(request, Origin::Parent { id: from, credit_owed: true }),
+            Ok(()) => {
+                let origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: true };
+                self.admit(request, origin);
+            }
             Err((cause, below)) => {
-                let coverage = self.refused(&request, below);
-                let answer = Answer::Failed(Box::new(Failure { cause, coverage }));
-                self.emit(Output::Consumed { from });
-                let message = Message::Response(Response { call: request.call, answer });
-                self.emit(Output::Send { to: from, message });
+                let coverage = match request.partial && below == Status::Unknown {
+                    true => Coverage::all(Status::Unknown, request.ids.len()),
+                    false => self.refused(&request, below),
+                };
+                self.refuse(from, &request, Failure { cause, coverage });
             }
         }
+    }
+
+    fn refuse(&mut self, from: Id, request: &Request, failure: Failure) {
+        let answer = Answer::Failed(Box::new(failure));
+        self.emit(Output::Consumed { from });
+        let message = Message::Response(Response { call: request.call, answer });
+        self.emit(Output::Send { to: from, message });
     }
 
     /// "Each id can have only one parent": the second one is told so, and nothing is executed.
@@ -153,9 +175,12 @@ impl Node {
 
     fn admit(&mut self, request: Request, origin: Origin) {
         let id = request.call;
-        let deadline = self.now.plus(request.limit);
-        self.deadlines.add(deadline, id);
-        self.calls.insert(id, Call::new(request, origin, deadline));
+        let call = Call::new(request, origin, self.now);
+        self.deadlines.add(call.deadline, id);
+        self.calls.insert(id, call);
+        if let Some(heartbeat) = self.config.heartbeat {
+            self.liveness.begin(self.now.plus(heartbeat.every));
+        }
         self.advance(id);
     }
 }

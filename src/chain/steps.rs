@@ -2,11 +2,12 @@
 //!
 //! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
 
-use gpc_trees::{Group, Id, Tree, TreeError, send_order};
+use gpc_trees::{Group, Groups, Id, send_order};
 use smallvec::SmallVec;
 
 use super::call::{Call, Child, ChildAnswer, JobState, Origin, Own, Step};
 use super::deadlines::child_limit;
+use super::kept::KEEP;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Message, Request, Stage};
@@ -62,10 +63,10 @@ impl Node {
             (JobResult::Replied(reply), _) => self.own_reply(id, Own::Ready(reply)),
             (JobResult::Deferred, Stage::Func) => self.deferred(id),
             (JobResult::Deferred, _) => {
-                self.fail(id, Cause::new(me, stage, "a callback cannot defer its reply"))
+                self.stage_failed(id, Cause::new(me, stage, "a callback cannot defer its reply"));
             }
-            (JobResult::Failed(message), _) => self.fail(id, Cause::new(me, stage, message)),
-            (JobResult::Unknown(message), _) => self.fail(id, Cause::new(me, Stage::Setup, message)),
+            (JobResult::Failed(message), _) => self.stage_failed(id, Cause::new(me, stage, message)),
+            (JobResult::Unknown(message), _) => self.stage_failed(id, Cause::new(me, Stage::Setup, message)),
         }
     }
 
@@ -83,7 +84,9 @@ impl Node {
         let Some(call) = self.calls.get_mut(&id) else { return };
         match (&call.own, result) {
             (Own::Deferred, Ok(reply)) => self.own_reply(id, Own::Ready(reply)),
-            (Own::Deferred, Err(message)) => self.fail(id, Cause::new(self.config.me, Stage::Func, message)),
+            (Own::Deferred, Err(message)) => {
+                self.stage_failed(id, Cause::new(self.config.me, Stage::Func, message));
+            }
             (Own::Pending, result) if call.job == JobState::Running => {
                 call.early.get_or_insert(result);
             }
@@ -101,35 +104,54 @@ impl Node {
 
     /// Sends the request on to the children, the largest subtree first.
     fn forward(&mut self, id: CallId) {
-        let now = self.now;
-        let me = self.config.me;
         let Some(call) = self.calls.get_mut(&id) else { return };
         let most = match call.origin {
             Origin::Here { .. } => self.config.trees.fan_out,
             Origin::Parent { .. } => self.config.trees.fan_out.min(FAN_OUT_FOR_PEERS),
         };
-        let split = match split(&call.request, most) {
-            Ok(split) => split,
-            Err(message) => return self.fail(id, Cause::new(me, Stage::Forward, message)),
+        let groups = match split(&call.request, most) {
+            Ok(groups) => groups,
+            Err(message) => {
+                // Nobody below gets the request.
+                call.forwarded(SmallVec::new());
+                return self.stage_failed(id, Cause::new(self.config.me, Stage::Forward, message));
+            }
         };
-        let Split { tree, groups } = split;
-        let below = tree.depth(call.request.ids.len()).unwrap_or(UNKNOWN_DEPTH);
-        let limit = child_limit(call.deadline.since(now), below);
-        let request = call.request.clone();
         let children = groups.iter().map(|&group| Child {
-            id: request.ids.id(group.start).unwrap_or(me),
+            id: call.request.ids.id(group.start).unwrap_or_default(),
             group,
             answer: ChildAnswer::Awaited,
+            skipped: 0,
+            fresh: true,
+            report: None,
         });
-        call.forwarded(children.collect());
+        let children = children.collect();
+        call.forwarded(children);
         for index in send_order(&groups) {
-            let group = groups[index];
-            let ids = request.ids.slice(group);
-            let to = ids.first().unwrap_or(me);
-            let tree = Ok(tree.subtree(group));
-            let child = Request { limit, tree, ids, ..Request::clone(&request) };
-            self.emit(Output::Send { to, message: Message::Request(Box::new(child)) });
+            self.send_request(id, groups[index], 0, true);
         }
+    }
+
+    /// Sends a group its request: the same for its own slice, and for the time that is left.
+    pub(super) fn send_request(&mut self, id: CallId, group: Group, skipped: u32, fresh: bool) {
+        let Some(call) = self.calls.get(&id) else { return };
+        let request = &call.request;
+        let below = match &request.tree {
+            Ok(tree) => tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1),
+            Err(_) => UNKNOWN_DEPTH,
+        };
+        let child = Request {
+            limit: child_limit(call.deadline.since(self.now), below),
+            left: call.until.since(self.now),
+            age: request.age.saturating_add(self.now.since(call.begun)),
+            adopted: !fresh,
+            skipped,
+            tree: request.tree.clone().map(|tree| tree.subtree(group)),
+            ids: request.ids.slice(group),
+            ..Request::clone(request)
+        };
+        let to = child.ids.first().unwrap_or_default();
+        self.emit(Output::Send { to, message: Message::Request(Box::new(child)) });
     }
 
     /// A child answers.
@@ -137,14 +159,21 @@ impl Node {
         // Unknown calls and children that have answered: "ignoring all subsequent responses".
         let Some(call) = self.calls.get_mut(&id) else { return };
         let Some(index) = call.awaited_child(from) else { return };
+        if call.request.partial {
+            return self.partial_response(id, index, answer);
+        }
+        let wanted = call.request.reply_wanted;
         let reply = match answer {
             Answer::Failed(failure) => return self.child_failed(id, index, *failure),
-            Answer::Completed if call.request.reply_wanted => {
-                let message = "it sent a bare completion where a reply was asked for";
+            Answer::Completed if !wanted => None,
+            Answer::Reply(reply) => Some(reply).filter(|_| wanted),
+            Answer::Completed | Answer::Partial(_) => {
+                let message = match answer {
+                    Answer::Completed => "it sent a bare completion where a reply was asked for",
+                    _ => "it sent a partial reply where a whole one was asked for",
+                };
                 return self.fail(id, Cause::new(from, Stage::Reply, message));
             }
-            Answer::Completed => None,
-            Answer::Reply(reply) => Some(reply).filter(|_| call.request.reply_wanted),
         };
         call.child_done(index, reply);
         self.advance(id);
@@ -153,6 +182,9 @@ impl Node {
     /// The whole subtree is done: answer the parent, or the application.
     fn respond(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(&id) else { return };
+        if call.request.partial {
+            return self.respond_partial(id);
+        }
         match gather::answer(call, self.config.reply_max) {
             Err(cause) => self.fail(id, cause),
             Ok(answer) => self.end(id, answer),
@@ -170,9 +202,10 @@ impl Node {
                 let result = match answer {
                     Answer::Completed => Ok(None),
                     Answer::Reply(reply) => Ok(Some(reply)),
+                    Answer::Partial(partial) => Ok(Some(partial.reply)),
                     Answer::Failed(failure) => Err(*failure),
                 };
-                self.emit(Output::Finished { ticket, call: id, result });
+                self.emit(Output::Finished { ticket, call: id, result, report: None });
             }
         }
     }
@@ -182,20 +215,26 @@ impl Node {
         self.pay_credit(id);
         let call = self.calls.remove(&id)?;
         self.deadlines.remove(call.deadline, id);
-        self.recent.add(id);
+        match call.request.partial {
+            true => self.recent.add_partial(id, call.until.plus(KEEP), self.now),
+            false => self.recent.add(id),
+        }
         if let JobState::Queued(turn) = call.job {
             self.runs.leave(turn);
         }
         if let Origin::Here { ticket, .. } = call.origin {
             self.tickets.remove(&ticket);
         }
+        if self.calls.is_empty() {
+            self.liveness.end();
+        }
         Some(call)
     }
 
     /// The request of this call counts as consumed, once: its func has run, or will not.
-    fn pay_credit(&mut self, id: CallId) {
+    pub(super) fn pay_credit(&mut self, id: CallId) {
         if let Some(call) = self.calls.get_mut(&id)
-            && let Origin::Parent { id: from, credit_owed: owed @ true } = &mut call.origin
+            && let Origin::Parent { id: from, credit_owed: owed @ true, .. } = &mut call.origin
         {
             *owed = false;
             let from = *from;
@@ -208,10 +247,11 @@ impl Node {
 fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
     let work = match std::mem::replace(&mut call.own, Own::Lent) {
         Own::Ready(own) => {
-            let index = call.arrived.pop_front()?;
-            let child = &mut call.children.as_mut()?[index];
-            let ChildAnswer::Done(reply) = &mut child.answer else { return None };
-            Work::Callback { from: child.id, child: Box::new(reply.take()?), own }
+            let (from, child) = call.arrived.pop_front()?;
+            if call.request.partial {
+                call.merged.push(child.clone());
+            }
+            Work::Callback { from, child: Box::new(child), own }
         }
         other => {
             call.own = other;
@@ -222,17 +262,12 @@ fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
     Some(Job { call: id, me, parent: call.parent(), request: call.request.clone(), work })
 }
 
-struct Split {
-    tree: Tree,
-    groups: SmallVec<[Group; 8]>,
-}
-
 /// The children's groups, or in words why there are none.
-fn split(request: &Request, fan_out_max: u32) -> Result<Split, String> {
-    let tree = request.tree.clone().map_err(|id| format!("no tree is registered under {id:#x}"))?;
-    let groups = tree.split(request.ids.len()).map_err(|error: TreeError| error.to_string())?;
+fn split(request: &Request, fan_out_max: u32) -> Result<Groups, String> {
+    let tree = request.tree.as_ref().map_err(|id| format!("no tree is registered under {id:#x}"))?;
+    let groups = tree.split(request.ids.len()).map_err(|error| error.to_string())?;
     if groups.len() > fan_out_max as usize {
         return Err(format!("{} children are over the limit of {fan_out_max}", groups.len()));
     }
-    Ok(Split { tree, groups })
+    Ok(groups)
 }

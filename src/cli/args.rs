@@ -83,6 +83,14 @@ pub struct CallArgs {
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
+    /// Go on without ids that fail or are lost, and print what the others reply
+    #[arg(long)]
+    pub partial: bool,
+
+    /// Take a process for lost that has given no sign of life for this time; 10s by default
+    #[arg(long, value_name = "TIME")]
+    pub dead_after: Option<Span>,
+
     /// Send the request on to the children before executing it; long data then stream through the tree
     #[arg(long)]
     pub forward_first: bool,
@@ -130,6 +138,7 @@ Examples:
   gpc call sum -n 16 --repeat 1000 --output json
   gpc call fail -n 8 --header 5:callback
   gpc call facts --peers peers.txt --id 0
+  gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
 
@@ -176,6 +185,10 @@ pub struct NodeArgs {
     /// Listen where other machines can reach it, though links prove no secret yet
     #[arg(long)]
     pub insecure: bool,
+
+    /// Take a node for lost that has given no sign of life for this time; 10s by default
+    #[arg(long, value_name = "TIME")]
+    pub dead_after: Option<Span>,
 
     /// Started by `gpc call`: the listening socket is standard input, the control link standard output
     #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "insecure"])]

@@ -20,7 +20,7 @@ pub(super) fn run(args: &CallArgs) -> CommandResult {
     builtin::register(&functions)?;
     let plan = CallPlan::new(args, &functions)?;
     let interrupt = Interrupt::listen(|| {})?;
-    let result = Session::open(&plan.nodes, plan.root, &functions, &interrupt).and_then(|mut session| {
+    let result = Session::open(&plan, &functions, &interrupt).and_then(|mut session| {
         let result = session.make_calls(&plan, &interrupt);
         // Before anything is printed: whoever reads the output finds nothing running.
         session.close(END_LIMIT);

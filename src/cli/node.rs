@@ -13,8 +13,10 @@ use super::args::NodeArgs;
 use super::files::read_peers;
 use super::interrupt::Interrupt;
 use super::launched::{Launched, LaunchedError, launched};
+use super::plan::check_dead_after;
 use super::{CommandResult, builtin};
-use crate::runtime::{Address, Functions, Listener, Node, Peers};
+use crate::chain::Heartbeat;
+use crate::runtime::{Address, Builder, Functions, Listener, Node, Peers};
 
 /// How long the calls in flight get when a node is told to end.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -25,16 +27,17 @@ pub(super) fn run(args: &NodeArgs) -> CommandResult {
         true => match launched(args.id) {
             // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
             Err(LaunchedError::ParentGone) => Ok(ExitCode::FAILURE),
-            launched => serve_launched(launched?),
+            launched => serve_launched(launched?, args.dead_after.map(Duration::from)),
         },
         false => serve(NodePlan::new(args)?),
     }
 }
 
 /// Runs a node that `gpc call` has started until its parent ends it or dies.
-fn serve_launched(launched: Launched) -> CommandResult {
+fn serve_launched(launched: Launched, dead_after: Option<Duration>) -> CommandResult {
     let Launched { id, listener, peers, mut control } = launched;
-    let node = start(id, listener, peers)?;
+    // Nobody restarts an id of such a call, so that none can be too young for an adopter.
+    let node = start(id, listener, peers, dead_after, Some(Duration::ZERO))?;
     control.wait_for_end();
     // Nobody is left to wait for a function that still runs: it ends with the process.
     drop(node);
@@ -47,7 +50,7 @@ fn serve(plan: NodePlan) -> CommandResult {
     let _interrupt = Interrupt::listen(move || drop(wake))?;
     let listener = Listener::bind(&plan.listen)?;
     let address = listener.address()?;
-    let node = start(plan.id, listener, plan.peers)?;
+    let node = start(plan.id, listener, plan.peers, plan.dead_after, None)?;
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
     // Nothing is ever sent: the other end is dropped when a signal comes.
     let _ = woken.recv();
@@ -68,10 +71,26 @@ fn remove(path: &Path) -> CommandResult {
     }
 }
 
-fn start(id: Id, listener: Listener, peers: Peers) -> Result<Node, Box<dyn std::error::Error + Send + Sync>> {
+fn start(
+    id: Id,
+    listener: Listener,
+    peers: Peers,
+    dead_after: Option<Duration>,
+    restart_margin: Option<Duration>,
+) -> Result<Node, Box<dyn std::error::Error + Send + Sync>> {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    Ok(Node::builder(id).functions(&functions).peers(peers).listener(listener).start()?)
+    let builder = Node::builder(id).functions(&functions).peers(peers).listener(listener);
+    let builder = restart_margin.into_iter().fold(builder, Builder::restart_margin);
+    Ok(watching(builder, dead_after).start()?)
+}
+
+/// A node that takes peers for lost which are silent for so long; `None` leaves it to the library's default.
+pub(super) fn watching(builder: Builder, dead_after: Option<Duration>) -> Builder {
+    match dead_after {
+        Some(dead_after) => builder.heartbeat(Some(Heartbeat::dead_after(dead_after))),
+        None => builder,
+    }
 }
 
 /// A node as it is to run: checked.
@@ -80,6 +99,7 @@ struct NodePlan {
     id: Id,
     listen: Address,
     peers: Peers,
+    dead_after: Option<Duration>,
 }
 
 impl NodePlan {
@@ -103,7 +123,9 @@ impl NodePlan {
                 args.id
             ));
         }
-        Ok(NodePlan { id: args.id, listen: listen.clone(), peers })
+        check_dead_after(args.dead_after)?;
+        let dead_after = args.dead_after.map(Duration::from);
+        Ok(NodePlan { id: args.id, listen: listen.clone(), peers, dead_after })
     }
 }
 
@@ -132,7 +154,14 @@ mod tests {
         let path = folder.path().join("peers");
         std::fs::write(&path, peers).unwrap();
         let listen = Some(listen.parse().unwrap());
-        NodePlan::new(&NodeArgs { id: 1, listen, peers: Some(path), insecure, launched: false })
+        NodePlan::new(&NodeArgs {
+            id: 1,
+            listen,
+            peers: Some(path),
+            insecure,
+            dead_after: None,
+            launched: false,
+        })
     }
 
     #[test]

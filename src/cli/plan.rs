@@ -9,10 +9,14 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Limits, TreeName};
 
 use super::args::{CallArgs, OutputKind};
+use super::duration::Span;
 use super::files::read_peers;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use crate::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use crate::wire::frame::HEADER_MAX;
+
+/// Shortest silence that may be taken for death: some turns of a busy machine's scheduler.
+const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// A call as it is to be made: checked, its files read.
 #[derive(Clone, Debug)]
@@ -41,6 +45,10 @@ pub struct CallPlan {
     pub data: Bytes,
     /// When the call must have ended, from its start; `None` leaves it to the library's default.
     pub time_limit: Option<Duration>,
+    /// Go on without ids that fail or are lost.
+    pub partial: bool,
+    /// How long a process may be silent; `None` leaves it to the library's default.
+    pub dead_after: Option<Duration>,
     /// Forward before executing.
     pub forward_first: bool,
     /// What to print.
@@ -87,6 +95,7 @@ impl CallPlan {
         if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the call".into());
         }
+        check_dead_after(args.dead_after)?;
         Ok(CallPlan {
             func,
             func_name: args.func.clone(),
@@ -101,6 +110,8 @@ impl CallPlan {
             // Last, since it may be large.
             data: args.data.as_deref().map(read_data).transpose()?.unwrap_or_default(),
             time_limit: args.time_limit.map(Duration::from),
+            partial: args.partial,
+            dead_after: args.dead_after.map(Duration::from),
             forward_first: args.forward_first,
             output: args.output,
             repeat: args.repeat,
@@ -114,7 +125,18 @@ impl CallPlan {
         let call = Call::new(self.func).ids(self.order.clone()).tree(self.tree.clone());
         let call = call.header(self.header.clone()).data(self.data.clone());
         let call = self.time_limit.into_iter().fold(call, Call::limit);
+        let call = if self.partial { call.partial() } else { call };
         if self.forward_first { call.forward_first() } else { call }
+    }
+}
+
+/// Refuses a silence so short that a busy process would be taken for lost.
+pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
+    match dead_after {
+        Some(span) if span.duration() < DEAD_AFTER_MIN => Err(format!(
+            "--dead-after {span} is too short: a busy process is silent for longer; give at least 100ms"
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The nodes of `gpc call` while it runs: this process as the root, the others started or joined.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -9,11 +11,12 @@ use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use super::interrupt::Interrupt;
 use super::launch::{Launch, Plan};
-use super::output::{Content, Counts, FirstCause, Outcome, Repeat, Reply};
+use super::node::watching;
+use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
 use super::taken::refuse_taken;
 use crate::runtime::{self, CallError, Functions, Node, Peers};
-use crate::wire::{Cause, Failure, Stage};
+use crate::wire::{Cause, Stage, Status};
 
 /// Whatever goes wrong with a session, in words.
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -49,26 +52,25 @@ impl Session {
     ///
     /// # Errors
     /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
-    pub fn open(
-        nodes: &Nodes,
-        root: Id,
-        functions: &Functions,
-        interrupt: &Interrupt,
-    ) -> Result<Session, Error> {
-        let (launch, peers) = match nodes {
+    pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Error> {
+        let root = plan.root;
+        let (launch, peers) = match &plan.nodes {
             Nodes::Join { peers } => {
                 refuse_taken(root, peers)?;
                 (None, peers.clone())
             }
             Nodes::Start { n, link } => {
                 let exe = std::env::current_exe()?;
-                let plan = Plan { ids: 1..*n, link: *link, exe, args: Vec::new(), others: Peers::new() };
+                let dead_after = plan.dead_after.map(|span| format!("--dead-after={}us", span.as_micros()));
+                let args = dead_after.into_iter().map(OsString::from).collect();
+                let plan = Plan { ids: 1..*n, link: *link, exe, args, others: Peers::new() };
                 let launch = Launch::start_unless(&plan, || interrupt.signal().is_some())?;
                 let peers = launch.peers().clone();
                 (Some(launch), peers)
             }
         };
-        let node = Node::builder(root).functions(functions).peers(peers).start()?;
+        let builder = Node::builder(root).functions(functions).peers(peers);
+        let node = watching(builder, plan.dead_after).start()?;
         Ok(Session { node, launch })
     }
 
@@ -86,7 +88,8 @@ impl Session {
             let wall_us = u64::try_from(begun.elapsed().as_micros())?;
             times_us.push(wall_us);
             progress.made();
-            let is_last = times_us.len() >= count as usize || interrupt.signal().is_some() || ended.is_err();
+            let failed = !ended.as_ref().is_ok_and(runtime::Outcome::is_complete);
+            let is_last = times_us.len() >= count as usize || interrupt.signal().is_some() || failed;
             if !is_last {
                 continue;
             }
@@ -107,7 +110,7 @@ impl Session {
         self.node.shutdown(Duration::ZERO);
     }
 
-    /// One call. A process that dies during it ends it at once, though its parent may not have got to it yet.
+    /// One call. A process that dies during it ends it at once, though its parent may not have got to it yet; a partial one goes on without it.
     fn make_call(
         &mut self,
         plan: &CallPlan,
@@ -124,7 +127,7 @@ impl Session {
             progress.waiting();
             if interrupt.signal().is_some() {
                 handle.cancel();
-            } else if dead.is_none() {
+            } else if dead.is_none() && !plan.partial {
                 dead = self.launch.as_mut().and_then(|launch| launch.first_ended(&plan.ids));
                 dead.iter().for_each(|_| handle.cancel());
             }
@@ -148,27 +151,49 @@ impl Session {
             wall_us,
             coverage: Counts::default(),
             cause: None,
+            missing: Vec::new(),
             replies: Vec::new(),
             repeat,
         };
         let failure = match ended {
             Ok(reply) => {
-                outcome.coverage.done = nodes;
+                outcome.coverage = reply.coverage().counts().into();
                 outcome.replies = replies(&reply)?;
+                outcome.cause = reply.causes().first().map(|cause| self.explain(&plan.nodes, cause));
+                outcome.missing = self.missing(&plan.nodes, &reply);
                 return Ok(Made { outcome, data: reply.data().clone() });
             }
             Err(CallError::Failed(failure)) => failure,
             Err(refused) => return Err(refused.into()),
         };
         outcome.coverage = failure.coverage.counts().into();
-        outcome.cause = Some(self.explain(&plan.nodes, &failure));
+        outcome.cause = Some(self.explain(&plan.nodes, &failure.cause));
         Ok(Made { outcome, data: Bytes::new() })
     }
 
+    /// The ids that a partial call has left out, each with its cause if that is known.
+    fn missing(&mut self, nodes: &Nodes, reply: &runtime::Outcome) -> Vec<Missing> {
+        if reply.is_complete() {
+            return Vec::new();
+        }
+        let mut causes = BTreeMap::new();
+        for cause in reply.causes() {
+            causes.entry(cause.id).or_insert(cause);
+        }
+        let left_out = reply.ids().iter().zip(reply.coverage().statuses());
+        left_out
+            .filter(|(_, status)| *status != Status::Done)
+            .map(|(id, status)| {
+                let why = causes.get(&id).map(|cause| self.explain(nodes, cause));
+                Missing { id, status: name_of(status), why }
+            })
+            .collect()
+    }
+
     /// The first cause; of an id that was lost, how its process ended, or where a running one was looked for.
-    fn explain(&mut self, nodes: &Nodes, failure: &Failure) -> FirstCause {
-        let mut cause = FirstCause::from(&failure.cause);
-        if failure.cause.stage != Stage::Link {
+    fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
+        let mut cause = FirstCause::from(first);
+        if first.stage != Stage::Link {
             return cause;
         }
         let more = match nodes {
@@ -185,6 +210,16 @@ impl Session {
         };
         cause.message.extend(more.map(|more| format!("; {more}")));
         cause
+    }
+}
+
+/// What a status is called where people read it.
+fn name_of(status: Status) -> &'static str {
+    match status {
+        Status::Done => "done",
+        Status::Failed => "failed",
+        Status::Unreached => "unreached",
+        Status::Unknown => "unknown",
     }
 }
 

@@ -39,6 +39,7 @@ pub struct Call {
     limit: Duration,
     replies: bool,
     forward_first: bool,
+    partial: bool,
     watch: bool,
 }
 
@@ -76,6 +77,7 @@ impl Call {
             limit: LIMIT,
             replies: true,
             forward_first: false,
+            partial: false,
             watch: false,
         }
     }
@@ -128,6 +130,14 @@ impl Call {
         self
     }
 
+    /// The call goes on without ids that fail or are lost; [`Outcome::coverage`](super::Outcome::coverage) says what became of each.
+    ///
+    /// A lost id's children are adopted by its parent. An id executes at most once, whatever is repaired around it.
+    pub fn partial(mut self) -> Call {
+        self.partial = true;
+        self
+    }
+
     /// The caller only watches: it neither executes nor contributes.
     pub fn watch(mut self) -> Call {
         self.watch = true;
@@ -163,6 +173,7 @@ impl Call {
             callback,
             reply_wanted: self.replies,
             forward_first: self.forward_first,
+            partial: self.partial,
             watch: self.watch,
             limit: self.limit,
             tree,

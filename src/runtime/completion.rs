@@ -5,11 +5,20 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::wire::Failure;
 use crate::wire::message::SubtreeReply;
+use crate::wire::{Failure, Report};
+
+/// A call that did not fail.
+#[derive(Debug)]
+pub(super) struct Success {
+    /// None if none was asked for.
+    pub(super) reply: Option<SubtreeReply>,
+    /// Of a partial call.
+    pub(super) report: Option<Report>,
+}
 
 /// How a call ended, as the event loop says it; `None` when the node ended first.
-pub(super) type Ended = Option<Result<Option<SubtreeReply>, Failure>>;
+pub(super) type Ended = Option<Result<Success, Failure>>;
 
 /// The end of one call.
 #[derive(Debug, Default)]

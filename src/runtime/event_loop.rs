@@ -14,7 +14,7 @@ use tracing::debug;
 
 use super::clock::Clock;
 use super::command::Command;
-use super::completion::Completion;
+use super::completion::{Completion, Success};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::links::{Arrival, LISTENER, Links, Readiness, Surroundings};
@@ -194,7 +194,11 @@ impl EventLoop {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
-                Arrival::Lost { peer, why } => Input::LinkLost { peer, why },
+                Arrival::Heard(peer) => Input::Heard(peer),
+                Arrival::Lost { peer, why, unreached } => {
+                    let unreached = self.links.forget_since(peer) && unreached;
+                    Input::LinkLost { peer, why, unreached }
+                }
             };
             self.apply(now, input);
         }
@@ -243,17 +247,20 @@ impl EventLoop {
     fn carry_out(&mut self, now: Time, output: Output) {
         match output {
             Output::Send { to, message } => {
-                if let Message::Response(Response { call, answer: Answer::Failed(_) }) = &message {
+                if let Message::Response(Response { call, answer: Answer::Failed(_) | Answer::Partial(_) }) =
+                    &message
+                {
                     self.links.request_ended(to, *call);
                 }
                 self.links.send(now, to, message);
             }
             Output::Run(job) => self.inputs.extend(self.executor.run(job)),
             Output::Consumed { from } => self.links.consumed(from),
-            Output::Finished { ticket, call, result } => {
+            Output::Abandon { peer } => self.links.abandon(peer),
+            Output::Finished { ticket, call, result, report } => {
                 debug!(%call, done = result.is_ok(), "call ended");
                 if let Some(completion) = self.calls.remove(&ticket) {
-                    completion.complete(Some(result));
+                    completion.complete(Some(result.map(|reply| Success { reply, report })));
                 }
             }
         }

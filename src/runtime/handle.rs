@@ -88,7 +88,7 @@ impl CallHandle {
     fn outcome(&mut self, ended: Ended) -> Result<Outcome, CallError> {
         let plan = self.plan.take().ok_or(CallError::Taken)?;
         match ended {
-            Some(Ok(reply)) => Ok(Outcome::new(plan, reply)),
+            Some(Ok(success)) => Ok(Outcome::new(plan, success)),
             Some(Err(failure)) => Err(CallError::Failed(Box::new(failure))),
             None => Err(CallError::Ended),
         }

@@ -44,9 +44,19 @@ const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
 /// What came in for the chain.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    Message { from: Id, message: Message },
+    Message {
+        from: Id,
+        message: Message,
+    },
     DataArrived(CallId),
-    Lost { peer: Id, why: String },
+    /// Bytes that are no message yet.
+    Heard(Id),
+    /// `unreached` when no link ever came up: nothing that was sent can have arrived.
+    Lost {
+        peer: Id,
+        why: String,
+        unreached: bool,
+    },
 }
 
 /// What reading needs to know of the node beside the links.
@@ -164,7 +174,7 @@ impl Links {
         if !self.peers.contains_key(&to) && self.addresses.address(to).is_none() {
             if let Message::Request(_) = message {
                 let why = "no address is known for it: add it to the peers".into();
-                self.arrivals.push(Arrival::Lost { peer: to, why });
+                self.arrivals.push(Arrival::Lost { peer: to, why, unreached: true });
             }
             return;
         }
@@ -184,6 +194,26 @@ impl Links {
                 self.connect(now, to);
             }
         }
+    }
+
+    /// Closes the link to a peer that gives no sign of life. The chain knows already.
+    pub(super) fn abandon(&mut self, peer: Id) {
+        debug!(id = self.me, peer, "no sign of life: the link is closed");
+        self.expected(peer);
+        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        entry.pending.clear();
+        if let State::Up(key) | State::Connecting(key) = entry.state {
+            entry.state = State::Absent;
+            self.discard(key);
+        }
+    }
+
+    /// The chain is about to hear that this link is lost, and takes all that it has sent there for lost: what it sent since then goes too.
+    /// Returns whether surely nothing of it arrives.
+    pub(super) fn forget_since(&mut self, peer: Id) -> bool {
+        let Some(entry) = self.peers.get_mut(&peer) else { return true };
+        entry.pending.clear();
+        !matches!(entry.state, State::Up(_))
     }
 
     /// A request of this peer has been consumed.
@@ -299,7 +329,11 @@ impl Links {
             if let Phase::Connecting(_) = link.phase {
                 continue;
             }
-            match link.flush() {
+            let progress = link.flush();
+            if let (Phase::Up(peer), true) = (link.phase, std::mem::take(&mut link.heard)) {
+                self.arrivals.push(Arrival::Heard(peer));
+            }
+            match progress {
                 Progress::Waiting if link.phase == Phase::Closing && link.outbox.is_idle() => {
                     self.close(key, "closed")
                 }
@@ -401,7 +435,9 @@ impl Links {
         };
         let context = PeerContext { surroundings, peer };
         let progress = link.read(&mut self.buffer, to_end, &context, &mut self.events);
+        let heard = std::mem::take(&mut link.heard);
         let mut events = std::mem::take(&mut self.events);
+        let arrived = self.arrivals.len();
         for event in events.drain(..) {
             if let Err(why) = self.event(now, key, event) {
                 self.close(key, &why);
@@ -409,6 +445,9 @@ impl Links {
             }
         }
         self.events = events;
+        if heard && arrived == self.arrivals.len() {
+            self.arrivals.extend(peer.map(Arrival::Heard));
+        }
         match progress {
             Progress::Waiting => {
                 if let Some(why) = self.links.get_mut(&key).and_then(|link| link.unwritable.take()) {
@@ -445,6 +484,10 @@ impl Links {
                 if link.unacknowledged > HIWATER {
                     return Err(format!("it sent more than the {HIWATER} requests that it has credit for"));
                 }
+                if request.skipped > 0 {
+                    // It may bring the rest of data that a lost parent has begun to send.
+                    self.stir();
+                }
                 Some(Arrival::Message { from, message: Message::Request(request) })
             }
             Event::Response(response) => {
@@ -463,6 +506,10 @@ impl Links {
                 link.outbox.unwanted(call);
                 Some(Arrival::Message { from, message: Message::Cancel(call) })
             }
+            Event::Release(call) => Some(Arrival::Message { from, message: Message::Release(call) }),
+            Event::Moved(call) => Some(Arrival::Message { from, message: Message::Moved(call) }),
+            Event::Ping => Some(Arrival::Message { from, message: Message::Ping }),
+            Event::Pong => Some(Arrival::Message { from, message: Message::Pong }),
             Event::DataGrew => {
                 self.stir();
                 None
@@ -526,10 +573,11 @@ impl Links {
     pub(super) fn lose(&mut self, id: Id, why: &str) {
         self.expected(id);
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        let unreached = !matches!(peer.state, State::Up(_));
         peer.state = State::Absent;
         peer.pending.clear();
         debug!(id = self.me, peer = id, why, "link lost");
-        self.arrivals.push(Arrival::Lost { peer: id, why: why.into() });
+        self.arrivals.push(Arrival::Lost { peer: id, why: why.into(), unreached });
     }
 }
 

@@ -21,7 +21,10 @@ use super::links::Links;
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
 use super::{Address, Listener, Peers};
-use crate::chain;
+use crate::chain::{self, Heartbeat};
+
+/// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
+const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// How long a dropped node waits for its thread: it has nothing to do but to say goodbye.
 const DROP_LIMIT: Duration = Duration::ZERO;
@@ -78,6 +81,20 @@ impl Builder {
     /// Longest reply of a subtree that the node takes or makes, bytes: 8 GiB by default.
     pub fn reply_max(mut self, bytes: u64) -> Builder {
         self.config.reply_max = bytes;
+        self
+    }
+
+    /// Signs of life of the peers whose answers are awaited: each is asked `every` so often, and given up when it has been silent for `dead_after`. By default every 2 s
+    /// and after 10 s; with `None` a peer that is silent on a connection that stands is waited for until the call's time limit.
+    pub fn heartbeat(mut self, heartbeat: Option<Heartbeat>) -> Builder {
+        self.config.heartbeat = heartbeat;
+        self
+    }
+
+    /// How much older than a [partial call](Call::partial) this node must be to take it from an adopter, who may ask again for what an earlier run of the id has executed: longer
+    /// than a request may be under way. One second by default; zero where no id is ever restarted.
+    pub fn restart_margin(mut self, margin: Duration) -> Builder {
+        self.config.restart_margin = margin;
         self
     }
 
@@ -159,7 +176,8 @@ pub struct Node {
 impl Node {
     /// Begins to describe a node.
     pub fn builder(id: Id) -> Builder {
-        let config = chain::Config::new(id, clock::incarnation());
+        let heartbeat = Some(Heartbeat::dead_after(DEAD_AFTER));
+        let config = chain::Config { heartbeat, ..chain::Config::new(id, clock::incarnation()) };
         Builder { config, functions: Functions::new(), peers: Peers::new(), listener: None }
     }
 

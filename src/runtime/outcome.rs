@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use gpc_trees::{Id, IdList};
 
+use super::completion::Success;
 use super::functions::FunctionsError;
 use super::plan::Plan;
 use crate::wire::level::{Leaves, LevelError, Limits};
-use crate::wire::message::SubtreeReply;
-use crate::wire::{Coverage, Failure};
+use crate::wire::{Cause, Coverage, Failure, Report, Status};
 
-/// A call that every id has executed.
+/// A call that every id has executed; or of a [partial](super::Call::partial) one, what there is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     root: Id,
@@ -21,6 +21,7 @@ pub struct Outcome {
     level: u16,
     header: Bytes,
     data: Bytes,
+    report: Report,
 }
 
 /// One id's reply.
@@ -35,11 +36,28 @@ pub struct IdReply {
 }
 
 impl Outcome {
-    pub(super) fn new(plan: Plan, reply: Option<SubtreeReply>) -> Outcome {
+    pub(super) fn new(plan: Plan, success: Success) -> Outcome {
         let Plan { root, ids, asked, merged } = plan;
-        let reply = reply.unwrap_or_default();
+        let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
+        let report = success.report.unwrap_or_else(whole);
+        let reply = success.reply.unwrap_or_default();
         let (header, data) = (reply.header.into_bytes(), reply.data.into_bytes());
-        Outcome { root, ids, asked, merged, level: reply.level, header, data }
+        Outcome { root, ids, asked, merged, level: reply.level, header, data, report }
+    }
+
+    /// What became of each id, in tree order. Only a partial call leaves any out.
+    pub fn coverage(&self) -> &Coverage {
+        &self.report.coverage
+    }
+
+    /// Why ids were left out of a partial call, the first cause first; at most 1,024.
+    pub fn causes(&self) -> &[Cause] {
+        &self.report.causes
+    }
+
+    /// Whether every id is done.
+    pub fn is_complete(&self) -> bool {
+        self.report.coverage.counts().done == self.ids.len()
     }
 
     /// Level of the aggregated replies: the height of the tree. 0 with a callback, and when no reply was asked for.
@@ -57,7 +75,7 @@ impl Outcome {
         &self.data
     }
 
-    /// The ids that executed, in tree order: the order of the parts of [`data`](Self::data).
+    /// The ids that were asked, in tree order; those of them that are done have the parts of [`data`](Self::data) in this order.
     pub fn ids(&self) -> &IdList {
         &self.ids
     }
@@ -68,6 +86,9 @@ impl Outcome {
     /// # Errors
     /// When the level-n data are bad or have not one part for each id: some id's reply was not made by this protocol.
     pub fn replies(&self) -> Result<Vec<IdReply>, RepliesError> {
+        if self.merged && self.level > 0 {
+            return self.unmerged();
+        }
         if self.merged {
             return Ok(vec![IdReply { id: self.root, header: self.header.clone(), data: self.data.clone() }]);
         }
@@ -76,20 +97,30 @@ impl Outcome {
         }
         let [headers, data] = [&self.header, &self.data].map(|blob| leaves(self.level, blob));
         let (headers, data) = (headers?, data?);
-        if [headers.len(), data.len()] != [self.ids.len() as usize; 2] {
-            return Err(RepliesError::Count {
-                headers: headers.len(),
-                data: data.len(),
-                ids: self.ids.len(),
-            });
+        let ids = self.coverage().counts().done;
+        if [headers.len(), data.len()] != [ids as usize; 2] {
+            return Err(RepliesError::Count { headers: headers.len(), data: data.len(), ids });
         }
         let parts = headers.into_iter().zip(data);
         let reply = |(id, (header, data))| IdReply { id, header, data };
-        let mut replies: Vec<IdReply> = self.ids.iter().zip(parts).map(reply).collect();
+        let mut replies: Vec<IdReply> = self.done().zip(parts).map(reply).collect();
         if self.asked != self.ids {
             replies.sort_by_cached_key(|reply| self.asked.position(reply.id));
         }
         Ok(replies)
+    }
+
+    /// The ids that are done, in tree order.
+    fn done(&self) -> impl Iterator<Item = Id> {
+        let statuses = self.ids.iter().zip(self.coverage().statuses());
+        statuses.filter(|(_, status)| *status == Status::Done).map(|(id, _)| id)
+    }
+
+    /// The values that could not be merged, because the callback of some id failed.
+    fn unmerged(&self) -> Result<Vec<IdReply>, RepliesError> {
+        let (headers, data) = (leaves(self.level, &self.header)?, leaves(self.level, &self.data)?);
+        let reply = |(header, data)| IdReply { id: self.root, header, data };
+        Ok(headers.into_iter().zip(data).map(reply).collect())
     }
 }
 

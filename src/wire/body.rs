@@ -4,7 +4,7 @@
 //! far. The bytes grow in one buffer, by what has arrived and never by what was announced, so that func gets them as one slice without a second copy.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
@@ -21,6 +21,8 @@ enum Repr {
 struct Arriving {
     announced: u64,
     received: Mutex<Received>,
+    /// The same bytes from another sender, where this one has stopped.
+    instead: OnceLock<Body>,
 }
 
 /// What has come of an arriving body.
@@ -45,8 +47,38 @@ impl Body {
     /// A body of `announced` bytes of which none has come yet, and the end that fills it.
     pub fn arriving(announced: u64) -> (Body, BodyWriter) {
         let start = if announced == 0 { Received::Whole(Bytes::new()) } else { Received::Part(Vec::new()) };
-        let arriving = Arc::new(Arriving { announced, received: Mutex::new(start) });
+        let arriving =
+            Arc::new(Arriving { announced, received: Mutex::new(start), instead: OnceLock::new() });
         (Body(Repr::Arriving(arriving.clone())), BodyWriter(arriving))
+    }
+
+    /// Goes on with the bytes of another body of the same data: the sender of this one is lost. Whoever reads this body gets them, also those who began before.
+    ///
+    /// Without effect on a body that is whole, or where the lengths differ.
+    pub fn follow(&self, other: &Body) {
+        if self.len() != other.len() || self.bytes().is_some() {
+            return;
+        }
+        // Each body follows a younger one, so that this ends at the youngest.
+        let mut last = self;
+        while let Repr::Arriving(arriving) = &last.0 {
+            match arriving.instead.get() {
+                Some(next) => last = next,
+                None => {
+                    // Nobody else sets it: a node's state has one thread.
+                    let _ = arriving.instead.set(other.clone());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The body that this one follows.
+    fn instead(&self) -> Option<&Body> {
+        match &self.0 {
+            Repr::Whole(_) => None,
+            Repr::Arriving(arriving) => arriving.instead.get(),
+        }
     }
 
     /// Its length when all has come, bytes.
@@ -64,6 +96,11 @@ impl Body {
 
     /// How many bytes have come.
     pub fn arrived(&self) -> u64 {
+        let followed = self.instead().map_or(0, Body::arrived);
+        followed.max(self.arrived_here())
+    }
+
+    fn arrived_here(&self) -> u64 {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
             Repr::Arriving(arriving) => match &*arriving.received() {
@@ -75,6 +112,10 @@ impl Body {
 
     /// All of it, once all has come.
     pub fn bytes(&self) -> Option<Bytes> {
+        self.bytes_here().or_else(|| self.instead()?.bytes())
+    }
+
+    fn bytes_here(&self) -> Option<Bytes> {
         match &self.0 {
             Repr::Whole(bytes) => Some(bytes.clone()),
             Repr::Arriving(arriving) => match &*arriving.received() {
@@ -86,6 +127,13 @@ impl Body {
 
     /// Up to `max` bytes from `offset`, as far as they have come. Copies only while the body is still arriving.
     pub fn read(&self, offset: u64, max: usize) -> Bytes {
+        match self.instead() {
+            Some(followed) if self.arrived_here() <= offset => followed.read(offset, max),
+            _ => self.read_here(offset, max),
+        }
+    }
+
+    fn read_here(&self, offset: u64, max: usize) -> Bytes {
         match &self.0 {
             Repr::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
             Repr::Arriving(arriving) => match &*arriving.received() {
@@ -170,6 +218,28 @@ mod tests {
         let (body, mut writer) = Body::arriving(u64::MAX);
         assert_eq!(writer.push(&[7; 100]), 100);
         assert_eq!(body.arrived(), 100);
+    }
+
+    #[test]
+    fn a_body_goes_on_with_the_one_that_it_follows() {
+        let (body, mut writer) = Body::arriving(10);
+        writer.push(b"0123");
+        let (second, mut other) = Body::arriving(10);
+        other.push(b"01");
+        body.follow(&second);
+        assert_eq!((body.arrived(), body.read(2, 100).as_ref()), (4, &b"23"[..]));
+        assert_eq!(body.read(4, 100).as_ref(), b"");
+        other.push(b"234567");
+        assert_eq!((body.arrived(), body.read(4, 2).as_ref(), body.bytes()), (8, &b"45"[..], None));
+        // The second stops too; a third is whole, and one of another length is none of this data.
+        body.follow(&Body::whole("x"));
+        body.follow(&Body::whole("0123456789"));
+        assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
+        assert_eq!((body.read(8, 9).as_ref(), second.read(0, 2).as_ref()), (&b"89"[..], &b"01"[..]));
+        // The first sender is heard no more, and breaks nothing.
+        assert_eq!((writer.missing(), writer.push(b"4567"), body.arrived()), (6, 4, 10));
+        body.follow(&Body::whole("9876543210"));
+        assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Coverage {
         rest
     }
 
-    /// Reads the data of a failed RESPONSE (docs/wire.md, "RESPONSE").
+    /// Reads the runs of a report (docs/wire.md, "RESPONSE").
     pub fn parse(bytes: &[u8]) -> Result<Coverage, FrameError> {
         let bad =
             |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
@@ -129,7 +129,7 @@ impl Coverage {
         Ok(coverage)
     }
 
-    /// The data of a failed RESPONSE.
+    /// The runs' bytes.
     pub fn emit(&self) -> Vec<u8> {
         let run = |&(status, count): &(Status, u32)| {
             let count = count.to_le_bytes();

@@ -7,7 +7,6 @@ use std::fmt;
 use gpc_trees::Id;
 
 use super::Coverage;
-use super::frame::{Fields, FrameError, Kind, zero};
 
 /// Longest message of a cause on the wire, bytes: a sentence or two with names in it; a function's novel is cut there.
 pub const MESSAGE_MAX: usize = 1024;
@@ -80,32 +79,6 @@ impl Cause {
             message.truncate(message.floor_char_boundary(MESSAGE_MAX));
         }
         Cause { id, stage, message }
-    }
-}
-
-impl Cause {
-    /// Reads the header of a failed RESPONSE (docs/wire.md, "RESPONSE").
-    pub fn parse(bytes: &[u8]) -> Result<Cause, FrameError> {
-        let bad =
-            |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
-        let mut fields = Fields::new(Kind::Response, bytes, 8)?;
-        let id = fields.u32();
-        let stage = fields.u8();
-        let stage = Stage::from_wire(stage).ok_or(bad("stage", stage.into(), "1 to 7"))?;
-        let [a, b, c] = fields.take();
-        zero(Kind::Response, "reserved bytes of the cause", u32::from_le_bytes([a, b, c, 0]).into())?;
-        let message = &bytes[8..];
-        if message.len() > MESSAGE_MAX {
-            return Err(bad("length of the cause's message", message.len() as u64, "at most 1024"));
-        }
-        // The signs put in for bad UTF-8 are longer than what they stand for, and the cause must still be fit to be sent on.
-        Ok(Cause::new(id, stage, String::from_utf8_lossy(message)))
-    }
-
-    /// The header of a failed RESPONSE.
-    pub fn emit(&self) -> Vec<u8> {
-        let message = &self.message[..self.message.floor_char_boundary(MESSAGE_MAX)];
-        [&self.id.to_le_bytes()[..], &[self.stage as u8, 0, 0, 0], message.as_bytes()].concat()
     }
 }
 

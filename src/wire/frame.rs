@@ -19,6 +19,9 @@ pub const HEADER_MAX: usize = 64 << 10;
 /// Most bytes of ids, shape and header of a request: eight million scattered ids with their shape.
 pub const PREFIX_MAX: usize = 64 << 20;
 
+/// Most bytes of a response's report: eight million ids of which no two neighbours fared alike.
+pub const REPORT_MAX: usize = 64 << 20;
+
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -37,10 +40,18 @@ pub enum Kind {
     Credit = 6,
     /// The link ends.
     Goodbye = 7,
+    /// A kept answer is not needed any more.
+    Release = 8,
+    /// The child has another parent now.
+    Moved = 9,
+    /// Are you there?
+    Ping = 10,
+    /// Yes.
+    Pong = 11,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] = [
+    const ALL: [Kind; 11] = [
         Kind::Hello,
         Kind::Request,
         Kind::Response,
@@ -48,12 +59,16 @@ impl Kind {
         Kind::Cancel,
         Kind::Credit,
         Kind::Goodbye,
+        Kind::Release,
+        Kind::Moved,
+        Kind::Ping,
+        Kind::Pong,
     ];
 
     /// The flag bits that mean something for this kind.
     fn known_flags(self) -> u8 {
         match self {
-            Kind::Request => flags::REPLY_WANTED | flags::FORWARD_FIRST,
+            Kind::Request => flags::REPLY_WANTED | flags::FORWARD_FIRST | flags::PARTIAL | flags::ADOPTED,
             Kind::Segment => flags::OF_RESPONSE,
             _ => 0,
         }
@@ -66,6 +81,10 @@ pub mod flags {
     pub const REPLY_WANTED: u8 = 1;
     /// REQUEST: forward before executing.
     pub const FORWARD_FIRST: u8 = 2;
+    /// REQUEST: the call goes on without those that are lost.
+    pub const PARTIAL: u8 = 4;
+    /// REQUEST: a parent that was lost may have sent it before.
+    pub const ADOPTED: u8 = 8;
     /// SEGMENT: the bytes belong to a response, not to a request.
     pub const OF_RESPONSE: u8 = 1;
 }
@@ -253,11 +272,11 @@ mod tests {
         let refused = |bytes| FrameHeader::parse(bytes).unwrap_err();
         assert_eq!(refused([1, 0, 16, 0, 2, 0, 0, 0]), FrameError::TooLong { length: (1 << 20) + 1 });
         assert_eq!(refused([0, 0, 0, 0, 0, 0, 0, 0]), FrameError::UnknownKind { kind: 0 });
-        assert_eq!(refused([0, 0, 0, 0, 8, 0, 0, 0]), FrameError::UnknownKind { kind: 8 });
+        assert_eq!(refused([0, 0, 0, 0, 12, 0, 0, 0]), FrameError::UnknownKind { kind: 12 });
         assert!(matches!(
             refused([0, 0, 0, 0, 1, 1, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }
         ));
-        assert!(matches!(refused([0, 0, 0, 0, 2, 0, 0, 1]), FrameError::UnknownFlags { .. }));
+        assert!(matches!(refused([0, 0, 0, 0, 2, 16, 0, 0]), FrameError::UnknownFlags { .. }));
     }
 }

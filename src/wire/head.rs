@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::CallId;
-use super::frame::{Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, zero};
+use super::frame::{Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, zero};
 
 /// How the ids of a request are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,13 +49,19 @@ pub struct RequestHead {
     pub data_len: u64,
     /// What is left of the time limit.
     pub limit: Duration,
+    /// How long ago the call began, as far as is known.
+    pub age: Duration,
     /// Places of an explicit shape.
     pub shape_count: u32,
+    /// How many parents were given up between the sender and the receiver.
+    pub skipped: u32,
+    /// What is left of the root's time limit.
+    pub left: Duration,
 }
 
 impl RequestHead {
     /// Bytes of the fixed part.
-    pub const LENGTH: usize = 64;
+    pub const LENGTH: usize = 72;
 
     /// Reads and checks the fixed part at the start of a REQUEST's payload.
     pub fn parse(payload: &[u8]) -> Result<RequestHead, FrameError> {
@@ -82,8 +88,10 @@ impl RequestHead {
             data_len: fields.u64(),
             limit: Duration::from_micros(fields.u64()),
             shape_count: fields.u32(),
+            age: Duration::from_millis(fields.u32().into()),
+            skipped: fields.u32(),
+            left: Duration::from_millis(fields.u32().into()),
         };
-        zero(Kind::Request, "reserved", fields.u32().into())?;
         if head.header_len as usize > HEADER_MAX {
             return Err(bad("header length", head.header_len.into(), "at most 65536"));
         }
@@ -108,8 +116,9 @@ impl RequestHead {
         }
         out.extend_from_slice(&self.data_len.to_le_bytes());
         out.extend_from_slice(&limit.to_le_bytes());
-        out.extend_from_slice(&self.shape_count.to_le_bytes());
-        out.extend_from_slice(&0u32.to_le_bytes());
+        for field in [self.shape_count, whole_ms(self.age), self.skipped, whole_ms(self.left)] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
     }
 
     /// Bytes of ids, shape and header together.
@@ -117,6 +126,11 @@ impl RequestHead {
         let ids = u64::from(self.ids_count) * self.ids_form.entry() as u64;
         ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len)
     }
+}
+
+/// Milliseconds, rounded up: a call is never younger than it says, and never sooner over.
+fn whole_ms(span: Duration) -> u32 {
+    u32::try_from(span.as_micros().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
 /// What a RESPONSE says of the call.
@@ -127,8 +141,10 @@ pub enum AnswerKind {
     Completed = 0,
     /// A reply.
     Reply = 1,
-    /// A failure: the header is its cause, the data its coverage.
+    /// A failure: the report has its cause and coverage.
     Failed = 2,
+    /// What there is of a reply, and a report of every id.
+    Partial = 3,
 }
 
 /// The fixed part of a RESPONSE.
@@ -144,11 +160,13 @@ pub struct ResponseHead {
     pub header_len: u64,
     /// Bytes of data.
     pub data_len: u64,
+    /// Bytes of report.
+    pub report_len: u32,
 }
 
 impl ResponseHead {
     /// Bytes of the fixed part.
-    pub const LENGTH: usize = 32;
+    pub const LENGTH: usize = 40;
 
     /// Reads and checks the fixed part at the start of a RESPONSE's payload.
     pub fn parse(payload: &[u8]) -> Result<ResponseHead, FrameError> {
@@ -161,15 +179,25 @@ impl ResponseHead {
             0 => AnswerKind::Completed,
             1 => AnswerKind::Reply,
             2 => AnswerKind::Failed,
-            _ => return Err(bad("status", status.into(), "0 completed, 1 reply or 2 failure")),
+            3 => AnswerKind::Partial,
+            _ => return Err(bad("status", status.into(), "0 completed, 1 reply, 2 failure or 3 partial")),
         };
         let call = CallId { root, sequence: fields.u64() };
-        let head = ResponseHead { call, level, kind, header_len: fields.u64(), data_len: fields.u64() };
-        let Some(body) = head.header_len.checked_add(head.data_len) else {
-            return Err(bad("length of header and data", head.data_len, "together at most 2^64 - 1"));
+        let (header_len, data_len, report_len) = (fields.u64(), fields.u64(), fields.u32());
+        zero(Kind::Response, "reserved", fields.u32().into())?;
+        let head = ResponseHead { call, level, kind, header_len, data_len, report_len };
+        let reply = header_len.checked_add(data_len);
+        let Some(reply) = reply.filter(|reply| reply.checked_add(report_len.into()).is_some()) else {
+            return Err(bad("length of header and data", data_len, "together at most 2^64"));
         };
-        if kind == AnswerKind::Completed && body != 0 {
-            return Err(bad("length of header and data", body, "none, for a bare completion"));
+        if reply != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Failed) {
+            return Err(bad("length of header and data", reply, "none, without a reply"));
+        }
+        if report_len as usize > REPORT_MAX {
+            return Err(bad("length of the report", report_len.into(), "at most 67108864"));
+        }
+        if report_len != 0 && matches!(kind, AnswerKind::Completed | AnswerKind::Reply) {
+            return Err(bad("length of the report", report_len.into(), "none, where nothing is amiss"));
         }
         Ok(head)
     }
@@ -179,14 +207,19 @@ impl ResponseHead {
         out.extend_from_slice(&self.call.root.to_le_bytes());
         out.extend_from_slice(&self.level.to_le_bytes());
         out.extend_from_slice(&[self.kind as u8, 0]);
-        for field in [self.call.sequence, self.header_len, self.data_len] {
+        for field in [self.call.sequence, self.header_len, self.data_len, self.report_len.into()] {
             out.extend_from_slice(&field.to_le_bytes());
         }
     }
 
     /// Bytes of header and data together; the parser made sure that they fit.
-    pub fn body_len(&self) -> u64 {
+    pub fn reply_len(&self) -> u64 {
         self.header_len.saturating_add(self.data_len)
+    }
+
+    /// Bytes of header, data and report together.
+    pub fn body_len(&self) -> u64 {
+        self.reply_len().saturating_add(self.report_len.into())
     }
 }
 

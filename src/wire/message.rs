@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::level::Leveled;
-use super::{Body, Failure};
+use super::{Body, Failure, Report};
 
 /// Names one chained GPC: who started it, and its number there.
 ///
@@ -37,6 +37,14 @@ pub enum Message {
     Response(Response),
     /// Parent to child: forget this call.
     Cancel(CallId),
+    /// Parent to child: the root has what it needs; an answer that is kept for an adopter can go.
+    Release(CallId),
+    /// Child to a parent that was given up for lost: another parent has adopted it.
+    Moved(CallId),
+    /// Are you there?
+    Ping,
+    /// Yes.
+    Pong,
 }
 
 /// A call as one id receives it. Cloning is cheap: what is large is shared.
@@ -52,8 +60,18 @@ pub struct Request {
     pub reply_wanted: bool,
     /// Forward before executing.
     pub forward_first: bool,
+    /// The call goes on without those that are lost.
+    pub partial: bool,
+    /// A parent that was lost may have sent it before, and this id may have executed it.
+    pub adopted: bool,
+    /// How many parents were given up between the sender and this id: 0 from the parent in the tree. Who has given up more stands higher, and is the one to answer to.
+    pub skipped: u32,
     /// What is left of the call's time limit.
     pub limit: Duration,
+    /// How long ago the call began; the time on links is not counted.
+    pub age: Duration,
+    /// What is left of the root's time limit: as long as that, an adopter may ask for the answer.
+    pub left: Duration,
     /// How the list is split; `Err` holds the wire id of a tree that this process does not know.
     pub tree: Result<Tree, u32>,
     /// The receiver's slice: itself first, then its descendants in tree order.
@@ -82,6 +100,17 @@ pub enum Answer {
     Reply(SubtreeReply),
     /// Some stage failed at some id of the subtree.
     Failed(Box<Failure>),
+    /// Of a call that goes on without those that are lost: what there is, and what became of each id.
+    Partial(Box<Partial>),
+}
+
+/// What there is of a subtree's reply.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Partial {
+    /// The reply of the ids that are done; empty if none was asked for. With a callback, level 1 stands for several values that could not be merged.
+    pub reply: SubtreeReply,
+    /// What became of each id.
+    pub report: Report,
 }
 
 /// The reply of a subtree: reply header and reply data, side by side.

@@ -14,6 +14,7 @@ pub mod level;
 pub mod message;
 pub mod payload;
 pub mod prefix;
+pub mod report;
 
 pub use body::{Body, BodyWriter};
 pub use coverage::{Coverage, CoverageCounts, Status};
@@ -21,3 +22,4 @@ pub use failure::{Cause, Failure, Stage};
 pub use hello::Hello;
 pub use message::{CallId, Message, Request, Response};
 pub use payload::Payload;
+pub use report::Report;

@@ -32,6 +32,9 @@ pub fn request_head(request: &Request) -> RequestHead {
         header_len: request.header.len() as u32,
         data_len: request.data.len(),
         limit: request.limit,
+        age: request.age,
+        skipped: request.skipped,
+        left: request.left,
         shape_count: shape(request).map_or(0, |shape| shape.sizes().len() as u32),
     }
 }
@@ -71,7 +74,12 @@ pub fn parse_prefix(
         callback: Some(head.callback).filter(|handle| *handle != 0),
         reply_wanted: flags & super::frame::flags::REPLY_WANTED != 0,
         forward_first: flags & super::frame::flags::FORWARD_FIRST != 0,
+        partial: flags & super::frame::flags::PARTIAL != 0,
+        adopted: flags & super::frame::flags::ADOPTED != 0,
+        skipped: head.skipped,
         limit: head.limit,
+        age: head.age,
+        left: head.left,
         tree: parse_tree(head, &shape_bytes, ids.len(), trees)?,
         ids,
         header: prefix,

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Start, Time};
-use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Node, Output, Start, Time};
+use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
-    Body, BodyWriter, CallId, Cause, Coverage, Failure, Message, Request, Response, Stage, Status,
+    Body, BodyWriter, CallId, Cause, Coverage, Failure, Message, Report, Request, Response, Stage, Status,
 };
 use gpc_trees::{Id, Tree};
 use proptest::prelude::*;
@@ -24,6 +24,8 @@ enum Deed {
         call: CallId,
         list: Vec<Id>,
         options: (bool, bool, bool),
+        /// Of a partial call: how many parents are given up, and whether one of them may have sent it.
+        partial: Option<(u32, bool)>,
         limit_ms: u64,
         arriving: bool,
     },
@@ -33,7 +35,10 @@ enum Deed {
         answer: u8,
     },
     Cancel(Id, CallId),
-    Lost(Id),
+    Release(Id, CallId),
+    Moved(Id, CallId),
+    Ping(Id),
+    Lost(Id, bool),
     Answered(CallId, bool),
     /// The n-th of the jobs that run ends.
     Ran(usize, u8),
@@ -42,6 +47,8 @@ enum Deed {
     Start {
         list: Vec<Id>,
         watch: bool,
+        partial: bool,
+        merged: bool,
         limit_ms: u64,
     },
     GiveUp(u64),
@@ -63,17 +70,25 @@ fn deeds() -> impl Strategy<Value = Deed> {
         })
     };
     let options = || (any::<bool>(), any::<bool>(), any::<bool>());
+    let partial = || prop::option::weighted(0.6, (0u32..3, any::<bool>()));
     prop_oneof![
-        6 => (id(), call(), list(), options(), 0u64..100, any::<bool>()).prop_map(|(from, call, list, options, limit_ms, arriving)| {
-            Deed::Request { from, call, list, options, limit_ms, arriving }
-        }),
-        6 => (id(), call(), 0u8..5).prop_map(|(from, call, answer)| Deed::Response { from, call, answer }),
+        6 => (id(), call(), list(), options(), partial(), 0u64..100, any::<bool>()).prop_map(
+            |(from, call, list, options, partial, limit_ms, arriving)| {
+                Deed::Request { from, call, list, options, partial, limit_ms, arriving }
+            }
+        ),
+        8 => (id(), call(), 0u8..10).prop_map(|(from, call, answer)| Deed::Response { from, call, answer }),
         1 => (id(), call()).prop_map(|(from, call)| Deed::Cancel(from, call)),
-        1 => id().prop_map(Deed::Lost),
+        1 => (id(), call()).prop_map(|(from, call)| Deed::Release(from, call)),
+        1 => (id(), call()).prop_map(|(from, call)| Deed::Moved(from, call)),
+        1 => id().prop_map(Deed::Ping),
+        1 => (id(), any::<bool>()).prop_map(|(peer, unreached)| Deed::Lost(peer, unreached)),
         2 => (call(), any::<bool>()).prop_map(|(call, good)| Deed::Answered(call, good)),
         8 => (0usize..3, 0u8..5).prop_map(|(place, result)| Deed::Ran(place, result)),
         3 => (0usize..3).prop_map(Deed::Arrived),
-        2 => (list(), any::<bool>(), 0u64..100).prop_map(|(list, watch, limit_ms)| Deed::Start { list, watch, limit_ms }),
+        2 => (list(), options(), 0u64..100).prop_map(|(list, (watch, partial, merged), limit_ms)| {
+            Deed::Start { list, watch, partial, merged, limit_ms }
+        }),
         1 => (0u64..4).prop_map(Deed::GiveUp),
         2 => (0u64..50).prop_map(Deed::Wait),
     ]
@@ -89,6 +104,21 @@ struct Besieged {
     /// Tickets that have not ended.
     open: Vec<u64>,
     started: u64,
+}
+
+/// An answer to a partial call, of which only the first kind can be right.
+fn partial(kind: u8) -> Answer {
+    let coverage = Coverage::all(Status::Done, if kind == 9 { 2 } else { 1 });
+    let causes = vec![Cause::new(4, Stage::Func, ""); usize::from(kind == 8)];
+    let (level, text) = match kind {
+        5 => (0, "0 "),
+        6 => (1, "2 0 1 x"),
+        7 => (1, "3 no"),
+        _ => (7, ""),
+    };
+    let text = || text.as_bytes().to_vec().into();
+    let reply = SubtreeReply { level, header: text(), data: text() };
+    Answer::Partial(Box::new(Partial { reply, report: Report { causes, coverage } }))
 }
 
 impl Besieged {
@@ -109,6 +139,9 @@ impl Besieged {
                     let place = self.open.iter().position(|open| *open == ticket).expect("it ends once");
                     self.open.swap_remove(place);
                 }
+                Output::Abandon { peer } => {
+                    self.owed.remove(&peer);
+                }
                 Output::Send { .. } => {}
             }
         }
@@ -116,6 +149,7 @@ impl Besieged {
         assert!(
             self.running.len() <= self.node.config().workers
                 && self.node.calls() <= self.node.config().calls_max
+                && self.node.answers_kept() <= self.node.config().calls_max
         );
         let now = Time::default().plus(self.now);
         assert!(
@@ -130,14 +164,19 @@ impl Besieged {
 
     fn suffer(&mut self, deed: Deed) {
         match deed {
-            Deed::Request { from, call, list, options, limit_ms, arriving } => {
+            Deed::Request { from, call, list, options, partial, limit_ms, arriving } => {
                 let (reply_wanted, forward_first, merged) = options;
                 let callback = merged.then_some(9);
                 let (body, writer) = Body::arriving(u64::from(arriving) * 3);
                 self.bodies.push((call, writer));
                 let (limit, tree) = (Duration::from_millis(limit_ms), Ok(Tree::Flat));
                 let known = request("1");
+                let (skipped, adopted) = partial.unwrap_or_default();
                 let request = Request {
+                    partial: partial.is_some(),
+                    skipped,
+                    adopted,
+                    left: 2 * limit,
                     call,
                     callback,
                     reply_wanted,
@@ -166,14 +205,18 @@ impl Besieged {
                         }))
                     }
                     2 => reply(u16::MAX, "not level-n data"),
+                    5.. => partial(answer),
                     _ => reply(0, "0 "),
                 };
                 self.message(from, Message::Response(Response { call, answer }));
             }
             Deed::Cancel(from, call) => self.message(from, Message::Cancel(call)),
-            Deed::Lost(peer) => {
+            Deed::Release(from, call) => self.message(from, Message::Release(call)),
+            Deed::Moved(from, call) => self.message(from, Message::Moved(call)),
+            Deed::Ping(from) => self.message(from, Message::Ping),
+            Deed::Lost(peer, unreached) => {
                 self.owed.remove(&peer);
-                self.input(Input::LinkLost { peer, why: "gone".into() });
+                self.input(Input::LinkLost { peer, why: "gone".into(), unreached });
             }
             Deed::Answered(call, good) => {
                 let result = if good { Ok(reply("x")) } else { Err("dropped".into()) };
@@ -194,9 +237,10 @@ impl Besieged {
                 self.input(Input::DataArrived(call));
             }
             Deed::Ran(..) | Deed::Arrived(_) => {}
-            Deed::Start { list, watch, limit_ms } => {
+            Deed::Start { list, watch, partial, merged, limit_ms } => {
                 let limit = Duration::from_millis(limit_ms);
-                let start = Start { ids: ids(&list), watch, limit, ..start("1") };
+                let callback = merged.then_some(9);
+                let start = Start { ids: ids(&list), watch, partial, callback, limit, ..start("1") };
                 self.open.push(self.started);
                 self.started += 1;
                 self.input(Input::Start { ticket: self.started - 1, start });
@@ -215,7 +259,10 @@ impl Besieged {
         while !self.running.is_empty() {
             self.suffer(Deed::Ran(0, 2));
         }
-        assert_eq!((self.node.calls(), self.node.next_deadline()), (0, None));
+        // Kept answers go with their time.
+        self.suffer(Deed::Wait(10_000));
+        let left = (self.node.calls(), self.node.answers_kept(), self.node.next_deadline());
+        assert_eq!(left, (0, 0, None));
         assert!(self.open.is_empty(), "calls that never ended: {:?}", self.open);
         assert!(self.owed.values().all(|&owed| owed == 0), "requests never consumed: {:?}", self.owed);
     }
@@ -229,8 +276,12 @@ proptest! {
         deeds in prop::collection::vec(deeds(), 0..150),
         workers in 1usize..4,
         calls_max in 1usize..6,
+        watched in any::<bool>(),
     ) {
-        let node = Node::new(Config { workers, calls_max, ..Config::new(ME, 5) });
+        let (every, dead_after) = (Duration::from_millis(10), Duration::from_millis(40));
+        let heartbeat = watched.then_some(Heartbeat { every, dead_after });
+        let restart_margin = Duration::from_millis(20);
+        let node = Node::new(Config { workers, calls_max, heartbeat, restart_margin, ..Config::new(ME, 5) });
         let (running, bodies, owed, open) = Default::default();
         let mut besieged = Besieged { node, now: Duration::ZERO, running, bodies, owed, open, started: 0 };
         deeds.into_iter().for_each(|deed| besieged.suffer(deed));

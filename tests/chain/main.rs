@@ -2,10 +2,14 @@
 
 mod driver;
 mod failures;
+mod heartbeat;
 mod hostile;
 mod limits;
 mod model;
 mod one;
+mod partial;
+mod partial_check;
+mod partial_worlds;
 mod properties;
 mod steps;
 mod world;

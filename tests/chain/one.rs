@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Reply, Start, Time, Work};
-use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Request, Response, Stage};
 use gpc_trees::{Id, IdList, Tree};
 
@@ -26,6 +26,11 @@ pub(crate) fn request(list: &str) -> Request {
         callback: None,
         reply_wanted: true,
         forward_first: false,
+        partial: false,
+        adopted: false,
+        skipped: 0,
+        age: Duration::ZERO,
+        left: Duration::from_secs(60),
         limit: Duration::from_secs(60),
         tree: Ok(Tree::Binary),
         ids: list.parse().expect("a list"),
@@ -82,7 +87,7 @@ impl One {
     }
 
     pub(crate) fn lost(&mut self, peer: Id) -> Vec<String> {
-        self.feed(Input::LinkLost { peer, why: "gone".into() })
+        self.feed(Input::LinkLost { peer, why: "gone".into(), unreached: false })
     }
 
     /// The time limit of the soonest call passes.
@@ -125,12 +130,22 @@ pub(crate) fn failed(id: Id, stage: Stage, coverage: Coverage) -> Answer {
 fn show(output: Output) -> String {
     match output {
         Output::Send { to, message: Message::Request(request) } => {
-            format!("to {to}: request {}", request.ids)
+            let adopted = match (request.skipped, request.adopted) {
+                (0, false) => String::new(),
+                (skipped, false) => format!(" skipped {skipped}"),
+                (skipped, true) => format!(" skipped {skipped}, sent before"),
+            };
+            format!("to {to}: request {}{adopted}", request.ids)
         }
         Output::Send { to, message: Message::Cancel(_) } => format!("to {to}: cancel"),
         Output::Send { to, message: Message::Response(response) } => {
             format!("to {to}: {}", show_answer(response.answer))
         }
+        Output::Send { to, message: Message::Release(_) } => format!("to {to}: release"),
+        Output::Send { to, message: Message::Moved(_) } => format!("to {to}: moved"),
+        Output::Send { to, message: Message::Ping } => format!("to {to}: ping"),
+        Output::Send { to, message: Message::Pong } => format!("to {to}: pong"),
+        Output::Abandon { peer } => format!("abandon {peer}"),
         Output::Run(job) => match job.work {
             Work::Func => "run func".into(),
             Work::Callback { from, child, own } => {
@@ -139,8 +154,12 @@ fn show(output: Output) -> String {
             }
         },
         Output::Consumed { from } => format!("consumed {from}"),
-        Output::Finished { ticket, result, .. } => {
+        Output::Finished { ticket, result, report, .. } => {
             let answer = match result {
+                Ok(reply) if report.is_some() => Answer::Partial(Box::new(Partial {
+                    reply: reply.unwrap_or_default(),
+                    report: report.unwrap_or_default(),
+                })),
                 Ok(None) => Answer::Completed,
                 Ok(Some(reply)) => Answer::Reply(reply),
                 Err(failure) => Answer::Failed(Box::new(failure)),
@@ -155,6 +174,12 @@ fn show_answer(answer: Answer) -> String {
         Answer::Completed => "completed".into(),
         Answer::Reply(SubtreeReply { level, header, data }) => {
             format!("level {level} [{}] [{}]", text(header.to_bytes()), text(data.to_bytes()))
+        }
+        Answer::Partial(partial) => {
+            let Partial { reply: SubtreeReply { level, header, data }, report } = *partial;
+            let causes: Vec<String> = report.causes.iter().map(ToString::to_string).collect();
+            let (header, data) = (text(header.to_bytes()), text(data.to_bytes()));
+            format!("level {level} [{header}] [{data}] [{}] {}", letters(&report.coverage), causes.join("; "))
         }
         Answer::Failed(failure) => format!("{} [{}]", failure.cause, letters(&failure.coverage)),
     }

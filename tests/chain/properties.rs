@@ -23,7 +23,7 @@ struct Case {
     events: Vec<Event>,
 }
 
-fn trees(n: u32) -> BoxedStrategy<Tree> {
+pub(crate) fn trees(n: u32) -> BoxedStrategy<Tree> {
     let shape = prop::collection::vec(any::<u32>(), n as usize).prop_map(move |cuts| {
         let mut sizes = vec![0; cuts.len()];
         let mut slices = vec![(0, n)];
@@ -51,7 +51,7 @@ fn trees(n: u32) -> BoxedStrategy<Tree> {
 }
 
 /// A call on some of the ids in any order, one of them the root.
-fn starts(n: u32) -> impl Strategy<Value = Start> {
+pub(crate) fn starts(n: u32) -> impl Strategy<Value = Start> {
     let order = Just((0..n).collect::<Vec<Id>>()).prop_shuffle();
     let list = (order, 1..=n).prop_map(|(order, len)| order[..len as usize].to_vec());
     let options = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
@@ -64,7 +64,7 @@ fn starts(n: u32) -> impl Strategy<Value = Start> {
     )
 }
 
-fn plans(n: u32, most: usize) -> impl Strategy<Value = BTreeMap<(Id, Stage), Act>> {
+pub(crate) fn plans(n: u32, most: usize) -> impl Strategy<Value = BTreeMap<(Id, Stage), Act>> {
     let act = prop_oneof![
         Just(Act::Fail),
         Just(Act::Unknown),
@@ -127,6 +127,7 @@ fn check_edges(world: &World, id: CallId, start: &Start) {
             | Seen::Response(to, from) => {
                 assert!(edges.contains(&(from, to)), "{seen:?} is no edge of the tree");
             }
+            Seen::Release(..) | Seen::Moved(..) => panic!("{seen:?} in a default call"),
             Seen::Func(at) => assert!(start.ids.contains(at) && !(start.watch && at == root(start))),
             Seen::Finished(at) => assert_eq!(at, root(start)),
         }

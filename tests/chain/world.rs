@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Start, Time, Work};
 use chained_gpc::wire::message::SubtreeReply;
-use chained_gpc::wire::{CallId, Failure, Message, Stage};
-use gpc_trees::Id;
+use chained_gpc::wire::{CallId, Failure, Message, Report, Stage};
+use gpc_trees::{Id, IdList};
 
 /// What a function does at an id; it replies unless the plan says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,13 @@ pub(crate) enum Event {
     GiveUp(Id, u64),
     /// The link between two ids breaks; what is under way on it is gone.
     Lose(Id, Id),
+    /// Its process dies. What it has sent may still arrive.
     Kill(Id),
+    /// A process begins anew with the id of one that has died.
+    Restart(Id),
+    /// Its process is stopped: it hears nothing and says nothing, and its links stand.
+    Pause(Id),
+    Resume(Id),
 }
 
 /// What has been seen, in order.
@@ -41,13 +47,24 @@ pub(crate) enum Seen {
     Request(Id, Id),
     Response(Id, Id),
     Cancel(Id, Id),
+    Release(Id, Id),
+    Moved(Id, Id),
     Finished(Id),
+}
+
+/// A request that was sent, for an audit of its route.
+#[derive(Clone, Debug)]
+pub(crate) struct Routed {
+    pub(crate) call: CallId,
+    pub(crate) from: Id,
+    pub(crate) skipped: u32,
+    pub(crate) ids: IdList,
 }
 
 /// What travels from one id to another.
 enum Parcel {
     Message(Message),
-    Lost,
+    Lost { unreached: bool },
 }
 
 pub(crate) type Outcome = Result<Option<SubtreeReply>, Failure>;
@@ -59,6 +76,22 @@ pub(crate) struct World {
     pub(crate) plan: BTreeMap<(Id, Stage), Act>,
     pub(crate) seen: Vec<(CallId, Seen)>,
     pub(crate) finished: BTreeMap<u64, (CallId, Outcome)>,
+    /// Of partial calls that ended well.
+    pub(crate) reports: BTreeMap<u64, Report>,
+    /// When each call began and ended.
+    pub(crate) begun: BTreeMap<u64, u64>,
+    pub(crate) ended: BTreeMap<u64, u64>,
+    pub(crate) routes: Vec<Routed>,
+    /// Who asked whom for a sign of life.
+    pub(crate) pings: Vec<(Id, Id)>,
+    pub(crate) abandoned: Vec<(Id, Id)>,
+    paused: BTreeSet<Id>,
+    /// How the nodes are built; the id and what belongs to one run of it are put in.
+    config: Option<Config>,
+    runs: u64,
+    pub(crate) steps: usize,
+    /// Events that happen before the step of this number.
+    pub(crate) timed: Vec<(usize, Event)>,
     pub(crate) events: Vec<Event>,
     links: BTreeMap<(Id, Id), VecDeque<Parcel>>,
     /// Sender and receiver of a link that is lost, and the sender does not know it yet.
@@ -78,8 +111,13 @@ pub(crate) fn own_reply(id: Id) -> Reply {
 
 impl World {
     pub(crate) fn new(ids: impl IntoIterator<Item = Id>, seed: u64, workers: usize) -> World {
-        let node = |id| (id, Node::new(Config { workers, ..Config::new(id, 1000) }));
-        World { nodes: ids.into_iter().map(node).collect(), seed, ..World::default() }
+        World::with(ids, seed, Config { workers, ..Config::new(0, 1000) })
+    }
+
+    pub(crate) fn with(ids: impl IntoIterator<Item = Id>, seed: u64, config: Config) -> World {
+        let node = |id| (id, Node::new(Config { me: id, ..config.clone() }));
+        let nodes = ids.into_iter().map(node).collect();
+        World { nodes, seed, config: Some(config), ..World::default() }
     }
 
     pub(crate) fn plan(mut self, id: Id, stage: Stage, act: Act) -> World {
@@ -105,17 +143,30 @@ impl World {
     pub(crate) fn run(&mut self) {
         while self.step() || self.pass_time() || self.end_a_hanging_job() {}
         for (id, node) in &self.nodes {
-            let left = (node.calls(), node.jobs_running(), node.next_deadline());
-            assert_eq!(left, (0, 0, None), "calls, jobs and deadline left at id {id}");
+            let left = (node.calls(), node.answers_kept(), node.jobs_running(), node.next_deadline());
+            assert_eq!(left, (0, 0, 0, None), "calls, kept answers, jobs and deadline left at id {id}");
         }
         assert!(self.owed.values().all(|&owed| owed == 0), "requests never consumed: {:?}", self.owed);
     }
 
+    /// Lets everything happen that can, while some may be stopped.
+    pub(crate) fn settle(&mut self) {
+        while self.step() || self.pass_time() {}
+    }
+
     /// One thing happens, if there is one that can.
     pub(crate) fn step(&mut self) -> bool {
-        let ready: Vec<(Id, Id)> =
-            self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect();
-        let (links, jobs, answers) = (ready.len(), self.jobs.len(), self.answers.len());
+        self.steps += 1;
+        while let Some(place) = self.timed.iter().position(|(step, _)| *step <= self.steps) {
+            let (_, event) = self.timed.remove(place);
+            self.happen(event);
+        }
+        let awake = |link: &&(Id, Id)| !self.paused.contains(&link.1);
+        let busy = self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| link);
+        let ready: Vec<(Id, Id)> = busy.filter(awake).copied().collect();
+        let awake = |place: &usize| !self.paused.contains(&self.jobs[*place].0);
+        let runnable: Vec<usize> = (0..self.jobs.len()).filter(awake).collect();
+        let (links, jobs, answers) = (ready.len(), runnable.len(), self.answers.len());
         let total = links + jobs + answers + self.events.len();
         if total == 0 {
             return false;
@@ -124,7 +175,7 @@ impl World {
         match self.draw(total) {
             at if at < links => self.deliver(ready[at]),
             at if at < links + jobs => {
-                let (id, job) = self.jobs.swap_remove(at - links);
+                let (id, job) = self.jobs.swap_remove(runnable[at - links]);
                 self.execute(id, job);
             }
             at if at < links + jobs + answers => {
@@ -154,10 +205,10 @@ impl World {
                 }
                 self.input(to, Input::Message { from, message });
             }
-            Parcel::Lost => {
+            Parcel::Lost { unreached } => {
                 self.broken.remove(&(to, from));
                 self.owed.remove(&(to, from));
-                self.input(to, Input::LinkLost { peer: from, why: "lost".into() });
+                self.input(to, Input::LinkLost { peer: from, why: "lost".into(), unreached });
             }
         }
     }
@@ -200,9 +251,10 @@ impl World {
         self.input(id, Input::Ran { call, result });
     }
 
-    fn happen(&mut self, event: Event) {
+    pub(crate) fn happen(&mut self, event: Event) {
         match event {
             Event::Start(ticket, start) => {
+                self.begun.insert(ticket, self.now);
                 let root = start.ids.first().expect("a call has a root");
                 self.input(root, Input::Start { ticket, start });
             }
@@ -210,20 +262,66 @@ impl World {
             Event::Lose(a, b) => {
                 for (from, to) in [(a, b), (b, a)] {
                     let queue = self.links.entry((from, to)).or_default();
-                    queue.retain(|parcel| matches!(parcel, Parcel::Lost));
-                    queue.push_back(Parcel::Lost);
-                    self.broken.insert((from, to));
+                    queue.retain(|parcel| matches!(parcel, Parcel::Lost { .. }));
+                    queue.push_back(Parcel::Lost { unreached: false });
+                    self.broken.insert((to, from));
                 }
             }
-            Event::Kill(id) => {
-                self.nodes.remove(&id);
-                for peer in self.nodes.keys().copied().collect::<Vec<_>>() {
-                    self.happen(Event::Lose(id, peer));
-                }
-                self.jobs.retain(|(at, _)| *at != id);
-                self.owed.retain(|(at, _), _| *at != id);
+            Event::Kill(id) => self.kill(id),
+            Event::Restart(id) => self.restart(id),
+            Event::Pause(id) => {
+                self.paused.insert(id);
+            }
+            Event::Resume(id) => {
+                self.paused.remove(&id);
             }
         }
+    }
+
+    fn kill(&mut self, id: Id) {
+        if self.nodes.remove(&id).is_none() {
+            return;
+        }
+        let last_words_arrive = self.draw(2) == 0;
+        for peer in self.nodes.keys().copied().collect::<Vec<_>>() {
+            self.links.remove(&(peer, id));
+            let queue = self.links.entry((id, peer)).or_default();
+            if !last_words_arrive {
+                queue.retain(|parcel| matches!(parcel, Parcel::Lost { .. }));
+            }
+            queue.push_back(Parcel::Lost { unreached: false });
+            self.broken.insert((peer, id));
+            self.broken.remove(&(id, peer));
+        }
+        self.jobs.retain(|(at, _)| *at != id);
+        self.hanging.retain(|(at, _)| *at != id);
+        self.answers.retain(|(at, _, _)| *at != id);
+        self.running.retain(|(at, _)| *at != id);
+        self.owed.retain(|(at, _), _| *at != id);
+        self.paused.remove(&id);
+    }
+
+    fn restart(&mut self, id: Id) {
+        if self.nodes.contains_key(&id) {
+            return;
+        }
+        self.runs += 1;
+        let config = self.config.clone().expect("a world has a config");
+        let (incarnation, started) = (config.incarnation + 1_000_000 * self.runs, Time::from_nanos(self.now));
+        let mut node = Node::new(Config { me: id, incarnation, started, ..config });
+        node.input(started, Input::Tick);
+        self.nodes.insert(id, node);
+    }
+
+    /// One side closes a link: the other one hears of it.
+    fn abandon(&mut self, id: Id, peer: Id) {
+        self.abandoned.push((id, peer));
+        self.links.remove(&(peer, id));
+        self.owed.remove(&(id, peer));
+        let queue = self.links.entry((id, peer)).or_default();
+        queue.clear();
+        queue.push_back(Parcel::Lost { unreached: false });
+        self.broken.insert((peer, id));
     }
 
     /// Gives one input, checks and carries out what the node says.
@@ -244,14 +342,22 @@ impl World {
                     Message::Request(request) => (request.call, Seen::Request(id, to)),
                     Message::Response(response) => (response.call, Seen::Response(id, to)),
                     Message::Cancel(call) => (*call, Seen::Cancel(id, to)),
+                    Message::Release(call) => (*call, Seen::Release(id, to)),
+                    Message::Moved(call) => (*call, Seen::Moved(id, to)),
+                    Message::Ping => {
+                        self.pings.push((id, to));
+                        return self.post(id, to, message);
+                    }
+                    Message::Pong => return self.post(id, to, message),
                 };
-                self.seen.push((call, seen));
-                if !self.nodes.contains_key(&to) {
-                    self.links.entry((to, id)).or_default().push_back(Parcel::Lost);
-                } else if !self.broken.contains(&(id, to)) {
-                    self.links.entry((id, to)).or_default().push_back(Parcel::Message(message));
+                if let Message::Request(request) = &message {
+                    let (skipped, ids) = (request.skipped, request.ids.clone());
+                    self.routes.push(Routed { call, from: id, skipped, ids });
                 }
+                self.seen.push((call, seen));
+                self.post(id, to, message);
             }
+            Output::Abandon { peer } => self.abandon(id, peer),
             Output::Run(job) => {
                 let seen = match &job.work {
                     Work::Func => Seen::Func(id),
@@ -265,16 +371,31 @@ impl World {
                 let owed = self.owed.entry((id, from)).or_default();
                 *owed = owed.checked_sub(1).expect("a credit for a request of this link");
             }
-            Output::Finished { ticket, call, result } => {
+            Output::Finished { ticket, call, result, report } => {
+                self.ended.insert(ticket, self.now);
+                self.reports.extend(report.map(|report| (ticket, report)));
                 self.seen.push((call, Seen::Finished(id)));
                 assert!(self.finished.insert(ticket, (call, result)).is_none(), "a call ends once");
             }
         }
     }
 
+    /// A message leaves, as far as the link stands and its end lives.
+    fn post(&mut self, id: Id, to: Id, message: Message) {
+        if self.broken.contains(&(id, to)) {
+            return;
+        }
+        if self.nodes.contains_key(&to) {
+            return self.links.entry((id, to)).or_default().push_back(Parcel::Message(message));
+        }
+        self.links.entry((to, id)).or_default().push_back(Parcel::Lost { unreached: true });
+        self.broken.insert((id, to));
+    }
+
     /// Time passes until the next deadline of any node.
-    fn pass_time(&mut self) -> bool {
-        let soonest = self.nodes.iter().filter_map(|(id, node)| Some((node.next_deadline()?, *id))).min();
+    pub(crate) fn pass_time(&mut self) -> bool {
+        let awake = self.nodes.iter().filter(|(id, _)| !self.paused.contains(id));
+        let soonest = awake.filter_map(|(id, node)| Some((node.next_deadline()?, *id))).min();
         let Some((at, id)) = soonest else { return false };
         self.now = self.now.max(at.as_nanos());
         self.input(id, Input::Tick);
@@ -286,7 +407,7 @@ impl World {
         true
     }
 
-    fn end_a_hanging_job(&mut self) -> bool {
+    pub(crate) fn end_a_hanging_job(&mut self) -> bool {
         let Some((id, call)) = self.hanging.pop() else { return false };
         self.ran(id, call, JobResult::Replied(own_reply(id)));
         true

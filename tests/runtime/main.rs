@@ -8,6 +8,7 @@ mod data;
 mod handle;
 mod hostile;
 mod many;
+mod partial;
 mod peers;
 mod polled;
 mod raw;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
-use chained_gpc::runtime::{Address, Listener, Peers};
+use chained_gpc::runtime::{Address, Builder, Listener, Peers};
 use chained_gpc::wire::frame::{FrameHeader, Kind};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
@@ -159,8 +159,30 @@ impl RawPeer {
         self.stream.write_vectored(&parts)
     }
 
-    /// The next thing that comes; `None` when the node has closed the connection.
+    /// The next thing that comes but a ping, which is answered; `None` when the node has closed the connection.
     pub(crate) fn next(&mut self) -> Option<Event> {
+        loop {
+            match self.next_event() {
+                Some(Event::Ping) => self.send(Message::Pong),
+                other => return other,
+            }
+        }
+    }
+
+    /// Answers so many pings, one after the other.
+    pub(crate) fn answer_pings(&mut self, count: usize) {
+        for _ in 0..count {
+            self.expect_ping();
+            self.send(Message::Pong);
+        }
+    }
+
+    /// Waits for a ping, and leaves it without an answer.
+    pub(crate) fn expect_ping(&mut self) {
+        assert!(matches!(self.next_event(), Some(Event::Ping)), "a ping is to come");
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
         let mut buffer = [0; 65_536];
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -222,7 +244,7 @@ impl RawPeer {
     pub(crate) fn expect_closed(&mut self) {
         // A node says little to a peer that it gives up.
         for _ in 0..1000 {
-            if self.next().is_none() {
+            if self.next_event().is_none() {
                 return;
             }
         }
@@ -238,6 +260,11 @@ pub(crate) fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdL
         callback: None,
         reply_wanted: true,
         forward_first: false,
+        partial: false,
+        adopted: false,
+        skipped: 0,
+        age: Duration::ZERO,
+        left: limit,
         limit,
         tree: Ok(Tree::Chain),
         ids: ids.clone(),
@@ -266,9 +293,14 @@ pub(crate) fn listener() -> (TcpListener, Address) {
 
 /// A node that listens on TCP and knows these peers.
 pub(crate) fn node(id: Id, functions: &Functions, peers: impl IntoIterator<Item = (Id, Address)>) -> Node {
-    let listener = Listener::bind(&"127.0.0.1:0".parse().expect("an address")).expect("a free port");
     let peers: Peers = peers.into_iter().collect();
-    Node::builder(id).functions(functions).peers(peers).listener(listener).start().expect("it starts")
+    listening(Node::builder(id).functions(functions).peers(peers))
+}
+
+/// A node that listens on TCP.
+pub(crate) fn listening(builder: Builder) -> Node {
+    let listener = Listener::bind(&"127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    builder.listener(listener).start().expect("it starts")
 }
 
 /// A call that a node did not make, by a root made by hand.

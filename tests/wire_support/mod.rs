@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
 use chained_gpc::wire::frame::FrameError;
-use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{CallId, Failure, Hello, Message, Request, Response};
 use gpc_trees::Tree;
 use smallvec::SmallVec;
@@ -97,6 +97,8 @@ pub(crate) fn written(message: Message) -> Bytes {
 pub(crate) struct Seen {
     pub(crate) call: CallId,
     pub(crate) flags: (bool, bool),
+    pub(crate) partial: (bool, bool, u32),
+    pub(crate) times: (std::time::Duration, std::time::Duration),
     pub(crate) functions: (u32, Option<u32>),
     pub(crate) limit: std::time::Duration,
     pub(crate) tree: (u32, u32, Vec<u32>),
@@ -115,6 +117,8 @@ impl Seen {
         Seen {
             call: request.call,
             flags: (request.reply_wanted, request.forward_first),
+            partial: (request.partial, request.adopted, request.skipped),
+            times: (request.age, request.left),
             functions: (request.func, request.callback),
             limit: request.limit,
             tree,
@@ -131,6 +135,7 @@ pub(crate) enum Said {
     Completed,
     Reply(SubtreeReply),
     Failed(Failure),
+    Partial(Partial),
 }
 
 impl Said {
@@ -139,6 +144,7 @@ impl Said {
             Answer::Completed => Said::Completed,
             Answer::Reply(reply) => Said::Reply(reply.clone()),
             Answer::Failed(failure) => Said::Failed(Failure::clone(failure)),
+            Answer::Partial(partial) => Said::Partial(Partial::clone(partial)),
         };
         (response.call, said)
     }

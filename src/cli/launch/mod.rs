@@ -50,7 +50,7 @@ pub struct Plan {
     pub link: LinkKind,
     /// The program: `gpc` itself.
     pub exe: PathBuf,
-    /// Arguments after `node --launched --id I`.
+    /// Arguments between `node --launched` and `--id I`.
     pub args: Vec<OsString>,
     /// Other nodes that the started ones are told about, such as the one of this process.
     pub others: Peers,
@@ -185,8 +185,9 @@ impl Launch {
         let address = listener.address().map_err(|error| ("listen for", error))?;
         let (control, theirs) = UnixStream::pair().map_err(|error| ("make the control link of", error))?;
         let process = Command::new(&plan.exe)
-            .args(["node", "--launched", "--id", &id.to_string()])
+            .args(["node", "--launched"])
             .args(&plan.args)
+            .args(["--id", &id.to_string()])
             .stdin(Stdio::from(OwnedFd::from(listener)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             // Ctrl-C at the terminal is for the parent, which ends its children in order.

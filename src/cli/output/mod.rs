@@ -35,6 +35,9 @@ pub struct Outcome {
     pub coverage: Counts,
     /// Why it failed; `null` if it did not.
     pub cause: Option<FirstCause>,
+    /// Of a partial call, the ids that are not done, in tree order. Not for programs: the coverage counts them.
+    #[serde(skip)]
+    pub missing: Vec<Missing>,
     /// The replies in the caller's order; one alone, the root's, where the function combines them.
     pub replies: Vec<Reply>,
     /// The times of many calls; `null` for a single one.
@@ -63,6 +66,17 @@ pub struct FirstCause {
     pub stage: String,
     /// In words.
     pub message: String,
+}
+
+/// An id that is not done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// The id.
+    pub id: Id,
+    /// Such as `failed` or `unknown`.
+    pub status: &'static str,
+    /// Where and why, if it is known of this id itself.
+    pub why: Option<FirstCause>,
 }
 
 /// One id's reply.

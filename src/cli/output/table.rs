@@ -4,7 +4,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use super::{Content, Outcome, Repeat, shown_us};
+use super::{Content, FirstCause, Missing, Outcome, Repeat, shown_us};
 
 /// Most characters of a header's column: the data matter more.
 const HEADER_MAX: usize = 32;
@@ -61,6 +61,10 @@ pub fn write_table(outcome: &Outcome, width: Width, out: &mut dyn Write) -> io::
         write_replies(outcome, width, out)?;
         writeln!(out)?;
     }
+    if !outcome.missing.is_empty() {
+        write_missing(&outcome.missing, out)?;
+        writeln!(out)?;
+    }
     write_summary(outcome, out)
 }
 
@@ -88,6 +92,22 @@ fn write_replies(outcome: &Outcome, width: Width, out: &mut dyn Write) -> io::Re
     for (index, reply) in replies.iter().enumerate() {
         let header = headers.get(index).map_or("", String::as_str);
         line(&reply.id.to_string(), header, &shown(&reply.data, data_width))?;
+    }
+    Ok(())
+}
+
+/// The ids that are not done, each with what is known of it.
+fn write_missing(missing: &[Missing], out: &mut dyn Write) -> io::Result<()> {
+    let widest = missing.iter().map(|missing| missing.id.to_string().len()).max().unwrap_or(0);
+    let id_width = widest.max("id".len());
+    let status_width = "unreached".len();
+    writeln!(out, "{:>id_width$}  {:<status_width$}  why", "id", "status")?;
+    for Missing { id, status, why } in missing {
+        let why = why.as_ref().map_or(String::new(), |FirstCause { stage, message, .. }| {
+            let message: String = message.chars().map(escaped).collect();
+            format!("{stage}: {message}")
+        });
+        writeln!(out, "{}", format!("{id:>id_width$}  {status:<status_width$}  {why}").trim_end())?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ fn outcome() -> Outcome {
         wall_us: 850,
         coverage: Counts { done: 3, ..Counts::default() },
         cause: None,
+        missing: vec![],
         replies: vec![reply(0, "", "hello"), reply(2, "", vec![0xff, 0x00]), reply(1, "", "a \"b\"\n")],
         repeat: None,
     }
@@ -30,6 +31,7 @@ fn failed() -> Outcome {
         wall_us: 12_345,
         coverage: CoverageCounts { done: 1, failed: 1, unreached: 4, unknown: 6 }.into(),
         cause: Some(FirstCause::from(&cause)),
+        missing: vec![],
         replies: vec![],
         repeat: None,
     }
@@ -67,6 +69,21 @@ fn the_json_is_that_of_the_documentation() {
     let repeat = Repeat::of_times_us(&mut [30, 10, 20]);
     let expected = r#""repeat":{"calls":3,"median_us":20,"p90_us":30,"p99_us":30}}"#;
     assert!(json(&Outcome { repeat, ..outcome() }).trim_end().ends_with(expected));
+}
+
+#[test]
+fn what_is_missing_of_a_partial_call_has_its_reasons() {
+    let cause = Cause::new(5, crate::wire::Stage::Func, "it\u{1b} was asked to");
+    let missing = vec![
+        Missing { id: 5, status: "failed", why: Some(FirstCause::from(&cause)) },
+        Missing { id: 11, status: "unknown", why: None },
+    ];
+    let outcome = Outcome { nodes: 5, missing, cause: Some(FirstCause::from(&cause)), ..outcome() };
+    let shown = table(&outcome, Width::Unlimited);
+    let expected =
+        "\nid  status     why\n 5  failed     func: it\\u{1b} was asked to\n11  unknown\n\necho over 5 ids";
+    assert!(shown.contains(expected), "{shown}");
+    assert!(!json(&outcome).contains("missing"));
 }
 
 #[test]

@@ -11,9 +11,9 @@ use gpc_trees::Tree;
 
 use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, flags};
 use crate::wire::head::{AnswerKind, CallRef, Goodbye, RequestHead, ResponseHead, parse_credit};
-use crate::wire::message::{Answer, Response, SubtreeReply};
+use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::prefix::parse_prefix;
-use crate::wire::{Body, BodyWriter, CallId, Cause, Coverage, Failure, Hello, Request};
+use crate::wire::{Body, BodyWriter, CallId, Hello, Report, Request};
 
 /// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
 pub const BODIES_MAX: usize = 512;
@@ -56,6 +56,14 @@ pub enum Event {
     Abandoned,
     /// The parent cancels.
     Cancel(CallId),
+    /// The root has what it needs.
+    Release(CallId),
+    /// The child has another parent.
+    Moved(CallId),
+    /// The peer asks for a sign of life.
+    Ping,
+    /// The peer gives a sign of life.
+    Pong,
     /// The peer has consumed so many requests.
     Credit(u32),
     /// The peer ends the link.
@@ -243,11 +251,7 @@ impl Inbox {
                 self.passing = Some(Passing { call, of_response, left });
             }
             Kind::Cancel => {
-                let CallRef(call) = CallRef::parse(header.kind, payload)?;
-                if payload.len() > CallRef::LENGTH {
-                    let extra = (payload.len() - CallRef::LENGTH) as u64;
-                    return Err(FrameError::TooMuch { kind: header.kind, extra });
-                }
+                let call = call_alone(header.kind, payload)?;
                 if let Some(RequestBody::Prefix { .. }) = self.requests.remove(&call) {
                     events.push(Event::Abandoned);
                 }
@@ -255,6 +259,13 @@ impl Inbox {
             }
             Kind::Credit => events.push(Event::Credit(parse_credit(payload)?)),
             Kind::Goodbye => events.push(Event::Goodbye(Goodbye::parse(payload)?)),
+            Kind::Release => events.push(Event::Release(call_alone(header.kind, payload)?)),
+            Kind::Moved => events.push(Event::Moved(call_alone(header.kind, payload)?)),
+            Kind::Ping | Kind::Pong if !payload.is_empty() => {
+                return Err(FrameError::TooMuch { kind: header.kind, extra: payload.len() as u64 });
+            }
+            Kind::Ping => events.push(Event::Ping),
+            Kind::Pong => events.push(Event::Pong),
         }
         Ok(())
     }
@@ -314,8 +325,9 @@ impl Inbox {
                 when: "for a call whose response is still arriving",
             });
         }
-        if head.body_len() > context.reply_max() {
-            let oversized = Event::Oversized { call: head.call, bytes: head.body_len() };
+        // The report has its own limit, which the head was checked for.
+        if head.reply_len() > context.reply_max() {
+            let oversized = Event::Oversized { call: head.call, bytes: head.reply_len() };
             events.extend(Some(oversized).filter(|_| context.awaits(head.call)));
             return Ok(());
         }
@@ -426,6 +438,15 @@ impl Inbox {
     }
 }
 
+/// The call of a frame that has nothing else.
+fn call_alone(kind: Kind, payload: &[u8]) -> Result<CallId, FrameError> {
+    let CallRef(call) = CallRef::parse(kind, payload)?;
+    match payload.len() - CallRef::LENGTH {
+        0 => Ok(call),
+        extra => Err(FrameError::TooMuch { kind, extra: extra as u64 }),
+    }
+}
+
 /// Takes the first bytes off a slice that has as many.
 fn split_to<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (first, rest) = bytes.split_at(count);
@@ -436,15 +457,13 @@ fn split_to<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
 /// The response that a fixed part and its complete body make.
 fn answer(head: &ResponseHead, mut body: Bytes) -> Result<Response, FrameError> {
     let header = body.split_to(head.header_len as usize);
+    let data = body.split_to(head.data_len as usize);
+    let reply = SubtreeReply { level: head.level, header: header.into(), data: data.into() };
     let answer = match head.kind {
         AnswerKind::Completed => Answer::Completed,
-        AnswerKind::Reply => {
-            Answer::Reply(SubtreeReply { level: head.level, header: header.into(), data: body.into() })
-        }
-        AnswerKind::Failed => {
-            let failure = Failure { cause: Cause::parse(&header)?, coverage: Coverage::parse(&body)? };
-            Answer::Failed(Box::new(failure))
-        }
+        AnswerKind::Reply => Answer::Reply(reply),
+        AnswerKind::Failed => Answer::Failed(Box::new(Report::parse(&body)?.into_failure()?)),
+        AnswerKind::Partial => Answer::Partial(Box::new(Partial { reply, report: Report::parse(&body)? })),
     };
     Ok(Response { call: head.call, answer })
 }

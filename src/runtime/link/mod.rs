@@ -72,6 +72,10 @@ pub(super) struct Link {
     consumed: u32,
     /// Requests received and not acknowledged.
     pub(super) unacknowledged: u32,
+    /// Whether the peer has given a sign of life since this was last looked at: bytes have come, or it has taken some of what had to wait for it.
+    pub(super) heard: bool,
+    /// Whether bytes wait for the peer to take those before them.
+    blocked: bool,
 }
 
 impl Link {
@@ -85,6 +89,8 @@ impl Link {
             unwritable: None,
             consumed: 0,
             unacknowledged: 0,
+            heard: false,
+            blocked: false,
         }
     }
 
@@ -122,6 +128,7 @@ impl Link {
                 Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
             };
             read += count;
+            self.heard = true;
             if let Err(error) = self.inbox.feed(&buffer[..count], context, events) {
                 return Progress::Closed(format!("the peer broke the protocol: {error}"));
             }
@@ -142,8 +149,15 @@ impl Link {
             self.acknowledge();
             match self.write_once() {
                 Ok(0) => return Progress::Closed("the connection takes no more bytes".into()),
-                Ok(count) => self.outbox.written(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::Waiting,
+                Ok(count) => {
+                    // Of a stopped process the system takes no more than its buffers hold.
+                    self.heard |= std::mem::take(&mut self.blocked);
+                    self.outbox.written(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    return Progress::Waiting;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
             }

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, flags};
 use crate::wire::head::{AnswerKind, CallRef, Goodbye, IdsForm, RequestHead, ResponseHead};
-use crate::wire::message::{Answer, Response};
+use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
-use crate::wire::{Body, CallId, Hello, Message, Request};
+use crate::wire::{Body, CallId, Hello, Message, Report, Request};
 
 /// Messages up to this many bytes of body are copied into one buffer and leave in one frame: below it a copy costs less than a part of its own.
 const SMALL: u64 = 16 << 10;
@@ -97,6 +97,10 @@ impl Outbox {
             }
             Message::Response(response) => self.response(response),
             Message::Cancel(call) => self.cancel(call),
+            Message::Release(call) => self.call_frame(Kind::Release, call),
+            Message::Moved(call) => self.call_frame(Kind::Moved, call),
+            Message::Ping => self.small_frame(Kind::Ping, &[]),
+            Message::Pong => self.small_frame(Kind::Pong, &[]),
         }
     }
 
@@ -109,7 +113,7 @@ impl Outbox {
     /// Stops sending a request of which the answer has come already.
     pub fn answered(&mut self, call: CallId) {
         match self.drop_stream(call, Kind::Request) {
-            Some(true) => self.cancel_frame(call),
+            Some(true) => self.call_frame(Kind::Cancel, call),
             // The peer answered what it cannot know: nothing was sent, so its credit is still here.
             Some(false) => self.grant(1),
             None => {}
@@ -181,13 +185,7 @@ impl Outbox {
 
     fn request(&mut self, request: &Request) {
         let head = request_head(request);
-        let mut flags = 0;
-        if request.reply_wanted {
-            flags |= flags::REPLY_WANTED;
-        }
-        if request.forward_first {
-            flags |= flags::FORWARD_FIRST;
-        }
+        let flags = request_flags(request);
         let mut fixed = Vec::with_capacity(RequestHead::LENGTH + request.header.len());
         head.emit(&mut fixed);
         let form: IdsForm = head.ids_form;
@@ -208,24 +206,27 @@ impl Outbox {
 
     fn response(&mut self, response: Response) {
         let Response { call, answer } = response;
-        let (level, kind, parts): (u16, AnswerKind, [SmallVec<[Bytes; 2]>; 2]) = match answer {
-            Answer::Completed => (0, AnswerKind::Completed, Default::default()),
-            Answer::Reply(reply) => {
-                let parts =
-                    [&reply.header, &reply.data].map(|payload| payload.parts().iter().cloned().collect());
-                (reply.level, AnswerKind::Reply, parts)
-            }
+        let (kind, reply, report) = match answer {
+            Answer::Completed => (AnswerKind::Completed, SubtreeReply::default(), Vec::new()),
+            Answer::Reply(reply) => (AnswerKind::Reply, reply, Vec::new()),
             Answer::Failed(failure) => {
-                let parts = [failure.cause.emit(), failure.coverage.emit()];
-                (0, AnswerKind::Failed, parts.map(|bytes| SmallVec::from_iter([Bytes::from(bytes)])))
+                (AnswerKind::Failed, SubtreeReply::default(), Report::from(*failure).emit())
             }
+            Answer::Partial(partial) => (AnswerKind::Partial, partial.reply, partial.report.emit()),
         };
-        let [header_len, data_len] =
-            [0, 1].map(|half| parts[half].iter().map(|part| part.len() as u64).sum());
-        let head = ResponseHead { call, level, kind, header_len, data_len };
+        let head = ResponseHead {
+            call,
+            level: reply.level,
+            kind,
+            header_len: reply.header.len() as u64,
+            data_len: reply.data.len() as u64,
+            report_len: report.len() as u32,
+        };
+        let report = Some(Bytes::from(report)).filter(|report| !report.is_empty());
         let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
         head.emit(&mut fixed);
-        let parts: SmallVec<[Bytes; 4]> = parts.into_iter().flatten().collect();
+        let reply = reply.header.parts().iter().chain(reply.data.parts()).cloned();
+        let parts: SmallVec<[Bytes; 4]> = reply.chain(report).collect();
         if head.body_len() <= SMALL {
             let mut pieces: SmallVec<[&[u8]; 4]> = SmallVec::from_iter([&fixed[..]]);
             pieces.extend(parts.iter().map(|part| &part[..]));
@@ -244,14 +245,14 @@ impl Outbox {
         match self.drop_stream(call, Kind::Request) {
             // Its credit was taken, and no request was sent for it.
             Some(false) => self.grant(1),
-            Some(true) | None => self.cancel_frame(call),
+            Some(true) | None => self.call_frame(Kind::Cancel, call),
         }
     }
 
-    fn cancel_frame(&mut self, call: CallId) {
+    fn call_frame(&mut self, kind: Kind, call: CallId) {
         let mut fixed = Vec::with_capacity(CallRef::LENGTH);
         CallRef(call).emit(&mut fixed);
-        self.small_frame(Kind::Cancel, &fixed);
+        self.small_frame(kind, &fixed);
     }
 
     /// Takes a long message off the link; says whether it had begun.
@@ -312,6 +313,16 @@ impl Outbox {
         self.ready.extend(segment);
         self.queued += FRAME_HEADER + length;
     }
+}
+
+fn request_flags(request: &Request) -> u8 {
+    let bits = [
+        (request.reply_wanted, flags::REPLY_WANTED),
+        (request.forward_first, flags::FORWARD_FIRST),
+        (request.partial, flags::PARTIAL),
+        (request.adopted, flags::ADOPTED),
+    ];
+    bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit)
 }
 
 impl Default for Outbox {

@@ -1,0 +1,105 @@
+//! Answers of partial calls, kept until the root releases them: an adopter may ask for them again.
+//!
+//! At most as many as the node takes calls, so that a root that never releases takes no more than its share; beyond them the one goes that had the least time left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gpc_trees::{Id, IdList};
+
+use super::Time;
+use crate::wire::CallId;
+use crate::wire::message::Answer;
+
+/// How long past the root's time limit a call is known: after it nobody adopts any more, and what was sent before is on its way no longer than this.
+pub(super) const KEEP: Duration = Duration::from_secs(2);
+
+/// An answer that was given, and may be asked for again.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// Whom it was given to.
+    pub(super) parent: Id,
+    /// How many parents were given up below that one.
+    pub(super) skipped: u32,
+    pub(super) answer: Answer,
+    /// The slice that it is for.
+    pub(super) ids: IdList,
+    /// Whom to tell of the release.
+    pub(super) children: Vec<Id>,
+    pub(super) until: Time,
+}
+
+/// The kept answers of a node.
+#[derive(Debug, Default)]
+pub(super) struct KeptAnswers {
+    answers: BTreeMap<CallId, Kept>,
+    by_time: BTreeSet<(Time, CallId)>,
+}
+
+impl KeptAnswers {
+    /// Keeps an answer, and no more than `most` in all.
+    pub(super) fn insert(&mut self, call: CallId, kept: Kept, most: usize) {
+        self.by_time.insert((kept.until, call));
+        self.answers.insert(call, kept);
+        while self.answers.len() > most.max(1) {
+            let Some((_, soonest)) = self.by_time.pop_first() else { return };
+            self.answers.remove(&soonest);
+        }
+    }
+
+    pub(super) fn get(&self, call: CallId) -> Option<&Kept> {
+        self.answers.get(&call)
+    }
+
+    pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Kept> {
+        self.answers.get_mut(&call)
+    }
+
+    pub(super) fn remove(&mut self, call: CallId) -> Option<Kept> {
+        let kept = self.answers.remove(&call)?;
+        self.by_time.remove(&(kept.until, call));
+        Some(kept)
+    }
+
+    /// Drops those whose time has passed.
+    pub(super) fn expire(&mut self, now: Time) {
+        while let Some((_, call)) = self.by_time.first().filter(|(until, _)| *until <= now).copied() {
+            self.remove(call);
+        }
+    }
+
+    /// When the next one goes.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.by_time.first().map(|&(until, _)| until)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.answers.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(until: u64) -> Kept {
+        let ids = IdList::range(0..1);
+        let until = Time::from_nanos(until);
+        Kept { parent: 0, skipped: 0, answer: Answer::Completed, ids, children: Vec::new(), until }
+    }
+
+    #[test]
+    fn those_with_the_least_time_left_go_first() {
+        let mut answers = KeptAnswers::default();
+        let call = |sequence| CallId { root: 1, sequence };
+        for (sequence, until) in [(1, 30), (2, 10), (3, 20), (4, 40)] {
+            answers.insert(call(sequence), kept(until), 3);
+        }
+        assert_eq!((answers.len(), answers.next()), (3, Some(Time::from_nanos(20))));
+        assert!(answers.get(call(2)).is_none());
+        answers.expire(Time::from_nanos(30));
+        assert_eq!((answers.len(), answers.next()), (1, Some(Time::from_nanos(40))));
+        assert!(answers.remove(call(4)).is_some() && answers.remove(call(4)).is_none());
+        assert_eq!((answers.len(), answers.next()), (0, None));
+    }
+}

@@ -1,0 +1,300 @@
+//! Partial calls: the call goes on without those that are lost.
+//!
+//! Beyond the source, which ends a call at its first failure. A stage that fails counts for its id alone. Of a child that is lost the parent adopts the children, each with the slice it always
+//! had; an adopted id does not execute again, and gives the answer that it kept. Coverage says what became of every id.
+
+use gpc_trees::{Group, Id, adopted, send_order};
+
+use super::call::{Call, Child, ChildAnswer, Origin, Own};
+use super::kept::{KEEP, Kept};
+use super::{Node, Output, gather};
+use crate::wire::message::{Answer, Response, SubtreeReply};
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Report, Request, Stage, Status};
+
+impl Node {
+    /// A stage failed at this id.
+    pub(super) fn stage_failed(&mut self, id: CallId, cause: Cause) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        if !call.request.partial {
+            return self.fail(id, cause);
+        }
+        call.own_failed(cause);
+        self.advance(id);
+    }
+
+    /// The link to a child is lost; `unreached` when none ever came up.
+    pub(super) fn child_cut_off(&mut self, id: CallId, index: usize, unreached: bool, cause: Cause) {
+        let child = self.calls.get(&id).and_then(|call| call.children.as_ref()?.get(index));
+        // Another parent's request may have reached it.
+        let unreached = unreached && child.is_some_and(|child| child.fresh);
+        let status = if unreached { Status::Unreached } else { Status::Unknown };
+        self.child_lost(id, index, status, unreached, cause);
+    }
+
+    /// A child does not take part any more: its children are adopted, `fresh` when it has surely asked none of them.
+    fn child_lost(&mut self, id: CallId, index: usize, status: Status, fresh: bool, cause: Cause) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        call.report.add(cause);
+        let groups = adoptable(call, index);
+        let skipped = call.replace_lost(index, status, &groups, fresh);
+        for place in send_order(&groups) {
+            self.send_request(id, groups[place], skipped, fresh);
+        }
+        self.advance(id);
+    }
+
+    /// A child of a partial call answers.
+    pub(super) fn partial_response(&mut self, id: CallId, index: usize, answer: Answer) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(child) = call.children.as_mut().and_then(|children| children.get_mut(index)) else { return };
+        let from = child.id;
+        let (reply, report) = match answer {
+            Answer::Partial(partial) if partial.report.coverage.len() == u64::from(child.group.len) => {
+                (partial.reply, partial.report)
+            }
+            Answer::Failed(failure) => return self.partial_refused(id, index, *failure),
+            Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => {
+                let cause =
+                    Cause::new(from, Stage::Reply, "its answer does not report on the ids it was sent to");
+                return self.child_lost(id, index, Status::Unknown, false, cause);
+            }
+        };
+        child.report = Some(Box::new(report));
+        match (call.request.callback, call.request.reply_wanted) {
+            (_, false) => call.child_done(index, None),
+            (None, true) => call.child_done(index, Some(reply)),
+            (Some(_), true) => match gather::parts(reply) {
+                Some(parts) => call.child_parts(index, parts),
+                None => {
+                    let cause = Cause::new(from, Stage::Reply, "its values are no level-1 data");
+                    return self.child_lost(id, index, Status::Unknown, false, cause);
+                }
+            },
+        }
+        self.advance(id);
+    }
+
+    /// A request for a partial call that is in flight here, or whose answer is kept. Says whether that settles it.
+    ///
+    /// Of two parents the one counts that stands higher: it has given up the other one. So the lower one's request may come first or last.
+    pub(super) fn known_partial(&mut self, from: Id, request: &Request) -> bool {
+        let id = request.call;
+        let (old, skipped, ids) = match (self.calls.get(&id), self.kept.get(id)) {
+            (Some(Call { request, origin: Origin::Parent { id, skipped, .. }, .. }), _)
+                if request.partial =>
+            {
+                (*id, *skipped, &request.ids)
+            }
+            (None, Some(kept)) => (kept.parent, kept.skipped, &kept.ids),
+            _ => return false,
+        };
+        if *ids != request.ids || request.skipped == skipped {
+            return false;
+        }
+        self.emit(Output::Consumed { from });
+        if request.skipped < skipped {
+            self.emit(Output::Send { to: from, message: Message::Moved(id) });
+            return true;
+        }
+        self.emit(Output::Send { to: old, message: Message::Moved(id) });
+        self.switch_parent(from, request);
+        true
+    }
+
+    /// Another parent has adopted this id: it gets the answer, at once if there is one.
+    fn switch_parent(&mut self, from: Id, request: &Request) {
+        let id = request.call;
+        if let Some(kept) = self.kept.get_mut(id) {
+            (kept.parent, kept.skipped) = (from, request.skipped);
+            let answer = kept.answer.clone();
+            self.emit(Output::Send { to: from, message: Message::Response(Response { call: id, answer }) });
+            return;
+        }
+        self.pay_credit(id);
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: false };
+            // What the old parent has not sent of the data, it never will.
+            call.request.data.follow(&request.data);
+            self.advance(id);
+        }
+    }
+
+    /// A child has another parent: this id was given up for lost, and can do no more than its own part.
+    ///
+    /// Whoever gave it up ignores what it says. One who has adopted it since, without knowing, must hear that it does not answer for its children.
+    pub(super) fn moved(&mut self, from: Id, id: CallId) {
+        let given_up = |call: &Call| call.request.partial && call.has_child(from);
+        if let Some(parent) = self.calls.get(&id).filter(|call| given_up(call)).and_then(Call::parent)
+            && let Some(call) = self.remove(id)
+        {
+            let me = self.config.me;
+            let cause = Cause::new(me, Stage::Link, format!("it was given up: id {from} has another parent"));
+            let coverage = Coverage::all(Status::Unknown, call.request.ids.len());
+            let answer = Answer::Failed(Box::new(Failure { cause, coverage }));
+            self.emit(Output::Send { to: parent, message: Message::Response(Response { call: id, answer }) });
+        }
+        if self.kept.get(id).is_some_and(|kept| kept.children.contains(&from)) {
+            self.kept.remove(id);
+        }
+    }
+
+    /// The root has what it needs.
+    pub(super) fn released(&mut self, from: Id, id: CallId) {
+        if self.kept.get(id).is_some_and(|kept| kept.parent == from)
+            && let Some(kept) = self.kept.remove(id)
+        {
+            self.release(id, &kept.children);
+        }
+    }
+
+    pub(super) fn release(&mut self, id: CallId, children: &[Id]) {
+        for &to in children {
+            self.emit(Output::Send { to, message: Message::Release(id) });
+        }
+    }
+
+    /// Answers with what there is: everything, or what came within the time limit.
+    pub(super) fn respond_partial(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        let awaited: Vec<Id> = call.awaited_ids().collect();
+        let partial = gather::partial(call, self.config.reply_max);
+        let Some(call) = self.remove(id) else { return };
+        for to in awaited {
+            self.emit(Output::Send { to, message: Message::Cancel(id) });
+        }
+        let children = call.answered_ids();
+        match call.origin {
+            Origin::Here { ticket, watch } => {
+                self.release(id, &children);
+                let mut report = partial.report;
+                if watch {
+                    report.coverage = report.coverage.without_first();
+                }
+                let reply = Some(partial.reply).filter(|_| call.request.reply_wanted);
+                self.emit(Output::Finished { ticket, call: id, result: Ok(reply), report: Some(report) });
+            }
+            Origin::Parent { id: parent, skipped, .. } => {
+                let answer = Answer::Partial(Box::new(partial));
+                let (ids, until) = (call.request.ids.clone(), call.until.plus(KEEP));
+                let kept = Kept { parent, skipped, answer: answer.clone(), ids, children, until };
+                self.kept.insert(id, kept, self.config.calls_max);
+                let message = Message::Response(Response { call: id, answer });
+                self.emit(Output::Send { to: parent, message });
+            }
+        }
+    }
+
+    /// The time limit of a partial call has passed: what is not there by now is left out.
+    pub(super) fn expire_partial(&mut self, id: CallId, cause: Cause) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        match call.own {
+            Own::Ready(_) | Own::Failed => call.report.add(cause),
+            Own::Pending | Own::Deferred | Own::Lent => call.own_failed(cause),
+        }
+        self.respond_partial(id);
+    }
+
+    /// A child says that its whole subtree failed: of a partial call that is its own part alone.
+    fn partial_refused(&mut self, id: CallId, index: usize, failure: Failure) {
+        let child = self.calls.get(&id).and_then(|call| call.children.as_ref()?.get(index));
+        let fresh = child.is_some_and(|child| child.fresh);
+        let Failure { cause, coverage } = failure;
+        let status = match coverage.statuses().next().unwrap_or(Status::Failed) {
+            Status::Failed => Status::Failed,
+            Status::Unreached if fresh => Status::Unreached,
+            Status::Done | Status::Unknown | Status::Unreached => Status::Unknown,
+        };
+        let below = coverage.without_first();
+        let fresh = fresh && !coverage.is_empty() && below.counts().unreached as u64 == below.len();
+        self.child_lost(id, index, status, fresh, cause);
+    }
+
+    /// Refuses a request that another parent may have sent to an earlier run of this id.
+    pub(super) fn old_enough(&self, request: &Request) -> Result<(), Cause> {
+        let age = self.now.since(self.config.started);
+        if !request.adopted || age >= request.age.saturating_add(self.config.restart_margin) {
+            return Ok(());
+        }
+        let message = "this run of the id may have begun after the call: an earlier one may have executed it";
+        Err(Cause::new(self.config.me, Stage::Setup, message))
+    }
+}
+
+/// The groups of a lost child's children; none where its split is bad, which its parent would have said.
+fn adoptable(call: &Call, index: usize) -> gpc_trees::Groups {
+    let (Ok(tree), Some(children)) = (&call.request.tree, &call.children) else { return Default::default() };
+    adopted(tree, children[index].group).unwrap_or_default()
+}
+
+impl Call {
+    /// The id's own part has failed: what has been merged into it goes up by itself.
+    pub(super) fn own_failed(&mut self, cause: Cause) {
+        self.report.add(cause);
+        self.own = Own::Failed;
+    }
+
+    /// A child's subtree is done, with values that wait for callback.
+    pub(super) fn child_parts(&mut self, index: usize, parts: Vec<SubtreeReply>) {
+        let Some(children) = self.children.as_mut() else { return };
+        let child = &mut children[index];
+        child.answer = ChildAnswer::Done(None);
+        let id = child.id;
+        self.arrived.extend(parts.into_iter().map(|part| (id, part)));
+        self.awaited -= 1;
+    }
+
+    /// Puts the children of a lost child in its place; returns how many parents are given up between this id and them.
+    pub(super) fn replace_lost(
+        &mut self,
+        index: usize,
+        status: Status,
+        groups: &[Group],
+        fresh: bool,
+    ) -> u32 {
+        let ids = &self.request.ids;
+        let Some(children) = self.children.as_mut() else { return 0 };
+        let lost = &mut children[index];
+        lost.answer = ChildAnswer::Lost(status);
+        let skipped = lost.skipped.saturating_add(1);
+        if groups.is_empty() {
+            // A leaf; the other children keep their indexes.
+            self.awaited -= 1;
+            return skipped;
+        }
+        lost.group.len = 1;
+        let orphan = |&group: &Group| Child {
+            id: ids.id(group.start).unwrap_or_default(),
+            group,
+            answer: ChildAnswer::Awaited,
+            skipped,
+            fresh,
+            report: None,
+        };
+        children.insert_many(index + 1, groups.iter().map(orphan));
+        let children = std::mem::take(children);
+        self.forwarded(children);
+        skipped
+    }
+
+    /// What is known of every id of the slice, when the call ends here.
+    pub(super) fn take_report(&mut self) -> Report {
+        let mut report = std::mem::take(&mut self.report);
+        let own = match self.own {
+            Own::Ready(_) => Status::Done,
+            _ => Status::Failed,
+        };
+        report.coverage.push(own, 1);
+        let Some(children) = self.children.as_mut() else {
+            report.coverage.push(Status::Unreached, self.request.ids.len() - 1);
+            return report;
+        };
+        for child in children {
+            match child.report.take() {
+                Some(below) => report.append(*below),
+                None => child.cover(&mut report.coverage),
+            }
+        }
+        self.pad(&mut report.coverage);
+        report
+    }
+}

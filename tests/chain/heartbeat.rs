@@ -1,0 +1,200 @@
+//! Signs of life, with virtual time: who is silent on a link that stands.
+
+use std::time::Duration;
+
+use chained_gpc::chain::{Config, Heartbeat, Input, Start};
+use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
+use chained_gpc::wire::{Coverage, Message, Report, Request, Stage, Status};
+use gpc_trees::{Id, IdList, Tree};
+
+use super::model::call;
+use super::one::{One, leveled, request, start};
+use super::partial_check::{Misfortune, check};
+use super::world::{Act, Event, World};
+
+const EVERY: Duration = Duration::from_secs(2);
+const DEAD_AFTER: Duration = Duration::from_secs(10);
+
+fn config(me: Id) -> Config {
+    let heartbeat = Some(Heartbeat { every: EVERY, dead_after: DEAD_AFTER });
+    Config { heartbeat, ..Config::new(me, 5) }
+}
+
+/// The root of a call over 0 to 4 that waits for its children 1 (with 2) and 3 (with 4).
+fn waiting(partial: bool) -> One {
+    let mut one = One::with(config(0));
+    one.now = Duration::from_secs(100);
+    one.start(Start { partial, limit: Duration::from_secs(600), ..start("0-4") });
+    one.replied("r");
+    one
+}
+
+/// Time goes on to the next moment at which the node wants to be asked.
+fn tick(one: &mut One) -> Vec<String> {
+    one.expire()
+}
+
+fn pong(one: &mut One, from: Id) {
+    assert!(one.feed(Input::Message { from, message: Message::Pong }).is_empty());
+}
+
+#[test]
+fn a_silent_peer_is_asked_and_then_given_up() {
+    let mut one = waiting(true);
+    for asked in 1..=5 {
+        assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
+        assert_eq!(one.now, Duration::from_secs(100) + asked * EVERY);
+        pong(&mut one, 3);
+    }
+    // Silent since it was first asked: ten seconds later it is given up, and its child is adopted.
+    assert_eq!(tick(&mut one), ["abandon 1", "to 2: request 2 skipped 1, sent before", "to 3: ping"]);
+    assert_eq!(one.now, Duration::from_secs(112));
+    // Its child is watched like the others.
+    assert_eq!(tick(&mut one), ["to 2: ping", "to 3: ping"]);
+}
+
+#[test]
+fn a_call_that_wants_all_fails_with_the_silent_peer() {
+    let mut one = waiting(false);
+    (0..5).for_each(|_| {
+        assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
+        pong(&mut one, 3);
+    });
+    let outputs = tick(&mut one);
+    let end = "end 1: id 1 failed at stage link: it gave no sign of life for 10s [d????]";
+    assert_eq!(outputs, ["abandon 1", end, "to 3: cancel"]);
+    assert!(one.is_quiet());
+}
+
+#[test]
+fn whatever_comes_is_a_sign_of_life() {
+    let mut one = waiting(true);
+    for round in 0..50 {
+        let outputs = tick(&mut one);
+        assert_eq!(outputs, ["to 1: ping", "to 3: ping"], "round {round}");
+        pong(&mut one, 1);
+        // A part of a long reply; and a ping of its own, for a call of its own.
+        if round % 2 == 0 {
+            assert!(one.feed(Input::Heard(3)).is_empty());
+            continue;
+        }
+        assert_eq!(one.feed(Input::Message { from: 3, message: Message::Ping }), ["to 3: pong"]);
+        if one.now > Duration::from_secs(155) {
+            break;
+        }
+    }
+    assert_eq!(one.node.calls(), 1);
+}
+
+#[test]
+fn nobody_is_asked_without_a_call() {
+    let mut one = One::with(config(0));
+    assert_eq!(one.node.next_deadline(), None);
+    one.start(start("0"));
+    assert!(one.node.next_deadline().is_some());
+    one.replied("alone");
+    assert!(one.is_quiet());
+    // One that executes and has nobody below asks nobody either, however long it takes.
+    let mut one = One::with(config(3));
+    one.now = Duration::from_secs(100);
+    one.request(7, Request { limit: Duration::from_secs(600), ..request("3") });
+    for _ in 0..20 {
+        assert!(tick(&mut one).is_empty());
+    }
+}
+
+/// A node that was stopped itself finds every peer silent, whose answers wait in its sockets.
+#[test]
+fn a_node_that_was_stopped_itself_suspects_nobody() {
+    let mut one = waiting(true);
+    assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
+    one.now += Duration::from_secs(30);
+    assert_eq!(one.feed(Input::Tick), ["to 1: ping", "to 3: ping"]);
+    // What it hears first may also be one of them alone.
+    one.now += Duration::from_secs(20);
+    assert_eq!(one.feed(Input::Message { from: 3, message: Message::Pong }), ["to 1: ping", "to 3: ping"]);
+    for _ in 0..5 {
+        pong(&mut one, 3);
+        tick(&mut one);
+    }
+    assert!(
+        tick(&mut one).is_empty() || one.holds("Lost(Unknown)"),
+        "it is still given up when it stays silent"
+    );
+}
+
+#[test]
+fn a_peer_that_comes_back_is_ignored() {
+    let mut one = waiting(true);
+    while tick(&mut one)[0] != "abandon 1" {
+        pong(&mut one, 3);
+    }
+    let reply = SubtreeReply { level: 0, header: b"0 ".to_vec().into(), data: b"1 x".to_vec().into() };
+    let report = Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, 2) };
+    assert!(one.response(1, Answer::Partial(Box::new(Partial { reply, report }))).is_empty());
+    assert!(one.response(1, leveled(0, "0 ", "1 x")).is_empty());
+    assert!(one.lost(1).is_empty());
+    assert_eq!(one.node.calls(), 1);
+}
+
+/// An interior process is stopped in the middle of a call, and goes on when it has been given up: its children have another parent by then,
+/// and nobody counts twice.
+#[test]
+fn a_process_that_is_stopped_is_left_out_and_comes_back_to_nothing() {
+    let tree = Tree::Binary;
+    for step in 1..60 {
+        for (paused, resumes) in (1..7).flat_map(|id| [(id, false), (id, true)]) {
+            let mut world = World::with(0..7, step as u64, Config { incarnation: 1000, ..config(0) });
+            world.now = 100_000_000_000;
+            let start = Start { partial: true, ..call(tree.clone(), IdList::range(0..7)) };
+            world.timed = vec![(step, Event::Pause(paused))];
+            world.happen(Event::Start(0, start.clone()));
+            world.settle();
+            if resumes {
+                world.happen(Event::Resume(paused));
+            } else {
+                world.happen(Event::Kill(paused));
+            }
+            world.run();
+            assert!(world.abandoned.iter().all(|&(_, peer)| peer == paused), "{:?}", world.abandoned);
+            let events = vec![Event::Pause(paused)];
+            // From the root to the stopped one, and from there to those below.
+            let patience = 2 * (EVERY + DEAD_AFTER);
+            check(&world, 0, &start, &Misfortune { events, patience, ..Misfortune::default() });
+        }
+    }
+}
+
+/// The loop answers a ping while func runs.
+#[test]
+fn a_long_func_is_not_death() {
+    let mut world = World::with(0..7, 3, Config { incarnation: 1000, ..config(0) });
+    world.now = 100_000_000_000;
+    world = world.plan(5, Stage::Func, Act::Hang);
+    let start = Start { partial: true, ..call(Tree::Binary, IdList::range(0..7)) };
+    world.happen(Event::Start(0, start.clone()));
+    // The job ends when half a minute has passed.
+    while world.now < 130_000_000_000 {
+        assert!(world.step() || world.pass_time());
+    }
+    assert!(world.pings.len() > 20 && world.abandoned.is_empty());
+    assert!(world.end_a_hanging_job());
+    world.run();
+    let patience = Duration::from_secs(40);
+    check(&world, 0, &start, &Misfortune { patience, ..Misfortune::default() });
+}
+
+#[test]
+fn a_heartbeat_does_not_outlive_its_call() {
+    let mut one = waiting(true);
+    tick(&mut one);
+    one.feed(Input::GiveUp { ticket: 1 });
+    assert!(one.is_quiet());
+}
+
+#[test]
+fn a_ping_is_answered_by_a_node_without_heartbeat() {
+    let mut one = One::new(4);
+    assert_eq!(one.feed(Input::Message { from: 3, message: Message::Ping }), ["to 3: pong"]);
+    assert!(one.is_quiet());
+}

@@ -1,0 +1,400 @@
+//! One node of a partial call, driven by hand.
+
+use std::time::Duration;
+
+use chained_gpc::chain::{Config, Input, JobResult, Start};
+use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
+use chained_gpc::wire::{Body, Cause, Coverage, Message, Report, Request, Stage, Status};
+use gpc_trees::{Id, Registered, Tree};
+
+use super::one::{CALL, One, failed, leveled, reply, request, start};
+
+/// A node that is older than any call.
+fn old(me: Id) -> One {
+    let mut one = One::new(me);
+    one.now = Duration::from_secs(10);
+    one
+}
+
+fn partial(list: &str) -> Request {
+    Request { partial: true, ..request(list) }
+}
+
+fn adopted(list: &str, skipped: u32) -> Request {
+    Request { skipped, adopted: true, ..partial(list) }
+}
+
+/// The node 1 of a call over 1 to 5 that waits for its children 2 (with 3) and 4 (with 5).
+fn waiting(request: Request) -> One {
+    let mut one = old(1);
+    one.request(0, request);
+    one.replied("a");
+    one
+}
+
+fn covering(statuses: &[(Status, u32)]) -> Coverage {
+    let mut coverage = Coverage::new();
+    statuses.iter().for_each(|&(status, count)| coverage.push(status, count));
+    coverage
+}
+
+/// A child's partial answer, all of it done.
+fn done(level: u16, data: &str, ids: u32) -> Answer {
+    some(level, data, Coverage::all(Status::Done, ids))
+}
+
+fn some(level: u16, data: &str, coverage: Coverage) -> Answer {
+    let header = if level == 0 { "0 " } else { "2 0 0 " };
+    let (header, data) = (header.as_bytes().to_vec().into(), data.as_bytes().to_vec().into());
+    let reply = SubtreeReply { level, header, data };
+    Answer::Partial(Box::new(Partial { reply, report: Report { causes: Vec::new(), coverage } }))
+}
+
+fn message(one: &mut One, from: Id, message: Message) -> Vec<String> {
+    one.feed(Input::Message { from, message })
+}
+
+fn unreached(one: &mut One, peer: Id) -> Vec<String> {
+    one.feed(Input::LinkLost { peer, why: "nobody there".into(), unreached: true })
+}
+
+#[test]
+fn everybody_is_done() {
+    let mut one = waiting(partial("1-5"));
+    assert!(one.response(4, done(1, "2 1 d1 e", 2)).is_empty());
+    let outputs = one.response(2, done(1, "2 1 b1 c", 2));
+    assert_eq!(outputs, ["to 0: level 2 [3 1 0 2 0 0 2 0 0 ] [3 1 1 a2 1 b1 c2 1 d1 e] [ddddd] "]);
+}
+
+#[test]
+fn a_func_that_fails_counts_for_its_id_alone() {
+    let mut one = old(1);
+    one.request(0, partial("1-5"));
+    let outputs = one.ran(JobResult::Failed("no luck".into()));
+    assert_eq!(outputs, ["consumed 0", "to 2: request 2-3", "to 4: request 4-5"]);
+    one.response(2, done(1, "2 1 b1 c", 2));
+    let outputs = one.response(4, done(1, "2 1 d1 e", 2));
+    let says = "id 1 failed at stage func: no luck";
+    assert_eq!(outputs, [format!("to 0: level 2 [2 2 0 0 2 0 0 ] [2 2 1 b1 c2 1 d1 e] [fdddd] {says}")]);
+}
+
+#[test]
+fn a_callback_that_fails_voids_its_own_part_and_passes_the_values_on() {
+    let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
+    assert_eq!(one.response(2, done(0, "bc", 2)), ["run callback 2 a+bc"]);
+    assert_eq!(one.replied("abc"), [""; 0]);
+    // A value that could not be merged below comes beside it, and both are merged here.
+    one.response(4, some(1, "2 1 d1 e", Coverage::all(Status::Done, 2)));
+    assert_eq!(one.ran(JobResult::Failed("no luck".into())).len(), 1, "its three values go up");
+    let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
+    one.response(2, done(0, "bc", 2));
+    one.replied("abc");
+    assert_eq!(one.response(4, done(1, "2 1 d1 e", 2)), ["run callback 4 abc+d"]);
+    assert_eq!(one.replied("abcd"), ["run callback 4 abcd+e"]);
+    let outputs = one.ran(JobResult::Failed("no luck".into()));
+    let says = "id 1 failed at stage callback: no luck";
+    assert_eq!(outputs, [format!("to 0: level 1 [3 2 0 0 0 ] [3 2 bc1 d1 e] [fdddd] {says}")]);
+}
+
+#[test]
+fn the_children_of_a_lost_one_are_adopted_with_their_slices() {
+    let mut one = old(1);
+    one.request(0, partial("1-9"));
+    one.replied("a");
+    assert_eq!(
+        one.lost(2),
+        ["to 3: request 3-4 skipped 1, sent before", "to 5: request 5 skipped 1, sent before"]
+    );
+    // Its late answer is ignored, and so is the loss of its link once more.
+    assert!(one.response(2, done(1, "2 1 x1 x", 4)).is_empty() && one.lost(2).is_empty());
+    assert_eq!(one.lost(3), ["to 4: request 4 skipped 2, sent before"]);
+    one.response(5, done(0, "1 e", 1));
+    one.response(6, done(0, "1 f", 4));
+    let outputs = one.response(4, done(0, "1 d", 1));
+    let says = "id 2 failed at stage link: gone; id 3 failed at stage link: gone";
+    let data = "[4 1 a1 d1 e1 f]";
+    assert_eq!(outputs, [format!("to 0: level 1 [4 0 0 0 0 ] {data} [d??dddddd] {says}")]);
+}
+
+/// Whoever was surely never asked need not prove its age, and may be unreached itself.
+#[test]
+fn below_one_that_was_never_reached_nobody_was_asked() {
+    let mut one = waiting(partial("1-5"));
+    assert_eq!(unreached(&mut one, 2), ["to 3: request 3 skipped 1"]);
+    assert!(unreached(&mut one, 3).is_empty());
+    assert_eq!(one.lost(4), ["to 5: request 5 skipped 1, sent before"]);
+    let outputs = unreached(&mut one, 5);
+    assert!(outputs[0].contains("[d--??]"), "{outputs:?}");
+}
+
+#[test]
+fn one_that_refuses_is_left_out_for_its_own_reason() {
+    let mut one = waiting(partial("1-5"));
+    let refusal = covering(&[(Status::Failed, 1), (Status::Unreached, 1)]);
+    assert_eq!(one.response(2, failed(2, Stage::Setup, refusal)), ["to 3: request 3 skipped 1"]);
+    let unknown = Coverage::all(Status::Unknown, 2);
+    assert_eq!(one.response(4, failed(4, Stage::Setup, unknown)), ["to 5: request 5 skipped 1, sent before"]);
+    one.response(3, done(0, "1 c", 1));
+    let outputs = one.response(5, done(0, "1 e", 1));
+    assert!(
+        outputs[0].contains("[3 1 a1 c1 e] [dfd?d] id 2 failed at stage setup: bad luck; id 4"),
+        "{outputs:?}"
+    );
+}
+
+#[test]
+fn answers_that_do_not_fit_make_their_sender_lost() {
+    for answer in [done(0, "1 b", 3), leveled(0, "0 ", "1 b"), Answer::Completed] {
+        let mut one = waiting(partial("1-5"));
+        assert_eq!(one.response(2, answer), ["to 3: request 3 skipped 1, sent before"]);
+    }
+    for answer in [done(1, "no level", 2), done(2, "0 ", 2), done(1, "3 0 0 0 ", 2)] {
+        let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
+        assert_eq!(one.response(2, answer), ["to 3: request 3 skipped 1, sent before"]);
+    }
+}
+
+#[test]
+fn an_adopter_gets_the_answer_when_it_is_there() {
+    let mut one = waiting(partial("1-3"));
+    assert!(one.lost(0).is_empty(), "an orphan goes on");
+    assert_eq!(one.request(9, adopted("1-3", 1)), ["consumed 9", "to 0: moved"]);
+    one.response(2, done(0, "1 b", 1));
+    let outputs = one.response(3, done(0, "1 c", 1));
+    assert_eq!(outputs, ["to 9: level 1 [3 0 0 0 ] [3 1 a1 b1 c] [ddd] "]);
+}
+
+#[test]
+fn an_adopter_gets_the_answer_that_was_given_and_nothing_is_executed_again() {
+    let mut one = old(3);
+    one.request(2, partial("3"));
+    let given = one.replied("c");
+    assert_eq!((one.node.calls(), one.node.answers_kept()), (0, 1));
+    let again = one.request(1, adopted("3", 1));
+    assert_eq!(again, ["consumed 1".into(), "to 2: moved".into(), given[1].replace("to 2", "to 1")]);
+    // The parent that was given up asks late, or releases: it has no say.
+    assert_eq!(one.request(2, partial("3")), ["consumed 2", "to 2: moved"]);
+    assert!(message(&mut one, 2, Message::Release(CALL)).is_empty() && one.node.answers_kept() == 1);
+    // Neither is it executed for one who stands as high, or who names another slice.
+    for (from, other) in [(8, adopted("3", 1)), (0, adopted("3-4", 2))] {
+        let outputs = one.request(from, other);
+        assert!(outputs[1].contains("second parent") && outputs[1].contains("[?"), "{outputs:?}");
+    }
+    assert!(message(&mut one, 1, Message::Release(CALL)).is_empty() && one.is_quiet());
+    let outputs = one.request(0, adopted("3", 2));
+    assert!(outputs[1].ends_with("second parent: call 0#5 has already ended here [?]"), "{outputs:?}");
+}
+
+/// A parent that was cut off forwards late, when its parent has adopted its children: they went back to it, and their answers went where
+/// nobody waits.
+#[test]
+fn the_higher_parent_counts_whichever_asks_first() {
+    let mut one = old(3);
+    assert_eq!(one.request(1, adopted("3", 1)), ["run func"]);
+    assert_eq!(one.request(2, partial("3")), ["consumed 2", "to 2: moved"]);
+    assert_eq!(one.request(0, adopted("3", 2)), ["consumed 0", "to 1: moved", "consumed 1"]);
+    let outputs = one.replied("c");
+    assert!(outputs[0].starts_with("to 0: level 0"), "{outputs:?}");
+}
+
+#[test]
+fn release_goes_down_and_ends_what_is_kept() {
+    let mut one = waiting(partial("1-5"));
+    one.lost(4);
+    one.response(2, done(0, "1 b", 2));
+    one.response(5, done(0, "1 e", 1));
+    assert_eq!(one.node.answers_kept(), 1);
+    assert_eq!(message(&mut one, 0, Message::Release(CALL)), ["to 2: release", "to 5: release"]);
+    assert!(one.is_quiet() && one.node.answers_kept() == 0);
+}
+
+#[test]
+fn the_root_releases_when_it_has_ended() {
+    let mut one = old(0);
+    one.start(Start { partial: true, ..start("0-2") });
+    one.replied("r");
+    one.response(1, done(0, "1 a", 1));
+    let outputs = one.response(2, done(0, "1 b", 1));
+    let end = "end 1: level 1 [3 0 0 0 ] [3 1 r1 a1 b] [ddd] ";
+    assert_eq!(outputs, ["to 1: release", "to 2: release", end]);
+    assert!(one.is_quiet());
+}
+
+#[test]
+fn what_is_kept_goes_with_the_time_of_its_root() {
+    let mut one = old(3);
+    let (limit, left) = (Duration::from_secs(5), Duration::from_secs(20));
+    one.request(2, Request { limit, left, ..partial("3") });
+    one.replied("c");
+    // The own limit has long passed; the root's, and a little more, has not.
+    one.now += Duration::from_secs(21);
+    one.feed(Input::Tick);
+    assert_eq!(one.node.answers_kept(), 1);
+    one.now += Duration::from_secs(1);
+    one.feed(Input::Tick);
+    assert!(one.node.answers_kept() == 0 && one.is_quiet());
+}
+
+#[test]
+fn one_that_was_given_up_forgets_and_says_so() {
+    let mut one = waiting(partial("1-5"));
+    let outputs = message(&mut one, 2, Message::Moved(CALL));
+    let says = "id 1 failed at stage link: it was given up: id 2 has another parent";
+    assert_eq!(outputs, [format!("to 0: {says} [?????]")]);
+    assert!(one.is_quiet(), "and cancels nothing: its children go on for another");
+    assert!(one.request(0, adopted("1-5", 1))[1].contains("already ended"));
+
+    let mut one = waiting(partial("1-5"));
+    assert!(message(&mut one, 7, Message::Moved(CALL)).is_empty() && one.node.calls() == 1, "no child of it");
+    one.response(2, done(0, "1 b", 2));
+    one.response(4, done(0, "1 d", 2));
+    assert!(message(&mut one, 2, Message::Moved(CALL)).is_empty() && one.node.answers_kept() == 0);
+}
+
+#[test]
+fn a_time_limit_answers_with_what_there_is() {
+    let mut one = waiting(partial("1-5"));
+    one.response(4, done(0, "1 d", 2));
+    let outputs = one.expire();
+    assert!(
+        outputs[1].starts_with(
+            "to 0: level 1 [2 0 0 ] [2 1 a1 d] [d??dd] id 2 failed at stage reply: no reply came"
+        )
+    );
+    assert_eq!((outputs[0].as_str(), outputs.len()), ("to 2: cancel", 2));
+
+    let mut one = old(1);
+    one.request(0, Request { forward_first: true, ..partial("1-2") });
+    one.response(2, done(0, "1 b", 1));
+    let outputs = one.expire();
+    assert!(outputs[1].contains("[1 1 b] [fd] id 1 failed at stage func"), "{outputs:?}");
+    assert!(one.replied("late").is_empty() && one.node.answers_kept() == 1);
+}
+
+#[test]
+fn a_merged_value_whose_callback_never_ends_stays_out() {
+    let mut one = waiting(Request { callback: Some(9), ..partial("1-3") });
+    one.response(2, done(0, "b", 1));
+    one.response(3, done(0, "c", 1));
+    let outputs = one.expire();
+    assert!(
+        outputs[0].contains("level 1 [2 2 0 2 0 ] [2 1 b1 c] [fdd] id 1 failed at stage callback"),
+        "{outputs:?}"
+    );
+}
+
+/// A run of an id that may be younger than the call does not execute it; an earlier run may have.
+#[test]
+fn a_restarted_id_runs_no_old_call() {
+    let config =
+        Config { started: chained_gpc::chain::Time::from_nanos(20_000_000_000), ..Config::new(3, 5) };
+    let mut one = One::with(config);
+    let asked = |age| Request { age: Duration::from_millis(age), ..adopted("3-4", 1) };
+    one.now = Duration::from_millis(25_000);
+    let outputs = one.request(1, asked(4001));
+    assert!(
+        outputs[1].contains("this run of the id may have begun after the call")
+            && outputs[1].ends_with("[??]")
+    );
+    assert_eq!(
+        one.request(1, Request { adopted: false, ..asked(4001) }),
+        ["run func"],
+        "nobody asked before"
+    );
+    let mut one = One::with(one.node.config().clone());
+    one.now = Duration::from_millis(25_000);
+    assert_eq!(one.request(1, asked(4000)), ["run func"], "it was there when the call began");
+}
+
+/// The data stopped in the middle with the parent that sent them; with the adopter's, func gets them whole.
+#[test]
+fn data_that_a_lost_parent_began_to_send_are_completed_by_its_adopter() {
+    let (data, mut writer) = Body::arriving(6);
+    let mut one = old(1);
+    assert_eq!(one.request(0, Request { data, forward_first: true, ..partial("1-2") }), ["to 2: request 2"]);
+    writer.push(b"abc");
+    one.lost(0);
+    let (rest, mut again) = Body::arriving(6);
+    assert_eq!(one.request(9, Request { data: rest, ..adopted("1-2", 1) }), ["consumed 9", "to 0: moved"]);
+    again.push(b"abcdef");
+    assert_eq!(one.feed(Input::DataArrived(CALL)), ["run func"]);
+
+    let (data, _writer) = Body::arriving(6);
+    let mut one = old(1);
+    one.request(0, Request { data, ..partial("1-2") });
+    let outputs = one.request(9, Request { data: Body::whole("abcdef"), ..adopted("1-2", 1) });
+    assert_eq!(outputs, ["consumed 9", "to 0: moved", "consumed 0", "run func"]);
+}
+
+#[test]
+fn a_reply_over_the_limit_is_left_out_with_its_ids() {
+    let mut one = One::with(Config { reply_max: 12, ..Config::new(1, 5) });
+    one.request(0, partial("1-3"));
+    one.replied("aaaa");
+    one.response(2, done(0, "4 bbbb", 1));
+    let outputs = one.response(3, some(0, "0 ", Coverage::all(Status::Failed, 1)));
+    assert!(
+        outputs[0].starts_with("to 0: level 1 [0 ] [0 ] [f?f] id 1 failed at stage reply"),
+        "{outputs:?}"
+    );
+}
+
+#[test]
+fn a_split_that_is_wrong_leaves_out_those_below() {
+    let split = |_: u32, groups: &mut gpc_trees::Groups| groups.push(gpc_trees::Group { start: 7, len: 1 });
+    let tree = Tree::Registered(Registered::new("wrong", split).expect("a name"));
+    let mut one = old(1);
+    one.request(0, Request { tree: Ok(tree), ..partial("1-3") });
+    let outputs = one.replied("a");
+    assert!(outputs[1].contains("[0 ] [0 ] [f--] id 1 failed at stage forward"), "{outputs:?}");
+}
+
+#[test]
+fn giving_up_tells_what_is_known() {
+    let mut one = old(0);
+    one.start(Start { partial: true, ..start("0-6") });
+    one.replied("r");
+    one.response(
+        1,
+        some(1, "1 1 a", covering(&[(Status::Done, 1), (Status::Failed, 1), (Status::Unknown, 1)])),
+    );
+    one.lost(4);
+    let outputs = one.feed(Input::GiveUp { ticket: 1 });
+    assert!(outputs[0].ends_with("[ddf????]"), "{outputs:?}");
+    assert_eq!(outputs[1..], ["to 5: cancel", "to 6: cancel", "to 1: release"]);
+    assert!(one.is_quiet());
+}
+
+#[test]
+fn a_watching_root_is_none_of_the_ids() {
+    let mut one = old(0);
+    one.start(Start { partial: true, watch: true, ..start("0-2") });
+    one.lost(1);
+    let outputs = one.response(2, done(0, "1 b", 1));
+    assert_eq!(outputs[1], "end 1: level 1 [1 0 ] [1 1 b] [?d] id 1 failed at stage link: gone");
+}
+
+#[test]
+fn no_more_answers_are_kept_than_calls_are_taken() {
+    let mut one = One::with(Config { calls_max: 2, ..Config::new(3, 5) });
+    one.now = Duration::from_secs(10);
+    for sequence in 5..9 {
+        let call = chained_gpc::wire::CallId { sequence, ..CALL };
+        one.request(2, Request { call, ..partial("3") });
+        one.feed(Input::Ran { call, result: JobResult::Replied(reply("c")) });
+    }
+    assert_eq!(one.node.answers_kept(), 2);
+    let first = one.request(1, adopted("3", 1));
+    assert!(first[1].contains("already ended here [?]"), "{first:?}");
+}
+
+#[test]
+fn a_report_carries_so_many_causes_and_no_more() {
+    let mut report = Report::default();
+    (0..2000).for_each(|id| report.add(Cause::new(id, Stage::Func, "no")));
+    assert_eq!((report.causes.len(), report.causes[1023].id), (1024, 1023));
+    let mut all = Report::default();
+    all.add(Cause::new(9, Stage::Link, "first"));
+    all.append(report);
+    assert_eq!((all.causes.len(), all.causes[0].id, all.causes[1023].id), (1024, 9, 1022));
+}
