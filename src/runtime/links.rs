@@ -10,14 +10,13 @@ use gpc_trees::Id;
 use mio::{Interest, Registry, Token};
 use tracing::{debug, warn};
 
-use super::link::{Context, Event, HIWATER, Link, Phase, Progress};
+use super::link::{Event, Link, Phase, Progress};
 use super::peer::{LinkKey, Peer, State};
 use super::socket::{Accepting, Socket};
 use super::{Address, Peers};
 use crate::chain::Time;
 use crate::wire::head::{Goodbye, GoodbyeReason};
-use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
+use crate::wire::{CallId, Message};
 
 /// The token of the listener; links count up from the next one, and no number is used twice, so an event that comes late finds nothing.
 pub(super) const LISTENER: Token = Token(1);
@@ -59,32 +58,6 @@ pub(super) enum Arrival {
     },
 }
 
-/// What reading needs to know of the node beside the links.
-pub(super) trait Surroundings {
-    fn tree(&self, id: u32) -> Option<gpc_trees::Tree>;
-    fn awaits(&self, child: Id, call: CallId) -> bool;
-    fn reply_max(&self) -> u64;
-}
-
-struct PeerContext<'a> {
-    surroundings: &'a dyn Surroundings,
-    peer: Option<Id>,
-}
-
-impl Context for PeerContext<'_> {
-    fn tree(&self, id: u32) -> Option<gpc_trees::Tree> {
-        self.surroundings.tree(id)
-    }
-
-    fn awaits(&self, call: CallId) -> bool {
-        self.peer.is_some_and(|peer| self.surroundings.awaits(peer, call))
-    }
-
-    fn reply_max(&self) -> u64 {
-        self.surroundings.reply_max()
-    }
-}
-
 /// The connections of one node.
 pub(super) struct Links {
     pub(super) me: Id,
@@ -97,16 +70,16 @@ pub(super) struct Links {
     next_key: usize,
     pub(super) peers: BTreeMap<Id, Peer>,
     /// Whether bytes have come for long messages that links pass on.
-    stirred: bool,
+    pub(super) stirred: bool,
     /// Links with something to write: a few entries for each link and turn.
     pub(super) dirty: Vec<LinkKey>,
     /// Links that had more to read than one turn allows.
-    unread: Vec<LinkKey>,
+    pub(super) unread: Vec<LinkKey>,
     /// Links and expected links with a deadline; few, since a link that is up has none.
     pub(super) timed: usize,
-    buffer: Box<[u8]>,
-    events: Vec<Event>,
-    arrivals: Vec<Arrival>,
+    pub(super) buffer: Box<[u8]>,
+    pub(super) events: Vec<Event>,
+    pub(super) arrivals: Vec<Arrival>,
 }
 
 impl Links {
@@ -282,38 +255,6 @@ impl Links {
         self.accept_again = Some(now);
     }
 
-    /// Something happened on a link's socket.
-    pub(super) fn ready(
-        &mut self,
-        now: Time,
-        key: LinkKey,
-        event: Readiness,
-        surroundings: &dyn Surroundings,
-    ) {
-        let Some(link) = self.links.get_mut(&key) else { return };
-        if let Phase::Connecting(peer) = link.phase {
-            match link.socket.take_error() {
-                Ok(Some(error)) | Err(error) => return self.close(key, &error.to_string()),
-                Ok(None) if !link.socket.is_connected() => return,
-                Ok(None) => {}
-            }
-            self.greet(key, peer);
-        }
-        if event.readable {
-            self.read(now, key, event.closed, surroundings);
-        }
-        if event.writable {
-            self.dirty.push(key);
-        }
-    }
-
-    /// Reads again from the links that had more than one turn allows.
-    pub(super) fn read_rest(&mut self, now: Time, surroundings: &dyn Surroundings) {
-        for key in std::mem::take(&mut self.unread) {
-            self.read(now, key, true, surroundings);
-        }
-    }
-
     /// Writes what is queued on any link, one gather write each.
     pub(super) fn flush(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
@@ -348,7 +289,7 @@ impl Links {
     }
 
     /// Nothing can be written on a link any more. What the peer said before it went counts, so that is read first.
-    fn stop_writing(&mut self, key: LinkKey, why: String) {
+    pub(super) fn stop_writing(&mut self, key: LinkKey, why: String) {
         match self.links.get_mut(&key) {
             Some(link) if link.phase != Phase::Closing => {
                 link.unwritable = Some(why);
@@ -424,122 +365,6 @@ impl Links {
         Ok(key)
     }
 
-    fn read(&mut self, now: Time, key: LinkKey, to_end: bool, surroundings: &dyn Surroundings) {
-        let Some(link) = self.links.get_mut(&key) else { return };
-        if link.phase == Phase::Closing {
-            return;
-        }
-        let peer = match link.phase {
-            Phase::Up(peer) => Some(peer),
-            _ => None,
-        };
-        let context = PeerContext { surroundings, peer };
-        let progress = link.read(&mut self.buffer, to_end, &context, &mut self.events);
-        let heard = std::mem::take(&mut link.heard);
-        let mut events = std::mem::take(&mut self.events);
-        let arrived = self.arrivals.len();
-        for event in events.drain(..) {
-            if let Err(why) = self.event(now, key, event) {
-                self.close(key, &why);
-                break;
-            }
-        }
-        self.events = events;
-        if heard && arrived == self.arrivals.len() {
-            self.arrivals.extend(peer.map(Arrival::Heard));
-        }
-        match progress {
-            Progress::Waiting => {
-                if let Some(why) = self.links.get_mut(&key).and_then(|link| link.unwritable.take()) {
-                    self.close(key, &why);
-                }
-            }
-            Progress::More => self.unread.push(key),
-            Progress::Closed(why) => self.close(key, &why),
-        }
-    }
-
-    /// One event of a link; an error closes it.
-    fn event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
-        match (link.phase, event) {
-            (Phase::Closing, _) => Ok(()),
-            (Phase::Accepted, Event::Hello(hello)) => {
-                self.accepted(now, key, hello);
-                Ok(())
-            }
-            (Phase::Greeting(peer), Event::Hello(hello)) => self.greeted(key, peer, hello),
-            (Phase::Greeting(peer), Event::Goodbye(goodbye)) => self.refused(now, key, peer, goodbye),
-            (Phase::Up(peer), event) => self.event_up(key, peer, event),
-            (_, _) => Err("its first frame is no hello".into()),
-        }
-    }
-
-    /// One event of a link that is up.
-    fn event_up(&mut self, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
-        let arrival = match event {
-            Event::Request(request) => {
-                link.unacknowledged += 1;
-                if link.unacknowledged > HIWATER {
-                    return Err(format!("it sent more than the {HIWATER} requests that it has credit for"));
-                }
-                if request.skipped > 0 {
-                    // It may bring the rest of data that a lost parent has begun to send.
-                    self.stir();
-                }
-                Some(Arrival::Message { from, message: Message::Request(request) })
-            }
-            Event::Response(response) => {
-                link.outbox.answered(response.call);
-                self.dirty.push(key);
-                Some(Arrival::Message { from, message: Message::Response(response) })
-            }
-            Event::Oversized { call, bytes } => {
-                let message = format!("its reply of {bytes} bytes is over this node's limit");
-                Some(Arrival::Message {
-                    from,
-                    message: failed(call, Cause::new(from, Stage::Reply, message)),
-                })
-            }
-            Event::Cancel(call) => {
-                link.outbox.unwanted(call);
-                Some(Arrival::Message { from, message: Message::Cancel(call) })
-            }
-            Event::Release(call) => Some(Arrival::Message { from, message: Message::Release(call) }),
-            Event::Moved(call) => Some(Arrival::Message { from, message: Message::Moved(call) }),
-            Event::Ping => Some(Arrival::Message { from, message: Message::Ping }),
-            Event::Pong => Some(Arrival::Message { from, message: Message::Pong }),
-            Event::DataGrew => {
-                self.stir();
-                None
-            }
-            Event::DataArrived(call) => {
-                self.stir();
-                Some(Arrival::DataArrived(call))
-            }
-            Event::Abandoned => {
-                link.unacknowledged += 1;
-                link.consume();
-                None
-            }
-            Event::Credit(count) => {
-                link.outbox.grant(count);
-                self.dirty.push(key);
-                None
-            }
-            Event::Goodbye(goodbye) => return Err(format!("it said goodbye: {}", goodbye.text)),
-            Event::Hello(_) => return Err("it sent a second hello".into()),
-        };
-        self.arrivals.extend(arrival);
-        Ok(())
-    }
-
-    /// More data of some request have come: links that pass them on have something to write.
-    fn stir(&mut self) {
-        self.stirred = true;
-    }
-
     /// A connection has ended, by whatever side.
     pub(super) fn close(&mut self, key: LinkKey, why: &str) {
         let Some(link) = self.discard(key) else { return };
@@ -578,27 +403,5 @@ impl Links {
         peer.pending.clear();
         debug!(id = self.me, peer = id, why, "link lost");
         self.arrivals.push(Arrival::Lost { peer: id, why: why.into(), unreached });
-    }
-}
-
-/// What an id would answer if it had failed by itself.
-fn failed(call: CallId, cause: Cause) -> Message {
-    let failure = Failure { cause, coverage: Coverage::new() };
-    Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })
-}
-
-/// What the system says of a socket.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Readiness {
-    pub(super) readable: bool,
-    pub(super) writable: bool,
-    /// The peer is through, or the connection broke.
-    pub(super) closed: bool,
-}
-
-impl From<&mio::event::Event> for Readiness {
-    fn from(event: &mio::event::Event) -> Readiness {
-        let closed = event.is_read_closed() || event.is_write_closed() || event.is_error();
-        Readiness { readable: event.is_readable() || closed, writable: event.is_writable(), closed }
     }
 }

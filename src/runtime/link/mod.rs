@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 
 use gpc_trees::Id;
 use smallvec::SmallVec;
+use tracing::warn;
 
 pub use inbox::{BODIES_MAX, Context, Event, Inbox};
 pub use outbox::{Outbox, PARTS_MAX};
@@ -130,6 +131,7 @@ impl Link {
             read += count;
             self.heard = true;
             if let Err(error) = self.inbox.feed(&buffer[..count], context, events) {
+                warn!(phase = ?self.phase, %error, "a peer broke the protocol: its link is closed");
                 return Progress::Closed(format!("the peer broke the protocol: {error}"));
             }
             // A stream gives all it has: what comes later is a new event.

@@ -1,0 +1,210 @@
+//! What comes in on the links: reads them, and turns what the peers say into inputs for the chain.
+//!
+//! Source: docs/wire.md; a link's first frame is a hello, whatever follows is for the chain or for the link itself.
+
+use gpc_trees::Id;
+
+use super::link::{Context, Event, HIWATER, Phase, Progress};
+use super::links::{Arrival, Links};
+use super::peer::LinkKey;
+use crate::chain::Time;
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
+
+/// What reading needs to know of the node beside the links.
+pub(super) trait Surroundings {
+    fn tree(&self, id: u32) -> Option<gpc_trees::Tree>;
+    fn awaits(&self, child: Id, call: CallId) -> bool;
+    fn reply_max(&self) -> u64;
+}
+
+struct PeerContext<'a> {
+    surroundings: &'a dyn Surroundings,
+    peer: Option<Id>,
+}
+
+impl Context for PeerContext<'_> {
+    fn tree(&self, id: u32) -> Option<gpc_trees::Tree> {
+        self.surroundings.tree(id)
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        self.peer.is_some_and(|peer| self.surroundings.awaits(peer, call))
+    }
+
+    fn reply_max(&self) -> u64 {
+        self.surroundings.reply_max()
+    }
+}
+
+/// What the system says of a socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Readiness {
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// The peer is through, or the connection broke.
+    pub(super) closed: bool,
+}
+
+impl From<&mio::event::Event> for Readiness {
+    fn from(event: &mio::event::Event) -> Readiness {
+        let closed = event.is_read_closed() || event.is_write_closed() || event.is_error();
+        Readiness { readable: event.is_readable() || closed, writable: event.is_writable(), closed }
+    }
+}
+
+impl Links {
+    /// Something happened on a link's socket.
+    pub(super) fn ready(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        event: Readiness,
+        surroundings: &dyn Surroundings,
+    ) {
+        let Some(link) = self.links.get_mut(&key) else { return };
+        if let Phase::Connecting(peer) = link.phase {
+            match link.socket.take_error() {
+                Ok(Some(error)) | Err(error) => return self.close(key, &error.to_string()),
+                Ok(None) if !link.socket.is_connected() => return,
+                Ok(None) => {}
+            }
+            self.greet(key, peer);
+        }
+        if event.readable {
+            self.read(now, key, event.closed, surroundings);
+        }
+        if event.writable {
+            self.dirty.push(key);
+        }
+    }
+
+    /// Reads again from the links that had more than one turn allows.
+    pub(super) fn read_rest(&mut self, now: Time, surroundings: &dyn Surroundings) {
+        for key in std::mem::take(&mut self.unread) {
+            self.read(now, key, true, surroundings);
+        }
+    }
+
+    fn read(&mut self, now: Time, key: LinkKey, to_end: bool, surroundings: &dyn Surroundings) {
+        let Some(link) = self.links.get_mut(&key) else { return };
+        if link.phase == Phase::Closing {
+            return;
+        }
+        let peer = match link.phase {
+            Phase::Up(peer) => Some(peer),
+            _ => None,
+        };
+        let context = PeerContext { surroundings, peer };
+        let progress = link.read(&mut self.buffer, to_end, &context, &mut self.events);
+        let heard = std::mem::take(&mut link.heard);
+        let mut events = std::mem::take(&mut self.events);
+        let arrived = self.arrivals.len();
+        for event in events.drain(..) {
+            if let Err(why) = self.event(now, key, event) {
+                self.close(key, &why);
+                break;
+            }
+        }
+        self.events = events;
+        if heard && arrived == self.arrivals.len() {
+            self.arrivals.extend(peer.map(Arrival::Heard));
+        }
+        match progress {
+            Progress::Waiting => {
+                if let Some(why) = self.links.get_mut(&key).and_then(|link| link.unwritable.take()) {
+                    self.close(key, &why);
+                }
+            }
+            Progress::More => self.unread.push(key),
+            Progress::Closed(why) => self.close(key, &why),
+        }
+    }
+
+    /// One event of a link; an error closes it.
+    fn event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        match (link.phase, event) {
+            (Phase::Closing, _) => Ok(()),
+            (Phase::Accepted, Event::Hello(hello)) => {
+                self.accepted(now, key, hello);
+                Ok(())
+            }
+            (Phase::Greeting(peer), Event::Hello(hello)) => self.greeted(key, peer, hello),
+            (Phase::Greeting(peer), Event::Goodbye(goodbye)) => self.refused(now, key, peer, goodbye),
+            (Phase::Up(peer), event) => self.event_up(key, peer, event),
+            (_, _) => Err("its first frame is no hello".into()),
+        }
+    }
+
+    /// One event of a link that is up.
+    fn event_up(&mut self, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        let arrival = match event {
+            Event::Request(request) => {
+                link.unacknowledged += 1;
+                if link.unacknowledged > HIWATER {
+                    return Err(format!("it sent more than the {HIWATER} requests that it has credit for"));
+                }
+                if request.skipped > 0 {
+                    // It may bring the rest of data that a lost parent has begun to send.
+                    self.stir();
+                }
+                Some(Arrival::Message { from, message: Message::Request(request) })
+            }
+            Event::Response(response) => {
+                link.outbox.answered(response.call);
+                self.dirty.push(key);
+                Some(Arrival::Message { from, message: Message::Response(response) })
+            }
+            Event::Oversized { call, bytes } => {
+                let message = format!("its reply of {bytes} bytes is over this node's limit");
+                Some(Arrival::Message {
+                    from,
+                    message: failed(call, Cause::new(from, Stage::Reply, message)),
+                })
+            }
+            Event::Cancel(call) => {
+                link.outbox.unwanted(call);
+                Some(Arrival::Message { from, message: Message::Cancel(call) })
+            }
+            Event::Release(call) => Some(Arrival::Message { from, message: Message::Release(call) }),
+            Event::Moved(call) => Some(Arrival::Message { from, message: Message::Moved(call) }),
+            Event::Ping => Some(Arrival::Message { from, message: Message::Ping }),
+            Event::Pong => Some(Arrival::Message { from, message: Message::Pong }),
+            Event::DataGrew => {
+                self.stir();
+                None
+            }
+            Event::DataArrived(call) => {
+                self.stir();
+                Some(Arrival::DataArrived(call))
+            }
+            Event::Abandoned => {
+                link.unacknowledged += 1;
+                link.consume();
+                None
+            }
+            Event::Credit(count) => {
+                link.outbox.grant(count);
+                self.dirty.push(key);
+                None
+            }
+            Event::Goodbye(goodbye) => return Err(format!("it said goodbye: {}", goodbye.text)),
+            Event::Hello(_) => return Err("it sent a second hello".into()),
+        };
+        self.arrivals.extend(arrival);
+        Ok(())
+    }
+
+    /// More data of some request have come: links that pass them on have something to write.
+    fn stir(&mut self) {
+        self.stirred = true;
+    }
+}
+
+/// What an id would answer if it had failed by itself.
+fn failed(call: CallId, cause: Cause) -> Message {
+    let failure = Failure { cause, coverage: Coverage::new() };
+    Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })
+}
