@@ -35,6 +35,7 @@ pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod runtime;
+pub mod sim;
 pub mod wire;
 
 pub use chain::{Heartbeat, Reply};

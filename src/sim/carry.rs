@@ -1,0 +1,213 @@
+//! Inputs for a node, and what it asks for carried out: messages sent, functions run.
+
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::check::{Observation, Outcome, merged, part};
+use super::cost::wire_bytes;
+use super::faults::{Act, Fate, Fault, Passage, Receipt};
+use super::path::Came;
+use super::trace::{Shown, digest};
+use super::world::{Event, Parcel, World, held};
+use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
+use crate::wire::{CallId, Message};
+
+impl World {
+    /// Gives a node one input and carries out what it asks for.
+    pub(super) fn input(&mut self, id: Id, input: Input) {
+        let (now, workers, heartbeat) = (self.now, self.workers, self.heartbeat);
+        let host = self.hosts.at(id);
+        if host.down {
+            return;
+        }
+        let begun = host.begun;
+        let node = host.node.get_or_insert_with(|| {
+            let started = Time::from_nanos(begun);
+            Box::new(Node::new(Config { workers, started, heartbeat, ..Config::new(id, begun) }))
+        });
+        node.input(Time::from_nanos(now), input);
+        // Few inputs ask for more than one thing.
+        let mut outputs: smallvec::SmallVec<[Output; 2]> = smallvec::SmallVec::new();
+        while let Some(output) = node.output() {
+            outputs.push(output);
+        }
+        let held = held(node);
+        if let Some(next) = node.next_deadline().map(Time::as_nanos).filter(|&next| next < host.timer) {
+            host.timer = next;
+            self.queue.push_timer(next, id);
+        }
+        self.checkers.observe(now, &Observation::Held { id, held, workers });
+        for output in outputs {
+            self.carry_out(id, output);
+        }
+        self.rest(id);
+    }
+
+    fn carry_out(&mut self, id: Id, output: Output) {
+        match output {
+            Output::Send { to, message } => self.send(id, to, message),
+            Output::Run(job) => self.execute(id, job),
+            Output::Consumed { from } => self.observe(&Observation::Consumed { at: id, from }),
+            Output::Finished { ticket, call, result, report } => {
+                // Tickets are places in the list of calls.
+                self.finished(id, ticket as usize, call, Outcome { result, report });
+            }
+            Output::Abandon { peer } => self.abandon(id, peer),
+        }
+    }
+
+    fn send(&mut self, from: Id, to: Id, message: Message) {
+        self.trace.fold([self.now, 7, u64::from(from) << 32 | u64::from(to), digest(&message)]);
+        self.trace.say(self.now, format_args!("{}", Shown(from, to, &message)));
+        self.observe(&Observation::Sent { from, to, message: &message });
+        let bytes = wire_bytes(&message);
+        self.counts.messages += 1;
+        self.counts.bytes += bytes;
+        let slowness = self.slowness(from);
+        let arrival = self.hosts.leave(self.now, from, to, bytes, slowness);
+        let sent = self.now;
+        if self.mishaps.is_some() {
+            return self.send_where_links_break(from, to, message, arrival);
+        }
+        let parcel = Parcel { from, to, passage: Passage::default(), sent, message };
+        self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
+    }
+
+    fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64) {
+        let (sent, up) = (self.now, self.hosts.is_up(to));
+        let Some(mishaps) = &mut self.mishaps else { return };
+        let is_request = matches!(message, Message::Request(_));
+        match mishaps.links.send(from, to, is_request, up) {
+            Fate::Vanishes => self.trace.say(sent, format_args!("  into a link that is lost")),
+            Fate::Refused(epoch) => {
+                let latency = self.hosts.cost(from, to).latency_ns;
+                let run = self.hosts.run(from);
+                self.queue.push(arrival + latency, Event::Notice { id: from, run, peer: to, epoch });
+            }
+            Fate::Goes(passage) => {
+                mishaps.remember(from, to, &message);
+                let late = mishaps.lateness(&mut self.random, sent);
+                let arrival = mishaps.links.in_order(from, to, arrival + late);
+                let (orphans, forged) = if is_request { mishaps.request(sent) } else { (false, false) };
+                let copy = forged.then(|| message.clone());
+                let parcel = Parcel { from, to, passage, sent, message };
+                self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
+                if orphans {
+                    self.orphan(from, arrival);
+                }
+                copy.into_iter().for_each(|copy| self.forge(from, to, copy, arrival));
+            }
+        }
+    }
+
+    /// A message reaches its receiver, who takes it in as soon as it can.
+    pub(super) fn arrive(&mut self, parcel: Box<Parcel>) {
+        let (from, to) = (parcel.from, parcel.to);
+        let cut = self.mishaps.as_ref().and_then(|mishaps| mishaps.cut_until(from, to, self.now));
+        if let Some(until) = cut {
+            return self.queue.push(until, Event::Arrive(parcel));
+        }
+        let slowness = self.slowness(to);
+        let taken_in = self.hosts.take_in(self.now, from, to, slowness);
+        self.queue.push(taken_in, Event::Handle(parcel));
+    }
+
+    pub(super) fn handle(&mut self, parcel: Parcel) {
+        let Parcel { from, to, passage, sent, message } = parcel;
+        if !self.hosts.is_up(to) {
+            return;
+        }
+        if let Some(mishaps) = &mut self.mishaps {
+            match mishaps.links.receive(from, to, passage) {
+                Receipt::Dropped => return,
+                Receipt::In => {}
+                Receipt::InAfterLoss { unreached } => self.lose_link(to, from, unreached),
+            }
+        }
+        self.trace.fold([self.now, 8, u64::from(from) << 32 | u64::from(to), 0]);
+        let down = matches!(message, Message::Request(_));
+        if down {
+            self.observe(&Observation::Requested { at: to, from });
+        }
+        if self.paths.is_some() {
+            let alone = self.hosts.cost(from, to).message_ns(wire_bytes(&message));
+            let came = Came { from, to, down, sent, received: self.now, alone };
+            self.paths.as_mut().into_iter().for_each(|paths| paths.came(came));
+        }
+        self.input(to, Input::Message { from, message });
+    }
+
+    /// Runs a function: what it does is known at once, when it ends is its cost.
+    fn execute(&mut self, id: Id, job: Job) {
+        let (call, run) = (job.call, self.hosts.run(id));
+        let slowness = self.slowness(id);
+        match job.work {
+            Work::Func => self.func(id, run, call, slowness),
+            Work::Callback { from, child, mut own } => {
+                let fails = self.call(call).is_some_and(|state| state.callbacks_fail.contains(&id));
+                let result = match fails {
+                    true => {
+                        self.inject(Fault::Callback, &[id]);
+                        JobResult::Failed(format!("callback fails at id {id}"))
+                    }
+                    false => {
+                        own.data = merged(own.data, &child.data.to_bytes());
+                        JobResult::Replied(own)
+                    }
+                };
+                self.trace.say(self.now, format_args!("{id} merges the reply of {from} in {call}"));
+                let at = self.now + self.scenario.callback_ns * slowness;
+                self.queue.push(at, Event::Ran { id, run, call, result });
+            }
+        }
+    }
+
+    fn func(&mut self, id: Id, run: u32, call: CallId, slowness: u64) {
+        self.trace.say(self.now, format_args!("{id} executes {call}"));
+        self.observe(&Observation::Executed { id, run, call });
+        let state = self.call(call);
+        let act = state.and_then(|state| state.acts.get(&id)).copied();
+        let reply_bytes = state.map_or(4, |state| state.plan.reply_bytes);
+        let reply = part(id, reply_bytes);
+        let fault = match act {
+            Some(Act::Fail) => Some(Fault::Fail),
+            Some(Act::Panic) => Some(Fault::Panic),
+            Some(Act::Hang(_)) => Some(Fault::Hang),
+            Some(Act::Twice) => Some(Fault::Twice),
+            Some(Act::Defer) | None => None,
+        };
+        fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
+        let mut at = self.now + self.scenario.func_ns * slowness;
+        let replied = |data| JobResult::Replied(Reply { header: Vec::new(), data });
+        let result = match act {
+            None => replied(reply),
+            Some(Act::Fail) => JobResult::Failed(format!("func fails at id {id}")),
+            Some(Act::Panic) => JobResult::Failed(format!("func panicked at id {id}")),
+            Some(Act::Hang(ns)) => {
+                at += ns;
+                replied(reply)
+            }
+            Some(Act::Defer | Act::Twice) => {
+                // The token may be used before func has returned.
+                let first = self.now + self.random.below(2 * (at - self.now) + 20_000);
+                self.queue.push(first, Event::Answered { id, run, call, reply });
+                if act == Some(Act::Twice) {
+                    let again = first + self.random.below(100_000);
+                    self.queue.push(again, Event::Answered { id, run, call, reply: vec![0xff; 3] });
+                }
+                JobResult::Deferred
+            }
+        };
+        self.queue.push(at, Event::Ran { id, run, call, result });
+    }
+
+    fn call(&self, call: CallId) -> Option<&super::world::CallState> {
+        self.calls.get(*self.names.get(&call)?)
+    }
+
+    /// A limit that the wire can carry, nanoseconds.
+    pub(super) fn whole_us(ns: u64) -> u64 {
+        Duration::from_nanos(ns).as_micros() as u64 * 1000
+    }
+}

@@ -1,0 +1,147 @@
+//! What the checkers know in common: the calls with their trees, who executed what, and who was touched by a fault.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpc_trees::{Group, Id, IdList, edges};
+
+use super::{Findings, Observation, Plan};
+use crate::sim::faults::{Fault, FaultSet};
+use crate::wire::CallId;
+
+const NAME: &str = "book";
+
+/// One call.
+pub(super) struct Record {
+    pub(super) plan: Arc<Plan>,
+    /// By position: that of the parent; the root's is its own.
+    pub(super) parents: Vec<u32>,
+    /// By position: how many ids its subtree has.
+    pub(super) sizes: Vec<u32>,
+    /// By position: the run that executed, counted from 1; 0 for none.
+    pub(super) executed: Vec<u32>,
+    /// Positions that were said never to have executed.
+    pub(super) unreached: BTreeSet<u32>,
+    /// Positions and their ids, by id; empty for a list that is one run.
+    by_id: Vec<(Id, u32)>,
+    pub(super) started: u64,
+    pub(super) finished: bool,
+    /// A copy of one of its requests came from elsewhere.
+    pub(super) forged: bool,
+}
+
+impl Record {
+    fn new(plan: Arc<Plan>, started: u64) -> Result<Record, String> {
+        let n = plan.ids.len();
+        let (mut parents, mut sizes) = (vec![0; n as usize], vec![1; n as usize]);
+        for edge in edges(&plan.tree, n) {
+            let (parent, child) = edge.map_err(|error| error.to_string())?;
+            parents[child as usize] = parent;
+        }
+        // Preorder: a child stands behind its parent.
+        for child in (1..n as usize).rev() {
+            sizes[parents[child] as usize] += sizes[child];
+        }
+        let mut by_id: Vec<(Id, u32)> = match plan.ids.runs().count() {
+            0 | 1 => Vec::new(),
+            _ => plan.ids.iter().zip(0..).collect(),
+        };
+        by_id.sort_unstable();
+        let executed = vec![0; n as usize];
+        let unreached = BTreeSet::new();
+        Ok(Record { plan, parents, sizes, executed, unreached, by_id, started, finished: false, forged: false })
+    }
+
+    pub(super) fn position(&self, id: Id) -> Option<u32> {
+        if self.by_id.is_empty() {
+            return self.plan.ids.position(id);
+        }
+        let place = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+        Some(self.by_id[place].1)
+    }
+
+    pub(super) fn root(&self) -> Option<Id> {
+        self.plan.ids.first()
+    }
+
+    /// The slice of the subtree at a position.
+    pub(super) fn slice(&self, position: u32) -> IdList {
+        self.plan.ids.slice(Group { start: position, len: self.sizes[position as usize] })
+    }
+
+    /// Whether one position is above another.
+    pub(super) fn is_above(&self, above: u32, below: u32) -> bool {
+        above < below && below < above + self.sizes[above as usize]
+    }
+}
+
+/// Everything that is known.
+#[derive(Default)]
+pub(super) struct Book {
+    pub(super) calls: BTreeMap<CallId, Record>,
+    /// The faults that touched an id.
+    touched: BTreeMap<Id, FaultSet>,
+    everybody: FaultSet,
+    times: BTreeMap<Fault, u64>,
+    /// When an id stood still last.
+    pub(super) resumed: BTreeMap<Id, u64>,
+    pub(super) ended: BTreeMap<Id, Vec<u64>>,
+}
+
+impl Book {
+    /// Takes down what happened.
+    pub(super) fn note(&mut self, at: u64, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Started { call, plan } => match Record::new(plan.clone(), at) {
+                Ok(record) => {
+                    if self.calls.insert(*call, record).is_some() {
+                        findings.add(NAME, format!("two calls have the name {call}"));
+                    }
+                }
+                Err(error) => findings.add(NAME, format!("call {call} has no tree: {error}")),
+            },
+            Observation::Injected { fault, ids } => {
+                *self.times.entry(*fault).or_default() += 1;
+                if ids.is_empty() {
+                    self.everybody.insert(*fault);
+                }
+                ids.iter().for_each(|id| self.touched.entry(*id).or_default().insert(*fault));
+            }
+            Observation::Forged { to, call, .. } => {
+                let record = self.calls.get_mut(call);
+                record.into_iter().for_each(|record| record.forged = true);
+                self.touched.entry(*to).or_default().insert(Fault::SecondParent);
+            }
+            Observation::Ended { id } => self.ended.entry(*id).or_default().push(at),
+            Observation::Resumed { id } => {
+                self.resumed.insert(*id, at);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn times(&self, fault: Fault) -> u64 {
+        self.times.get(&fault).copied().unwrap_or_default()
+    }
+
+    /// The faults that touched an id.
+    pub(super) fn faults_of(&self, id: Id) -> FaultSet {
+        self.touched.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Whether any of these faults has taken effect on anybody.
+    pub(super) fn any(&self, faults: &[Fault]) -> bool {
+        faults.iter().any(|fault| self.times(*fault) > 0)
+    }
+
+    /// Whether any fault has.
+    pub(super) fn none(&self) -> bool {
+        self.times.is_empty() && self.everybody.is_empty()
+    }
+
+    /// Whether the root of a call has ended since the call began.
+    pub(super) fn root_ended(&self, record: &Record) -> bool {
+        let ends = record.root().and_then(|root| self.ended.get(&root));
+        ends.is_some_and(|ends| ends.iter().any(|at| *at >= record.started))
+    }
+}

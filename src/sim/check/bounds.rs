@@ -1,0 +1,78 @@
+//! What is bounded: the time that a call takes, what a node holds, the requests that it owes credit for; and after quiet nothing is left.
+
+use std::collections::BTreeMap;
+
+use gpc_trees::Id;
+
+use super::book::Book;
+use super::{Findings, Held, Observation};
+
+const NAME: &str = "bounds";
+
+/// How long past its limit a call may end at a root that is awake: timers are exact here.
+const LATE_NS: u64 = 1_000;
+
+/// What is under way as far as bounds speak of it.
+#[derive(Default)]
+pub(super) struct Bounds {
+    /// By receiver and sender: requests that came in over their link and are not consumed yet.
+    owed: BTreeMap<(Id, Id), u64>,
+    /// Copies of requests that came from elsewhere.
+    forged: usize,
+}
+
+impl Bounds {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Forged { .. } => self.forged += 1,
+            Observation::Requested { at, from } => *self.owed.entry((*at, *from)).or_default() += 1,
+            Observation::Consumed { at, from } => self.consumed(*at, *from, findings),
+            Observation::LinkEnded { at, peer } => {
+                self.owed.remove(&(*at, *peer));
+            }
+            Observation::Ended { id } => self.owed.retain(|(at, from), _| at != id && from != id),
+            Observation::Held { id, held, workers } => {
+                let most = book.calls.len() + self.forged;
+                if held.calls > most || held.answers_kept > most || held.jobs > *workers {
+                    findings.add(NAME, format!("id {id} holds {held:?}; {most} calls there are, {workers} workers"));
+                }
+            }
+            Observation::Finished { call, .. } => {
+                let Some(record) = book.calls.get(call) else { return };
+                let due = record.started.saturating_add(record.plan.limit_ns);
+                let awake = record.root().and_then(|root| book.resumed.get(&root)).copied().unwrap_or_default();
+                let latest = due.max(awake).saturating_add(LATE_NS);
+                if findings.at > latest {
+                    let late = findings.at - latest;
+                    findings.add(NAME, format!("call {call} ends {late} ns after its time limit"));
+                }
+            }
+            Observation::Quiet { held } => self.quiet(book, held, findings),
+            _ => {}
+        }
+    }
+
+    fn consumed(&mut self, at: Id, from: Id, findings: &mut Findings) {
+        // After the link has ended a credit goes nowhere.
+        if let Some(owed) = self.owed.get_mut(&(at, from)) {
+            match owed.checked_sub(1) {
+                Some(less) => *owed = less,
+                None => findings.add(NAME, format!("id {at} gives {from} credit for a request that never came")),
+            }
+        }
+    }
+
+    fn quiet(&self, book: &Book, held: &[(Id, Held)], findings: &mut Findings) {
+        for (id, held) in held.iter().filter(|(_, held)| *held != Held::default()) {
+            findings.add(NAME, format!("id {id} still holds {held:?} when all is quiet"));
+        }
+        for (call, record) in &book.calls {
+            if !record.finished && !book.root_ended(record) {
+                findings.add(NAME, format!("call {call} never ended"));
+            }
+        }
+        for ((at, from), owed) in self.owed.iter().filter(|(_, owed)| **owed > 0) {
+            findings.add(NAME, format!("id {at} still owes {from} credit for {owed} requests when all is quiet"));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Why a call failed, or left ids out: only where a fault was injected, and the cause that is named is a true one.
+
+use gpc_trees::Id;
+
+use super::book::{Book, Record};
+use super::{Findings, Outcome};
+use crate::sim::faults::Fault;
+use crate::wire::{CallId, Cause, Stage, Status};
+
+const NAME: &str = "causes";
+
+/// Faults after which an id may be silent for longer than anybody waits.
+const SILENT: [Fault; 11] = [
+    Fault::Crash,
+    Fault::Restart,
+    Fault::Orphan,
+    Fault::Pause,
+    Fault::Slow,
+    Fault::Link,
+    Fault::Partition,
+    Fault::Delay,
+    Fault::Duplicate,
+    Fault::Hang,
+    Fault::SecondParent,
+];
+
+/// Faults after which an id may be taken for lost.
+const LOST: [Fault; 9] = [
+    Fault::Crash,
+    Fault::Restart,
+    Fault::Orphan,
+    Fault::Link,
+    Fault::Duplicate,
+    Fault::Pause,
+    Fault::Slow,
+    Fault::Partition,
+    Fault::Delay,
+];
+
+pub(super) fn check(book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
+    let Some(record) = book.calls.get(&call) else { return };
+    let causes: Vec<&Cause> = match (&outcome.result, &outcome.report) {
+        (Err(failure), _) => vec![&failure.cause],
+        (Ok(_), Some(report)) => report.causes.iter().collect(),
+        (Ok(_), None) => Vec::new(),
+    };
+    for cause in &causes {
+        if book.none() {
+            findings.add(NAME, format!("call {call} blames, and no fault was injected: {cause}"));
+        } else if !is_true(book, record, cause) {
+            let faults = book.faults_of(cause.id);
+            findings.add(NAME, format!("call {call}: {cause}; but the faults of that id are: {faults}"));
+        }
+    }
+    if let Some(report) = &outcome.report {
+        let complete = report.coverage.statuses().all(|status| status == Status::Done);
+        if !complete && report.causes.is_empty() {
+            findings.add(NAME, format!("call {call} leaves ids out and says no cause"));
+        }
+    }
+}
+
+/// Whether what a cause says can have come of the faults that were injected.
+fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
+    let Some(position) = record.position(cause.id) else { return false };
+    let own = book.faults_of(cause.id);
+    let late = own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow]) || book.any(&[Fault::Delay]);
+    match cause.stage {
+        Stage::Func => own.has_any(&[Fault::Fail, Fault::Panic]) || late,
+        Stage::Callback => own.has(Fault::Callback) || late,
+        Stage::Link => own.has_any(&LOST) || book.any(&[Fault::Delay]),
+        Stage::Setup => own.has_any(&[Fault::SecondParent, Fault::Restart, Fault::Duplicate]),
+        Stage::Cancelled => position == 0 && own.has(Fault::GiveUp),
+        Stage::Reply => silent_below(book, record, position),
+        Stage::Forward => false,
+    }
+}
+
+/// Whether a fault may have kept an id, or one below it, or the links there, from answering.
+fn silent_below(book: &Book, record: &Record, position: u32) -> bool {
+    let ids = record.slice(position);
+    let mut touched = ids.iter().map(|id: Id| book.faults_of(id));
+    book.any(&[Fault::Delay]) || touched.any(|faults| faults.has_any(&SILENT))
+}

@@ -1,0 +1,35 @@
+//! Who executes: ids of the list only, each once; a new run of an id never what an earlier one did; and nobody who was said to be unreached.
+
+use super::book::Book;
+use super::{Findings, Observation};
+use crate::wire::CallId;
+
+const NAME: &str = "execution";
+
+pub(super) fn observe(book: &mut Book, seen: &Observation<'_>, findings: &mut Findings) {
+    if let Observation::Executed { id, run, call } = seen {
+        let fault = executed(book, *call, *id, *run);
+        fault.into_iter().for_each(|what| findings.add(NAME, format!("id {id} executes call {call} {what}")));
+    }
+}
+
+/// Takes an execution down; says what is wrong with it.
+fn executed(book: &mut Book, call: CallId, id: gpc_trees::Id, run: u32) -> Option<String> {
+    let Some(record) = book.calls.get_mut(&call) else { return Some("that nobody started".into()) };
+    let Some(position) = record.position(id) else { return Some("whose list it is not in".into()) };
+    if position == 0 && record.plan.watch {
+        return Some("as its root that only watches".into());
+    }
+    let before = std::mem::replace(&mut record.executed[position as usize], run + 1);
+    if before == run + 1 {
+        return Some("twice".into());
+    }
+    // A copy of a request may come to a run that cannot know it.
+    if before != 0 && !record.forged {
+        return Some(format!("again in run {run}, after run {}", before - 1));
+    }
+    if record.unreached.contains(&position) && !record.forged {
+        return Some("after it was reported as unreached".into());
+    }
+    None
+}

@@ -1,0 +1,249 @@
+//! What must hold of every run, checked apart from the world that runs it and from the code under test.
+//!
+//! A world tells what it sees as [`Observation`]s: who executed, what was sent, how a call ended, which fault was injected. From those alone each checker judges; a test may feed it a doctored history.
+//! What a tree is, the checkers take from [`gpc_trees::edges`], once for a call.
+
+mod answers;
+mod bounds;
+mod book;
+mod causes;
+mod execution;
+mod route;
+
+pub(in crate::sim) use answers::{merged, part};
+
+use std::fmt;
+use std::sync::Arc;
+
+use gpc_trees::{Id, IdList, Tree};
+
+use super::faults::Fault;
+use crate::wire::message::SubtreeReply;
+use crate::wire::{CallId, Failure, Message, Report};
+use book::Book;
+
+/// A call as its caller means it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// All ids, the root first.
+    pub ids: IdList,
+    /// How the list is split.
+    pub tree: Tree,
+    /// It goes on without those that are lost.
+    pub partial: bool,
+    /// The root neither executes nor contributes.
+    pub watch: bool,
+    /// Replies are collected.
+    pub reply_wanted: bool,
+    /// Replies are merged by a callback that appends, instead of aggregated.
+    pub callback: bool,
+    /// Time limit, nanoseconds.
+    pub limit_ns: u64,
+    /// Bytes of each id's reply, at least 4: its id, little-endian, comes first.
+    pub reply_bytes: u32,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The reply, or why there is none.
+    pub result: Result<Option<SubtreeReply>, Failure>,
+    /// Of a partial call that ended well: what became of each id.
+    pub report: Option<Report>,
+}
+
+/// What a node holds at some moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Held {
+    /// Calls in flight.
+    pub calls: usize,
+    /// Answers kept for an adopter.
+    pub answers_kept: usize,
+    /// Jobs running.
+    pub jobs: usize,
+    /// Whether a timer is set.
+    pub deadline: bool,
+}
+
+/// Something that a world saw.
+#[derive(Clone, Debug)]
+pub enum Observation<'a> {
+    /// A call starts at its root.
+    Started {
+        /// Its name.
+        call: CallId,
+        /// What it is.
+        plan: Arc<Plan>,
+    },
+    /// func begins.
+    Executed {
+        /// Where.
+        id: Id,
+        /// In which run of the id.
+        run: u32,
+        /// Of which call.
+        call: CallId,
+    },
+    /// A node sends a message.
+    Sent {
+        /// Who.
+        from: Id,
+        /// To whom.
+        to: Id,
+        /// What.
+        message: &'a Message,
+    },
+    /// The world itself sends a copy of a request.
+    Forged {
+        /// In whose name.
+        from: Id,
+        /// To whom.
+        to: Id,
+        /// Of which call.
+        call: CallId,
+    },
+    /// A request came in.
+    Requested {
+        /// Where.
+        at: Id,
+        /// From whom.
+        from: Id,
+    },
+    /// A node says that a request is consumed.
+    Consumed {
+        /// Where.
+        at: Id,
+        /// Whose request.
+        from: Id,
+    },
+    /// An end of a link learnt that it is lost.
+    LinkEnded {
+        /// The end.
+        at: Id,
+        /// The other one.
+        peer: Id,
+    },
+    /// A fault takes effect.
+    Injected {
+        /// Which.
+        fault: Fault,
+        /// On whom; on everybody if this is empty.
+        ids: &'a [Id],
+    },
+    /// A process ends.
+    Ended {
+        /// Which.
+        id: Id,
+    },
+    /// A process goes on after it stood still.
+    Resumed {
+        /// Which.
+        id: Id,
+    },
+    /// What a node holds after an input, and how many jobs it may run.
+    Held {
+        /// Which.
+        id: Id,
+        /// What.
+        held: Held,
+        /// Jobs that may run.
+        workers: usize,
+    },
+    /// A call ends at its root.
+    Finished {
+        /// Which.
+        call: CallId,
+        /// How.
+        outcome: &'a Outcome,
+    },
+    /// Nothing is left to happen. What each process that lives holds follows.
+    Quiet {
+        /// Its id and what it holds.
+        held: &'a [(Id, Held)],
+    },
+}
+
+/// Something that must not be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Which checker says so.
+    pub checker: &'static str,
+    /// When, nanoseconds of virtual time.
+    pub at_ns: u64,
+    /// What, in words.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (at {}.{:03} us)", self.checker, self.what, self.at_ns / 1000, self.at_ns % 1000)
+    }
+}
+
+/// Violations that one run reports: the first one matters, the rest may help.
+const VIOLATIONS_MAX: usize = 32;
+
+/// Where a checker puts what it finds.
+struct Findings {
+    at: u64,
+    found: Vec<Violation>,
+}
+
+impl Findings {
+    fn add(&mut self, checker: &'static str, what: String) {
+        if self.found.len() < VIOLATIONS_MAX {
+            self.found.push(Violation { checker, at_ns: self.at, what });
+        }
+    }
+}
+
+/// All checkers of one run.
+pub struct Checkers {
+    book: Book,
+    route: route::Route,
+    bounds: bounds::Bounds,
+    findings: Findings,
+}
+
+impl Default for Checkers {
+    fn default() -> Checkers {
+        Checkers::new()
+    }
+}
+
+impl Checkers {
+    /// Checkers that have seen nothing yet.
+    pub fn new() -> Checkers {
+        let findings = Findings { at: 0, found: Vec::new() };
+        Checkers {
+            book: Book::default(),
+            route: route::Route::default(),
+            bounds: bounds::Bounds::default(),
+            findings,
+        }
+    }
+
+    /// Looks at one thing that happened at `at` nanoseconds.
+    pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
+        let Checkers { book, route, bounds, findings } = self;
+        findings.at = at;
+        book.note(at, seen, findings);
+        route.observe(book, seen, findings);
+        bounds.observe(book, seen, findings);
+        execution::observe(book, seen, findings);
+        if let Observation::Finished { call, outcome } = seen {
+            answers::check(book, *call, outcome, findings);
+            causes::check(book, *call, outcome, findings);
+        }
+    }
+
+    /// What must not be and was.
+    pub fn violations(&self) -> &[Violation] {
+        &self.findings.found
+    }
+
+    /// How often each fault took effect.
+    pub fn injected(&self) -> Vec<(Fault, u64)> {
+        Fault::ALL.into_iter().map(|fault| (fault, self.book.times(fault))).filter(|(_, times)| *times > 0).collect()
+    }
+}

@@ -1,0 +1,130 @@
+//! Where messages go: requests from parent to child with exactly the child's slice, once; in a partial call also from an id further up that has adopted; answers back to those who asked, once.
+
+use std::collections::BTreeMap;
+
+use gpc_trees::Id;
+
+use super::book::Book;
+use super::{Findings, Observation};
+use crate::sim::faults::Fault;
+use crate::wire::message::Message;
+use crate::wire::{CallId, Request};
+
+const NAME: &str = "route";
+
+/// Who asked whom.
+#[derive(Default)]
+pub(super) struct Route {
+    calls: BTreeMap<CallId, Asked>,
+}
+
+/// The requests of one call.
+#[derive(Default)]
+struct Asked {
+    /// By position: asked by its parent in the tree, and answers given to it.
+    by_parent: Vec<(bool, u8)>,
+    /// The same of others: who asked, and the position asked.
+    by_others: BTreeMap<(Id, u32), u8>,
+    /// By position: the time limit it was given, nanoseconds.
+    limits: Vec<u64>,
+}
+
+impl Route {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Started { call, plan } => {
+                let n = plan.ids.len() as usize;
+                let mut asked = Asked { by_parent: vec![(false, 0); n], limits: vec![0; n], ..Asked::default() };
+                if let Some(root) = asked.limits.first_mut() {
+                    *root = plan.limit_ns;
+                }
+                self.calls.insert(*call, asked);
+            }
+            Observation::Forged { from, to, call } => {
+                let position = book.calls.get(call).and_then(|record| record.position(*to));
+                if let (Some(position), Some(asked)) = (position, self.calls.get_mut(call)) {
+                    asked.by_others.insert((*from, position), 0);
+                }
+            }
+            Observation::Sent { from, to, message } => {
+                let fault = self.sent(book, *from, *to, message);
+                fault.into_iter().for_each(|what| findings.add(NAME, format!("{from} -> {to}: {what}")));
+            }
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, book: &Book, from: Id, to: Id, message: &Message) -> Option<String> {
+        match message {
+            Message::Request(request) => self.request(book, from, to, request),
+            Message::Response(response) => self.answer(book, from, to, response.call),
+            Message::Moved(call) => self.asked(book, to, from, *call, "a word of having moved"),
+            Message::Cancel(call) => self.asked(book, from, to, *call, "a cancel"),
+            Message::Release(call) => self.asked(book, from, to, *call, "a release"),
+            Message::Ping | Message::Pong => None,
+        }
+    }
+
+    fn request(&mut self, book: &Book, from: Id, to: Id, request: &Request) -> Option<String> {
+        let call = request.call;
+        let (Some(record), Some(asked)) = (book.calls.get(&call), self.calls.get_mut(&call)) else {
+            return Some(format!("a request of call {call}, which nobody started"));
+        };
+        let (Some(above), Some(place)) = (record.position(from), record.position(to)) else {
+            return Some(format!("a request of call {call}, whose list does not have both"));
+        };
+        if request.ids != record.slice(place) {
+            return Some(format!("a request of call {call} with ids {}, which is not its slice", request.ids));
+        }
+        let is_parent = place != 0 && record.parents[place as usize] == above;
+        let adopts = record.plan.partial && request.adopted && record.is_above(above, place);
+        if !is_parent && !adopts {
+            return Some(format!("a request of call {call} that does not follow the tree"));
+        }
+        let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
+        let own = asked.limits[above as usize];
+        asked.limits[place as usize] = limit;
+        if limit >= own && own > 0 {
+            return Some(format!("a request of call {call} with a limit of {limit} ns, its own was {own} ns"));
+        }
+        let before = match is_parent {
+            true => std::mem::replace(&mut asked.by_parent[place as usize].0, true),
+            false => asked.by_others.insert((from, place), 0).is_some(),
+        };
+        before.then(|| format!("a second request of call {call}"))
+    }
+
+    /// Who sends has been asked by whom it sends to.
+    fn answer(&mut self, book: &Book, from: Id, to: Id, call: CallId) -> Option<String> {
+        let wrong = self.asked(book, to, from, call, "an answer");
+        if wrong.is_some() || book.any(&[Fault::Duplicate]) {
+            return wrong;
+        }
+        let record = book.calls.get(&call)?;
+        let (place, asked) = (record.position(from)?, self.calls.get_mut(&call)?);
+        let is_parent = record.position(to) == Some(record.parents[place as usize]);
+        let count = match asked.by_others.get_mut(&(to, place)) {
+            Some(count) => count,
+            None if is_parent => &mut asked.by_parent[place as usize].1,
+            None => return None,
+        };
+        *count = count.saturating_add(1);
+        // Asked twice by one id only where the world forged a request in its name.
+        (*count > 1 && !record.forged).then(|| format!("a second answer to call {call}"))
+    }
+
+    /// Whether `above` has asked `below` in a call.
+    fn asked(&self, book: &Book, above: Id, below: Id, call: CallId, what: &str) -> Option<String> {
+        let record = book.calls.get(&call);
+        let place = record.and_then(|record| record.position(below));
+        let known = match (record, place, self.calls.get(&call)) {
+            (Some(record), Some(place), Some(asked)) => {
+                let parent = record.parents[place as usize];
+                let by_parent = asked.by_parent[place as usize].0 && record.position(above) == Some(parent);
+                by_parent || asked.by_others.contains_key(&(above, place))
+            }
+            _ => false,
+        };
+        (!known).then(|| format!("{what} of call {call}, in which {above} never asked {below}"))
+    }
+}

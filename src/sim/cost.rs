@@ -1,0 +1,243 @@
+//! What a message costs: LogGP, per class of link.
+//!
+//! A message of k bytes takes the sender's processor for the overhead o, enters the network byte by byte, (k - 1) G, is under way for the latency L, and takes the receiver's processor for o. Two messages of
+//! one node enter or leave the network at least the gap g apart. Source: Alexandrov, Ionescu, Schauser and Scheiman, "LogGP" (1995). Sizes are those of docs/wire.md; no byte is encoded.
+
+use std::fmt;
+use std::str::FromStr;
+
+use gpc_trees::Id;
+
+use crate::wire::frame::{FRAME_HEADER, SEGMENT};
+use crate::wire::head::{CallRef, RequestHead, ResponseHead};
+use crate::wire::message::{Answer, Message, SubtreeReply};
+use crate::wire::prefix::request_head;
+use crate::wire::{Coverage, Failure, Report};
+
+/// What a message costs on one class of links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkCost {
+    /// L: under way, nanoseconds.
+    pub latency_ns: u64,
+    /// o: processor time of the sender, and again of the receiver, nanoseconds.
+    pub overhead_ns: u64,
+    /// g: least time between two messages of a node, nanoseconds.
+    pub gap_ns: u64,
+    /// G: for each byte after the first, picoseconds.
+    pub byte_ps: u64,
+}
+
+impl LinkCost {
+    /// Nanoseconds that the bytes take to enter the network.
+    pub fn bytes_ns(&self, bytes: u64) -> u64 {
+        let picoseconds = u128::from(bytes.saturating_sub(1)) * u128::from(self.byte_ps);
+        u64::try_from(picoseconds / 1000).unwrap_or(u64::MAX)
+    }
+
+    /// Nanoseconds from the start of sending to the end of receiving, where nobody is busy.
+    pub fn message_ns(&self, bytes: u64) -> u64 {
+        (2 * self.overhead_ns).saturating_add(self.latency_ns).saturating_add(self.bytes_ns(bytes))
+    }
+}
+
+/// Text that is no link cost.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is no link cost: write L,o,g,G in nanoseconds, as in 20000,2000,1000,0.1")]
+pub struct LinkCostError(String);
+
+impl FromStr for LinkCost {
+    type Err = LinkCostError;
+
+    fn from_str(text: &str) -> Result<LinkCost, LinkCostError> {
+        let bad = || LinkCostError(text.chars().take(60).collect());
+        let picoseconds: Option<Vec<u64>> = text.split(',').map(|part| thousandths(part.trim())).collect();
+        match picoseconds.as_deref() {
+            Some(&[latency, overhead, gap, byte_ps]) => Ok(LinkCost {
+                latency_ns: latency / 1000,
+                overhead_ns: overhead / 1000,
+                gap_ns: gap / 1000,
+                byte_ps,
+            }),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for LinkCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LinkCost { latency_ns, overhead_ns, gap_ns, byte_ps } = self;
+        write!(f, "{latency_ns},{overhead_ns},{gap_ns},{}.{:03}", byte_ps / 1000, byte_ps % 1000)
+    }
+}
+
+/// A decimal number of at most three places and at most a thousand seconds in nanoseconds, in thousandths.
+fn thousandths(text: &str) -> Option<u64> {
+    const MOST: u64 = 1_000_000_000_000;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 3 {
+        return None;
+    }
+    let whole = whole.parse::<u64>().ok().filter(|&whole| whole <= MOST)?;
+    let fraction = format!("{fraction:0<3}").parse::<u64>().ok()?;
+    Some(whole * 1000 + fraction)
+}
+
+/// Where two ids stand to each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkClass {
+    /// On one host.
+    Host,
+    /// On two hosts of one rack.
+    Rack,
+    /// Further apart.
+    Elsewhere,
+}
+
+/// The costs of every class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Costs {
+    /// On one host.
+    pub host: LinkCost,
+    /// Between hosts of one rack.
+    pub rack: LinkCost,
+    /// Between racks; also of every link where no hosts are told apart.
+    pub elsewhere: LinkCost,
+}
+
+impl Default for Costs {
+    /// Of the order of TCP: on one host, through a switch, and through several at 10 GB/s.
+    fn default() -> Costs {
+        let cost = |latency_ns| LinkCost { latency_ns, overhead_ns: 2_000, gap_ns: 1_000, byte_ps: 100 };
+        Costs { host: cost(2_000), rack: cost(10_000), elsewhere: cost(20_000) }
+    }
+}
+
+/// Hosts that stand in one rack.
+pub const HOSTS_PER_RACK: u64 = 16;
+
+/// Which ids share hosts and racks.
+#[derive(Clone, Copy, Debug)]
+pub struct Topology {
+    /// Ids, 0 and up.
+    pub n: u32,
+    /// Hosts over which they are spread in blocks; `None` to tell none apart.
+    pub hosts: Option<u32>,
+    /// What a message costs.
+    pub costs: Costs,
+}
+
+impl Topology {
+    /// Where two ids stand to each other.
+    pub fn class(&self, a: Id, b: Id) -> LinkClass {
+        let Some(hosts) = self.hosts else { return LinkClass::Elsewhere };
+        let host = |id: Id| u64::from(id) * u64::from(hosts) / u64::from(self.n.max(1));
+        match (host(a), host(b)) {
+            (one, other) if one == other => LinkClass::Host,
+            (one, other) if one / HOSTS_PER_RACK == other / HOSTS_PER_RACK => LinkClass::Rack,
+            _ => LinkClass::Elsewhere,
+        }
+    }
+
+    /// What a message between two ids costs.
+    pub fn cost(&self, a: Id, b: Id) -> &LinkCost {
+        match self.class(a, b) {
+            LinkClass::Host => &self.costs.host,
+            LinkClass::Rack => &self.costs.rack,
+            LinkClass::Elsewhere => &self.costs.elsewhere,
+        }
+    }
+}
+
+/// Bytes of a message on the wire, its frames' headers included.
+pub fn wire_bytes(message: &Message) -> u64 {
+    match message {
+        Message::Request(request) => {
+            let head = request_head(request);
+            framed(RequestHead::LENGTH, head.prefix_len().saturating_add(head.data_len))
+        }
+        Message::Response(response) => {
+            let reply = |reply: &SubtreeReply| reply.len();
+            let body = match &response.answer {
+                Answer::Completed => 0,
+                Answer::Reply(whole) => reply(whole),
+                Answer::Failed(failure) => failure_bytes(failure),
+                Answer::Partial(partial) => reply(&partial.reply) + report_bytes(&partial.report),
+            };
+            framed(ResponseHead::LENGTH, body)
+        }
+        Message::Cancel(_) | Message::Release(_) | Message::Moved(_) => framed(CallRef::LENGTH, 0),
+        Message::Ping | Message::Pong => framed(0, 0),
+    }
+}
+
+/// A fixed part and a body in as many frames as they take.
+fn framed(fixed: usize, body: u64) -> u64 {
+    let first = (FRAME_HEADER + fixed) as u64;
+    let segments = body.saturating_sub(1) / SEGMENT as u64;
+    first + body + segments * (FRAME_HEADER + CallRef::LENGTH) as u64
+}
+
+const COUNT: u64 = 4;
+const CAUSE_FIXED: u64 = 8;
+const RUN: u64 = 8;
+
+fn failure_bytes(failure: &Failure) -> u64 {
+    COUNT + CAUSE_FIXED + failure.cause.message.len() as u64 + coverage_bytes(&failure.coverage)
+}
+
+fn report_bytes(report: &Report) -> u64 {
+    let causes = report.causes.iter().map(|cause| CAUSE_FIXED + cause.message.len() as u64);
+    COUNT + causes.sum::<u64>() + coverage_bytes(&report.coverage)
+}
+
+fn coverage_bytes(coverage: &Coverage) -> u64 {
+    coverage.runs().len() as u64 * RUN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{CallId, Cause, Stage, Status};
+
+    #[test]
+    fn costs_are_read_and_printed() {
+        let cost: LinkCost = "20000, 2000,1000,0.1".parse().unwrap();
+        assert_eq!(cost, Costs::default().elsewhere);
+        assert_eq!(cost.to_string().parse(), Ok(cost));
+        for bad in ["", "1,2,3", "1,2,3,4,5", "1,2,3,-4", "1,2,3,0.0001", "a,b,c,d", "1,2,3,9999999999999"] {
+            assert!(bad.parse::<LinkCost>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_message_costs_what_loggp_says() {
+        let cost = LinkCost { latency_ns: 100, overhead_ns: 10, gap_ns: 3, byte_ps: 500 };
+        assert_eq!(cost.message_ns(1), 120);
+        assert_eq!(cost.message_ns(101), 170);
+        assert_eq!(cost.bytes_ns(0), 0);
+    }
+
+    #[test]
+    fn ids_in_blocks_share_hosts_and_hosts_share_racks() {
+        let topology = Topology { n: 64, hosts: Some(32), costs: Costs::default() };
+        assert_eq!(topology.class(0, 1), LinkClass::Host);
+        assert_eq!(topology.class(1, 2), LinkClass::Rack);
+        assert_eq!(topology.class(31, 32), LinkClass::Elsewhere);
+        assert_eq!(Topology { hosts: None, ..topology }.class(0, 1), LinkClass::Elsewhere);
+    }
+
+    #[test]
+    fn sizes_of_reports_are_those_of_their_bytes() {
+        let mut coverage = Coverage::all(Status::Done, 3);
+        coverage.push(Status::Failed, 1);
+        let failure = Failure { cause: Cause::new(3, Stage::Func, "no"), coverage };
+        let report = Report::from(failure.clone());
+        assert_eq!(failure_bytes(&failure), report.emit().len() as u64);
+        assert_eq!(report_bytes(&report), report.emit().len() as u64);
+        let answer = Answer::Failed(Box::new(failure));
+        let response = crate::wire::Response { call: CallId { root: 0, sequence: 0 }, answer };
+        assert_eq!(wire_bytes(&Message::Response(response)), 8 + 40 + report.emit().len() as u64);
+        assert_eq!(wire_bytes(&Message::Ping), 8);
+    }
+}

@@ -1,0 +1,233 @@
+//! Links that can break: between two ids there is one after another, and each end learns of a loss in its own time.
+//!
+//! Every link of a pair has a number, its *epoch*. A message belongs to the epoch it left on and never arrives on a later one. An end that has not been told of a loss writes into nothing. Before
+//! anything of a new link comes to an end, that end is told that the old one is lost: the contract of [`chain`](crate::chain), "Order of use".
+
+use std::collections::BTreeMap;
+
+use gpc_trees::Id;
+
+/// The link that a message left on.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in crate::sim) struct Passage(u32);
+
+/// What becomes of a message as it is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sim) enum Fate {
+    /// It goes its way.
+    Goes(Passage),
+    /// It is written into a link that is lost, or has none to go on.
+    Vanishes,
+    /// No link can be made; the sender learns it as the loss of this epoch.
+    Refused(u32),
+}
+
+/// What becomes of a message as it arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sim) enum Receipt {
+    /// It belongs to a link that is lost.
+    Dropped,
+    /// It comes in.
+    In,
+    /// It comes in, after the loss of the link before it; `unreached` as of [`Input::LinkLost`](crate::chain::Input::LinkLost).
+    InAfterLoss { unreached: bool },
+}
+
+/// The links between two ids, one after another.
+#[derive(Debug, Default)]
+struct Pair {
+    epoch: u32,
+    up: bool,
+    /// Whether what was under way on the link before is lost, too.
+    hard: bool,
+    /// Of the lower id, and of the higher one.
+    ends: [End; 2],
+}
+
+/// What one end knows.
+#[derive(Debug, Default)]
+struct End {
+    /// The epoch that it has come to.
+    seen: u32,
+    /// Of the loss that it has not been told of: whether there never was a link.
+    unreached: bool,
+    /// When the last message arrives at it: the next one does not overtake it.
+    last_arrival: u64,
+}
+
+/// All links of a world. Bounded by the pairs that have talked.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Links(BTreeMap<(Id, Id), Pair>);
+
+fn key(a: Id, b: Id) -> (Id, Id) {
+    (a.min(b), a.max(b))
+}
+
+impl Pair {
+    fn end(&mut self, id: Id, other: Id) -> &mut End {
+        &mut self.ends[usize::from(id > other)]
+    }
+
+    fn lose(&mut self, hard: bool) -> u32 {
+        self.epoch += 1;
+        self.up = false;
+        self.hard = hard;
+        self.ends.iter_mut().for_each(|end| end.unreached = false);
+        self.epoch
+    }
+}
+
+impl Links {
+    /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
+    pub(in crate::sim) fn send(&mut self, from: Id, to: Id, opens: bool, alive: bool) -> Fate {
+        let pair = self.0.entry(key(from, to)).or_default();
+        if pair.end(from, to).seen < pair.epoch {
+            return Fate::Vanishes;
+        }
+        match (pair.up, opens, alive) {
+            (true, ..) => Fate::Goes(Passage(pair.epoch)),
+            (false, false, _) => Fate::Vanishes,
+            (false, true, true) => {
+                pair.up = true;
+                Fate::Goes(Passage(pair.epoch))
+            }
+            (false, true, false) => {
+                let epoch = pair.lose(true);
+                pair.end(to, from).seen = epoch;
+                pair.end(from, to).unreached = true;
+                Fate::Refused(epoch)
+            }
+        }
+    }
+
+    /// When a message arrives that would arrive at `at` by itself.
+    pub(in crate::sim) fn in_order(&mut self, from: Id, to: Id, at: u64) -> u64 {
+        let end = self.0.entry(key(from, to)).or_default().end(to, from);
+        end.last_arrival = end.last_arrival.max(at);
+        end.last_arrival
+    }
+
+    /// A message comes to its receiver.
+    pub(in crate::sim) fn receive(&mut self, from: Id, to: Id, passage: Passage) -> Receipt {
+        let Some(pair) = self.0.get_mut(&key(from, to)) else { return Receipt::Dropped };
+        let lost = passage.0 < pair.epoch && pair.hard;
+        let end = pair.end(to, from);
+        if lost || passage.0 < end.seen {
+            return Receipt::Dropped;
+        }
+        if passage.0 == end.seen {
+            return Receipt::In;
+        }
+        end.seen = passage.0;
+        Receipt::InAfterLoss { unreached: end.unreached }
+    }
+
+    /// An end learns of the loss of an epoch: whether there never was a link, or `None` if it knows already.
+    pub(in crate::sim) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
+        let end = self.0.get_mut(&key(id, peer))?.end(id, peer);
+        if end.seen >= epoch {
+            return None;
+        }
+        end.seen = epoch;
+        Some(end.unreached)
+    }
+
+    /// A link breaks, if it is up; both ends are to be told of the epoch.
+    pub(in crate::sim) fn break_up(&mut self, a: Id, b: Id, hard: bool) -> Option<u32> {
+        let pair = self.0.get_mut(&key(a, b)).filter(|pair| pair.up)?;
+        Some(pair.lose(hard))
+    }
+
+    /// One end closes the link, and knows it; the other is to be told of the epoch.
+    pub(in crate::sim) fn abandon(&mut self, by: Id, peer: Id) -> Option<u32> {
+        let pair = self.0.get_mut(&key(by, peer)).filter(|pair| pair.up)?;
+        let epoch = pair.lose(true);
+        pair.end(by, peer).seen = epoch;
+        Some(epoch)
+    }
+
+    /// A process ends: its peers are to be told of the epochs. `hard` if what it has sent last is lost with it.
+    pub(in crate::sim) fn end_of(&mut self, id: Id, hard: bool) -> Vec<(Id, u32)> {
+        let mut told = Vec::new();
+        for (&(low, high), pair) in self.0.iter_mut().filter(|((low, high), _)| *low == id || *high == id) {
+            let peer = if low == id { high } else { low };
+            if pair.up {
+                told.push((peer, pair.lose(hard)));
+            }
+            let epoch = pair.epoch;
+            pair.end(id, peer).seen = epoch;
+        }
+        told
+    }
+
+    /// A new link where there is none, for what comes once more.
+    pub(in crate::sim) fn reopen(&mut self, from: Id, to: Id) -> Option<Passage> {
+        let pair = self.0.get_mut(&key(from, to))?;
+        pair.up = true;
+        Some(Passage(pair.epoch))
+    }
+
+    /// The pairs whose link is up.
+    pub(in crate::sim) fn up(&self) -> Vec<(Id, Id)> {
+        self.0.iter().filter(|(_, pair)| pair.up).map(|(key, _)| *key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened() -> (Links, Passage) {
+        let mut links = Links::default();
+        let Fate::Goes(passage) = links.send(1, 2, true, true) else { panic!("a request opens a link") };
+        (links, passage)
+    }
+
+    #[test]
+    fn a_link_opens_with_a_request_and_carries_both_ways() {
+        let mut links = Links::default();
+        assert_eq!(links.send(2, 1, false, true), Fate::Vanishes, "an answer opens none");
+        let (mut links, passage) = opened();
+        assert_eq!(links.send(2, 1, false, true), Fate::Goes(passage));
+        assert_eq!(links.receive(1, 2, passage), Receipt::In);
+        assert_eq!((links.in_order(1, 2, 50), links.in_order(1, 2, 40), links.in_order(2, 1, 7)), (50, 50, 7));
+        assert_eq!(links.up(), [(1, 2)]);
+    }
+
+    #[test]
+    fn a_loss_is_told_before_anything_of_the_next_link() {
+        let (mut links, old) = opened();
+        let epoch = links.break_up(2, 1, true).unwrap();
+        assert_eq!(links.send(1, 2, true, true), Fate::Vanishes, "this end does not know yet");
+        assert_eq!(links.told(1, 2, epoch), Some(false));
+        assert_eq!(links.told(1, 2, epoch), None);
+        let Fate::Goes(new) = links.send(1, 2, true, true) else { panic!("there is a new one") };
+        assert_eq!(links.receive(1, 2, old), Receipt::Dropped);
+        assert_eq!(links.receive(1, 2, new), Receipt::InAfterLoss { unreached: false });
+        assert_eq!(links.receive(1, 2, new), Receipt::In);
+        assert_eq!(links.told(2, 1, epoch), None, "it was told already");
+    }
+
+    #[test]
+    fn what_was_under_way_is_lost_or_not() {
+        let (mut links, old) = opened();
+        let epoch = links.break_up(1, 2, false).unwrap();
+        assert_eq!(links.receive(1, 2, old), Receipt::In);
+        assert_eq!(links.told(2, 1, epoch), Some(false));
+        assert_eq!(links.receive(1, 2, old), Receipt::Dropped);
+        assert_eq!(links.break_up(1, 2, false), None, "it is not up");
+    }
+
+    #[test]
+    fn the_dead_refuse_and_their_peers_are_told() {
+        let (mut links, _) = opened();
+        assert_eq!(links.end_of(2, true), [(1, 1)]);
+        assert_eq!(links.told(1, 2, 1), Some(false));
+        assert_eq!(links.send(1, 2, true, false), Fate::Refused(2));
+        assert_eq!(links.send(1, 2, true, true), Fate::Vanishes);
+        assert_eq!(links.told(1, 2, 2), Some(true));
+        assert!(matches!(links.send(1, 2, true, true), Fate::Goes(_)));
+        assert_eq!(links.abandon(1, 2), Some(3));
+        assert_eq!(links.told(2, 1, 3), Some(false));
+    }
+}

@@ -1,0 +1,192 @@
+//! What can go wrong, and which of it a run uses.
+
+mod links;
+mod plan;
+
+pub(super) use links::{Fate, Links, Passage, Receipt};
+pub(super) use plan::{Act, Mishap, Mishaps, Timed};
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of fault.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Fault {
+    /// A process ends.
+    Crash,
+    /// A process ends, and a new one begins under the same id.
+    Restart,
+    /// A process stands still for a while.
+    Pause,
+    /// A process is slow for a while.
+    Slow,
+    /// A link breaks.
+    Link,
+    /// Some ids cannot reach the others for a while.
+    Partition,
+    /// Messages take longer; on one link they keep their order.
+    Delay,
+    /// Messages of a link that broke come again, in any order, on the next one.
+    Duplicate,
+    /// func fails.
+    Fail,
+    /// func panics, which its executor reports as a failure.
+    Panic,
+    /// func takes very long.
+    Hang,
+    /// func keeps its token and answers twice.
+    Twice,
+    /// callback fails.
+    Callback,
+    /// A parent ends between forwarding and hearing.
+    Orphan,
+    /// A request comes once more, from an id that is no parent.
+    SecondParent,
+    /// The caller gives up.
+    GiveUp,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 16] = [
+        Fault::Crash,
+        Fault::Restart,
+        Fault::Pause,
+        Fault::Slow,
+        Fault::Link,
+        Fault::Partition,
+        Fault::Delay,
+        Fault::Duplicate,
+        Fault::Fail,
+        Fault::Panic,
+        Fault::Hang,
+        Fault::Twice,
+        Fault::Callback,
+        Fault::Orphan,
+        Fault::SecondParent,
+        Fault::GiveUp,
+    ];
+
+    /// Its name in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Crash => "crash",
+            Fault::Restart => "restart",
+            Fault::Pause => "pause",
+            Fault::Slow => "slow",
+            Fault::Link => "link",
+            Fault::Partition => "partition",
+            Fault::Delay => "delay",
+            Fault::Duplicate => "duplicate",
+            Fault::Fail => "fail",
+            Fault::Panic => "panic",
+            Fault::Hang => "hang",
+            Fault::Twice => "twice",
+            Fault::Callback => "callback",
+            Fault::Orphan => "orphan",
+            Fault::SecondParent => "second-parent",
+            Fault::GiveUp => "give-up",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of kinds of faults. As text: `none`, `all`, or names with commas between them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FaultSet(u32);
+
+impl FaultSet {
+    /// No fault.
+    pub const NONE: FaultSet = FaultSet(0);
+    /// Every fault.
+    pub const ALL: FaultSet = FaultSet((1 << Fault::ALL.len()) - 1);
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a fault is in it.
+    pub fn has(self, fault: Fault) -> bool {
+        self.0 & (1 << fault as u32) != 0
+    }
+
+    /// Whether any of several is in it.
+    pub fn has_any(self, faults: &[Fault]) -> bool {
+        faults.iter().any(|fault| self.has(*fault))
+    }
+
+    /// Adds a fault.
+    pub fn insert(&mut self, fault: Fault) {
+        self.0 |= 1 << fault as u32;
+    }
+
+    /// The faults in it.
+    pub fn iter(self) -> impl Iterator<Item = Fault> {
+        Fault::ALL.into_iter().filter(move |fault| self.has(*fault))
+    }
+}
+
+impl FromIterator<Fault> for FaultSet {
+    fn from_iter<T: IntoIterator<Item = Fault>>(faults: T) -> FaultSet {
+        let mut set = FaultSet::NONE;
+        faults.into_iter().for_each(|fault| set.insert(fault));
+        set
+    }
+}
+
+impl fmt::Display for FaultSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("none");
+        }
+        let names: Vec<&str> = self.iter().map(Fault::name).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+/// Text that names no faults.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is no fault: write all, none, or some of {names} with commas between them", names = FaultSet::ALL)]
+pub struct FaultSetError(String);
+
+impl FromStr for FaultSet {
+    type Err = FaultSetError;
+
+    fn from_str(text: &str) -> Result<FaultSet, FaultSetError> {
+        let fault = |name: &str| {
+            let name = name.trim();
+            let known = Fault::ALL.into_iter().find(|fault| fault.name() == name);
+            known.ok_or_else(|| FaultSetError(name.chars().take(40).collect()))
+        };
+        match text {
+            "all" => Ok(FaultSet::ALL),
+            "none" => Ok(FaultSet::NONE),
+            _ => text.split(',').map(fault).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_read_as_it_is_printed() {
+        for (place, fault) in Fault::ALL.into_iter().enumerate() {
+            assert_eq!(place, fault as usize);
+            assert_eq!(fault.to_string().parse::<FaultSet>().unwrap().iter().collect::<Vec<_>>(), [fault]);
+        }
+        assert_eq!(FaultSet::ALL.to_string().parse(), Ok(FaultSet::ALL));
+        assert_eq!("none".parse(), Ok(FaultSet::NONE));
+        let pair: FaultSet = "crash, second-parent".parse().unwrap();
+        assert_eq!(pair.to_string(), "crash,second-parent");
+        assert!("crash,rain".parse::<FaultSet>().unwrap_err().to_string().starts_with("`rain` is no fault"));
+    }
+}

@@ -1,0 +1,269 @@
+//! The faults of one run: drawn before it begins, and what is wrong at the moment while it runs.
+//!
+//! Swarm testing: a run uses some of the faults it may use, each as often as it draws, so that one fault does not hide what another would show.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use gpc_trees::Id;
+
+use super::{Fault, FaultSet, Links};
+use crate::sim::random::Random;
+use crate::wire::Message;
+
+/// Something that goes wrong at its time.
+#[derive(Clone, Debug)]
+pub(in crate::sim) enum Mishap {
+    Crash(Id),
+    Restart(Id),
+    Pause { id: Id, until: u64 },
+    Slow { id: Id, factor: u64, until: u64 },
+    /// One of the links that are up then.
+    Break { hard: bool },
+    Cut { ids: BTreeSet<Id>, until: u64 },
+    GiveUp { call: usize },
+    /// Messages of a link that broke come again.
+    Again { from: Id, to: Id, runs: [u32; 2], message: Box<Message> },
+}
+
+/// A mishap and its time, nanoseconds.
+#[derive(Clone, Debug)]
+pub(in crate::sim) struct Timed {
+    pub(in crate::sim) at: u64,
+    pub(in crate::sim) mishap: Mishap,
+}
+
+/// What a function does where it does not simply reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::sim) enum Act {
+    Fail,
+    Panic,
+    /// Ends after this time, nanoseconds.
+    Hang(u64),
+    /// Answers later, which is no fault.
+    Defer,
+    Twice,
+}
+
+/// Longest that a fault of time lasts, in spans: some end within the calls they meet, some outlast them.
+const LASTS_SPANS: u64 = 4;
+
+/// Messages of a link that may come again after it broke.
+const KEPT: usize = 4;
+
+/// What is wrong at the moment, and what is still to go wrong by the count of requests.
+#[derive(Debug)]
+pub(in crate::sim) struct Mishaps {
+    pub(in crate::sim) links: Links,
+    /// The faults that this run uses.
+    pub(in crate::sim) used: FaultSet,
+    /// When the last fault is over.
+    pub(in crate::sim) end: u64,
+    paused: BTreeMap<Id, u64>,
+    slow: BTreeMap<Id, (u64, u64)>,
+    cuts: Vec<(BTreeSet<Id>, u64)>,
+    /// Of a thousand messages so many are late, by so much at most.
+    late: (u64, u64),
+    /// Requests after which their sender crashes, and a copy comes from elsewhere.
+    orphans: BTreeSet<u64>,
+    forged: BTreeSet<u64>,
+    requests: u64,
+    sent: BTreeMap<(Id, Id), VecDeque<Message>>,
+}
+
+impl Mishaps {
+    /// Draws the faults of a run over ids 0 to `n`, between the times `from` and `from` + `span`.
+    pub(in crate::sim) fn draw(
+        random: &mut Random,
+        allowed: FaultSet,
+        n: u32,
+        from: u64,
+        span: u64,
+    ) -> (Mishaps, Vec<Timed>) {
+        let used = some_of(random, allowed);
+        let mut mishaps = Mishaps {
+            links: Links::default(),
+            used,
+            end: from + span * (1 + LASTS_SPANS),
+            paused: BTreeMap::new(),
+            slow: BTreeMap::new(),
+            cuts: Vec::new(),
+            late: (0, 0),
+            orphans: BTreeSet::new(),
+            forged: BTreeSet::new(),
+            requests: 0,
+            sent: BTreeMap::new(),
+        };
+        let mut timed = Vec::new();
+        for fault in used.iter() {
+            // One or a few, whatever the size; in a large world some more.
+            for _ in 0..random.between(1, 2 + u64::from(n) / 32) {
+                mishaps.draw_one(random, fault, n, (from, span), &mut timed);
+            }
+        }
+        (mishaps, timed)
+    }
+
+    fn draw_one(
+        &mut self,
+        random: &mut Random,
+        fault: Fault,
+        n: u32,
+        (from, span): (u64, u64),
+        timed: &mut Vec<Timed>,
+    ) {
+        let at = from + random.below(span);
+        let until = at + 1 + random.below(span * LASTS_SPANS);
+        // Below n, which is a u32.
+        let id = random.below(n.into()) as Id;
+        let requests = u64::from(n) * 2;
+        let mut add = |at, mishap| timed.push(Timed { at, mishap });
+        match fault {
+            Fault::Crash => add(at, Mishap::Crash(id)),
+            Fault::Restart => {
+                add(at, Mishap::Crash(id));
+                add(until, Mishap::Restart(id));
+            }
+            Fault::Pause => add(at, Mishap::Pause { id, until }),
+            Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
+            Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2) }),
+            Fault::Partition => {
+                let ids = (0..n).filter(|_| random.chance(1, 3)).collect();
+                add(at, Mishap::Cut { ids, until });
+            }
+            Fault::Delay => self.late = (random.between(1, 300), 1 + random.below(span)),
+            Fault::GiveUp => add(at, Mishap::GiveUp { call: random.below(4) as usize }),
+            Fault::Orphan => {
+                self.orphans.insert(random.below(requests));
+            }
+            Fault::SecondParent => {
+                self.forged.insert(random.below(requests));
+            }
+            Fault::Fail | Fault::Panic | Fault::Hang | Fault::Twice | Fault::Callback => {}
+        }
+    }
+
+    /// What func does at some of the ids of a call, and where its callback fails. Hanging ends before `end`.
+    pub(in crate::sim) fn acts(
+        &self,
+        random: &mut Random,
+        ids: &[Id],
+        limit_ns: u64,
+    ) -> (BTreeMap<Id, Act>, BTreeSet<Id>) {
+        let (mut acts, mut callbacks) = (BTreeMap::new(), BTreeSet::new());
+        for fault in self.used.iter() {
+            for _ in 0..random.below(3) {
+                let Some(&id) = random.pick(ids) else { continue };
+                let act = match fault {
+                    Fault::Fail => Act::Fail,
+                    Fault::Panic => Act::Panic,
+                    Fault::Hang => Act::Hang(random.between(1, limit_ns * 2)),
+                    Fault::Twice => Act::Twice,
+                    Fault::Callback => {
+                        callbacks.insert(id);
+                        continue;
+                    }
+                    _ => continue,
+                };
+                acts.insert(id, act);
+            }
+        }
+        for &id in ids {
+            if random.chance(1, 8) {
+                acts.entry(id).or_insert(Act::Defer);
+            }
+        }
+        (acts, callbacks)
+    }
+
+    pub(in crate::sim) fn pause(&mut self, id: Id, until: u64) {
+        let end = self.paused.entry(id).or_default();
+        *end = until.max(*end);
+    }
+
+    pub(in crate::sim) fn slow_down(&mut self, id: Id, factor: u64, until: u64) {
+        self.slow.insert(id, (factor, until));
+    }
+
+    pub(in crate::sim) fn cut(&mut self, ids: BTreeSet<Id>, until: u64) {
+        self.cuts.push((ids, until));
+    }
+
+    /// Until when an id stands still, if it does.
+    pub(in crate::sim) fn paused_until(&self, id: Id, now: u64) -> Option<u64> {
+        self.paused.get(&id).copied().filter(|&until| until > now)
+    }
+
+    /// A process ends, and with it what was wrong with it.
+    pub(in crate::sim) fn forget(&mut self, id: Id) {
+        self.paused.remove(&id);
+        self.slow.remove(&id);
+    }
+
+    /// How many times longer everything takes at an id.
+    pub(in crate::sim) fn slowness(&self, id: Id, now: u64) -> u64 {
+        self.slow.get(&id).filter(|(_, until)| *until > now).map_or(1, |(factor, _)| *factor)
+    }
+
+    /// Until when two ids cannot reach each other, if they cannot.
+    pub(in crate::sim) fn cut_until(&self, a: Id, b: Id, now: u64) -> Option<u64> {
+        let apart = |(ids, until): &&(BTreeSet<Id>, u64)| *until > now && ids.contains(&a) != ids.contains(&b);
+        self.cuts.iter().filter(apart).map(|(_, until)| *until).max()
+    }
+
+    /// How much later than by itself a message arrives.
+    pub(in crate::sim) fn lateness(&self, random: &mut Random, now: u64) -> u64 {
+        let (parts, most) = self.late;
+        if parts == 0 || now >= self.end || !random.chance(parts, 1000) { 0 } else { random.below(most) }
+    }
+
+    /// A request leaves: whether its sender crashes after it, and whether a copy comes from elsewhere. Nothing of that after the last fault.
+    pub(in crate::sim) fn request(&mut self, now: u64) -> (bool, bool) {
+        if now >= self.end {
+            return (false, false);
+        }
+        let count = self.requests;
+        self.requests += 1;
+        (self.orphans.contains(&count), self.forged.contains(&count))
+    }
+
+    /// Remembers a message that may come again.
+    pub(in crate::sim) fn remember(&mut self, from: Id, to: Id, message: &Message) {
+        if !self.used.has(Fault::Duplicate) {
+            return;
+        }
+        let sent = self.sent.entry((from, to)).or_default();
+        sent.push_back(message.clone());
+        if sent.len() > KEPT {
+            sent.pop_front();
+        }
+    }
+
+    /// What comes again after a link broke, in any order.
+    pub(in crate::sim) fn again(&mut self, random: &mut Random, a: Id, b: Id) -> Vec<(Id, Id, Message)> {
+        let mut again = Vec::new();
+        for (from, to) in [(a, b), (b, a)] {
+            let sent = self.sent.remove(&(from, to)).unwrap_or_default();
+            again.extend(sent.into_iter().map(|message| (from, to, message)));
+        }
+        random.shuffle(&mut again);
+        again.truncate(random.below(again.len() as u64 + 1) as usize);
+        again
+    }
+}
+
+/// Some of the faults that may be used; all of them where there are few.
+fn some_of(random: &mut Random, allowed: FaultSet) -> FaultSet {
+    let all: Vec<Fault> = allowed.iter().collect();
+    if all.len() <= 2 {
+        return allowed;
+    }
+    let mut used: FaultSet = all.iter().copied().filter(|_| random.chance(1, 4)).collect();
+    used.extend_with(random.pick(&all).copied());
+    used
+}
+
+impl FaultSet {
+    fn extend_with(&mut self, fault: Option<Fault>) {
+        fault.into_iter().for_each(|fault| self.insert(fault));
+    }
+}

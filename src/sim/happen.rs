@@ -1,0 +1,252 @@
+//! What goes wrong, carried out; and the plan of a run in which it does.
+
+use std::time::Duration;
+
+use gpc_trees::{Id, IdList, Tree};
+
+use super::check::{Observation, Plan};
+use super::faults::{Fault, Mishap, Mishaps, Timed};
+use super::scenario::Scenario;
+use super::world::{BEGIN, Event, Parcel, World, expected_ns};
+use crate::chain::{Heartbeat, Input};
+use crate::wire::Message;
+
+/// Shortest time limit of a call in a world with faults, nanoseconds; longer ones for calls that take long.
+const LIMIT_MIN_NS: u64 = 50_000_000;
+
+/// Latest time after a loss at which an end learns of it, in latencies.
+const NOTICED_LATENCIES: u64 = 50;
+
+/// How long kept answers may outlast their call, with room: after that all is quiet.
+const QUIET_NS: u64 = 4_000_000_000;
+
+impl World {
+    /// Calls and faults at any time: the safety phase; then the faults stop, and calls that must reach everybody show that nothing is left of them.
+    pub(super) fn plan_faulty(&mut self) {
+        let Scenario { n, calls, faults, .. } = self.scenario;
+        let took = expected_ns(&self.scenario, &self.scenario.tree, n);
+        let span = took * self.random.between(1, 3);
+        let (mishaps, timed) = Mishaps::draw(&mut self.random, faults, n, BEGIN, span);
+        let limit = World::whole_us((took * 20).max(LIMIT_MIN_NS));
+        self.workers = self.random.between(1, 3) as usize;
+        if self.random.chance(1, 2) {
+            let part = |parts| Duration::from_nanos(limit / parts);
+            self.heartbeat = Some(Heartbeat { every: part(20), dead_after: part(5) });
+        }
+        let end = mishaps.end;
+        for _ in 0..calls {
+            self.draw_call(&mishaps, limit, span);
+        }
+        self.mishaps = Some(mishaps);
+        for Timed { at, mishap } in timed {
+            self.queue.push(at, Event::Mishap(mishap));
+        }
+        // A function may hang for twice its limit, behind others that do.
+        let settled = end + limit * 3 * (2 * u64::from(calls) + 2) + QUIET_NS;
+        self.queue.push(settled, Event::Probe { partial: false });
+        self.queue.push(settled, Event::Probe { partial: true });
+    }
+
+    fn draw_call(&mut self, mishaps: &Mishaps, limit: u64, span: u64) {
+        let random = &mut self.random;
+        let mut ids: Vec<Id> = (0..self.scenario.n).collect();
+        let root = random.below(ids.len() as u64) as usize;
+        ids.swap(0, root);
+        if random.chance(1, 2) {
+            random.shuffle(&mut ids[1..]);
+        }
+        // A shape fits one length alone.
+        if !matches!(self.scenario.tree, Tree::Explicit(_)) && random.chance(1, 3) {
+            ids.truncate(1 + random.below(ids.len() as u64) as usize);
+        }
+        let limit_ns = limit * random.between(1, 3);
+        let (acts, callbacks_fail) = mishaps.acts(random, &ids, limit_ns);
+        let plan = Plan {
+            ids: IdList::from_ids(ids).expect("a permutation has no id twice"),
+            tree: self.scenario.tree.clone(),
+            partial: self.scenario.partial,
+            watch: random.chance(1, 8),
+            reply_wanted: self.scenario.reply_bytes > 0 && random.chance(3, 4),
+            callback: random.chance(1, 3),
+            limit_ns,
+            reply_bytes: self.scenario.reply_bytes.max(4),
+        };
+        let (forward_first, at) = (random.chance(1, 3), BEGIN + random.below(span));
+        let index = self.add_call(plan, forward_first, false);
+        (self.calls[index].acts, self.calls[index].callbacks_fail) = (acts, callbacks_fail);
+        self.queue.push(at, Event::Start(index));
+    }
+
+    /// All faults are over: a call over everybody who lives.
+    pub(super) fn probe(&mut self, partial: bool) {
+        let alive: Vec<Id> = (0..self.scenario.n).filter(|&id| self.hosts.is_up(id)).collect();
+        if alive.is_empty() || matches!(self.scenario.tree, Tree::Explicit(_)) && alive.len() < self.scenario.n as usize {
+            return;
+        }
+        let limit_ns = self.calls.iter().map(|call| call.plan.limit_ns).max().unwrap_or(LIMIT_MIN_NS);
+        let plan = Plan {
+            ids: IdList::from_ids(alive).expect("every id comes once"),
+            tree: self.scenario.tree.clone(),
+            partial,
+            watch: false,
+            reply_wanted: true,
+            callback: false,
+            limit_ns,
+            reply_bytes: self.scenario.reply_bytes.max(4),
+        };
+        let index = self.add_call(plan, false, true);
+        self.start(index);
+    }
+
+    pub(super) fn mishap(&mut self, mishap: Mishap) {
+        match mishap {
+            Mishap::Crash(id) if self.hosts.is_up(id) => self.crash(id),
+            Mishap::Restart(id) if !self.hosts.is_up(id) => {
+                self.inject(Fault::Restart, &[id]);
+                self.hosts.begin_again(id, self.now);
+            }
+            Mishap::Pause { id, until } if self.hosts.is_up(id) => {
+                self.inject(Fault::Pause, &[id]);
+                self.with_mishaps(|mishaps| mishaps.pause(id, until));
+                self.queue.push(until, Event::Resumed(id));
+            }
+            Mishap::Slow { id, factor, until } if self.hosts.is_up(id) => {
+                self.inject(Fault::Slow, &[id]);
+                self.with_mishaps(|mishaps| mishaps.slow_down(id, factor, until));
+            }
+            Mishap::Break { hard } => self.break_one(hard),
+            Mishap::Cut { ids, until } => {
+                let all: Vec<Id> = (0..self.scenario.n).collect();
+                self.inject(Fault::Partition, &all);
+                self.with_mishaps(|mishaps| mishaps.cut(ids, until));
+            }
+            Mishap::GiveUp { call } => self.give_up(call),
+            Mishap::Again { from, to, runs, message } => self.again(from, to, runs, *message),
+            Mishap::Crash(_) | Mishap::Restart(_) | Mishap::Pause { .. } | Mishap::Slow { .. } => {}
+        }
+    }
+
+    fn with_mishaps(&mut self, change: impl FnOnce(&mut Mishaps)) {
+        if let Some(mishaps) = &mut self.mishaps {
+            change(mishaps);
+        }
+    }
+
+    fn crash(&mut self, id: Id) {
+        self.inject(Fault::Crash, &[id]);
+        self.hosts.end(id);
+        let hard = self.random.chance(1, 2);
+        let Some(mishaps) = &mut self.mishaps else { return };
+        mishaps.forget(id);
+        let told = mishaps.links.end_of(id, hard);
+        self.observe(&Observation::Ended { id });
+        for (peer, epoch) in told {
+            self.tell(peer, id, epoch);
+        }
+    }
+
+    /// An end is to learn of a loss, some time from now.
+    fn tell(&mut self, id: Id, peer: Id, epoch: u32) {
+        if !self.hosts.is_up(id) {
+            return;
+        }
+        let latest = self.hosts.cost(id, peer).latency_ns * NOTICED_LATENCIES;
+        let at = self.now + 1 + self.random.below(latest.max(1));
+        let run = self.hosts.run(id);
+        self.queue.push(at, Event::Notice { id, run, peer, epoch });
+    }
+
+    /// One of the links that are up breaks.
+    fn break_one(&mut self, hard: bool) {
+        let Some(mishaps) = &mut self.mishaps else { return };
+        let Some(&(a, b)) = self.random.pick(&mishaps.links.up()) else { return };
+        let Some(epoch) = mishaps.links.break_up(a, b, hard) else { return };
+        let again = mishaps.again(&mut self.random, a, b);
+        let fault = if again.is_empty() { Fault::Link } else { Fault::Duplicate };
+        self.inject(fault, &[a, b]);
+        self.tell(a, b, epoch);
+        self.tell(b, a, epoch);
+        let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES * 2;
+        for (from, to, message) in again {
+            let at = self.now + 1 + self.random.below(latest.max(1));
+            let runs = [self.hosts.run(from), self.hosts.run(to)];
+            let message = Box::new(message);
+            self.queue.push(at, Event::Mishap(Mishap::Again { from, to, runs, message }));
+        }
+    }
+
+    /// A message of a link that broke comes once more, on the next one.
+    fn again(&mut self, from: Id, to: Id, runs: [u32; 2], message: Message) {
+        let same = |id, run| self.hosts.is_up(id) && self.hosts.run(id) == run;
+        if !same(from, runs[0]) || !same(to, runs[1]) {
+            return;
+        }
+        let Some(passage) = self.mishaps.as_mut().and_then(|mishaps| mishaps.links.reopen(from, to)) else { return };
+        self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
+        let parcel = Parcel { from, to, passage, sent: self.now, message };
+        self.queue.push(self.now, Event::Arrive(Box::new(parcel)));
+    }
+
+    /// A node gives the link up by itself; the other end learns of it.
+    pub(super) fn abandon(&mut self, id: Id, peer: Id) {
+        let Some(mishaps) = &mut self.mishaps else { return };
+        let Some(epoch) = mishaps.links.abandon(id, peer) else { return };
+        self.observe(&Observation::LinkEnded { at: id, peer });
+        self.inject(Fault::Link, &[id, peer]);
+        self.tell(peer, id, epoch);
+    }
+
+    /// An end learns that its link is lost, unless it knows.
+    pub(super) fn notice(&mut self, id: Id, run: u32, peer: Id, epoch: u32) {
+        if !self.hosts.is_up(id) || self.hosts.run(id) != run {
+            return;
+        }
+        let told = self.mishaps.as_mut().and_then(|mishaps| mishaps.links.told(id, peer, epoch));
+        told.into_iter().for_each(|unreached| self.lose_link(id, peer, unreached));
+    }
+
+    pub(super) fn lose_link(&mut self, id: Id, peer: Id, unreached: bool) {
+        self.trace.fold([self.now, 9, id.into(), peer.into()]);
+        self.trace.say(self.now, format_args!("{id} has lost its link to {peer}"));
+        self.observe(&Observation::LinkEnded { at: id, peer });
+        let why = if unreached { "connection refused" } else { "connection reset" };
+        self.input(id, Input::LinkLost { peer, why: why.into(), unreached });
+    }
+
+    fn give_up(&mut self, index: usize) {
+        let Some(call) = self.calls.get(index).filter(|call| call.name.is_some() && call.ended.is_none()) else {
+            return;
+        };
+        let Some(root) = call.plan.ids.first().filter(|&root| self.hosts.is_up(root)) else { return };
+        if self.paused_until(root).is_none() {
+            self.inject(Fault::GiveUp, &[root]);
+            self.input(root, Input::GiveUp { ticket: index as u64 });
+        }
+    }
+
+    /// The sender of a request ends before it can have heard of it.
+    pub(super) fn orphan(&mut self, id: Id, arrival: u64) {
+        self.inject(Fault::Orphan, &[id]);
+        let at = self.now + self.random.below(2 * (arrival - self.now) + 1);
+        self.queue.push(at, Event::Mishap(Mishap::Crash(id)));
+    }
+
+    /// A copy of a request comes from an id that is not its sender.
+    pub(super) fn forge(&mut self, from: Id, to: Id, message: Message, arrival: u64) {
+        let Message::Request(request) = &message else { return };
+        let call = request.call;
+        let others: Vec<Id> =
+            (0..self.scenario.n).filter(|&id| id != from && id != to && self.hosts.is_up(id)).collect();
+        let Some(&liar) = self.random.pick(&others) else { return };
+        let up = self.hosts.is_up(to);
+        let at = self.now + 1 + self.random.below(2 * (arrival - self.now) + 1);
+        let Some(mishaps) = &mut self.mishaps else { return };
+        if let super::faults::Fate::Goes(passage) = mishaps.links.send(liar, to, true, up) {
+            let at = mishaps.links.in_order(liar, to, at);
+            self.inject(Fault::SecondParent, &[to, liar, from]);
+            self.observe(&Observation::Forged { from: liar, to, call });
+            let parcel = Parcel { from: liar, to, passage, sent: self.now, message };
+            self.queue.push(at, Event::Arrive(Box::new(parcel)));
+        }
+    }
+}

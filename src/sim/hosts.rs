@@ -1,0 +1,131 @@
+//! The processes of a world, and what sending and receiving costs each.
+//!
+//! A process has one processor for its messages, and one way in and one way out of the network. Functions run beside them, on workers.
+
+use gpc_trees::Id;
+
+use super::cost::{LinkCost, Topology};
+use crate::chain::Node;
+
+/// One id's process.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    /// Made at the first message: an id that has heard nothing holds nothing.
+    pub(super) node: Option<Box<Node>>,
+    /// Until when its processor has messages to handle.
+    busy_until: u64,
+    /// When the next message may leave.
+    leaves_from: u64,
+    /// When the next message may come in.
+    comes_from: u64,
+    /// When its timer is due; `u64::MAX` for none.
+    pub(super) timer: u64,
+    /// Which run of the id this is.
+    pub(super) run: u32,
+    /// Calls that it has started.
+    pub(super) started: u32,
+    /// When this run began; its incarnation counts from there.
+    pub(super) begun: u64,
+    pub(super) down: bool,
+}
+
+/// All processes.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    hosts: Vec<Host>,
+    topology: Topology,
+}
+
+impl Hosts {
+    pub(super) fn new(topology: Topology) -> Hosts {
+        let host = || Host { timer: u64::MAX, ..Host::default() };
+        Hosts { hosts: std::iter::repeat_with(host).take(topology.n as usize).collect(), topology }
+    }
+
+    pub(super) fn at(&mut self, id: Id) -> &mut Host {
+        &mut self.hosts[id as usize]
+    }
+
+    pub(super) fn is_up(&self, id: Id) -> bool {
+        self.hosts.get(id as usize).is_some_and(|host| !host.down)
+    }
+
+    pub(super) fn run(&self, id: Id) -> u32 {
+        self.hosts[id as usize].run
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Id, &Host)> {
+        (0..).zip(&self.hosts)
+    }
+
+    pub(super) fn cost(&self, from: Id, to: Id) -> LinkCost {
+        *self.topology.cost(from, to)
+    }
+
+    /// A message of so many bytes leaves: when it arrives. `slowness` is how many times longer the processor takes.
+    pub(super) fn leave(&mut self, now: u64, from: Id, to: Id, bytes: u64, slowness: u64) -> u64 {
+        let cost = self.cost(from, to);
+        let host = self.at(from);
+        let begins = now.max(host.busy_until);
+        host.busy_until = begins.saturating_add(cost.overhead_ns.saturating_mul(slowness));
+        let enters = host.busy_until.max(host.leaves_from);
+        let last_byte = enters.saturating_add(cost.bytes_ns(bytes));
+        host.leaves_from = last_byte.saturating_add(cost.gap_ns);
+        last_byte.saturating_add(cost.latency_ns)
+    }
+
+    /// A message has arrived: when the receiver has taken it in.
+    pub(super) fn take_in(&mut self, now: u64, from: Id, to: Id, slowness: u64) -> u64 {
+        let cost = self.cost(from, to);
+        let host = self.at(to);
+        let begins = now.max(host.busy_until).max(host.comes_from);
+        host.comes_from = begins.saturating_add(cost.gap_ns);
+        host.busy_until = begins.saturating_add(cost.overhead_ns.saturating_mul(slowness));
+        host.busy_until
+    }
+
+    /// A process ends.
+    pub(super) fn end(&mut self, id: Id) {
+        let host = self.at(id);
+        host.node = None;
+        host.down = true;
+        host.timer = u64::MAX;
+    }
+
+    /// A new process begins under the same id.
+    pub(super) fn begin_again(&mut self, id: Id, now: u64) {
+        let host = self.at(id);
+        let run = host.run + 1;
+        *host = Host { run, begun: now, busy_until: now, timer: u64::MAX, ..Host::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::cost::Costs;
+
+    #[test]
+    fn messages_of_one_host_wait_for_each_other() {
+        let one = LinkCost { latency_ns: 100, overhead_ns: 10, gap_ns: 30, byte_ps: 1000 };
+        let costs = Costs { host: one, rack: one, elsewhere: one };
+        let mut hosts = Hosts::new(Topology { n: 3, hosts: None, costs });
+        assert_eq!(hosts.leave(0, 0, 1, 1, 1), 110, "o + L");
+        assert_eq!(hosts.leave(0, 0, 2, 6, 1), 145, "the gap after the first, o hidden in it, and five more bytes");
+        assert_eq!(hosts.leave(0, 0, 1, 1, 1), 175, "the gap after the last byte of the second");
+        assert_eq!(hosts.take_in(110, 0, 1, 1), 120);
+        assert_eq!(hosts.take_in(110, 2, 1, 1), 150, "the gap after the first came");
+        assert_eq!(hosts.take_in(300, 2, 1, 5), 350, "five times as slow");
+    }
+
+    #[test]
+    fn a_new_run_has_nothing_of_the_old_one() {
+        let mut hosts = Hosts::new(Topology { n: 1, hosts: None, costs: Costs::default() });
+        hosts.at(0).started = 5;
+        hosts.end(0);
+        assert!(!hosts.is_up(0) && !hosts.is_up(1));
+        hosts.begin_again(0, 70);
+        assert!(hosts.is_up(0));
+        assert_eq!((hosts.run(0), hosts.at(0).started, hosts.at(0).begun), (1, 0, 70));
+    }
+}

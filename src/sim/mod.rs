@@ -1,0 +1,41 @@
+//! The simulator: the very same state machine in virtual time, over a network with costs and faults.
+//!
+//! [`run`] drives unchanged [`chain::Node`](crate::chain::Node)s through one [`Scenario`] and reports what it came to; [`swarm`] does so for many seeds over all cores. Source: the design's *What it is*, "protocol logic does no I/O".
+//!
+//! - **World.** Time is an integer, nanoseconds. Events come in the order of their time and making. One seed decides everything, so equal scenarios have equal hashes.
+//! - **Network.** [LogGP](cost), by class of link; sizes are those of the wire. Beside the messages of calls there are hellos and credits, which cost nothing here, and long messages go as one, not segment by segment.
+//! - **Faults** stand around nodes and network, never in the code under test. A run with faults has a safety phase in which they happen, and a liveness phase after it in which a call must reach everybody who lives.
+//! - **Checkers** ([`check`]) judge from what was seen, apart from the world.
+//!
+//! It never reads a clock, opens a socket or makes a random choice of its own.
+//!
+//! ```
+//! use chained_gpc::sim::{Scenario, run};
+//! use gpc_trees::Tree;
+//!
+//! let report = run(&Scenario::new(1000, Tree::Binomial));
+//! assert!(report.violations.is_empty());
+//! assert_eq!(report.messages, 2 * 999);
+//! assert_eq!(report.calls[0].coverage.done, 1000);
+//! ```
+
+mod carry;
+pub mod check;
+pub mod cost;
+mod faults;
+mod happen;
+mod hosts;
+mod path;
+mod queue;
+mod random;
+mod run;
+mod scenario;
+mod trace;
+mod world;
+
+pub use cost::{Costs, LinkCost, LinkCostError};
+pub use faults::{Fault, FaultSet, FaultSetError};
+pub use path::Hop;
+pub use random::Random;
+pub use run::{CallReport, FAILURES_MAX, Report, Swarm, run, swarm};
+pub use scenario::Scenario;

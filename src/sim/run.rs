@@ -1,0 +1,191 @@
+//! One run from its scenario to its report, and many of them over all cores.
+
+use gpc_trees::Id;
+
+use super::check::Violation;
+use super::faults::Fault;
+use super::path::Hop;
+use super::scenario::Scenario;
+use super::world::{CallState, World};
+use crate::wire::{Cause, Coverage, CoverageCounts, Status};
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// A hash of every event: equal for equal scenarios, on any machine and any number of threads.
+    pub hash: u64,
+    /// Events of the world.
+    pub events: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// The calls, in the order of the plan; those that show at the end that all is well are not among them.
+    pub calls: Vec<CallReport>,
+    /// The critical path of the call that took longest; empty where faults were allowed.
+    pub path: Vec<Hop>,
+    /// How often each fault took effect.
+    pub injected: Vec<(Fault, u64)>,
+    /// What must not be and was.
+    pub violations: Vec<Violation>,
+    /// A line for each thing that happened, if they were asked for.
+    pub trace: Vec<String>,
+}
+
+/// What a call came to.
+#[derive(Clone, Debug)]
+pub struct CallReport {
+    /// Its root.
+    pub root: Id,
+    /// From its start to its end, nanoseconds; `None` if its root did not live to see it.
+    pub took_ns: Option<u64>,
+    /// How many ids fared how.
+    pub coverage: CoverageCounts,
+    /// Why it failed, or left the first id out.
+    pub cause: Option<Cause>,
+}
+
+/// Runs a scenario.
+pub fn run(scenario: &Scenario) -> Report {
+    let mut world = World::new(scenario);
+    world.run();
+    let mut violations = world.checkers.violations().to_vec();
+    let mut add = |checker, what: String| violations.push(Violation { checker, at_ns: world.now, what });
+    if world.restless {
+        add("liveness", format!("no rest after {} events", world.counts.events));
+    }
+    for call in world.calls.iter().filter(|call| call.probe) {
+        call_well(call).into_iter().for_each(|what| add("liveness", what));
+    }
+    Report {
+        hash: world.trace.hash(),
+        events: world.counts.events,
+        messages: world.counts.messages,
+        bytes: world.counts.bytes,
+        calls: world.calls.iter().filter(|call| !call.probe).map(CallReport::new).collect(),
+        path: std::mem::take(&mut world.path),
+        injected: world.checkers.injected(),
+        violations,
+        trace: world.trace.take_lines(),
+    }
+}
+
+/// What is wrong with a call after all faults, which must reach everybody.
+fn call_well(call: &CallState) -> Option<String> {
+    let kind = if call.plan.partial { "partial call" } else { "call" };
+    let n = call.plan.ids.len();
+    let report = CallReport::new(call);
+    match report.cause {
+        Some(cause) => Some(format!("after all faults a {kind} over the {n} ids that live blames: {cause}")),
+        None if report.coverage.done != n => {
+            let coverage = report.coverage;
+            Some(format!("after all faults a {kind} over the {n} ids that live comes to {coverage:?}"))
+        }
+        None => None,
+    }
+}
+
+impl CallReport {
+    fn new(call: &CallState) -> CallReport {
+        let members = call.plan.ids.len() - u32::from(call.plan.watch);
+        let root = call.plan.ids.first().unwrap_or_default();
+        let Some((at, outcome)) = &call.ended else {
+            let coverage = Coverage::all(Status::Unknown, members).counts();
+            return CallReport { root, took_ns: None, coverage, cause: None };
+        };
+        let (coverage, cause) = match (&outcome.result, &outcome.report) {
+            (Err(failure), _) => (failure.coverage.counts(), Some(failure.cause.clone())),
+            (Ok(_), Some(report)) => (report.coverage.counts(), report.causes.first().cloned()),
+            (Ok(_), None) => (Coverage::all(Status::Done, members).counts(), None),
+        };
+        CallReport { root, took_ns: Some(at - call.started), coverage, cause }
+    }
+}
+
+/// What many runs came to.
+#[derive(Clone, Debug, Default)]
+pub struct Swarm {
+    /// Runs.
+    pub runs: u64,
+    /// Events of all of them.
+    pub events: u64,
+    /// Messages of all of them.
+    pub messages: u64,
+    /// Calls that ended well, with everybody.
+    pub complete: u64,
+    /// Calls that ended otherwise.
+    pub incomplete: u64,
+    /// A hash of the runs' hashes, in the order of their seeds.
+    pub hash: u64,
+    /// How often each fault took effect, over all runs; in how many runs it did.
+    pub injected: Vec<(Fault, u64, u64)>,
+    /// The first seeds that failed, and what was found: at most [`FAILURES_MAX`].
+    pub failures: Vec<(Scenario, Vec<Violation>)>,
+    /// How many failed.
+    pub failed: u64,
+}
+
+/// Failing runs that are kept of a swarm.
+pub const FAILURES_MAX: usize = 16;
+
+/// Runs that are made at a time, so that a failure is found early and little is kept.
+const BATCH: u64 = 1024;
+
+/// Runs `runs` scenarios drawn from seeds that count up from `most.seed`, each up to the size of `most`. Stops after the batch in
+/// which [`FAILURES_MAX`] have failed.
+pub fn swarm(most: &Scenario, runs: u64, keep_tree: bool) -> Swarm {
+    let mut swarm = Swarm::default();
+    let mut times = vec![(0u64, 0u64); Fault::ALL.len()];
+    let mut next = 0;
+    while next < runs && swarm.failures.len() < FAILURES_MAX {
+        let seeds: Vec<u64> = (next..runs.min(next + BATCH)).map(|offset| most.seed.wrapping_add(offset)).collect();
+        next += seeds.len() as u64;
+        for (scenario, report) in run_all(most, keep_tree, seeds) {
+            swarm.add(scenario, report, &mut times);
+        }
+    }
+    let all = Fault::ALL.into_iter().zip(times).filter(|(_, (count, _))| *count > 0);
+    swarm.injected = all.map(|(fault, (count, runs))| (fault, count, runs)).collect();
+    swarm
+}
+
+impl Swarm {
+    fn add(&mut self, scenario: Scenario, report: Report, times: &mut [(u64, u64)]) {
+        self.runs += 1;
+        self.events += report.events;
+        self.messages += report.messages;
+        self.hash = (self.hash ^ report.hash).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
+        let complete = |call: &&CallReport| call.cause.is_none() && call.took_ns.is_some();
+        let well = report.calls.iter().filter(complete).count() as u64;
+        self.complete += well;
+        self.incomplete += report.calls.len() as u64 - well;
+        for (fault, count) in report.injected {
+            let (all, runs) = &mut times[fault as usize];
+            *all += count;
+            *runs += 1;
+        }
+        if !report.violations.is_empty() {
+            self.failed += 1;
+            if self.failures.len() < FAILURES_MAX {
+                self.failures.push((scenario, report.violations));
+            }
+        }
+    }
+}
+
+#[cfg(feature = "rayon")]
+fn run_all(most: &Scenario, keep_tree: bool, seeds: Vec<u64>) -> Vec<(Scenario, Report)> {
+    use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+    seeds.into_par_iter().map(|seed| run_one(most, keep_tree, seed)).collect()
+}
+
+#[cfg(not(feature = "rayon"))]
+fn run_all(most: &Scenario, keep_tree: bool, seeds: Vec<u64>) -> Vec<(Scenario, Report)> {
+    seeds.into_iter().map(|seed| run_one(most, keep_tree, seed)).collect()
+}
+
+fn run_one(most: &Scenario, keep_tree: bool, seed: u64) -> (Scenario, Report) {
+    let scenario = most.swarm(seed, keep_tree);
+    let report = run(&scenario);
+    (scenario, report)
+}

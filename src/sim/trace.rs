@@ -1,0 +1,106 @@
+//! What happened: a hash over every event, and where it is wanted a line of text for each.
+
+use std::fmt;
+
+use gpc_trees::Id;
+
+use crate::wire::Message;
+use crate::wire::message::Answer;
+
+/// Lines that a trace keeps: the end of a run is where it went wrong, and no run takes all memory.
+const LINES_MAX: usize = 1 << 20;
+
+/// The record of one run.
+#[derive(Debug)]
+pub(super) struct Trace {
+    hash: u64,
+    lines: Option<Vec<String>>,
+}
+
+impl Trace {
+    pub(super) fn new(text: bool) -> Trace {
+        Trace { hash: 0xcbf2_9ce4_8422_2325, lines: text.then(Vec::new) }
+    }
+
+    /// FNV-1a over whole words.
+    pub(super) fn fold(&mut self, words: [u64; 4]) {
+        for word in words {
+            self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+        }
+    }
+
+    /// Writes a line, if anybody reads it.
+    pub(super) fn say(&mut self, at: u64, text: fmt::Arguments<'_>) {
+        if let Some(lines) = &mut self.lines
+            && lines.len() < LINES_MAX
+        {
+            lines.push(format!("{:>12}.{:03} us  {text}", at / 1000, at % 1000));
+        }
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(super) fn take_lines(&mut self) -> Vec<String> {
+        self.lines.take().unwrap_or_default()
+    }
+}
+
+/// A number for the kind of a message and what it says, for the hash.
+pub(super) fn digest(message: &Message) -> u64 {
+    match message {
+        Message::Request(request) => {
+            1 | u64::from(request.ids.len()) << 8 | u64::from(request.adopted) << 40 | request.call.sequence << 41
+        }
+        Message::Response(response) => {
+            let (kind, len) = match &response.answer {
+                Answer::Completed => (0, 0),
+                Answer::Reply(reply) => (1, reply.len()),
+                Answer::Failed(failure) => (2, u64::from(failure.cause.id)),
+                Answer::Partial(partial) => (3, partial.reply.len()),
+            };
+            2 | kind << 4 | len << 8
+        }
+        Message::Cancel(call) => 3 | call.sequence << 8,
+        Message::Release(call) => 4 | call.sequence << 8,
+        Message::Moved(call) => 5 | call.sequence << 8,
+        Message::Ping => 6,
+        Message::Pong => 7,
+    }
+}
+
+/// A message in words.
+pub(super) struct Shown<'a>(pub(super) Id, pub(super) Id, pub(super) &'a Message);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shown(from, to, message) = self;
+        write!(f, "{from} -> {to}: ")?;
+        match message {
+            Message::Request(request) => {
+                let adopted = if request.adopted { ", adopted" } else { "" };
+                write!(f, "request {}, ids {}, {:?} left{adopted}", request.call, request.ids, request.limit)
+            }
+            Message::Response(response) => {
+                write!(f, "response {}, ", response.call)?;
+                match &response.answer {
+                    Answer::Completed => f.write_str("completed"),
+                    Answer::Reply(reply) => write!(f, "reply of {} bytes at level {}", reply.len(), reply.level),
+                    Answer::Failed(failure) => write!(f, "failed: {}", failure.cause),
+                    Answer::Partial(partial) => {
+                        write!(f, "partial reply of {} bytes", partial.reply.len())?;
+                        let coverage = &partial.report.coverage;
+                        write!(f, ", coverage {:?}", coverage.runs())?;
+                        partial.report.causes.iter().try_for_each(|cause| write!(f, "; {cause}"))
+                    }
+                }
+            }
+            Message::Cancel(call) => write!(f, "cancel {call}"),
+            Message::Release(call) => write!(f, "release {call}"),
+            Message::Moved(call) => write!(f, "moved {call}"),
+            Message::Ping => f.write_str("ping"),
+            Message::Pong => f.write_str("pong"),
+        }
+    }
+}

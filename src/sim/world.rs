@@ -1,0 +1,363 @@
+//! The world: nodes as they are, a network with its costs, time that passes only from one event to the next.
+//!
+//! Everything that happens is decided by the scenario: events come in the order of their time and, at one time, of their making; nothing is iterated in an order that a machine could choose.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gpc_trees::{Id, IdList, Tree};
+
+use super::check::{Checkers, Held, Observation, Outcome, Plan};
+use super::cost::Topology;
+use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
+use super::hosts::Hosts;
+use super::path::{Hop, Paths};
+use super::queue::{Next, Queue};
+use super::random::Random;
+use super::scenario::Scenario;
+use super::trace::Trace;
+use crate::chain::{Heartbeat, Input, JobResult, Node, Start};
+use crate::wire::{Body, CallId, Message};
+
+/// When a world begins: its processes have been running since 0, longer than any request is under way.
+pub(super) const BEGIN: u64 = 10_000_000_000;
+
+/// Events of one run; a run that needs more does not come to rest.
+const EVENTS_MAX: u64 = 100_000_000;
+
+/// Time limit of calls where nothing can go wrong: an hour.
+const FAULTLESS_LIMIT_NS: u64 = 3_600_000_000_000;
+
+/// Handles of the functions; what they do is the world's.
+const FUNC: u32 = 1;
+const CALLBACK: u32 = 2;
+
+/// Worlds above this size do without an idle node that has no fault to fear; see [`World::rest`].
+pub(super) const LARGE: u32 = 16_384;
+
+/// A message under way.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub(super) from: Id,
+    pub(super) to: Id,
+    pub(super) passage: Passage,
+    pub(super) sent: u64,
+    pub(super) message: Message,
+}
+
+/// Something that is to happen.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The application starts a call.
+    Start(usize),
+    /// After all faults: a call that must reach everybody who lives.
+    Probe { partial: bool },
+    /// A message reaches its receiver.
+    Arrive(Box<Parcel>),
+    /// Its receiver has taken it in.
+    Handle(Box<Parcel>),
+    /// A function has ended.
+    Ran { id: Id, run: u32, call: CallId, result: JobResult },
+    /// A token is used.
+    Answered { id: Id, run: u32, call: CallId, reply: Vec<u8> },
+    /// An end learns that its link is lost.
+    Notice { id: Id, run: u32, peer: Id, epoch: u32 },
+    /// A process goes on.
+    Resumed(Id),
+    /// Something goes wrong.
+    Mishap(Mishap),
+}
+
+/// A call of a world.
+#[derive(Debug)]
+pub(super) struct CallState {
+    pub(super) plan: Arc<Plan>,
+    forward_first: bool,
+    pub(super) acts: BTreeMap<Id, Act>,
+    pub(super) callbacks_fail: BTreeSet<Id>,
+    /// After all faults: it must end well.
+    pub(super) probe: bool,
+    pub(super) name: Option<CallId>,
+    pub(super) started: u64,
+    pub(super) ended: Option<(u64, Outcome)>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Counts {
+    pub(super) events: u64,
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+}
+
+/// One run.
+pub(super) struct World {
+    pub(super) scenario: Scenario,
+    pub(super) random: Random,
+    pub(super) now: u64,
+    pub(super) queue: Queue<Event>,
+    pub(super) hosts: Hosts,
+    /// None where nothing can go wrong.
+    pub(super) mishaps: Option<Mishaps>,
+    pub(super) calls: Vec<CallState>,
+    pub(super) names: BTreeMap<CallId, usize>,
+    pub(super) checkers: Checkers,
+    pub(super) trace: Trace,
+    pub(super) paths: Option<Paths>,
+    /// That of the call that took longest.
+    pub(super) path: Vec<Hop>,
+    pub(super) counts: Counts,
+    pub(super) heartbeat: Option<Heartbeat>,
+    pub(super) workers: usize,
+    /// Whether the end of the events was reached.
+    pub(super) restless: bool,
+}
+
+impl World {
+    pub(super) fn new(scenario: &Scenario) -> World {
+        let topology = Topology { n: scenario.n, hosts: scenario.hosts, costs: scenario.costs };
+        let mut world = World {
+            scenario: scenario.clone(),
+            random: Random::new(scenario.seed),
+            now: BEGIN,
+            queue: Queue::new(),
+            hosts: Hosts::new(topology),
+            mishaps: None,
+            calls: Vec::new(),
+            names: BTreeMap::new(),
+            checkers: Checkers::new(),
+            trace: Trace::new(scenario.trace),
+            paths: scenario.faults.is_empty().then(|| Paths::new(scenario.n)),
+            path: Vec::new(),
+            counts: Counts::default(),
+            heartbeat: None,
+            workers: 1,
+            restless: false,
+        };
+        match scenario.faults.is_empty() {
+            true => world.plan_faultless(),
+            false => world.plan_faulty(),
+        }
+        world
+    }
+
+    /// Calls over all ids one after another, started at id 0.
+    fn plan_faultless(&mut self) {
+        let Scenario { n, tree, partial, reply_bytes, .. } = self.scenario.clone();
+        for _ in 0..self.scenario.calls {
+            let plan = Plan {
+                ids: IdList::range(0..n),
+                tree: tree.clone(),
+                partial,
+                watch: false,
+                reply_wanted: reply_bytes > 0,
+                callback: false,
+                limit_ns: FAULTLESS_LIMIT_NS,
+                reply_bytes: reply_bytes.max(4),
+            };
+            self.add_call(plan, false, false);
+        }
+        self.queue.push(self.now, Event::Start(0));
+    }
+
+    pub(super) fn add_call(&mut self, plan: Plan, forward_first: bool, probe: bool) -> usize {
+        self.calls.push(CallState {
+            plan: Arc::new(plan),
+            forward_first,
+            acts: BTreeMap::new(),
+            callbacks_fail: BTreeSet::new(),
+            probe,
+            name: None,
+            started: 0,
+            ended: None,
+        });
+        self.calls.len() - 1
+    }
+
+    /// Lets everything happen.
+    pub(super) fn run(&mut self) {
+        while let Some((at, next)) = self.queue.pop() {
+            self.now = at;
+            match next {
+                Next::Timer(id) => self.timer(id),
+                Next::Event(event) => self.happen(event),
+            }
+            self.counts.events += 1;
+            if self.counts.events > EVENTS_MAX {
+                self.restless = true;
+                return;
+            }
+        }
+        let nodes = self.hosts.iter().filter_map(|(id, host)| Some((id, host.node.as_deref()?)));
+        let held: Vec<(Id, Held)> = nodes.map(|(id, node)| (id, held(node))).collect();
+        self.observe(&Observation::Quiet { held: &held });
+    }
+
+    pub(super) fn observe(&mut self, seen: &Observation<'_>) {
+        self.checkers.observe(self.now, seen);
+    }
+
+    /// An id's timer is due, unless it was set anew.
+    fn timer(&mut self, id: Id) {
+        if self.hosts.at(id).timer != self.now {
+            return;
+        }
+        self.hosts.at(id).timer = u64::MAX;
+        if let Some(until) = self.paused_until(id) {
+            self.hosts.at(id).timer = until;
+            return self.queue.push_timer(until, id);
+        }
+        if self.hosts.at(id).node.is_some() {
+            self.trace.fold([self.now, 1, id.into(), 0]);
+            self.input(id, Input::Tick);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        if let Some(until) = event.awaited_at().and_then(|id| self.paused_until(id)) {
+            return self.queue.push(until, event);
+        }
+        match event {
+            Event::Start(index) => self.start(index),
+            Event::Probe { partial } => self.probe(partial),
+            Event::Arrive(parcel) => self.arrive(parcel),
+            Event::Handle(parcel) => self.handle(*parcel),
+            Event::Ran { id, run, call, result } => {
+                if self.hosts.is_up(id) && self.hosts.run(id) == run {
+                    self.trace.fold([self.now, 2, id.into(), call.sequence]);
+                    self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
+                    self.input(id, Input::Ran { call, result });
+                }
+            }
+            Event::Answered { id, run, call, reply } => {
+                if self.hosts.is_up(id) && self.hosts.run(id) == run {
+                    self.trace.fold([self.now, 3, id.into(), call.sequence]);
+                    self.trace.say(self.now, format_args!("{id} gives its deferred reply to {call}"));
+                    let reply = crate::chain::Reply { header: Vec::new(), data: reply };
+                    self.input(id, Input::Answered { call, result: Ok(reply) });
+                }
+            }
+            Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
+            Event::Resumed(id) => {
+                self.trace.say(self.now, format_args!("{id} goes on"));
+                self.observe(&Observation::Resumed { id });
+            }
+            Event::Mishap(mishap) => self.mishap(mishap),
+        }
+    }
+
+    /// The application starts a call, if its process lives.
+    pub(super) fn start(&mut self, index: usize) {
+        let call = &self.calls[index];
+        let (plan, forward_first) = (call.plan.clone(), call.forward_first);
+        let Some(root) = plan.ids.first().filter(|&root| self.hosts.is_up(root)) else { return };
+        if let Some(until) = self.paused_until(root) {
+            return self.queue.push(until, Event::Start(index));
+        }
+        let host = self.hosts.at(root);
+        let name = CallId { root, sequence: host.begun + u64::from(host.started) };
+        host.started += 1;
+        let call = &mut self.calls[index];
+        (call.name, call.started) = (Some(name), self.now);
+        self.names.insert(name, index);
+        if let Some(paths) = &mut self.paths {
+            paths.begin(self.now);
+        }
+        self.trace.fold([self.now, 4, root.into(), index as u64]);
+        let kind = if plan.partial { "partial call" } else { "call" };
+        self.trace.say(self.now, format_args!("{root} starts {kind} {name} over {}, {}", plan.ids, plan.tree));
+        self.observe(&Observation::Started { call: name, plan: plan.clone() });
+        let start = Start {
+            callback: plan.callback.then_some(CALLBACK),
+            reply_wanted: plan.reply_wanted,
+            forward_first,
+            partial: plan.partial,
+            watch: plan.watch,
+            limit: std::time::Duration::from_nanos(plan.limit_ns),
+            tree: plan.tree.clone(),
+            ids: plan.ids.clone(),
+            data: Body::whole(Bytes::from(vec![0; self.scenario.data_bytes as usize])),
+            ..Start::new(FUNC)
+        };
+        self.input(root, Input::Start { ticket: index as u64, start });
+    }
+
+    /// A call ends at its root.
+    pub(super) fn finished(&mut self, root: Id, index: usize, name: CallId, outcome: Outcome) {
+        let took = self.now - self.calls[index].started;
+        self.trace.fold([self.now, 5, root.into(), u64::from(outcome.result.is_ok())]);
+        match &outcome.result {
+            Ok(_) => self.trace.say(self.now, format_args!("{root} ends {name} well, {took} ns")),
+            Err(failure) => self.trace.say(self.now, format_args!("{root} ends {name}: {}", failure.cause)),
+        }
+        if let Some(report) = &outcome.report {
+            self.trace.say(self.now, format_args!("  {:?}", report.coverage.runs()));
+            report.causes.iter().for_each(|cause| self.trace.say(self.now, format_args!("  {cause}")));
+        }
+        self.observe(&Observation::Finished { call: name, outcome: &outcome });
+        let longest = self.calls.iter().filter_map(|call| Some(call.ended.as_ref()?.0 - call.started)).max();
+        if let Some(paths) = self.paths.as_ref().filter(|_| longest.is_none_or(|longest| took > longest)) {
+            self.path = paths.critical(root);
+        }
+        self.calls[index].ended = Some((self.now, outcome));
+        if self.mishaps.is_none() && index + 1 < self.calls.len() {
+            self.queue.push(self.now, Event::Start(index + 1));
+        }
+    }
+
+    /// An idle node of a large world holds only the memory of calls that ended, which keeps a second request from executing. Where no
+    /// fault can send one, that memory is let go, so that a million nodes fit; the checkers still see every execution.
+    pub(super) fn rest(&mut self, id: Id) {
+        let quiet = self.mishaps.is_none() && self.scenario.n > LARGE;
+        let host = self.hosts.at(id);
+        if quiet && host.started == 0 && host.node.as_deref().is_some_and(|node| held(node) == Held::default()) {
+            host.node = None;
+        }
+    }
+
+    pub(super) fn paused_until(&self, id: Id) -> Option<u64> {
+        self.mishaps.as_ref()?.paused_until(id, self.now)
+    }
+
+    pub(super) fn slowness(&self, id: Id) -> u64 {
+        self.mishaps.as_ref().map_or(1, |mishaps| mishaps.slowness(id, self.now))
+    }
+
+    pub(super) fn inject(&mut self, fault: Fault, ids: &[Id]) {
+        self.trace.say(self.now, format_args!("*** {fault} {ids:?}"));
+        self.trace.fold([self.now, 6, fault as u64, ids.first().copied().unwrap_or_default().into()]);
+        self.observe(&Observation::Injected { fault, ids });
+    }
+}
+
+impl Event {
+    /// At whom it waits while that process stands still.
+    fn awaited_at(&self) -> Option<Id> {
+        match self {
+            Event::Arrive(parcel) | Event::Handle(parcel) => Some(parcel.to),
+            Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
+            Event::Start(_) | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => None,
+        }
+    }
+}
+
+/// What a node holds.
+pub(super) fn held(node: &Node) -> Held {
+    Held {
+        calls: node.calls(),
+        answers_kept: node.answers_kept(),
+        jobs: node.jobs_running(),
+        deadline: node.next_deadline().is_some(),
+    }
+}
+
+/// How long a call over `n` ids takes without faults, roughly and rather too long, nanoseconds.
+pub(super) fn expected_ns(scenario: &Scenario, tree: &Tree, n: u32) -> u64 {
+    let depth = u64::from(tree.depth(n).unwrap_or(n.min(64)));
+    let fan_out = u64::from(tree.fan_out(n).unwrap_or(n));
+    let cost = scenario.costs.elsewhere;
+    let hop = cost.latency_ns + 2 * cost.overhead_ns + cost.gap_ns;
+    let work = scenario.func_ns + scenario.callback_ns * fan_out.min(64);
+    2 * (depth + 1) * hop + 2 * fan_out * (cost.overhead_ns + cost.gap_ns) + (depth + 1) * work + 50_000
+}
