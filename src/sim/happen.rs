@@ -105,7 +105,7 @@ impl World {
                 self.inject(Fault::Restart, &[id]);
                 self.hosts.begin_again(id, self.now);
             }
-            Mishap::Pause { id, until } if self.hosts.is_up(id) => {
+            Mishap::Pause { id, until } if self.hosts.is_up(id) && self.paused_until(id).is_none() => {
                 self.inject(Fault::Pause, &[id]);
                 self.with_mishaps(|mishaps| mishaps.pause(id, until));
                 self.queue.push(until, Event::Resumed(id));
@@ -115,6 +115,7 @@ impl World {
                 self.with_mishaps(|mishaps| mishaps.slow_down(id, factor, until));
             }
             Mishap::Break { hard } => self.break_one(hard),
+            Mishap::Cut { .. } if self.mishaps.as_ref().is_some_and(|mishaps| mishaps.is_cut(self.now)) => {}
             Mishap::Cut { ids, until } => {
                 let all: Vec<Id> = (0..self.scenario.n).collect();
                 self.inject(Fault::Partition, &all);

@@ -69,9 +69,19 @@ impl Record {
         self.plan.ids.slice(Group { start: position, len: self.sizes[position as usize] })
     }
 
-    /// Whether one position is above another.
-    pub(super) fn is_above(&self, above: u32, below: u32) -> bool {
-        above < below && below < above + self.sizes[above as usize]
+    /// How many positions stand between one and another below it; `None` if it is not below.
+    pub(super) fn between(&self, above: u32, below: u32) -> Option<u32> {
+        let mut between = 0;
+        let mut position = below;
+        // Each step goes one level up, and parents stand before their children.
+        while position > above {
+            position = self.parents[position as usize];
+            if position == above {
+                return Some(between);
+            }
+            between += 1;
+        }
+        None
     }
 }
 

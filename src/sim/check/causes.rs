@@ -25,7 +25,8 @@ const SILENT: [Fault; 11] = [
 ];
 
 /// Faults after which an id may be taken for lost.
-const LOST: [Fault; 9] = [
+const LOST: [Fault; 10] = [
+    Fault::SecondParent,
     Fault::Crash,
     Fault::Restart,
     Fault::Orphan,
@@ -60,7 +61,8 @@ pub(super) fn check(book: &Book, call: CallId, outcome: &Outcome, findings: &mut
     }
 }
 
-/// Whether what a cause says can have come of the faults that were injected.
+/// Whether what a cause says can have come of the faults that were injected. In a partial call an id that was once given up has
+/// forgotten the call, and says at setup that it does not know it when somebody asks again.
 fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     let Some(position) = record.position(cause.id) else { return false };
     let own = book.faults_of(cause.id);
@@ -69,9 +71,10 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         Stage::Func => own.has_any(&[Fault::Fail, Fault::Panic]) || late,
         Stage::Callback => own.has(Fault::Callback) || late,
         Stage::Link => own.has_any(&LOST) || book.any(&[Fault::Delay]),
-        Stage::Setup => own.has_any(&[Fault::SecondParent, Fault::Restart, Fault::Duplicate]),
+        Stage::Setup if record.plan.partial => own.has_any(&LOST),
+        Stage::Setup => own.has_any(&[Fault::SecondParent, Fault::Duplicate]),
         Stage::Cancelled => position == 0 && own.has(Fault::GiveUp),
-        Stage::Reply => silent_below(book, record, position),
+        Stage::Reply => silent_below(book, record, position) || late_above(book, record, position),
         Stage::Forward => false,
     }
 }
@@ -81,4 +84,17 @@ fn silent_below(book: &Book, record: &Record, position: u32) -> bool {
     let ids = record.slice(position);
     let mut touched = ids.iter().map(|id: Id| book.faults_of(id));
     book.any(&[Fault::Delay]) || touched.any(|faults| faults.has_any(&SILENT))
+}
+
+/// Whether a fault above an id may have used up its time.
+fn late_above(book: &Book, record: &Record, mut position: u32) -> bool {
+    // Each step goes one level up, and parents stand before their children.
+    while position > 0 {
+        position = record.parents[position as usize];
+        let id = record.plan.ids.id(position);
+        if id.is_some_and(|id| book.faults_of(id).has_any(&SILENT)) {
+            return true;
+        }
+    }
+    false
 }

@@ -1,6 +1,6 @@
 //! Where messages go: requests from parent to child with exactly the child's slice, once; in a partial call also from an id further up that has adopted; answers back to those who asked, once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
@@ -25,7 +25,9 @@ struct Asked {
     by_parent: Vec<(bool, u8)>,
     /// The same of others: who asked, and the position asked.
     by_others: BTreeMap<(Id, u32), u8>,
-    /// By position: the time limit it was given, nanoseconds.
+    /// In whose name the world sent a copy, and to which position.
+    forged: BTreeSet<(Id, u32)>,
+    /// By position: the longest time limit it was given, nanoseconds.
     limits: Vec<u64>,
 }
 
@@ -43,7 +45,7 @@ impl Route {
             Observation::Forged { from, to, call } => {
                 let position = book.calls.get(call).and_then(|record| record.position(*to));
                 if let (Some(position), Some(asked)) = (position, self.calls.get_mut(call)) {
-                    asked.by_others.insert((*from, position), 0);
+                    asked.forged.insert((*from, position));
                 }
             }
             Observation::Sent { from, to, message } => {
@@ -76,22 +78,28 @@ impl Route {
         if request.ids != record.slice(place) {
             return Some(format!("a request of call {call} with ids {}, which is not its slice", request.ids));
         }
-        let is_parent = place != 0 && record.parents[place as usize] == above;
-        let adopts = record.plan.partial && request.adopted && record.is_above(above, place);
-        if !is_parent && !adopts {
+        let Some(between) = record.between(above, place) else {
             return Some(format!("a request of call {call} that does not follow the tree"));
-        }
-        let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
-        let own = asked.limits[above as usize];
-        asked.limits[place as usize] = limit;
-        if limit >= own && own > 0 {
-            return Some(format!("a request of call {call} with a limit of {limit} ns, its own was {own} ns"));
+        };
+        let is_parent = between == 0;
+        if request.skipped != between || !is_parent && !record.plan.partial {
+            let skipped = request.skipped;
+            return Some(format!("a request of call {call} past {between} parents, of which it skips {skipped}"));
         }
         let before = match is_parent {
             true => std::mem::replace(&mut asked.by_parent[place as usize].0, true),
             false => asked.by_others.insert((from, place), 0).is_some(),
         };
-        before.then(|| format!("a second request of call {call}"))
+        let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
+        let own = asked.limits[above as usize];
+        // An adopter's limit changes nothing for an id that has one.
+        let longest = &mut asked.limits[place as usize];
+        *longest = limit.max(*longest);
+        if limit >= own && own > 0 {
+            return Some(format!("a request of call {call} with a limit of {limit} ns, its own was {own} ns"));
+        }
+        // A new run of an id may get a copy of a request, and follow it.
+        (before && !record.forged).then(|| format!("a second request of call {call}"))
     }
 
     /// Who sends has been asked by whom it sends to.
@@ -109,7 +117,7 @@ impl Route {
             None => return None,
         };
         *count = count.saturating_add(1);
-        // Asked twice by one id only where the world forged a request in its name.
+        // A copy of a request is answered, too.
         (*count > 1 && !record.forged).then(|| format!("a second answer to call {call}"))
     }
 
@@ -121,7 +129,7 @@ impl Route {
             (Some(record), Some(place), Some(asked)) => {
                 let parent = record.parents[place as usize];
                 let by_parent = asked.by_parent[place as usize].0 && record.position(above) == Some(parent);
-                by_parent || asked.by_others.contains_key(&(above, place))
+                by_parent || asked.by_others.contains_key(&(above, place)) || asked.forged.contains(&(above, place))
             }
             _ => false,
         };

@@ -60,7 +60,7 @@ pub(in crate::sim) struct Mishaps {
     pub(in crate::sim) end: u64,
     paused: BTreeMap<Id, u64>,
     slow: BTreeMap<Id, (u64, u64)>,
-    cuts: Vec<(BTreeSet<Id>, u64)>,
+    cut: Option<(BTreeSet<Id>, u64)>,
     /// Of a thousand messages so many are late, by so much at most.
     late: (u64, u64),
     /// Requests after which their sender crashes, and a copy comes from elsewhere.
@@ -86,7 +86,7 @@ impl Mishaps {
             end: from + span * (1 + LASTS_SPANS),
             paused: BTreeMap::new(),
             slow: BTreeMap::new(),
-            cuts: Vec::new(),
+            cut: None,
             late: (0, 0),
             orphans: BTreeSet::new(),
             forged: BTreeSet::new(),
@@ -175,17 +175,23 @@ impl Mishaps {
         (acts, callbacks)
     }
 
+    /// A process that goes on later keeps the order of what waits for it, so it does not stand still for longer than it first was to.
     pub(in crate::sim) fn pause(&mut self, id: Id, until: u64) {
-        let end = self.paused.entry(id).or_default();
-        *end = until.max(*end);
+        self.paused.insert(id, until);
     }
 
     pub(in crate::sim) fn slow_down(&mut self, id: Id, factor: u64, until: u64) {
         self.slow.insert(id, (factor, until));
     }
 
+    /// Some ids are cut off. One cut at a time: what waits for its end comes in the order in which it was sent.
     pub(in crate::sim) fn cut(&mut self, ids: BTreeSet<Id>, until: u64) {
-        self.cuts.push((ids, until));
+        self.cut = Some((ids, until));
+    }
+
+    /// Whether some ids are cut off from others.
+    pub(in crate::sim) fn is_cut(&self, now: u64) -> bool {
+        self.cut.as_ref().is_some_and(|(_, until)| *until > now)
     }
 
     /// Until when an id stands still, if it does.
@@ -207,7 +213,7 @@ impl Mishaps {
     /// Until when two ids cannot reach each other, if they cannot.
     pub(in crate::sim) fn cut_until(&self, a: Id, b: Id, now: u64) -> Option<u64> {
         let apart = |(ids, until): &&(BTreeSet<Id>, u64)| *until > now && ids.contains(&a) != ids.contains(&b);
-        self.cuts.iter().filter(apart).map(|(_, until)| *until).max()
+        self.cut.as_ref().filter(apart).map(|(_, until)| *until)
     }
 
     /// How much later than by itself a message arrives.
