@@ -55,6 +55,12 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
+        folder: "src/sim",
+        floors: &["wire", "chain"],
+        packages: &["gpc_trees", "bytes", "smallvec", "thiserror", "rayon"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
         folder: "src/runtime",
         floors: &["wire", "chain"],
         packages: &[
@@ -72,7 +78,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/cli",
-        floors: &["wire", "chain", "runtime"],
+        floors: &["wire", "chain", "runtime", "sim"],
         packages: &[
             "gpc_trees",
             "bytes",

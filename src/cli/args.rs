@@ -11,6 +11,7 @@ use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
 use crate::runtime::{Address, LinkKind};
+use crate::sim::{FaultSet, LinkCost};
 
 /// Most ids of a call that starts its own processes: what one machine can be expected to hold, and a typing error does not take it down.
 pub const PROCESSES_MAX: u32 = 4096;
@@ -36,6 +37,7 @@ Examples:
   gpc call digest -n 64 --tree binomial --data Cargo.lock
   gpc tree binomial 16                           draw a tree
   gpc tree kary:4 64 --format svg > tree.svg
+  gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
 
 GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
 
@@ -48,6 +50,8 @@ pub enum Command {
     Node(NodeArgs),
     /// Draw a tree, or check the file of one
     Tree(TreeArgs),
+    /// Simulate calls in virtual time, at any size and under any fault
+    Sim(SimArgs),
 }
 
 /// Arguments of `gpc call`.
@@ -256,6 +260,113 @@ pub enum TreeFormat {
     Json,
 }
 
+/// Arguments of `gpc sim`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = SIM_EXAMPLES)]
+pub struct SimArgs {
+    /// How many ids; with --runs up to so many
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
+    pub n: u32,
+
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat or file:PATH; binary by default, with --runs any
+    #[arg(long, value_name = "TREE")]
+    pub tree: Option<TreeName>,
+
+    /// How many calls: one after another, with faults at any time; with --runs up to so many
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub calls: u32,
+
+    /// What a message costs: latency, overhead, gap (nanoseconds), time per byte (nanoseconds, three decimal places)
+    #[arg(long, value_name = "L,o,g,G")]
+    pub link_cost: Option<LinkCost>,
+
+    /// The same between hosts of one rack; with --hosts
+    #[arg(long, value_name = "L,o,g,G")]
+    pub rack_cost: Option<LinkCost>,
+
+    /// The same on one host; with --hosts
+    #[arg(long, value_name = "L,o,g,G")]
+    pub host_cost: Option<LinkCost>,
+
+    /// Spread the ids over H hosts in blocks, 16 hosts to a rack
+    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
+    pub hosts: Option<u32>,
+
+    /// What func costs at each id
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub func_cost: Span,
+
+    /// What callback costs each time
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub callback_cost: Span,
+
+    /// Bytes of each id's reply, at least 4; 0 for no replies
+    #[arg(long, value_name = "BYTES", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    pub reply_bytes: u32,
+
+    /// Bytes of each request's data
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_073_741_824))]
+    pub data_bytes: u32,
+
+    /// What may go wrong: all, none, or a list such as crash,delay; a run draws some of it
+    #[arg(long, value_name = "LIST", default_value = "none")]
+    pub faults: FaultSet,
+
+    /// Calls go on without the ids that are lost
+    #[arg(long)]
+    pub partial: bool,
+
+    /// Decides everything that is drawn
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Make R runs with seeds from S on, over all cores, and report the first that fails
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["trace", "svg"])]
+    pub runs: Option<u64>,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = SimOutput::Table)]
+    pub output: SimOutput,
+
+    /// Print what happens, a line for each thing
+    #[arg(long)]
+    pub trace: bool,
+
+    /// Show several trees side by side
+    #[arg(long, value_name = "TREES", value_delimiter = ',', conflicts_with = "tree")]
+    pub compare: Vec<TreeName>,
+
+    /// Draw the time of a call over the number of ids, up to N, into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// Most ids that are simulated: sixteen million, with tens of bytes each beside what is under way.
+pub const SIMULATED_MAX: u32 = 1 << 24;
+
+/// What a simulation prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SimOutput {
+    /// Lines for people
+    Table,
+    /// One JSON value, for programs
+    Json,
+}
+
+const SIM_EXAMPLES: &str = "\
+Faults:
+  crash, restart, pause, slow, link, partition, delay, duplicate, fail, panic, hang, twice, callback, orphan (a parent
+  ends between forwarding and hearing), second-parent, give-up
+
+Examples:
+  gpc sim -n 1000000 --tree binomial
+  gpc sim -n 4096 --hosts 64 --compare binary,binomial,kary:8
+  gpc sim -n 65536 --compare binary,kary:8,flat --svg time.svg
+  gpc sim -n 64 --calls 3 --faults all --runs 10000
+  gpc sim -n 64 --faults crash,link --partial --seed 7 --trace
+
+The exit status is 0 only if every checker agrees; else standard error names what must not be and how to see it again.";
+
 impl Args {
     /// Reads arguments, the command's name first.
     ///
@@ -295,7 +406,7 @@ mod tests {
 
     #[test]
     fn every_example_can_be_written_so() {
-        let texts = [EXAMPLES, CALL_EXAMPLES, NODE_EXAMPLES, TREE_EXAMPLES].join("\n");
+        let texts = [EXAMPLES, CALL_EXAMPLES, NODE_EXAMPLES, TREE_EXAMPLES, SIM_EXAMPLES].join("\n");
         let lines: Vec<_> = texts.lines().filter_map(|line| line.strip_prefix("  gpc ")).collect();
         assert!(lines.len() > 10);
         for line in lines {

@@ -1,4 +1,4 @@
-//! The command `gpc`: makes calls, runs nodes, draws trees.
+//! The command `gpc`: makes calls, runs nodes, draws trees, simulates.
 //!
 //! The top floor: it uses the library as any other program would, and nothing of the library uses it. It is a module of the library so that
 //! the command and its tests share it. It never prints a panic at a user: whatever can go wrong outside is an error that says what to do.
@@ -19,6 +19,7 @@ mod node;
 pub mod output;
 pub mod plan;
 pub mod session;
+mod sim;
 mod stdout;
 mod taken;
 mod tree;
@@ -43,6 +44,7 @@ pub fn main() -> ExitCode {
         Command::Call(args) => call::run(&args),
         Command::Node(args) => node::run(&args),
         Command::Tree(args) => tree::run(&args),
+        Command::Sim(args) => sim::run(&args),
     });
     result.unwrap_or_else(|error| {
         // Nowhere is left to report that standard error is closed.

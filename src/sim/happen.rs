@@ -80,7 +80,9 @@ impl World {
     /// All faults are over: a call over everybody who lives.
     pub(super) fn probe(&mut self, partial: bool) {
         let alive: Vec<Id> = (0..self.scenario.n).filter(|&id| self.hosts.is_up(id)).collect();
-        if alive.is_empty() || matches!(self.scenario.tree, Tree::Explicit(_)) && alive.len() < self.scenario.n as usize {
+        if alive.is_empty()
+            || matches!(self.scenario.tree, Tree::Explicit(_)) && alive.len() < self.scenario.n as usize
+        {
             return;
         }
         let limit_ns = self.calls.iter().map(|call| call.plan.limit_ns).max().unwrap_or(LIMIT_MIN_NS);
@@ -182,7 +184,9 @@ impl World {
         if !same(from, runs[0]) || !same(to, runs[1]) {
             return;
         }
-        let Some(passage) = self.mishaps.as_mut().and_then(|mishaps| mishaps.links.reopen(from, to)) else { return };
+        let Some(passage) = self.mishaps.as_mut().and_then(|mishaps| mishaps.links.reopen(from, to)) else {
+            return;
+        };
         self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
         let parcel = Parcel { from, to, passage, sent: self.now, message };
         self.queue.push(self.now, Event::Arrive(Box::new(parcel)));
@@ -215,7 +219,8 @@ impl World {
     }
 
     fn give_up(&mut self, index: usize) {
-        let Some(call) = self.calls.get(index).filter(|call| call.name.is_some() && call.ended.is_none()) else {
+        let Some(call) = self.calls.get(index).filter(|call| call.name.is_some() && call.ended.is_none())
+        else {
             return;
         };
         let Some(root) = call.plan.ids.first().filter(|&root| self.hosts.is_up(root)) else { return };

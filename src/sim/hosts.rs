@@ -111,7 +111,11 @@ mod tests {
         let costs = Costs { host: one, rack: one, elsewhere: one };
         let mut hosts = Hosts::new(Topology { n: 3, hosts: None, costs });
         assert_eq!(hosts.leave(0, 0, 1, 1, 1), 110, "o + L");
-        assert_eq!(hosts.leave(0, 0, 2, 6, 1), 145, "the gap after the first, o hidden in it, and five more bytes");
+        assert_eq!(
+            hosts.leave(0, 0, 2, 6, 1),
+            145,
+            "the gap after the first, o hidden in it, and five more bytes"
+        );
         assert_eq!(hosts.leave(0, 0, 1, 1, 1), 175, "the gap after the last byte of the second");
         assert_eq!(hosts.take_in(110, 0, 1, 1), 120);
         assert_eq!(hosts.take_in(110, 2, 1, 1), 150, "the gap after the first came");

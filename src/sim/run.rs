@@ -6,7 +6,7 @@ use super::check::Violation;
 use super::faults::Fault;
 use super::path::Hop;
 use super::scenario::Scenario;
-use super::world::{CallState, World};
+use super::world::{BEGIN, CallState, World};
 use crate::wire::{Cause, Coverage, CoverageCounts, Status};
 
 /// What a run came to.
@@ -49,8 +49,11 @@ pub struct CallReport {
 pub fn run(scenario: &Scenario) -> Report {
     let mut world = World::new(scenario);
     world.run();
+    let since_begin = |at: u64| at.saturating_sub(BEGIN);
     let mut violations = world.checkers.violations().to_vec();
-    let mut add = |checker, what: String| violations.push(Violation { checker, at_ns: world.now, what });
+    violations.iter_mut().for_each(|violation| violation.at_ns = since_begin(violation.at_ns));
+    let at_ns = since_begin(world.now);
+    let mut add = |checker, what: String| violations.push(Violation { checker, at_ns, what });
     if world.restless {
         add("liveness", format!("no rest after {} events", world.counts.events));
     }
@@ -138,7 +141,8 @@ pub fn swarm(most: &Scenario, runs: u64, keep_tree: bool) -> Swarm {
     let mut times = vec![(0u64, 0u64); Fault::ALL.len()];
     let mut next = 0;
     while next < runs && swarm.failures.len() < FAILURES_MAX {
-        let seeds: Vec<u64> = (next..runs.min(next + BATCH)).map(|offset| most.seed.wrapping_add(offset)).collect();
+        let seeds: Vec<u64> =
+            (next..runs.min(next + BATCH)).map(|offset| most.seed.wrapping_add(offset)).collect();
         next += seeds.len() as u64;
         for (scenario, report) in run_all(most, keep_tree, seeds) {
             swarm.add(scenario, report, &mut times);

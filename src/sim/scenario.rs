@@ -86,7 +86,8 @@ impl Scenario {
     pub fn replay(&self) -> String {
         let plain = Scenario::new(self.n, self.tree.clone());
         let Scenario { n, tree, calls, faults, seed, .. } = self;
-        let mut line = format!("gpc sim -n {n} --tree {tree} --calls {calls} --faults {faults} --seed {seed}");
+        let mut line =
+            format!("gpc sim -n {n} --tree {tree} --calls {calls} --faults {faults} --seed {seed}");
         if self.partial {
             line.push_str(" --partial");
         }
@@ -111,8 +112,7 @@ impl Scenario {
 }
 
 /// Trees that a swarm draws.
-const TREES: [&str; 8] =
-    ["binary", "binomial", "kary:1", "kary:3", "kary:8", "knomial:3", "chain", "flat"];
+const TREES: [&str; 8] = ["binary", "binomial", "kary:1", "kary:3", "kary:8", "knomial:3", "chain", "flat"];
 
 #[cfg(test)]
 mod tests {
@@ -131,10 +131,7 @@ mod tests {
     #[test]
     fn a_replay_names_what_is_not_usual() {
         let plain = Scenario::new(9, Tree::Binomial);
-        assert_eq!(
-            plain.replay(),
-            "gpc sim -n 9 --tree binomial --calls 1 --faults none --seed 1 --trace"
-        );
+        assert_eq!(plain.replay(), "gpc sim -n 9 --tree binomial --calls 1 --faults none --seed 1 --trace");
         let other = Scenario { partial: true, hosts: Some(3), func_ns: 7, ..plain };
         assert!(other.replay().ends_with(" --partial --hosts 3 --func-cost 7ns --trace"));
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use gpc_trees::Id;
 
+use super::world::BEGIN;
 use crate::wire::Message;
 use crate::wire::message::Answer;
 
@@ -34,7 +35,8 @@ impl Trace {
         if let Some(lines) = &mut self.lines
             && lines.len() < LINES_MAX
         {
-            lines.push(format!("{:>12}.{:03} us  {text}", at / 1000, at % 1000));
+            let since = at.saturating_sub(BEGIN);
+            lines.push(format!("{:>9}.{:03} us  {text}", since / 1000, since % 1000));
         }
     }
 
@@ -51,7 +53,9 @@ impl Trace {
 pub(super) fn digest(message: &Message) -> u64 {
     match message {
         Message::Request(request) => {
-            1 | u64::from(request.ids.len()) << 8 | u64::from(request.adopted) << 40 | request.call.sequence << 41
+            1 | u64::from(request.ids.len()) << 8
+                | u64::from(request.adopted) << 40
+                | request.call.sequence << 41
         }
         Message::Response(response) => {
             let (kind, len) = match &response.answer {
@@ -86,7 +90,9 @@ impl fmt::Display for Shown<'_> {
                 write!(f, "response {}, ", response.call)?;
                 match &response.answer {
                     Answer::Completed => f.write_str("completed"),
-                    Answer::Reply(reply) => write!(f, "reply of {} bytes at level {}", reply.len(), reply.level),
+                    Answer::Reply(reply) => {
+                        write!(f, "reply of {} bytes at level {}", reply.len(), reply.level)
+                    }
                     Answer::Failed(failure) => write!(f, "failed: {}", failure.cause),
                     Answer::Partial(partial) => {
                         write!(f, "partial reply of {} bytes", partial.reply.len())?;

@@ -266,7 +266,8 @@ impl World {
         }
         self.trace.fold([self.now, 4, root.into(), index as u64]);
         let kind = if plan.partial { "partial call" } else { "call" };
-        self.trace.say(self.now, format_args!("{root} starts {kind} {name} over {}, {}", plan.ids, plan.tree));
+        self.trace
+            .say(self.now, format_args!("{root} starts {kind} {name} over {}, {}", plan.ids, plan.tree));
         self.observe(&Observation::Started { call: name, plan: plan.clone() });
         let start = Start {
             callback: plan.callback.then_some(CALLBACK),
@@ -311,7 +312,10 @@ impl World {
     pub(super) fn rest(&mut self, id: Id) {
         let quiet = self.mishaps.is_none() && self.scenario.n > LARGE;
         let host = self.hosts.at(id);
-        if quiet && host.started == 0 && host.node.as_deref().is_some_and(|node| held(node) == Held::default()) {
+        if quiet
+            && host.started == 0
+            && host.node.as_deref().is_some_and(|node| held(node) == Held::default())
+        {
             host.node = None;
         }
     }

@@ -42,7 +42,8 @@ pub(super) fn check(book: &mut Book, call: CallId, outcome: &Outcome, findings: 
     }
     if coverage.len() != members.len() as u64 {
         let (covered, asked) = (coverage.len(), members.len());
-        return findings.add(NAME, format!("coverage of call {call} speaks of {covered} ids, {asked} were asked"));
+        return findings
+            .add(NAME, format!("coverage of call {call} speaks of {covered} ids, {asked} were asked"));
     }
     let statuses: Vec<Status> = coverage.statuses().collect();
     for (&(position, id), &status) in members.iter().zip(&statuses) {
@@ -93,7 +94,8 @@ fn contributions(
     };
     let Some(mut parts) = parts(record, reply) else {
         let (len, level) = (reply.data.len(), reply.level);
-        return findings.add(NAME, format!("the reply of call {call}, {len} bytes at level {level}, is no reply"));
+        return findings
+            .add(NAME, format!("the reply of call {call}, {len} bytes at level {level}, is no reply"));
     };
     if record.plan.callback {
         // Callbacks merge in the order in which answers come.
@@ -123,7 +125,9 @@ fn parts(record: &Record, reply: &SubtreeReply) -> Option<Vec<Id>> {
         if !record.plan.callback && leaf.len() != len || leaf.len() % len != 0 {
             return None;
         }
-        ids.extend(leaf.chunks_exact(len).map(|part| Id::from_le_bytes([part[0], part[1], part[2], part[3]])));
+        ids.extend(
+            leaf.chunks_exact(len).map(|part| Id::from_le_bytes([part[0], part[1], part[2], part[3]])),
+        );
     }
     Some(ids)
 }

@@ -49,7 +49,17 @@ impl Record {
         by_id.sort_unstable();
         let executed = vec![0; n as usize];
         let unreached = BTreeSet::new();
-        Ok(Record { plan, parents, sizes, executed, unreached, by_id, started, finished: false, forged: false })
+        Ok(Record {
+            plan,
+            parents,
+            sizes,
+            executed,
+            unreached,
+            by_id,
+            started,
+            finished: false,
+            forged: false,
+        })
     }
 
     pub(super) fn position(&self, id: Id) -> Option<u32> {

@@ -30,17 +30,22 @@ impl Bounds {
             Observation::LinkEnded { at, peer } => {
                 self.owed.remove(&(*at, *peer));
             }
-            Observation::Ended { id } => self.owed.retain(|(at, from), _| at != id && from != id),
+            // Its peers owe it until they learn that the link is gone.
+            Observation::Ended { id } => self.owed.retain(|(at, _), _| at != id),
             Observation::Held { id, held, workers } => {
                 let most = book.calls.len() + self.forged;
                 if held.calls > most || held.answers_kept > most || held.jobs > *workers {
-                    findings.add(NAME, format!("id {id} holds {held:?}; {most} calls there are, {workers} workers"));
+                    findings.add(
+                        NAME,
+                        format!("id {id} holds {held:?}; {most} calls there are, {workers} workers"),
+                    );
                 }
             }
             Observation::Finished { call, .. } => {
                 let Some(record) = book.calls.get(call) else { return };
                 let due = record.started.saturating_add(record.plan.limit_ns);
-                let awake = record.root().and_then(|root| book.resumed.get(&root)).copied().unwrap_or_default();
+                let awake =
+                    record.root().and_then(|root| book.resumed.get(&root)).copied().unwrap_or_default();
                 let latest = due.max(awake).saturating_add(LATE_NS);
                 if findings.at > latest {
                     let late = findings.at - latest;
@@ -53,12 +58,11 @@ impl Bounds {
     }
 
     fn consumed(&mut self, at: Id, from: Id, findings: &mut Findings) {
-        // After the link has ended a credit goes nowhere.
-        if let Some(owed) = self.owed.get_mut(&(at, from)) {
-            match owed.checked_sub(1) {
-                Some(less) => *owed = less,
-                None => findings.add(NAME, format!("id {at} gives {from} credit for a request that never came")),
-            }
+        // Of a link that has ended nothing is owed, and no credit is given.
+        match self.owed.get_mut(&(at, from)) {
+            Some(1) => drop(self.owed.remove(&(at, from))),
+            Some(owed) => *owed -= 1,
+            None => findings.add(NAME, format!("id {at} gives {from} credit for a request that never came")),
         }
     }
 
@@ -72,7 +76,8 @@ impl Bounds {
             }
         }
         for ((at, from), owed) in self.owed.iter().filter(|(_, owed)| **owed > 0) {
-            findings.add(NAME, format!("id {at} still owes {from} credit for {owed} requests when all is quiet"));
+            findings
+                .add(NAME, format!("id {at} still owes {from} credit for {owed} requests when all is quiet"));
         }
     }
 }

@@ -4,8 +4,8 @@
 //! What a tree is, the checkers take from [`gpc_trees::edges`], once for a call.
 
 mod answers;
-mod bounds;
 mod book;
+mod bounds;
 mod causes;
 mod execution;
 mod route;
@@ -244,6 +244,10 @@ impl Checkers {
 
     /// How often each fault took effect.
     pub fn injected(&self) -> Vec<(Fault, u64)> {
-        Fault::ALL.into_iter().map(|fault| (fault, self.book.times(fault))).filter(|(_, times)| *times > 0).collect()
+        Fault::ALL
+            .into_iter()
+            .map(|fault| (fault, self.book.times(fault)))
+            .filter(|(_, times)| *times > 0)
+            .collect()
     }
 }

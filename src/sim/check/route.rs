@@ -36,7 +36,8 @@ impl Route {
         match seen {
             Observation::Started { call, plan } => {
                 let n = plan.ids.len() as usize;
-                let mut asked = Asked { by_parent: vec![(false, 0); n], limits: vec![0; n], ..Asked::default() };
+                let mut asked =
+                    Asked { by_parent: vec![(false, 0); n], limits: vec![0; n], ..Asked::default() };
                 if let Some(root) = asked.limits.first_mut() {
                     *root = plan.limit_ns;
                 }
@@ -76,7 +77,10 @@ impl Route {
             return Some(format!("a request of call {call}, whose list does not have both"));
         };
         if request.ids != record.slice(place) {
-            return Some(format!("a request of call {call} with ids {}, which is not its slice", request.ids));
+            return Some(format!(
+                "a request of call {call} with ids {}, which is not its slice",
+                request.ids
+            ));
         }
         let Some(between) = record.between(above, place) else {
             return Some(format!("a request of call {call} that does not follow the tree"));
@@ -84,7 +88,9 @@ impl Route {
         let is_parent = between == 0;
         if request.skipped != between || !is_parent && !record.plan.partial {
             let skipped = request.skipped;
-            return Some(format!("a request of call {call} past {between} parents, of which it skips {skipped}"));
+            return Some(format!(
+                "a request of call {call} past {between} parents, of which it skips {skipped}"
+            ));
         }
         let before = match is_parent {
             true => std::mem::replace(&mut asked.by_parent[place as usize].0, true),
@@ -96,7 +102,9 @@ impl Route {
         let longest = &mut asked.limits[place as usize];
         *longest = limit.max(*longest);
         if limit >= own && own > 0 {
-            return Some(format!("a request of call {call} with a limit of {limit} ns, its own was {own} ns"));
+            return Some(format!(
+                "a request of call {call} with a limit of {limit} ns, its own was {own} ns"
+            ));
         }
         // A new run of an id may get a copy of a request, and follow it.
         (before && !record.forged).then(|| format!("a second request of call {call}"))
@@ -129,7 +137,9 @@ impl Route {
             (Some(record), Some(place), Some(asked)) => {
                 let parent = record.parents[place as usize];
                 let by_parent = asked.by_parent[place as usize].0 && record.position(above) == Some(parent);
-                by_parent || asked.by_others.contains_key(&(above, place)) || asked.forged.contains(&(above, place))
+                by_parent
+                    || asked.by_others.contains_key(&(above, place))
+                    || asked.forged.contains(&(above, place))
             }
             _ => false,
         };

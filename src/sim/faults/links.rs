@@ -190,7 +190,10 @@ mod tests {
         let (mut links, passage) = opened();
         assert_eq!(links.send(2, 1, false, true), Fate::Goes(passage));
         assert_eq!(links.receive(1, 2, passage), Receipt::In);
-        assert_eq!((links.in_order(1, 2, 50), links.in_order(1, 2, 40), links.in_order(2, 1, 7)), (50, 50, 7));
+        assert_eq!(
+            (links.in_order(1, 2, 50), links.in_order(1, 2, 40), links.in_order(2, 1, 7)),
+            (50, 50, 7)
+        );
         assert_eq!(links.up(), [(1, 2)]);
     }
 

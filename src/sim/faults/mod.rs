@@ -127,6 +127,11 @@ impl FaultSet {
         self.0 |= 1 << fault as u32;
     }
 
+    fn names(self) -> String {
+        let names: Vec<&str> = self.iter().map(Fault::name).collect();
+        names.join(",")
+    }
+
     /// The faults in it.
     pub fn iter(self) -> impl Iterator<Item = Fault> {
         Fault::ALL.into_iter().filter(move |fault| self.has(*fault))
@@ -143,17 +148,17 @@ impl FromIterator<Fault> for FaultSet {
 
 impl fmt::Display for FaultSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return f.write_str("none");
+        match *self {
+            FaultSet::NONE => f.write_str("none"),
+            FaultSet::ALL => f.write_str("all"),
+            some => f.write_str(&some.names()),
         }
-        let names: Vec<&str> = self.iter().map(Fault::name).collect();
-        f.write_str(&names.join(","))
     }
 }
 
 /// Text that names no faults.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no fault: write all, none, or some of {names} with commas between them", names = FaultSet::ALL)]
+#[error("`{0}` is no fault: write all, none, or some of {names} with commas between them", names = FaultSet::ALL.names())]
 pub struct FaultSetError(String);
 
 impl FromStr for FaultSet {
@@ -185,6 +190,7 @@ mod tests {
         }
         assert_eq!(FaultSet::ALL.to_string().parse(), Ok(FaultSet::ALL));
         assert_eq!("none".parse(), Ok(FaultSet::NONE));
+        assert_eq!(FaultSet::ALL.names().parse(), Ok(FaultSet::ALL));
         let pair: FaultSet = "crash, second-parent".parse().unwrap();
         assert_eq!(pair.to_string(), "crash,second-parent");
         assert!("crash,rain".parse::<FaultSet>().unwrap_err().to_string().starts_with("`rain` is no fault"));

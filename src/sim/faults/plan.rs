@@ -15,14 +15,33 @@ use crate::wire::Message;
 pub(in crate::sim) enum Mishap {
     Crash(Id),
     Restart(Id),
-    Pause { id: Id, until: u64 },
-    Slow { id: Id, factor: u64, until: u64 },
+    Pause {
+        id: Id,
+        until: u64,
+    },
+    Slow {
+        id: Id,
+        factor: u64,
+        until: u64,
+    },
     /// One of the links that are up then.
-    Break { hard: bool },
-    Cut { ids: BTreeSet<Id>, until: u64 },
-    GiveUp { call: usize },
+    Break {
+        hard: bool,
+    },
+    Cut {
+        ids: BTreeSet<Id>,
+        until: u64,
+    },
+    GiveUp {
+        call: usize,
+    },
     /// Messages of a link that broke come again.
-    Again { from: Id, to: Id, runs: [u32; 2], message: Box<Message> },
+    Again {
+        from: Id,
+        to: Id,
+        runs: [u32; 2],
+        message: Box<Message>,
+    },
 }
 
 /// A mishap and its time, nanoseconds.
@@ -212,7 +231,8 @@ impl Mishaps {
 
     /// Until when two ids cannot reach each other, if they cannot.
     pub(in crate::sim) fn cut_until(&self, a: Id, b: Id, now: u64) -> Option<u64> {
-        let apart = |(ids, until): &&(BTreeSet<Id>, u64)| *until > now && ids.contains(&a) != ids.contains(&b);
+        let apart =
+            |(ids, until): &&(BTreeSet<Id>, u64)| *until > now && ids.contains(&a) != ids.contains(&b);
         self.cut.as_ref().filter(apart).map(|(_, until)| *until)
     }
 

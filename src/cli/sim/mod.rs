@@ -1,0 +1,178 @@
+//! `gpc sim`: calls in virtual time, at any size and under any fault.
+
+mod chart;
+mod output;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use gpc_trees::{Limits, Tree, TreeName};
+
+use super::args::{SimArgs, SimOutput};
+use super::tree::read_layout;
+use super::{CommandResult, FAILED, stdout};
+use crate::sim::{Costs, LinkCost, Report, Scenario, run as simulate, swarm};
+use output::{Compared, Measured, Summary, SwarmSummary};
+
+/// Runs the sub-command. A tree file gives its shape; the ids are in order.
+pub(super) fn run(args: &SimArgs) -> CommandResult {
+    if let Some(path) = &args.svg {
+        return chart(args, path);
+    }
+    match (args.runs, args.compare.is_empty()) {
+        (Some(runs), true) => many(args, runs),
+        (None, false) => compare(args),
+        (None, true) => one(args),
+        (Some(_), false) => Err("--runs and --compare do not go together: leave one out".into()),
+    }
+}
+
+/// One run.
+fn one(args: &SimArgs) -> CommandResult {
+    let name = args.tree.clone().unwrap_or(TreeName::Binary);
+    let scenario = scenario(args, &name, args.n)?;
+    let (report, measured) = timed(&scenario);
+    let summary = Summary::new(&scenario, &name, &report, measured);
+    stdout::write(|out| match args.output {
+        SimOutput::Table => {
+            report.trace.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            summary.write_table(out)
+        }
+        SimOutput::Json => output::write_json(&summary, out),
+    })?;
+    judge(&scenario, &report)
+}
+
+/// Independent seeds over all cores.
+fn many(args: &SimArgs, runs: u64) -> CommandResult {
+    let name = args.tree.clone().unwrap_or(TreeName::Binary);
+    let most = scenario(args, &name, args.n)?;
+    let begun = Instant::now();
+    let swarm = swarm(&most, runs, args.tree.is_some());
+    let measured = Measured::since(begun, swarm.events);
+    let summary = SwarmSummary::new(&swarm, measured);
+    stdout::write(|out| match args.output {
+        SimOutput::Table => summary.write_table(out),
+        SimOutput::Json => output::write_json(&summary, out),
+    })?;
+    match swarm.failures.first() {
+        None => Ok(ExitCode::SUCCESS),
+        Some((scenario, violations)) => {
+            let first = violations.first().map(ToString::to_string).unwrap_or_default();
+            Err(format!("seed {} fails: {first}\nreplay it: {}", scenario.seed, scenario.replay()).into())
+        }
+    }
+}
+
+/// Several trees side by side.
+fn compare(args: &SimArgs) -> CommandResult {
+    let mut compared = Vec::new();
+    for name in &args.compare {
+        let scenario = scenario(args, name, args.n)?;
+        let (report, measured) = timed(&scenario);
+        if !report.violations.is_empty() {
+            return judge(&scenario, &report);
+        }
+        compared.push(Compared::new(name, &scenario, &report, measured));
+    }
+    stdout::write(|out| match args.output {
+        SimOutput::Table => output::write_compared(&compared, out),
+        SimOutput::Json => output::write_json(&compared, out),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The time of a call over the number of ids, for each tree, as a picture.
+fn chart(args: &SimArgs, path: &Path) -> CommandResult {
+    let names = match (args.compare.is_empty(), &args.tree) {
+        (false, _) => args.compare.clone(),
+        (true, Some(name)) => vec![name.clone()],
+        (true, None) => vec![TreeName::Binary, TreeName::Binomial, TreeName::Flat],
+    };
+    let mut lines = Vec::new();
+    for name in names {
+        let mut points = Vec::new();
+        for n in chart::sizes(args.n) {
+            let scenario = scenario(args, &name, n)?;
+            let report = simulate(&scenario);
+            if !report.violations.is_empty() {
+                return judge(&scenario, &report);
+            }
+            let took = report.calls.iter().filter_map(|call| call.took_ns).max();
+            points.extend(took.map(|took| (n, took)));
+        }
+        lines.push((name.to_string(), points));
+    }
+    let picture = chart::draw(&lines);
+    std::fs::write(path, picture).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn timed(scenario: &Scenario) -> (Report, Measured) {
+    let begun = Instant::now();
+    let report = simulate(scenario);
+    let measured = Measured::since(begun, report.events);
+    (report, measured)
+}
+
+/// An error that names the violation and how to see it again.
+fn judge(scenario: &Scenario, report: &Report) -> CommandResult {
+    match report.violations.first() {
+        None if report.calls.iter().all(|call| call.cause.is_none()) || !scenario.faults.is_empty() => {
+            Ok(ExitCode::SUCCESS)
+        }
+        None => Ok(ExitCode::from(FAILED)),
+        Some(violation) => {
+            let seed = scenario.seed;
+            Err(format!("seed {seed} fails: {violation}\nreplay it: {}", scenario.replay()).into())
+        }
+    }
+}
+
+fn scenario(args: &SimArgs, name: &TreeName, n: u32) -> Result<Scenario, String> {
+    let tree = tree_of(name, n)?;
+    tree.check(n, &Limits::default()).map_err(|error| format!("{name}: {error}"))?;
+    if args.reply_bytes != 0 && args.reply_bytes < 4 {
+        return Err("--reply-bytes is 0 for no replies, or at least 4: a reply begins with its id".into());
+    }
+    let nanos = |span: super::duration::Span| u64::try_from(span.duration().as_nanos()).unwrap_or(u64::MAX);
+    let usual = Costs::default();
+    let elsewhere = args.link_cost.unwrap_or(usual.elsewhere);
+    // Where one cost is given it is that of every link, unless others are given, too.
+    let other = |given: Option<LinkCost>, usual| given.or(args.link_cost).unwrap_or(usual);
+    let costs =
+        Costs { host: other(args.host_cost, usual.host), rack: other(args.rack_cost, usual.rack), elsewhere };
+    Ok(Scenario {
+        calls: args.calls,
+        partial: args.partial,
+        faults: args.faults,
+        seed: args.seed,
+        costs,
+        hosts: args.hosts,
+        func_ns: nanos(args.func_cost),
+        callback_ns: nanos(args.callback_cost),
+        reply_bytes: args.reply_bytes,
+        data_bytes: args.data_bytes,
+        trace: args.trace,
+        ..Scenario::new(n, tree)
+    })
+}
+
+fn tree_of(name: &TreeName, n: u32) -> Result<Tree, String> {
+    if let TreeName::File(path) = name {
+        let layout = read_layout(Path::new(path))?;
+        return match layout.len() == n {
+            true => Ok(layout.tree()),
+            false => Err(format!("{path} is a tree over {} ids, not over {n}", layout.len())),
+        };
+    }
+    name.built_in().ok_or_else(|| {
+        format!(
+            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat or file:PATH"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

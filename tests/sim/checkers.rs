@@ -1,0 +1,311 @@
+//! Do the checkers bite? An honest history passes; each doctored one does not, and the right checker says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chained_gpc::sim::Fault;
+use chained_gpc::sim::check::{Checkers, Held, Observation, Outcome, Plan};
+use chained_gpc::wire::level::{Leveled, aggregate};
+use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
+use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Report, Request, Stage, Status};
+use chained_gpc::{Id, IdList, Tree};
+
+const CALL: CallId = CallId { root: 0, sequence: 7 };
+const LIMIT_NS: u64 = 1_000_000;
+
+/// What an owner of a history may change: the same as an observation, but owned.
+#[derive(Clone, Debug)]
+enum Seen {
+    Started(Plan),
+    Executed(Id, u32),
+    Sent(Id, Id, Message),
+    Requested(Id, Id),
+    Consumed(Id, Id),
+    LinkEnded(Id, Id),
+    Injected(Fault, Vec<Id>),
+    Ended(Id),
+    Held(Id, Held),
+    Finished(Outcome),
+    Quiet(Vec<(Id, Held)>),
+}
+
+/// The call: a chain of the ids 0, 1, 2.
+fn plan(partial: bool) -> Plan {
+    Plan {
+        ids: IdList::range(0..3),
+        tree: Tree::Chain,
+        partial,
+        watch: false,
+        reply_wanted: true,
+        callback: false,
+        limit_ns: LIMIT_NS,
+        reply_bytes: 4,
+    }
+}
+
+fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> Message {
+    Message::Request(Box::new(Request {
+        call: CALL,
+        func: 1,
+        callback: None,
+        reply_wanted: true,
+        forward_first: false,
+        partial: skipped > 0,
+        adopted: skipped > 0,
+        skipped,
+        limit: Duration::from_nanos(limit_ns),
+        age: Duration::ZERO,
+        left: Duration::from_nanos(limit_ns),
+        tree: Ok(Tree::Chain),
+        ids: IdList::range(ids),
+        header: Bytes::new(),
+        data: Body::default(),
+    }))
+}
+
+fn completed() -> Message {
+    Message::Response(Response { call: CALL, answer: Answer::Completed })
+}
+
+/// The reply with the parts of these ids, as one level over each other.
+fn reply(ids: &[Id]) -> SubtreeReply {
+    let part = |id: Id| Bytes::copy_from_slice(&id.to_le_bytes());
+    let children: Vec<Leveled> = ids[1..].iter().map(|id| aggregate(Some(part(*id)), &[]).unwrap()).collect();
+    let whole = aggregate(Some(part(ids[0])), &children).unwrap();
+    SubtreeReply { level: whole.level, header: Default::default(), data: whole.data }
+}
+
+fn well(ids: &[Id]) -> Outcome {
+    Outcome { result: Ok(Some(reply(ids))), report: None }
+}
+
+fn blamed(id: Id, stage: Stage, coverage: &[(Status, u32)]) -> Outcome {
+    Outcome {
+        result: Err(Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(coverage) }),
+        report: None,
+    }
+}
+
+fn partly(ids: &[Id], causes: &[(Id, Stage)], coverage: &[(Status, u32)]) -> Outcome {
+    let causes = causes.iter().map(|(id, stage)| Cause::new(*id, *stage, "as told")).collect();
+    Outcome { result: Ok(Some(reply(ids))), report: Some(Report { causes, coverage: runs(coverage) }) }
+}
+
+fn runs(of: &[(Status, u32)]) -> Coverage {
+    let mut coverage = Coverage::new();
+    of.iter().for_each(|(status, count)| coverage.push(*status, *count));
+    coverage
+}
+
+/// A call that goes well, seen from outside.
+fn honest() -> Vec<Seen> {
+    vec![
+        Seen::Started(plan(false)),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, request(1..3, LIMIT_NS / 2, 0)),
+        Seen::Requested(1, 0),
+        Seen::Executed(1, 0),
+        Seen::Consumed(1, 0),
+        Seen::Sent(1, 2, request(2..3, LIMIT_NS / 4, 0)),
+        Seen::Requested(2, 1),
+        Seen::Executed(2, 0),
+        Seen::Consumed(2, 1),
+        Seen::Held(2, Held { calls: 1, jobs: 0, ..Held::default() }),
+        Seen::Sent(2, 1, completed()),
+        Seen::Sent(1, 0, completed()),
+        Seen::Finished(well(&[0, 1, 2])),
+        Seen::Quiet(vec![(0, Held::default()), (1, Held::default())]),
+    ]
+}
+
+/// A partial call in which id 1 crashed and id 2 was adopted.
+fn honest_partial() -> Vec<Seen> {
+    vec![
+        Seen::Started(plan(true)),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, request(1..3, LIMIT_NS / 2, 0)),
+        Seen::Injected(Fault::Crash, vec![1]),
+        Seen::Ended(1),
+        Seen::Sent(0, 2, request(2..3, LIMIT_NS / 4, 1)),
+        Seen::Requested(2, 0),
+        Seen::Executed(2, 0),
+        Seen::Consumed(2, 0),
+        Seen::Sent(2, 0, completed()),
+        Seen::Finished(partly(
+            &[0, 2],
+            &[(1, Stage::Link)],
+            &[(Status::Done, 1), (Status::Unknown, 1), (Status::Done, 1)],
+        )),
+        Seen::Sent(0, 2, Message::Release(CALL)),
+        Seen::Quiet(vec![(0, Held::default()), (2, Held::default())]),
+    ]
+}
+
+/// Shows a history to the checkers, a microsecond between things; the names of those that complain.
+fn judged(history: &[Seen]) -> Vec<&'static str> {
+    let mut checkers = Checkers::new();
+    for (at, seen) in (1000..).step_by(1000).zip(history) {
+        let observation = match seen {
+            Seen::Started(plan) => Observation::Started { call: CALL, plan: Arc::new(plan.clone()) },
+            Seen::Executed(id, run) => Observation::Executed { id: *id, run: *run, call: CALL },
+            Seen::Sent(from, to, message) => Observation::Sent { from: *from, to: *to, message },
+            Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
+            Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
+            Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer },
+            Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
+            Seen::Ended(id) => Observation::Ended { id: *id },
+            Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: 1 },
+            Seen::Finished(outcome) => Observation::Finished { call: CALL, outcome },
+            Seen::Quiet(held) => Observation::Quiet { held },
+        };
+        checkers.observe(at, &observation);
+    }
+    let mut names: Vec<&str> = checkers.violations().iter().map(|violation| violation.checker).collect();
+    names.dedup();
+    names
+}
+
+/// The honest history with one entry replaced.
+fn with(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
+    history[place] = seen;
+    history
+}
+
+fn without(mut history: Vec<Seen>, place: usize) -> Vec<Seen> {
+    history.remove(place);
+    history
+}
+
+fn and(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
+    history.insert(place, seen);
+    history
+}
+
+#[test]
+fn honest_histories_pass() {
+    assert_eq!(judged(&honest()), [""; 0]);
+    assert_eq!(judged(&honest_partial()), [""; 0]);
+}
+
+#[test]
+fn wrong_executions_are_seen() {
+    assert_eq!(judged(&and(honest(), 9, Seen::Executed(2, 0))), ["execution"], "twice");
+    assert_eq!(judged(&and(honest(), 9, Seen::Executed(2, 1))), ["execution"], "again after a restart");
+    assert_eq!(judged(&and(honest(), 9, Seen::Executed(3, 0))), ["execution"], "an id of no list");
+    let mut watched = plan(false);
+    watched.watch = true;
+    assert!(judged(&with(honest(), 0, Seen::Started(watched))).contains(&"execution"), "a root that watches");
+    let reported =
+        partly(&[0, 2], &[(1, Stage::Link)], &[(Status::Done, 1), (Status::Unreached, 1), (Status::Done, 1)]);
+    let history = with(honest_partial(), 10, Seen::Finished(reported));
+    assert_eq!(judged(&history), [""; 0]);
+    assert_eq!(
+        judged(&and(history, 11, Seen::Executed(1, 0))),
+        ["execution"],
+        "unreached, and then it executes"
+    );
+}
+
+#[test]
+fn wrong_answers_are_seen() {
+    assert_eq!(judged(&without(honest(), 8)), ["answers"], "done without having executed");
+    for ids in [&[0, 1][..], &[0, 2, 1], &[0, 1, 2, 2], &[0, 1, 3]] {
+        assert_eq!(judged(&with(honest(), 13, Seen::Finished(well(ids)))), ["answers"], "{ids:?}");
+    }
+    let nothing = Outcome { result: Ok(None), report: None };
+    assert_eq!(judged(&with(honest(), 13, Seen::Finished(nothing))), ["answers"], "no reply");
+    let garbled = SubtreeReply { level: 1, header: Default::default(), data: b"2 4 ab".to_vec().into() };
+    let garbled = Outcome { result: Ok(Some(garbled)), report: None };
+    assert_eq!(judged(&with(honest(), 13, Seen::Finished(garbled))), ["answers"], "no level-n data");
+    assert!(judged(&and(honest(), 14, Seen::Finished(well(&[0, 1, 2])))).contains(&"answers"), "twice");
+
+    let told = |causes: &[(Id, Stage)], coverage: &[(Status, u32)]| {
+        judged(&with(honest_partial(), 10, Seen::Finished(partly(&[0, 2], causes, coverage))))
+    };
+    let lost = [(1, Stage::Link)];
+    assert_eq!(told(&lost, &[(Status::Done, 1), (Status::Unknown, 1)]), ["answers"], "two of three");
+    assert_eq!(told(&lost, &[(Status::Done, 3)]), ["answers"], "the dead are done");
+    let left_out = partly(&[0, 0], &lost, &[(Status::Done, 1), (Status::Unknown, 2)]);
+    assert_eq!(
+        judged(&with(honest_partial(), 10, Seen::Finished(left_out))),
+        ["answers"],
+        "one that no fault touched"
+    );
+    let unreached = [(Status::Done, 1), (Status::Unknown, 1), (Status::Unreached, 1)];
+    assert_eq!(told(&lost, &unreached), ["answers"], "unreached, and it has executed");
+}
+
+#[test]
+fn wrong_causes_are_seen() {
+    let failed = |history, id, stage| {
+        let outcome = blamed(id, stage, &[(Status::Done, 2), (Status::Unknown, 1)]);
+        judged(&with(history, 13, Seen::Finished(outcome)))
+    };
+    assert_eq!(failed(honest(), 2, Stage::Func), ["causes"], "no fault was injected");
+    let touched = |fault| {
+        let mut history = honest();
+        // In place of what a node holds, which no rule needs.
+        history[10] = Seen::Injected(fault, vec![2]);
+        history
+    };
+    assert_eq!(failed(touched(Fault::Fail), 2, Stage::Func), [""; 0]);
+    assert_eq!(failed(touched(Fault::Fail), 1, Stage::Func), ["causes"], "another id");
+    assert_eq!(failed(touched(Fault::Fail), 2, Stage::Callback), ["causes"], "another stage");
+    assert_eq!(failed(touched(Fault::Crash), 2, Stage::Link), [""; 0]);
+    assert_eq!(failed(touched(Fault::Fail), 2, Stage::Link), ["causes"], "a link that stood");
+    assert_eq!(failed(touched(Fault::Hang), 1, Stage::Reply), [""; 0], "it waited for the one that hung");
+    assert_eq!(failed(touched(Fault::Fail), 1, Stage::Reply), ["causes"], "nobody was slow");
+    assert_eq!(failed(touched(Fault::GiveUp), 2, Stage::Cancelled), ["causes"], "only a root gives up");
+    assert_eq!(failed(touched(Fault::Crash), 9, Stage::Link), ["causes"], "an id of no list");
+    let silent = partly(&[0, 2], &[], &[(Status::Done, 1), (Status::Unknown, 1), (Status::Done, 1)]);
+    assert_eq!(judged(&with(honest_partial(), 10, Seen::Finished(silent))), ["causes"], "no cause at all");
+}
+
+#[test]
+fn wrong_routes_are_seen() {
+    let sent = |place, from, to, message| judged(&with(honest(), place, Seen::Sent(from, to, message)));
+    assert!(sent(2, 0, 2, request(2..3, LIMIT_NS / 2, 0)).contains(&"route"), "past a parent that lives");
+    assert!(sent(2, 0, 1, request(1..2, LIMIT_NS / 2, 0)).contains(&"route"), "another slice");
+    assert!(sent(2, 0, 1, request(1..3, LIMIT_NS, 0)).contains(&"route"), "a limit that does not shrink");
+    assert!(sent(6, 2, 1, request(1..3, LIMIT_NS / 4, 0)).contains(&"route"), "from child to parent");
+    assert!(sent(11, 2, 0, completed()).contains(&"route"), "an answer past the parent");
+    assert!(sent(6, 1, 3, request(3..4, LIMIT_NS / 4, 0)).contains(&"route"), "to an id of no list");
+    let more = |place, seen| judged(&and(honest(), place, seen));
+    assert_eq!(more(3, Seen::Sent(0, 1, request(1..3, LIMIT_NS / 2, 0))), ["route"], "a second request");
+    assert_eq!(more(12, Seen::Sent(2, 1, completed())), ["route"], "a second answer");
+    assert_eq!(more(12, Seen::Sent(0, 2, Message::Cancel(CALL))), ["route"], "a cancel to a grandchild");
+    assert_eq!(more(14, Seen::Sent(0, 2, Message::Release(CALL))), ["route"], "a release to a grandchild");
+    assert_eq!(more(2, Seen::Sent(1, 0, Message::Moved(CALL))), ["route"], "moved from one who never asked");
+    let nameless = CallId { sequence: 8, ..CALL };
+    assert_eq!(more(2, Seen::Sent(0, 1, Message::Cancel(nameless))), ["route"], "a call that nobody started");
+    let adopts = Seen::Sent(0, 2, request(2..3, LIMIT_NS / 4, 0));
+    assert!(judged(&with(honest_partial(), 5, adopts)).contains(&"route"), "an adopter that does not say so");
+    let adopts = Seen::Sent(0, 2, request(2..3, LIMIT_NS / 4, 1));
+    assert_eq!(judged(&and(honest(), 9, adopts)), ["route"], "adoption in a call that is not partial");
+}
+
+#[test]
+fn what_is_out_of_bounds_is_seen() {
+    let holds = |held| judged(&with(honest(), 10, Seen::Held(2, held)));
+    assert_eq!(holds(Held { calls: 2, ..Held::default() }), ["bounds"], "more calls than there are");
+    assert_eq!(holds(Held { answers_kept: 2, ..Held::default() }), ["bounds"], "more answers than calls");
+    assert_eq!(holds(Held { jobs: 2, ..Held::default() }), ["bounds"], "more jobs than workers");
+    for left in [
+        Held { calls: 1, ..Held::default() },
+        Held { answers_kept: 1, ..Held::default() },
+        Held { jobs: 1, ..Held::default() },
+        Held { deadline: true, ..Held::default() },
+    ] {
+        assert_eq!(judged(&with(honest(), 14, Seen::Quiet(vec![(1, left)]))), ["bounds"], "{left:?}");
+    }
+    assert_eq!(judged(&without(honest(), 9)), ["bounds"], "a request never consumed");
+    assert_eq!(judged(&and(honest(), 9, Seen::Consumed(2, 1))), ["bounds"], "a request consumed twice");
+    let lost = with(honest(), 9, Seen::LinkEnded(2, 1));
+    assert_eq!(judged(&lost), [""; 0], "nothing is owed on a link that is lost");
+    assert_eq!(judged(&without(honest(), 13)), ["bounds"], "a call that never ends");
+    assert_eq!(judged(&with(honest(), 13, Seen::Ended(0))), [""; 0], "its root did not live to see the end");
+    let mut hurried = plan(false);
+    hurried.limit_ns = 5_000;
+    assert!(judged(&with(honest(), 0, Seen::Started(hurried))).contains(&"bounds"), "past its limit");
+}

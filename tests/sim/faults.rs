@@ -1,0 +1,60 @@
+//! Worlds with faults: many seeds, every kind of fault, both modes; and that each fault really happens.
+
+use chained_gpc::Tree;
+use chained_gpc::sim::{Fault, FaultSet, Scenario, Swarm, swarm};
+
+fn clean(most: &Scenario, runs: u64) -> Swarm {
+    let swarm = swarm(most, runs, false);
+    let shown =
+        |(scenario, violations): &(Scenario, Vec<_>)| format!("{}\n  {violations:?}", scenario.replay());
+    assert_eq!(swarm.failed, 0, "{}", swarm.failures.iter().map(shown).collect::<Vec<_>>().join("\n"));
+    assert_eq!(swarm.runs, runs);
+    swarm
+}
+
+fn most(n: u32, faults: FaultSet, partial: bool) -> Scenario {
+    Scenario { calls: 3, faults, partial, ..Scenario::new(n, Tree::Binary) }
+}
+
+#[test]
+fn calls_hold_under_all_faults() {
+    let swarm = clean(&most(64, FaultSet::ALL, false), 300);
+    assert_eq!(swarm.injected.len(), Fault::ALL.len(), "{:?}", swarm.injected);
+    assert!(swarm.complete > 50 && swarm.incomplete > 50);
+}
+
+#[test]
+fn partial_calls_hold_under_all_faults() {
+    let swarm = clean(&most(64, FaultSet::ALL, true), 180);
+    assert_eq!(swarm.injected.len(), Fault::ALL.len(), "{:?}", swarm.injected);
+    assert!(swarm.complete > 30 && swarm.incomplete > 30);
+}
+
+#[test]
+fn calls_hold_under_each_fault_alone() {
+    for fault in Fault::ALL {
+        for partial in [false, true] {
+            let swarm = clean(&most(24, FaultSet::from_iter([fault]), partial), 20);
+            // A callback fails only where a call has one; a link that breaks may have nothing to send again.
+            let happened = swarm.injected.iter().any(|(injected, ..)| *injected == fault);
+            assert!(happened, "{fault} never happens");
+        }
+    }
+}
+
+#[test]
+fn a_world_without_faults_blames_nobody() {
+    for partial in [false, true] {
+        let swarm = clean(&most(64, FaultSet::NONE, partial), 40);
+        assert_eq!((swarm.incomplete, swarm.injected.len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_large_world_holds_too() {
+    for partial in [false, true] {
+        let scenario = Scenario { seed: 3, ..most(400, FaultSet::ALL, partial) };
+        let report = chained_gpc::sim::run(&scenario);
+        assert_eq!(report.violations, [], "{}", scenario.replay());
+    }
+}

@@ -1,0 +1,5 @@
+//! The simulator: its worlds, its faults and whether its checkers bite.
+
+mod checkers;
+mod faults;
+mod worlds;

@@ -1,0 +1,132 @@
+//! Worlds without faults: what a call costs, and that a seed decides everything.
+
+use chained_gpc::Tree;
+use chained_gpc::sim::{Costs, FaultSet, LinkCost, Report, Scenario, run, swarm};
+use gpc_trees::TreeName;
+
+const LINK: LinkCost = LinkCost { latency_ns: 1000, overhead_ns: 100, gap_ns: 30, byte_ps: 2000 };
+
+fn costs() -> Costs {
+    Costs { host: LINK, rack: LINK, elsewhere: LINK }
+}
+
+fn well(scenario: &Scenario) -> Report {
+    let report = run(scenario);
+    assert_eq!(report.violations, []);
+    for call in &report.calls {
+        assert_eq!((call.coverage.done, &call.cause), (scenario.n, &None), "{:?}", scenario.tree);
+    }
+    report
+}
+
+/// Bytes of a request over a range of ids, without header and data, and of an answer with so many bytes of reply.
+const REQUEST: u64 = 8 + 72 + 8;
+const ANSWER: u64 = 8 + 40;
+
+#[test]
+fn a_call_over_two_ids_costs_what_loggp_says() {
+    let scenario = Scenario { costs: costs(), func_ns: 500, ..Scenario::new(2, Tree::Binary) };
+    let report = well(&scenario);
+    // func at the root, o + 87 G + L + o, func at the child, o + 59 G + L + o: the child's own 8 bytes are "8 " and themselves, the header is "0 ".
+    let request = REQUEST - 4;
+    let answer = ANSWER + 10 + 2;
+    assert_eq!((report.messages, report.bytes), (2, request + answer));
+    let took = 500 + (200 + 2 * (request - 1) + 1000) + 500 + (200 + 2 * (answer - 1) + 1000);
+    assert_eq!(report.calls[0].took_ns, Some(took));
+    assert_eq!(report.path.len(), 2);
+    let (down, up) = (report.path[0], report.path[1]);
+    assert_eq!(
+        (down.from, down.to, down.down, down.sent_ns, down.queued_ns, down.worked_ns),
+        (0, 1, true, 500, 0, 500)
+    );
+    assert_eq!((up.from, up.to, up.down, up.received_ns, up.worked_ns), (1, 0, false, took, 500));
+}
+
+#[test]
+fn a_flat_root_sends_one_message_after_the_other() {
+    let free = LinkCost { byte_ps: 0, ..LINK };
+    let costs = Costs { host: free, rack: free, elsewhere: free };
+    let report = well(&Scenario { costs, reply_bytes: 0, ..Scenario::new(4, Tree::Flat) });
+    // The third request leaves after three overheads; its answer is the last, and nobody is in its way.
+    assert_eq!(report.calls[0].took_ns, Some(3 * 100 + 1000 + 100 + 100 + 1000 + 100));
+    let last = report.path[0];
+    assert_eq!((last.to, last.queued_ns), (3, 200));
+}
+
+#[test]
+fn near_hosts_are_nearer() {
+    let far = well(&Scenario::new(64, Tree::Binary)).calls[0].took_ns;
+    let near = well(&Scenario { hosts: Some(1), ..Scenario::new(64, Tree::Binary) }).calls[0].took_ns;
+    assert!(near < far, "{near:?} {far:?}");
+}
+
+#[test]
+fn every_tree_and_mode_reaches_everybody() {
+    for name in ["binary", "binomial", "kary:8", "knomial:3", "chain", "flat"] {
+        let tree = name.parse::<TreeName>().unwrap().built_in().unwrap();
+        for (n, partial, reply_bytes) in
+            [(1, false, 8), (2, true, 8), (63, false, 0), (200, true, 4), (300, false, 100)]
+        {
+            let report = well(&Scenario { calls: 2, partial, reply_bytes, ..Scenario::new(n, tree.clone()) });
+            let releases = if partial { u64::from(n - 1) } else { 0 };
+            assert_eq!(report.messages, 2 * (2 * u64::from(n - 1) + releases), "{name} over {n}");
+        }
+    }
+}
+
+#[test]
+fn a_large_world_lets_idle_nodes_go_and_the_call_is_the_same() {
+    // On both sides of the size at which idle nodes are let go.
+    for n in [16_384, 16_385] {
+        let report = well(&Scenario { calls: 2, reply_bytes: 0, ..Scenario::new(n, Tree::Binomial) });
+        assert_eq!(report.messages, 4 * u64::from(n - 1));
+        assert_eq!(report.calls[0].took_ns, report.calls[1].took_ns);
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    let scenario = |seed, trace| {
+        let plain = Scenario::new(40, Tree::Binomial);
+        Scenario { seed, trace, calls: 3, partial: true, faults: FaultSet::ALL, ..plain }
+    };
+    for seed in 1..20 {
+        let (one, two) = (run(&scenario(seed, true)), run(&scenario(seed, false)));
+        assert_eq!(
+            (one.hash, one.events, one.bytes),
+            (two.hash, two.events, two.bytes),
+            "a trace changes nothing"
+        );
+        assert!(!one.trace.is_empty() && two.trace.is_empty());
+        assert_ne!(one.hash, run(&scenario(seed + 1, false)).hash);
+    }
+}
+
+/// The hash of a world without any draw must be this on every machine.
+#[test]
+fn the_hash_of_a_run_is_the_same_everywhere() {
+    let report = run(&Scenario { costs: costs(), ..Scenario::new(5, Tree::Binary) });
+    let again = run(&Scenario { costs: costs(), ..Scenario::new(5, Tree::Binary) });
+    assert_eq!(report.hash, again.hash);
+    assert_ne!(report.hash, run(&Scenario { costs: costs(), ..Scenario::new(5, Tree::Flat) }).hash);
+}
+
+#[cfg(feature = "rayon")]
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let most = Scenario { calls: 2, faults: FaultSet::ALL, ..Scenario::new(24, Tree::Binary) };
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| swarm(&most, 60, false))
+    };
+    let (one, many) = (on(1), on(4));
+    assert_eq!((one.hash, one.events, one.runs), (many.hash, many.events, 60));
+}
+
+#[test]
+fn a_swarm_is_its_runs() {
+    let most = Scenario { calls: 2, faults: FaultSet::ALL, seed: 500, ..Scenario::new(16, Tree::Binary) };
+    let all = swarm(&most, 10, false);
+    let alone: u64 = (500..510).map(|seed| run(&most.swarm(seed, false)).events).sum();
+    assert_eq!((all.runs, all.events), (10, alone));
+}
