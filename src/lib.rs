@@ -27,7 +27,7 @@
 //!
 //! # Floors
 //!
-//! [`gpc_trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it. An upper floor uses a
+//! [`gpc_trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time. An upper floor uses a
 //! lower one, never the other way.
 #![forbid(unsafe_code)]
 

@@ -88,11 +88,14 @@ impl World {
             Fate::Goes(passage) => {
                 mishaps.remember(from, to, &message);
                 let late = mishaps.lateness(&mut self.random, sent);
-                let arrival = mishaps.links.in_order(from, to, arrival + late);
+                let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
                 let (orphans, forged) = if is_request { mishaps.request(sent) } else { (false, false) };
                 let copy = forged.then(|| message.clone());
                 let parcel = Parcel { from, to, passage, sent, message };
                 self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
+                if late > 0 {
+                    self.inject(Fault::Delay, &[from, to]);
+                }
                 if orphans {
                     self.orphan(from, arrival);
                 }

@@ -1,6 +1,6 @@
 //! The generator of everything that a simulated world draws: one seed, the same numbers on every machine.
 //!
-//! xoshiro256** seeded through splitmix64, both by Blackman and Vigna and in the public domain. Not for secrets.
+//! xoshiro256** seeded through splitmix64 (Blackman and Vigna, in the public domain). Not for secrets.
 
 /// A stream of pseudo-random numbers.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ impl Random {
     }
 
     /// The next number, all 64 bits of it.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         let Random(state) = self;
         let result = state[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let shifted = state[1] << 17;
@@ -29,7 +29,7 @@ impl Random {
 
     /// A number below `bound`; 0 where there is none. Uneven by at most one part in 2^64 / `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        let wide = u128::from(self.next()) * u128::from(bound);
+        let wide = u128::from(self.draw()) * u128::from(bound);
         // The upper half of the product is below the bound.
         (wide >> 64) as u64
     }
@@ -72,9 +72,9 @@ mod tests {
     #[test]
     fn a_seed_is_a_stream() {
         let (mut one, mut two, mut other) = (Random::new(7), Random::new(7), Random::new(8));
-        let first: Vec<u64> = (0..4).map(|_| one.next()).collect();
-        assert_eq!(first, (0..4).map(|_| two.next()).collect::<Vec<_>>());
-        assert_ne!(first[0], other.next());
+        let first: Vec<u64> = (0..4).map(|_| one.draw()).collect();
+        assert_eq!(first, (0..4).map(|_| two.draw()).collect::<Vec<_>>());
+        assert_ne!(first[0], other.draw());
         let mut zero = 0;
         assert_eq!(splitmix(&mut zero), 0xe220_a839_7b1d_cdaf, "the published first number of seed 0");
     }

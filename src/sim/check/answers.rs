@@ -1,5 +1,7 @@
 //! What a caller is told: success means that all executed and contributed; coverage speaks of every id asked, and truly; a reply has the part of each id that is done, once, and no other.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use gpc_trees::Id;
 
@@ -13,24 +15,32 @@ use crate::wire::{CallId, Coverage, Status};
 const NAME: &str = "answers";
 
 /// Faults that take time, lose answers, or end a call: ids that no fault touched may be missing.
-const TIME: [Fault; 8] = [
+const TIME: [Fault; 7] = [
     Fault::Hang,
     Fault::Pause,
     Fault::Slow,
     Fault::Partition,
-    Fault::Delay,
     Fault::Duplicate,
     Fault::SecondParent,
     Fault::GiveUp,
 ];
 
 pub(super) fn check(book: &mut Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
-    let Some(record) = book.calls.get(&call) else {
+    let Some(record) = book.calls.get_mut(&call) else {
         return findings.add(NAME, format!("call {call} ends, and nobody started it"));
     };
-    if record.finished {
+    if std::mem::replace(&mut record.finished, true) {
         return findings.add(NAME, format!("call {call} ends twice"));
     }
+    let Some(unreached) = told(book, call, outcome, findings) else { return };
+    if let Some(record) = book.calls.get_mut(&call) {
+        record.unreached = unreached;
+    }
+}
+
+/// Checks what the caller is told; the positions that it is told are unreached.
+fn told(book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) -> Option<BTreeSet<u32>> {
+    let record = book.calls.get(&call)?;
     let members = members(record);
     let coverage = match (&outcome.result, &outcome.report) {
         (Err(failure), _) => failure.coverage.clone(),
@@ -42,8 +52,8 @@ pub(super) fn check(book: &mut Book, call: CallId, outcome: &Outcome, findings: 
     }
     if coverage.len() != members.len() as u64 {
         let (covered, asked) = (coverage.len(), members.len());
-        return findings
-            .add(NAME, format!("coverage of call {call} speaks of {covered} ids, {asked} were asked"));
+        findings.add(NAME, format!("coverage of call {call} speaks of {covered} ids, {asked} were asked"));
+        return None;
     }
     let statuses: Vec<Status> = coverage.statuses().collect();
     for (&(position, id), &status) in members.iter().zip(&statuses) {
@@ -65,11 +75,7 @@ pub(super) fn check(book: &mut Book, call: CallId, outcome: &Outcome, findings: 
         left_out(book, record, call, &members, &statuses, findings);
     }
     let unreached = members.iter().zip(&statuses).filter(|(_, status)| **status == Status::Unreached);
-    let unreached: Vec<u32> = unreached.map(|((position, _), _)| *position).collect();
-    if let Some(record) = book.calls.get_mut(&call) {
-        record.finished = true;
-        record.unreached = unreached.into_iter().collect();
-    }
+    Some(unreached.map(|((position, _), _)| *position).collect())
 }
 
 /// Positions and ids that are to execute.

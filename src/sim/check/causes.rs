@@ -66,11 +66,11 @@ pub(super) fn check(book: &Book, call: CallId, outcome: &Outcome, findings: &mut
 fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     let Some(position) = record.position(cause.id) else { return false };
     let own = book.faults_of(cause.id);
-    let late = own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow]) || book.any(&[Fault::Delay]);
+    let late = own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow, Fault::Delay]);
     match cause.stage {
         Stage::Func => own.has_any(&[Fault::Fail, Fault::Panic]) || late,
         Stage::Callback => own.has(Fault::Callback) || late,
-        Stage::Link => own.has_any(&LOST) || book.any(&[Fault::Delay]),
+        Stage::Link => own.has_any(&LOST),
         Stage::Setup if record.plan.partial => own.has_any(&LOST),
         Stage::Setup => own.has_any(&[Fault::SecondParent, Fault::Duplicate]),
         Stage::Cancelled => position == 0 && own.has(Fault::GiveUp),
@@ -83,7 +83,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
 fn silent_below(book: &Book, record: &Record, position: u32) -> bool {
     let ids = record.slice(position);
     let mut touched = ids.iter().map(|id: Id| book.faults_of(id));
-    book.any(&[Fault::Delay]) || touched.any(|faults| faults.has_any(&SILENT))
+    touched.any(|faults| faults.has_any(&SILENT))
 }
 
 /// Whether a fault above an id may have used up its time.
