@@ -239,5 +239,7 @@ mod tests {
         let response = crate::wire::Response { call: CallId { root: 0, sequence: 0 }, answer };
         assert_eq!(wire_bytes(&Message::Response(response)), 8 + 40 + report.emit().len() as u64);
         assert_eq!(wire_bytes(&Message::Ping), 8);
+        assert_eq!(framed(40, SEGMENT as u64), 48 + SEGMENT as u64);
+        assert_eq!(framed(40, SEGMENT as u64 + 1), 48 + SEGMENT as u64 + 1 + 24, "one segment more");
     }
 }

@@ -30,6 +30,8 @@ mod queue;
 mod random;
 mod run;
 mod scenario;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod world;
 

@@ -178,17 +178,27 @@ impl World {
     /// Lets everything happen.
     pub(super) fn run(&mut self) {
         while let Some((at, next)) = self.queue.pop() {
-            self.now = at;
-            match next {
-                Next::Timer(id) => self.timer(id),
-                Next::Event(event) => self.happen(event),
-            }
-            self.counts.events += 1;
+            self.step(at, next);
             if self.counts.events > EVENTS_MAX {
                 self.restless = true;
                 return;
             }
         }
+        self.quiet();
+    }
+
+    /// One thing happens.
+    pub(super) fn step(&mut self, at: u64, next: Next<Event>) {
+        self.now = at;
+        self.counts.events += 1;
+        match next {
+            Next::Timer(id) => self.timer(id),
+            Next::Event(event) => self.happen(event),
+        }
+    }
+
+    /// Nothing is left to happen.
+    pub(super) fn quiet(&mut self) {
         let nodes = self.hosts.iter().filter_map(|(id, host)| Some((id, host.node.as_deref()?)));
         let held: Vec<(Id, Held)> = nodes.map(|(id, node)| (id, held(node))).collect();
         self.observe(&Observation::Quiet { held: &held });

@@ -71,8 +71,9 @@ fn completed() -> Message {
 /// The reply with the parts of these ids, as one level over each other.
 fn reply(ids: &[Id]) -> SubtreeReply {
     let part = |id: Id| Bytes::copy_from_slice(&id.to_le_bytes());
-    let children: Vec<Leveled> = ids[1..].iter().map(|id| aggregate(Some(part(*id)), &[]).unwrap()).collect();
-    let whole = aggregate(Some(part(ids[0])), &children).unwrap();
+    let children: Vec<Leveled> =
+        ids[1..].iter().map(|id| aggregate(Some(part(*id)), &[]).expect("one level")).collect();
+    let whole = aggregate(Some(part(ids[0])), &children).expect("two levels");
     SubtreeReply { level: whole.level, header: Default::default(), data: whole.data }
 }
 
