@@ -50,6 +50,10 @@ impl Hosts {
         self.hosts.get(id as usize).is_some_and(|host| !host.down)
     }
 
+    pub(super) fn has_node(&self, id: Id) -> bool {
+        self.hosts[id as usize].node.is_some()
+    }
+
     pub(super) fn run(&self, id: Id) -> u32 {
         self.hosts[id as usize].run
     }

@@ -41,18 +41,22 @@ impl fmt::Display for Hop {
 #[derive(Debug)]
 pub(super) struct Paths {
     begun: u64,
-    request: Vec<Option<Mark>>,
-    last_answer: Vec<Option<Mark>>,
+    request: Vec<Mark>,
+    last_answer: Vec<Mark>,
 }
 
-/// One message.
+/// One message; a million times two of them are kept.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     peer: Id,
+    /// Nanoseconds, at most four seconds of them.
+    queued: u32,
     sent: u64,
+    /// 0 if there was none: no world begins that early.
     received: u64,
-    queued: u64,
 }
+
+const NONE: Mark = Mark { peer: 0, queued: 0, sent: 0, received: 0 };
 
 /// What a world says of a message that has come in.
 #[derive(Clone, Copy, Debug)]
@@ -68,22 +72,22 @@ pub(super) struct Came {
 
 impl Paths {
     pub(super) fn new(n: u32) -> Paths {
-        let none = || vec![None; n as usize];
+        let none = || vec![NONE; n as usize];
         Paths { begun: 0, request: none(), last_answer: none() }
     }
 
     /// A call begins at its root; what is known of the one before does not count.
     pub(super) fn begin(&mut self, now: u64) {
         self.begun = now;
-        self.request.fill(None);
-        self.last_answer.fill(None);
+        self.request.fill(NONE);
+        self.last_answer.fill(NONE);
     }
 
     pub(super) fn came(&mut self, came: Came) {
         let Came { from, to, down, sent, received, alone } = came;
-        let queued = (received - sent).saturating_sub(alone);
+        let queued = u32::try_from((received - sent).saturating_sub(alone)).unwrap_or(u32::MAX);
         let marks = if down { &mut self.request } else { &mut self.last_answer };
-        marks[to as usize] = Some(Mark { peer: from, sent, received, queued });
+        marks[to as usize] = Mark { peer: from, queued, sent, received };
     }
 
     /// The path of the call that has just ended at `root`.
@@ -91,12 +95,12 @@ impl Paths {
         let mut up = Vec::new();
         let mut id = root;
         // Each step goes one level down the tree, so no id comes twice; the bound is for the case that it does.
-        while let Some(mark) = self.last_answer[id as usize].filter(|_| up.len() <= self.request.len()) {
+        while let Some(mark) = known(&self.last_answer, id).filter(|_| up.len() <= self.request.len()) {
             up.push(self.hop(mark.peer, id, mark, false));
             id = mark.peer;
         }
         let mut path = Vec::new();
-        while let Some(mark) = self.request[id as usize].filter(|_| path.len() <= self.request.len()) {
+        while let Some(mark) = known(&self.request, id).filter(|_| path.len() <= self.request.len()) {
             path.push(self.hop(mark.peer, id, mark, true));
             id = mark.peer;
         }
@@ -114,6 +118,10 @@ impl Paths {
     fn hop(&self, from: Id, to: Id, mark: Mark, down: bool) -> Hop {
         let since = |at: u64| at.saturating_sub(self.begun);
         let (sent_ns, received_ns) = (since(mark.sent), since(mark.received));
-        Hop { from, to, down, sent_ns, received_ns, queued_ns: mark.queued, worked_ns: 0 }
+        Hop { from, to, down, sent_ns, received_ns, queued_ns: mark.queued.into(), worked_ns: 0 }
     }
+}
+
+fn known(marks: &[Mark], id: Id) -> Option<Mark> {
+    marks.get(id as usize).copied().filter(|mark| mark.received > 0)
 }

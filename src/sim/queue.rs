@@ -7,10 +7,11 @@ use std::collections::BinaryHeap;
 
 use gpc_trees::Id;
 
-/// A queue of things of type `T`, and of the ids' timers, which are many and small.
+/// A queue of things of type `T`, and of the ids' timers: a timer for each of a million ids, which are mostly never due, do not stand in the way of the rest.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    heap: BinaryHeap<Reverse<Entry>>,
+    events: BinaryHeap<Reverse<Entry>>,
+    timers: BinaryHeap<Reverse<Entry>>,
     slots: Vec<Option<T>>,
     free: Vec<u32>,
     sequence: u64,
@@ -20,13 +21,8 @@ pub(super) struct Queue<T> {
 struct Entry {
     time: u64,
     sequence: u64,
-    what: What,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum What {
-    Slot(u32),
-    Timer(Id),
+    /// The slot of an event, the id of a timer.
+    what: u32,
 }
 
 /// What happens next.
@@ -39,7 +35,8 @@ pub(super) enum Next<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Queue<T> {
-        Queue { heap: BinaryHeap::new(), slots: Vec::new(), free: Vec::new(), sequence: 0 }
+        let (events, timers) = (BinaryHeap::new(), BinaryHeap::new());
+        Queue { events, timers, slots: Vec::new(), free: Vec::new(), sequence: 0 }
     }
 
     /// Arranges for something to happen, nanoseconds.
@@ -54,29 +51,45 @@ impl<T> Queue<T> {
                 u32::try_from(self.slots.len() - 1).expect("fewer events under way than memory could hold")
             }
         };
-        self.enter(time, What::Slot(slot));
+        let entry = self.entry(time, slot);
+        self.events.push(Reverse(entry));
     }
 
     /// Arranges for an id's timer.
     pub(super) fn push_timer(&mut self, time: u64, id: Id) {
-        self.enter(time, What::Timer(id));
+        let entry = self.entry(time, id);
+        self.timers.push(Reverse(entry));
     }
 
-    fn enter(&mut self, time: u64, what: What) {
-        self.heap.push(Reverse(Entry { time, sequence: self.sequence, what }));
+    fn entry(&mut self, time: u64, what: u32) -> Entry {
+        let sequence = self.sequence;
         self.sequence += 1;
+        Entry { time, sequence, what }
     }
 
     pub(super) fn pop(&mut self) -> Option<(u64, Next<T>)> {
-        let Reverse(Entry { time, what, .. }) = self.heap.pop()?;
-        let next = match what {
-            What::Timer(id) => Next::Timer(id),
-            What::Slot(slot) => {
-                self.free.push(slot);
-                Next::Event(self.slots[slot as usize].take().expect("an entry of the heap owns its slot"))
-            }
+        let timer_first = match (self.events.peek(), self.timers.peek()) {
+            (Some(Reverse(event)), Some(Reverse(timer))) => timer < event,
+            (event, _) => event.is_none(),
         };
-        Some((time, next))
+        if timer_first {
+            let Reverse(Entry { time, what, .. }) = self.timers.pop()?;
+            return Some((time, Next::Timer(what)));
+        }
+        let Reverse(Entry { time, what, .. }) = self.events.pop()?;
+        self.free.push(what);
+        let event = self.slots[what as usize].take().expect("an entry of the heap owns its slot");
+        Some((time, Next::Event(event)))
+    }
+
+    /// Whether timers alone are left.
+    pub(super) fn only_timers(&self) -> bool {
+        self.events.is_empty() && !self.timers.is_empty()
+    }
+
+    /// Drops the timers of ids that need none.
+    pub(super) fn keep_timers(&mut self, needed: impl Fn(Id) -> bool) {
+        self.timers.retain(|Reverse(entry)| needed(entry.what));
     }
 }
 
@@ -103,5 +116,10 @@ mod tests {
         }
         assert_eq!(seen, [(3, 'a'), (4, 't'), (4, 'b'), (5, 'c'), (5, 'd')]);
         assert!(queue.slots.len() <= 3, "slots are used again");
+        queue.push_timer(9, 1);
+        queue.push_timer(8, 2);
+        assert!(queue.only_timers());
+        queue.keep_timers(|id| id == 1);
+        assert!(matches!(queue.pop(), Some((9, Next::Timer(1)))) && queue.pop().is_none());
     }
 }

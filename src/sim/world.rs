@@ -179,6 +179,11 @@ impl World {
     pub(super) fn run(&mut self) {
         while let Some((at, next)) = self.queue.pop() {
             self.step(at, next);
+            if self.scenario.n > LARGE && self.queue.only_timers() {
+                // Most of a million are of ids that have been let go.
+                let hosts = &self.hosts;
+                self.queue.keep_timers(|id| hosts.has_node(id));
+            }
             if self.counts.events > EVENTS_MAX {
                 self.restless = true;
                 return;
