@@ -57,7 +57,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "src/sim",
         floors: &["wire", "chain"],
-        packages: &["gpc_trees", "bytes", "smallvec", "thiserror", "rayon"],
+        packages: &["gpc_trees", "bytes", "thiserror", "rayon"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {

@@ -27,20 +27,18 @@ impl World {
             Box::new(Node::new(Config { workers, started, heartbeat, ..Config::new(id, begun) }))
         });
         node.input(Time::from_nanos(now), input);
-        // Few inputs ask for more than one thing.
-        let mut outputs: smallvec::SmallVec<[Output; 2]> = smallvec::SmallVec::new();
-        while let Some(output) = node.output() {
-            outputs.push(output);
+        // Nothing that is carried out gives an input by itself, so the node is drained before its next one.
+        while let Some(output) = self.hosts.at(id).node.as_mut().and_then(|node| node.output()) {
+            self.carry_out(id, output);
         }
+        let host = self.hosts.at(id);
+        let Some(node) = host.node.as_deref() else { return };
         let held = held(node);
         if let Some(next) = node.next_deadline().map(Time::as_nanos).filter(|&next| next < host.timer) {
             host.timer = next;
             self.queue.push_timer(next, id);
         }
         self.checkers.observe(now, &Observation::Held { id, held, workers });
-        for output in outputs {
-            self.carry_out(id, output);
-        }
         self.rest(id);
     }
 

@@ -18,7 +18,7 @@ fn most(n: u32, faults: FaultSet, partial: bool) -> Scenario {
 
 #[test]
 fn calls_hold_under_all_faults() {
-    let swarm = clean(&most(64, FaultSet::ALL, false), 300);
+    let swarm = clean(&most(64, FaultSet::ALL, false), 600);
     assert_eq!(swarm.injected.len(), Fault::ALL.len(), "{:?}", swarm.injected);
     assert!(swarm.complete > 50 && swarm.incomplete > 50);
 }
