@@ -103,6 +103,8 @@ pub(super) struct Call {
     pub(super) merged: Vec<SubtreeReply>,
     /// Of a partial call: why ids are left out, the first one first.
     pub(super) report: Report,
+    /// Of a partial call: whether another parent may have had this id before.
+    pub(super) adopted: bool,
     /// When it came here.
     pub(super) begun: Time,
 }
@@ -134,6 +136,7 @@ impl Call {
         let (job, children, arrived) = (JobState::Idle, None, VecDeque::new());
         let by_id = SmallVec::new();
         Call {
+            adopted: request.adopted,
             deadline: begun.plus(request.limit),
             until: begun.plus(request.left.max(request.limit)),
             request,

@@ -106,6 +106,9 @@ impl Node {
         let id = request.call;
         if let Some(kept) = self.kept.get_mut(id) {
             (kept.parent, kept.skipped) = (from, request.skipped);
+            if let Answer::Partial(partial) = &mut kept.answer {
+                partial.report.coverage = partial.report.coverage.doubted();
+            }
             let answer = kept.answer.clone();
             self.emit(Output::Send { to: from, message: Message::Response(Response { call: id, answer }) });
             return;
@@ -113,6 +116,7 @@ impl Node {
         self.pay_credit(id);
         if let Some(call) = self.calls.get_mut(&id) {
             call.origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: false };
+            call.adopted = true;
             // What the old parent has not sent of the data, it never will.
             call.request.data.follow(&request.data);
             self.advance(id);
@@ -286,7 +290,7 @@ impl Call {
         report.coverage.push(own, 1);
         let Some(children) = self.children.as_mut() else {
             report.coverage.push(Status::Unreached, self.request.ids.len() - 1);
-            return report;
+            return self.doubted(report);
         };
         for child in children {
             match child.report.take() {
@@ -295,6 +299,15 @@ impl Call {
             }
         }
         self.pad(&mut report.coverage);
+        self.doubted(report)
+    }
+
+    /// Of an id that has had another parent, that one may have adopted the children, before it was given up itself: what was
+    /// not reached from here may have been reached from there.
+    fn doubted(&self, mut report: Report) -> Report {
+        if self.adopted {
+            report.coverage = report.coverage.doubted();
+        }
         report
     }
 }

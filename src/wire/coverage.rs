@@ -138,6 +138,15 @@ impl Coverage {
         self.runs.iter().flat_map(run).collect()
     }
 
+    /// The same, with nothing said to be surely unreached.
+    pub fn doubted(&self) -> Coverage {
+        let mut doubted = Coverage::new();
+        for &(status, count) in &self.runs {
+            doubted.push(if status == Status::Unreached { Status::Unknown } else { status }, count);
+        }
+        doubted
+    }
+
     /// How many fared how.
     pub fn counts(&self) -> CoverageCounts {
         let mut counts = CoverageCounts::default();

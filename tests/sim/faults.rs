@@ -25,7 +25,7 @@ fn calls_hold_under_all_faults() {
 
 #[test]
 fn partial_calls_hold_under_all_faults() {
-    let swarm = clean(&most(64, FaultSet::ALL, true), 180);
+    let swarm = clean(&most(64, FaultSet::ALL, true), 400);
     assert_eq!(swarm.injected.len(), Fault::ALL.len(), "{:?}", swarm.injected);
     assert!(swarm.complete > 30 && swarm.incomplete > 30);
 }
