@@ -20,7 +20,7 @@ pub struct Node {
     pub(super) config: Config,
     pub(super) now: Time,
     pub(super) next_sequence: u64,
-    pub(super) calls: BTreeMap<CallId, Call>,
+    pub(super) calls: BTreeMap<CallId, Box<Call>>,
     /// Calls that were started here, by the driver's name for them.
     pub(super) tickets: BTreeMap<u64, CallId>,
     pub(super) deadlines: Deadlines,

@@ -79,7 +79,7 @@ impl Node {
     /// Of two parents the one counts that stands higher: it has given up the other one. So the lower one's request may come first or last.
     pub(super) fn known_partial(&mut self, from: Id, request: &Request) -> bool {
         let id = request.call;
-        let (old, skipped, ids) = match (self.calls.get(&id), self.kept.get(id)) {
+        let (old, skipped, ids) = match (self.calls.get(&id).map(Box::as_ref), self.kept.get(id)) {
             (Some(Call { request, origin: Origin::Parent { id, skipped, .. }, .. }), _)
                 if request.partial =>
             {
@@ -128,7 +128,7 @@ impl Node {
     /// Whoever gave it up ignores what it says. One who has adopted it since, without knowing, must hear that it does not answer for its children.
     pub(super) fn moved(&mut self, from: Id, id: CallId) {
         let given_up = |call: &Call| call.request.partial && call.has_child(from);
-        if let Some(parent) = self.calls.get(&id).filter(|call| given_up(call)).and_then(Call::parent)
+        if let Some(parent) = self.calls.get(&id).filter(|call| given_up(call)).and_then(|call| call.parent())
             && let Some(call) = self.remove(id)
         {
             let me = self.config.me;

@@ -93,7 +93,7 @@ impl Node {
             // In flight, ended, or not even started: no peer may take a name that this id gives.
             return refuse(format!("second parent: call {call} is started here alone"));
         }
-        match self.calls.get(&call).and_then(Call::parent) {
+        match self.calls.get(&call).and_then(|call| call.parent()) {
             Some(parent) => refuse(format!("second parent: id {parent} already sent call {call}")),
             None if self.recent.contains(call) => {
                 refuse(format!("second parent: call {call} has already ended here"))
@@ -177,7 +177,7 @@ impl Node {
         let id = request.call;
         let call = Call::new(request, origin, self.now);
         self.deadlines.add(call.deadline, id);
-        self.calls.insert(id, call);
+        self.calls.insert(id, Box::new(call));
         if let Some(heartbeat) = self.config.heartbeat {
             self.liveness.begin(self.now.plus(heartbeat.every));
         }

@@ -211,7 +211,7 @@ impl Node {
     }
 
     /// Takes a call out of every table.
-    pub(super) fn remove(&mut self, id: CallId) -> Option<Call> {
+    pub(super) fn remove(&mut self, id: CallId) -> Option<Box<Call>> {
         self.pay_credit(id);
         let call = self.calls.remove(&id)?;
         self.deadlines.remove(call.deadline, id);
