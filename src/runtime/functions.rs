@@ -75,8 +75,7 @@ const HASH_BITS: u32 = (1 << KIND_SHIFT) - 1;
 
 /// The handle of a name: 29 bits of its FNV-1a hash under two bits of kind, positive as a C `int`.
 fn handle(kind: Kind, name: &str) -> u32 {
-    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    let hash = name.as_bytes().iter().fold(0x811c_9dc5, step);
+    let hash = gpc_trees::name_hash(name);
     (kind as u32) << KIND_SHIFT | ((hash ^ hash >> KIND_SHIFT) & HASH_BITS)
 }
 

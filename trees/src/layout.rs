@@ -151,7 +151,7 @@ impl Links {
         with_parent().for_each(|(_, &parent)| ends[parent as usize] += 1);
         let mut total = 0;
         for end in &mut ends {
-            // For now the place of the position's first child; filling in the children moves it to their end.
+            // The place of the position's first child at first; filling in the children moves it to their end.
             total += std::mem::replace(end, total);
         }
         let mut children = vec![0; total as usize];

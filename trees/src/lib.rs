@@ -87,7 +87,7 @@ pub use layout::Layout;
 pub use limits::{Limits, MAX_DEPTH, MAX_FAN_OUT, MAX_POSITIONS, Summary};
 pub use name::TreeName;
 pub use postal::Lag;
-pub use registered::{Registered, tree_id};
+pub use registered::{Registered, name_hash, tree_id};
 pub use registry::{RegisterError, Registry, UnknownTree};
 pub use shape::Shape;
 pub use split::{Group, Groups, SendOrder, send_order};

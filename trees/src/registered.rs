@@ -18,9 +18,13 @@ const FIRST_ID: u32 = 0x1000_0000;
 /// The wire id of a registered split, from its name: `0x1000_0000` and the 32-bit FNV-1a hash of the name's
 /// bytes, folded to 28 bits by XOR of its upper 4 bits into its lower 28.
 pub fn tree_id(name: &str) -> u32 {
-    let hash =
-        name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = name_hash(name);
     FIRST_ID | ((hash ^ (hash >> 28)) & (FIRST_ID - 1))
+}
+
+/// The 32-bit FNV-1a hash of a name's bytes: what ids and handles are made of, the same in every process.
+pub fn name_hash(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// A split function with its name and id. Cheap to clone; two are equal where they are clones of one.
