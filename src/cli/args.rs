@@ -11,7 +11,7 @@ use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
 use crate::runtime::{Address, LinkKind};
-use crate::sim::{FaultSet, LinkCost};
+use crate::sim::{Crash, CrashError, FaultSet, LinkCost};
 
 /// Most ids of a call that starts its own processes: what one machine can be expected to hold, and a typing error does not take it down.
 pub const PROCESSES_MAX: u32 = 4096;
@@ -324,6 +324,14 @@ pub struct SimArgs {
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["trace", "svg"])]
     pub runs: Option<u64>,
 
+    /// End processes after so many events, and let nothing else go wrong: ID@EVENT, several with commas
+    #[arg(long, value_name = "LIST", value_parser = crashes, conflicts_with_all = ["faults", "runs", "compare", "svg"])]
+    pub crash: Option<Crashes>,
+
+    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls
+    #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u32).range(1..=2), conflicts_with_all = ["crash", "faults", "runs", "compare", "svg", "trace"])]
+    pub exhaustive: Option<u32>,
+
     /// What to print
     #[arg(long, value_enum, default_value_t = SimOutput::Table)]
     pub output: SimOutput,
@@ -339,6 +347,13 @@ pub struct SimArgs {
     /// Draw the time of a call over the number of ids, up to N, into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// Processes that end.
+pub type Crashes = Vec<Crash>;
+
+fn crashes(text: &str) -> Result<Crashes, CrashError> {
+    Crash::parse_list(text)
 }
 
 /// Most ids that are simulated: sixteen million, with tens of bytes each beside what is under way.
@@ -364,6 +379,8 @@ Examples:
   gpc sim -n 65536 --compare binary,kary:8,flat --svg time.svg
   gpc sim -n 64 --calls 3 --faults all --runs 10000
   gpc sim -n 64 --faults crash,link --partial --seed 7 --trace
+  gpc sim -n 8 --exhaustive 2
+  gpc sim -n 7 --tree chain --partial --crash 3@17,4@30 --trace
 
 The exit status is 0 only if every checker agrees; else standard error names what must not be and how to see it again.";
 

@@ -56,6 +56,7 @@ impl World {
     }
 
     fn send(&mut self, from: Id, to: Id, message: Message) {
+        self.took_part(to);
         self.trace.fold([self.now, 7, u64::from(from) << 32 | u64::from(to), digest(&message)]);
         self.trace.say(self.now, format_args!("{}", Shown(from, to, &message)));
         self.observe(&Observation::Sent { from, to, message: &message });

@@ -18,16 +18,15 @@ const LIMIT_MIN_NS: u64 = 50_000_000;
 const NOTICED_LATENCIES: u64 = 50;
 
 /// How long kept answers may outlast their call, with room: after that all is quiet.
-const QUIET_NS: u64 = 4_000_000_000;
+pub(super) const QUIET_NS: u64 = 4_000_000_000;
 
 impl World {
     /// Calls and faults at any time: the safety phase; then the faults stop, and calls that must reach everybody show that nothing is left of them.
     pub(super) fn plan_faulty(&mut self) {
         let Scenario { n, calls, faults, .. } = self.scenario;
-        let took = expected_ns(&self.scenario, &self.scenario.tree, n);
+        let (took, limit) = self.expected();
         let span = took * self.random.between(1, 3);
         let (mishaps, timed) = Mishaps::draw(&mut self.random, faults, n, BEGIN, span);
-        let limit = World::whole_us((took * 20).max(LIMIT_MIN_NS));
         self.workers = self.random.between(1, 3) as usize;
         if self.random.chance(1, 2) {
             // Some are given up long before their call's limit; what a fault of time may last is in between.
@@ -46,12 +45,22 @@ impl World {
             self.queue.push(at, Event::Mishap(mishap));
         }
         // A function may hang for twice its limit, behind others that do.
-        let settled = end + limit * 3 * (2 * u64::from(calls) + 2) + QUIET_NS;
+        self.probe_at(end + limit * 3 * (2 * u64::from(calls) + 2) + QUIET_NS);
+    }
+
+    /// How long a call over everybody takes, and its shortest time limit, nanoseconds.
+    pub(super) fn expected(&self) -> (u64, u64) {
+        let took = expected_ns(&self.scenario, &self.scenario.tree, self.scenario.n);
+        (took, World::whole_us((took * 20).max(LIMIT_MIN_NS)))
+    }
+
+    /// When all is to be settled, calls are to show that it is.
+    pub(super) fn probe_at(&mut self, settled: u64) {
         self.queue.push(settled, Event::Probe { partial: false });
         self.queue.push(settled, Event::Probe { partial: true });
     }
 
-    fn draw_call(&mut self, mishaps: &Mishaps, limit: u64, span: u64) {
+    pub(super) fn draw_call(&mut self, mishaps: &Mishaps, limit: u64, span: u64) {
         let random = &mut self.random;
         let mut ids: Vec<Id> = (0..self.scenario.n).collect();
         let root = random.below(ids.len() as u64) as usize;
@@ -83,6 +92,7 @@ impl World {
 
     /// All faults are over: a call over everybody who lives.
     pub(super) fn probe(&mut self, partial: bool) {
+        self.planned_is_over();
         let alive: Vec<Id> = (0..self.scenario.n).filter(|&id| self.hosts.is_up(id)).collect();
         if alive.is_empty()
             || matches!(self.scenario.tree, Tree::Explicit(_)) && alive.len() < self.scenario.n as usize
@@ -139,7 +149,7 @@ impl World {
         }
     }
 
-    fn crash(&mut self, id: Id) {
+    pub(super) fn crash(&mut self, id: Id) {
         self.inject(Fault::Crash, &[id]);
         self.hosts.end(id);
         let hard = self.random.chance(1, 2);

@@ -5,6 +5,7 @@
 //! - **World.** Time is an integer, nanoseconds. Events come in the order of their time and making. One seed decides everything, so equal scenarios have equal hashes.
 //! - **Network.** [LogGP](cost), by class of link; sizes are those of the wire. Beside the messages of calls there are hellos and credits, which cost nothing here, and long messages go as one, not segment by segment.
 //! - **Faults** stand around nodes and network, never in the code under test. A run with faults has a safety phase in which they happen, and a liveness phase after it in which a call must reach everybody who lives.
+//! - **Small worlds** are run [exhaustively](exhaustive()): every crash at every event, every two of them.
 //! - **Checkers** ([`check`]) judge from what was seen, apart from the world.
 //!
 //! It never reads a clock, opens a socket or makes a random choice of its own.
@@ -22,6 +23,7 @@
 mod carry;
 pub mod check;
 pub mod cost;
+mod exhaustive;
 mod faults;
 mod happen;
 mod hosts;
@@ -36,6 +38,7 @@ mod trace;
 mod world;
 
 pub use cost::{Costs, LinkCost, LinkCostError};
+pub use exhaustive::{Crash, CrashError, Exhaustive, exhaustive, exhaustive_trees};
 pub use faults::{Fault, FaultSet, FaultSetError};
 pub use path::Hop;
 pub use random::Random;

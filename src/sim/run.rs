@@ -49,6 +49,11 @@ pub struct CallReport {
 pub fn run(scenario: &Scenario) -> Report {
     let mut world = World::new(scenario);
     world.run();
+    report(world)
+}
+
+/// What a world that has come to its end came to.
+pub(super) fn report(mut world: World) -> Report {
     let since_begin = |at: u64| at.saturating_sub(BEGIN);
     let mut violations = world.checkers.violations().to_vec();
     violations.iter_mut().for_each(|violation| violation.at_ns = since_begin(violation.at_ns));

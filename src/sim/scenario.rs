@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use gpc_trees::Tree;
 
 use super::cost::Costs;
+use super::exhaustive::Crash;
 use super::faults::FaultSet;
 use super::random::Random;
 
@@ -21,6 +22,8 @@ pub struct Scenario {
     pub partial: bool,
     /// What may go wrong.
     pub faults: FaultSet,
+    /// Processes that end at these events, and nothing else that goes wrong; `None` where `faults` says what does.
+    pub crashes: Option<Vec<Crash>>,
     /// Of everything that is drawn.
     pub seed: u64,
     /// What messages cost.
@@ -48,6 +51,7 @@ impl Scenario {
             calls: 1,
             partial: false,
             faults: FaultSet::NONE,
+            crashes: None,
             seed: 1,
             costs: Costs::default(),
             hosts: None,
@@ -86,14 +90,17 @@ impl Scenario {
     pub fn replay(&self) -> String {
         let plain = Scenario::new(self.n, self.tree.clone());
         let Scenario { n, tree, calls, faults, seed, .. } = self;
-        let mut line =
-            format!("gpc sim -n {n} --tree {tree} --calls {calls} --faults {faults} --seed {seed}");
+        let mut line = format!("gpc sim -n {n} --tree {tree}");
+        // A string takes everything.
+        let _ = match &self.crashes {
+            None => write!(line, " --calls {calls} --faults {faults} --seed {seed}"),
+            Some(crashes) => write!(line, " --crash {} --seed {seed}", Crash::list(crashes)),
+        };
         if self.partial {
             line.push_str(" --partial");
         }
         let mut option = |name: &str, value: &dyn std::fmt::Display, same: bool| {
             if !same {
-                // A string takes everything.
                 let _ = write!(line, " --{name} {value}");
             }
         };

@@ -10,6 +10,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Checkers, Held, Observation, Outcome, Plan};
 use super::cost::Topology;
+use super::exhaustive::{Crash, Parts};
 use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
 use super::hosts::Hosts;
 use super::path::{Hop, Paths};
@@ -111,6 +112,10 @@ pub(super) struct World {
     pub(super) counts: Counts,
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) workers: usize,
+    /// Processes that are to end at their events, the first one last.
+    pub(super) crashes: Vec<Crash>,
+    /// Where it is to be known: who had part in which event.
+    pub(super) parts: Option<Parts>,
     /// Whether the end of the events was reached.
     pub(super) restless: bool,
 }
@@ -118,6 +123,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(scenario: &Scenario) -> World {
         let topology = Topology { n: scenario.n, hosts: scenario.hosts, costs: scenario.costs };
+        let faultless = scenario.faults.is_empty() && scenario.crashes.is_none();
         let mut world = World {
             scenario: scenario.clone(),
             random: Random::new(scenario.seed),
@@ -129,16 +135,19 @@ impl World {
             names: BTreeMap::new(),
             checkers: Checkers::new(),
             trace: Trace::new(scenario.trace),
-            paths: scenario.faults.is_empty().then(|| Paths::new(scenario.n)),
+            paths: faultless.then(|| Paths::new(scenario.n)),
             path: Vec::new(),
             counts: Counts::default(),
             heartbeat: None,
             workers: 1,
+            crashes: Vec::new(),
+            parts: None,
             restless: false,
         };
-        match scenario.faults.is_empty() {
-            true => world.plan_faultless(),
-            false => world.plan_faulty(),
+        match (&scenario.crashes, faultless) {
+            (Some(crashes), _) => world.plan_crashes(crashes),
+            (None, true) => world.plan_faultless(),
+            (None, false) => world.plan_faulty(),
         }
         world
     }
@@ -180,7 +189,9 @@ impl World {
     pub(super) fn run(&mut self) {
         let (all, each) = EVENTS_MAX;
         let most = all + each * u64::from(self.scenario.n) * u64::from(self.scenario.calls);
-        while let Some((at, next)) = self.queue.pop() {
+        loop {
+            self.crash_those_due();
+            let Some((at, next)) = self.queue.pop() else { break };
             self.step(at, next);
             if self.scenario.n > LARGE && self.queue.only_timers() {
                 // Most of a million are of ids that have been let go.
@@ -200,8 +211,14 @@ impl World {
         self.now = at;
         self.counts.events += 1;
         match next {
-            Next::Timer(id) => self.timer(id),
-            Next::Event(event) => self.happen(event),
+            Next::Timer(id) => {
+                self.took_part(id);
+                self.timer(id);
+            }
+            Next::Event(event) => {
+                event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
+                self.happen(event);
+            }
         }
     }
 
@@ -273,6 +290,7 @@ impl World {
         if let Some(until) = self.paused_until(root) {
             return self.queue.push(until, Event::Start(index));
         }
+        self.took_part(root);
         let host = self.hosts.at(root);
         let name = CallId { root, sequence: host.begun + u64::from(host.started) };
         host.started += 1;
@@ -354,6 +372,15 @@ impl World {
 }
 
 impl Event {
+    /// Who has part in it, beside those who are sent something because of it.
+    fn parts(&self) -> [Option<Id>; 2] {
+        match self {
+            Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
+            Event::Notice { id, peer, .. } => [Some(*id), Some(*peer)],
+            other => [other.awaited_at(), None],
+        }
+    }
+
     /// At whom it waits while that process stands still.
     fn awaited_at(&self) -> Option<Id> {
         match self {

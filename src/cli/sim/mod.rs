@@ -1,6 +1,7 @@
 //! `gpc sim`: calls in virtual time, at any size and under any fault.
 
 mod chart;
+mod exhaustive;
 mod output;
 
 use std::path::Path;
@@ -19,6 +20,9 @@ use output::{Compared, Measured, Summary, SwarmSummary};
 pub(super) fn run(args: &SimArgs) -> CommandResult {
     if let Some(path) = &args.svg {
         return chart(args, path);
+    }
+    if let Some(crashes) = args.exhaustive {
+        return exhaustive::run(args, crashes);
     }
     match (args.runs, args.compare.is_empty()) {
         (Some(runs), true) => many(args, runs),
@@ -41,7 +45,7 @@ fn one(args: &SimArgs) -> CommandResult {
         }
         SimOutput::Json => output::write_json(&summary, out),
     })?;
-    judge(&scenario, &report)
+    judge(&scenario, &name, &report)
 }
 
 /// Independent seeds over all cores.
@@ -51,7 +55,7 @@ fn many(args: &SimArgs, runs: u64) -> CommandResult {
     let begun = Instant::now();
     let swarm = swarm(&most, runs, args.tree.is_some());
     let measured = Measured::since(begun, swarm.events);
-    let summary = SwarmSummary::new(&swarm, measured);
+    let summary = SwarmSummary::new(&swarm, &name, measured);
     stdout::write(|out| match args.output {
         SimOutput::Table => summary.write_table(out),
         SimOutput::Json => output::write_json(&summary, out),
@@ -60,7 +64,8 @@ fn many(args: &SimArgs, runs: u64) -> CommandResult {
         None => Ok(ExitCode::SUCCESS),
         Some((scenario, violations)) => {
             let first = violations.first().map(ToString::to_string).unwrap_or_default();
-            Err(format!("seed {} fails: {first}\nreplay it: {}", scenario.seed, scenario.replay()).into())
+            let replay = replay(scenario, &name);
+            Err(format!("seed {} fails: {first}\nreplay it: {replay}", scenario.seed).into())
         }
     }
 }
@@ -72,7 +77,7 @@ fn compare(args: &SimArgs) -> CommandResult {
         let scenario = scenario(args, name, args.n)?;
         let (report, measured) = timed(&scenario);
         if !report.violations.is_empty() {
-            return judge(&scenario, &report);
+            return judge(&scenario, name, &report);
         }
         compared.push(Compared::new(name, &scenario, &report, measured));
     }
@@ -97,7 +102,7 @@ fn chart(args: &SimArgs, path: &Path) -> CommandResult {
             let scenario = scenario(args, &name, n)?;
             let report = simulate(&scenario);
             if !report.violations.is_empty() {
-                return judge(&scenario, &report);
+                return judge(&scenario, &name, &report);
             }
             let took = report.calls.iter().filter_map(|call| call.took_ns).max();
             points.extend(took.map(|took| (n, took)));
@@ -117,17 +122,22 @@ fn timed(scenario: &Scenario) -> (Report, Measured) {
 }
 
 /// An error that names the violation and how to see it again.
-fn judge(scenario: &Scenario, report: &Report) -> CommandResult {
+fn judge(scenario: &Scenario, name: &TreeName, report: &Report) -> CommandResult {
+    let may_fail = !scenario.faults.is_empty() || scenario.crashes.is_some();
     match report.violations.first() {
-        None if report.calls.iter().all(|call| call.cause.is_none()) || !scenario.faults.is_empty() => {
-            Ok(ExitCode::SUCCESS)
-        }
+        None if report.calls.iter().all(|call| call.cause.is_none()) || may_fail => Ok(ExitCode::SUCCESS),
         None => Ok(ExitCode::from(FAILED)),
         Some(violation) => {
             let seed = scenario.seed;
-            Err(format!("seed {seed} fails: {violation}\nreplay it: {}", scenario.replay()).into())
+            let replay = replay(scenario, name);
+            Err(format!("seed {seed} fails: {violation}\nreplay it: {replay}").into())
         }
     }
+}
+
+/// The command that runs a scenario again. A shape has no name of its own; the file that it comes from has.
+fn replay(scenario: &Scenario, name: &TreeName) -> String {
+    scenario.replay().replacen(" --tree explicit ", &format!(" --tree {name} "), 1)
 }
 
 fn scenario(args: &SimArgs, name: &TreeName, n: u32) -> Result<Scenario, String> {
@@ -147,6 +157,7 @@ fn scenario(args: &SimArgs, name: &TreeName, n: u32) -> Result<Scenario, String>
         calls: args.calls,
         partial: args.partial,
         faults: args.faults,
+        crashes: args.crash.clone(),
         seed: args.seed,
         costs,
         hosts: args.hosts,

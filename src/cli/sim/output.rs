@@ -33,7 +33,7 @@ impl Measured {
         Measured { wall_ms, events_per_s, peak_memory_kib: peak_memory_kib() }
     }
 
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let memory = self.peak_memory_kib.map_or("unknown".into(), |kib| format!("{} MiB", kib / 1024));
         format!("{} ms of this machine, {} events/s, peak memory {memory}", self.wall_ms, self.events_per_s)
     }
@@ -187,11 +187,11 @@ struct FailureSummary {
 }
 
 impl SwarmSummary {
-    pub(super) fn new(swarm: &Swarm, measured: Measured) -> SwarmSummary {
+    pub(super) fn new(swarm: &Swarm, name: &TreeName, measured: Measured) -> SwarmSummary {
         let failure =
             |(scenario, violations): &(Scenario, Vec<crate::sim::check::Violation>)| FailureSummary {
                 seed: scenario.seed,
-                replay: scenario.replay(),
+                replay: super::replay(scenario, name),
                 violations: violations.iter().map(ToString::to_string).collect(),
             };
         SwarmSummary {

@@ -30,6 +30,26 @@ fn a_replay_is_the_same_scenario() {
 }
 
 #[test]
+fn a_replay_names_crashes_and_files() {
+    let crashed = scenario_of("sim -n 9 --tree chain --partial --crash 3@17,4@30 --seed 5");
+    let replay = crashed.replay();
+    assert!(replay.contains(" --crash 3@17,4@30 --seed 5 --partial "), "{replay}");
+    assert_eq!(scenario_of(replay.strip_prefix("gpc ").unwrap()).crashes, crashed.crashes);
+    let report = simulate(&crashed);
+    assert_eq!(
+        (report.injected.iter().map(|(_, times)| times).sum::<u64>(), report.violations.len()),
+        (2, 0)
+    );
+    let line = "sim -n 7 --tree file:tests/trees/uneven-7.tree";
+    let replay = replay_of(line);
+    assert!(replay.starts_with("gpc sim -n 7 --tree file:tests/trees/uneven-7.tree --calls 1 "), "{replay}");
+}
+
+fn replay_of(line: &str) -> String {
+    replay(&scenario_of(line), args(line).tree.as_ref().unwrap())
+}
+
+#[test]
 fn what_does_not_fit_is_refused_in_words() {
     let refused = |line: &str| {
         let args = args(line);

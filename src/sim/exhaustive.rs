@@ -1,0 +1,249 @@
+//! Small worlds, exhaustively: every process ends at every event of a call; and every two of them.
+//!
+//! A world is the same up to the event at which a process ends, so the events of a world without crashes say where one may happen, and those of a world with one where a second may. A single crash is tried after
+//! every event. Of two, each is tried only after the events that its own process had part in: as sender, as receiver, or as the one whose link it is. What others do among themselves neither sees a crash
+//! nor is seen by it, so a crash before it and a crash after it are the same but for the moment, and that moment is drawn anyway: a peer learns of the loss some time later.
+//! Two that end at the same event are tried in one order.
+//!
+//! After one crash, calls show that whoever lives is reached again; after two, that nothing is left is enough.
+
+use std::fmt;
+use std::str::FromStr;
+
+use gpc_trees::{Id, IdList, TreeName};
+
+use super::check::{Plan, Violation};
+use super::faults::{FaultSet, Mishaps};
+use super::happen::QUIET_NS;
+use super::run::{FAILURES_MAX, report};
+use super::scenario::Scenario;
+use super::world::{BEGIN, Event, World};
+
+/// Built-in trees that are tried where none is asked for.
+const TREES: [&str; 10] = [
+    "binary",
+    "binomial",
+    "kary:1",
+    "kary:3",
+    "kary:8",
+    "knomial:3",
+    "chain",
+    "flat",
+    "loggp:1",
+    "loggp:2.5",
+];
+
+/// A process that ends after an event. As text `ID@EVENT`; several have commas between them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Crash {
+    /// After so many events of the world.
+    pub event: u64,
+    /// Which process.
+    pub id: Id,
+}
+
+/// Text that names no crashes.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is no crash: write ID@EVENT, such as 3@17, several with a comma between them, or none")]
+pub struct CrashError(String);
+
+impl Crash {
+    /// Several as text; `none` if there are none.
+    pub fn list(crashes: &[Crash]) -> String {
+        let all: Vec<String> = crashes.iter().map(ToString::to_string).collect();
+        if all.is_empty() { "none".into() } else { all.join(",") }
+    }
+
+    /// Several from their text.
+    ///
+    /// # Errors
+    /// The first part that is none.
+    pub fn parse_list(text: &str) -> Result<Vec<Crash>, CrashError> {
+        if text == "none" { Ok(Vec::new()) } else { text.split(',').map(str::parse).collect() }
+    }
+}
+
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.id, self.event)
+    }
+}
+
+impl FromStr for Crash {
+    type Err = CrashError;
+
+    fn from_str(text: &str) -> Result<Crash, CrashError> {
+        let parsed = text.trim().split_once('@').and_then(|(id, event)| {
+            let (id, event) = (id.parse().ok()?, event.parse().ok()?);
+            Some(Crash { event, id })
+        });
+        parsed.ok_or_else(|| CrashError(text.chars().take(40).collect()))
+    }
+}
+
+/// Which ids had part in which events of a world, up to the end of what was planned.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    seen: Vec<(u64, Id)>,
+    over: bool,
+}
+
+/// What all worlds came to.
+#[derive(Clone, Debug, Default)]
+pub struct Exhaustive {
+    /// Worlds that were run.
+    pub worlds: u64,
+    /// Events of all of them.
+    pub events: u64,
+    /// The first that failed, and what was found: at most [`FAILURES_MAX`].
+    pub failures: Vec<(Scenario, Vec<Violation>)>,
+    /// How many failed.
+    pub failed: u64,
+}
+
+/// The trees that are tried where none is asked for.
+pub fn exhaustive_trees() -> Vec<TreeName> {
+    TREES.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// Runs `of`, a call over all its ids, with every `crashes` processes ending at every event: 0, 1 or 2 of them, and all fewer.
+pub fn exhaustive(of: &Scenario, crashes: u32) -> Exhaustive {
+    // Each tree, size and mode draws its own kind of call.
+    let kind = u64::from(of.tree.wire_id()) * 31 + u64::from(of.tree.wire_param());
+    let seed = of.seed.wrapping_add(kind * 1000 + u64::from(of.n) * 2 + u64::from(of.partial));
+    let calm = Scenario { calls: 1, faults: FaultSet::NONE, crashes: Some(Vec::new()), seed, ..of.clone() };
+    let mut all = Exhaustive::default();
+    let parts = all.run(&calm);
+    if crashes == 0 {
+        return all;
+    }
+    let first: Vec<Scenario> = match crashes {
+        1 => every_event(&parts).flat_map(|event| (0..calm.n).map(move |id| Crash { event, id })).collect(),
+        _ => events_of_each(&parts, calm.n),
+    }
+    .into_iter()
+    .map(|crash| Scenario { crashes: Some(vec![crash]), ..calm.clone() })
+    .collect();
+    for one in each(&first, |scenario| with_others(scenario, crashes)) {
+        all.add(one);
+    }
+    all
+}
+
+/// One crash, and after it every second one if there are to be two.
+fn with_others(scenario: &Scenario, crashes: u32) -> Exhaustive {
+    let mut all = Exhaustive::default();
+    let parts = all.run(scenario);
+    let Some(&[first]) = scenario.crashes.as_deref().filter(|_| crashes > 1) else { return all };
+    for second in events_of_each(&parts, scenario.n) {
+        if second.id != first.id && (second.event, second.id) > (first.event, first.id) {
+            all.run(&Scenario { crashes: Some(vec![first, second]), ..scenario.clone() });
+        }
+    }
+    all
+}
+
+/// All events, and the moment before the first.
+fn every_event(parts: &[(u64, Id)]) -> std::ops::RangeInclusive<u64> {
+    0..=parts.last().map_or(0, |(event, _)| *event)
+}
+
+/// Each process at the events that it had part in, and before the first.
+fn events_of_each(parts: &[(u64, Id)], n: u32) -> Vec<Crash> {
+    let mut crashes: Vec<Crash> = parts.iter().map(|&(event, id)| Crash { event, id }).collect();
+    crashes.extend((0..n).map(|id| Crash { event: 0, id }));
+    crashes.sort_unstable();
+    crashes.dedup();
+    crashes
+}
+
+impl Exhaustive {
+    /// Runs one world; who had part in which event.
+    fn run(&mut self, scenario: &Scenario) -> Vec<(u64, Id)> {
+        let mut world = World::new(scenario);
+        world.parts = Some(Parts::default());
+        world.run();
+        let parts = world.parts.take().unwrap_or_default().seen;
+        let report = report(world);
+        let failed = !report.violations.is_empty();
+        let failures = if failed { vec![(scenario.clone(), report.violations)] } else { Vec::new() };
+        self.add(Exhaustive { worlds: 1, events: report.events, failures, failed: failed.into() });
+        parts
+    }
+
+    /// Adds what other worlds came to.
+    pub fn add(&mut self, other: Exhaustive) {
+        self.worlds += other.worlds;
+        self.events += other.events;
+        self.failed += other.failed;
+        let room = FAILURES_MAX.saturating_sub(self.failures.len());
+        self.failures.extend(other.failures.into_iter().take(room));
+    }
+}
+
+#[cfg(feature = "rayon")]
+fn each(all: &[Scenario], what: impl Fn(&Scenario) -> Exhaustive + Sync + Send) -> Vec<Exhaustive> {
+    use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
+    all.par_iter().map(what).collect()
+}
+
+#[cfg(not(feature = "rayon"))]
+fn each(all: &[Scenario], what: impl Fn(&Scenario) -> Exhaustive + Sync + Send) -> Vec<Exhaustive> {
+    all.iter().map(what).collect()
+}
+
+impl World {
+    /// One call over all ids, in which these processes end.
+    pub(super) fn plan_crashes(&mut self, crashes: &[Crash]) {
+        let Scenario { n, tree, partial, reply_bytes, .. } = self.scenario.clone();
+        let (took, limit_ns) = self.expected();
+        let (mishaps, _) = Mishaps::draw(&mut self.random, FaultSet::NONE, n, BEGIN, took);
+        let ids = IdList::range(0..n);
+        let all: Vec<Id> = ids.iter().collect();
+        let (acts, _) = mishaps.acts(&mut self.random, &all, limit_ns);
+        let plan = Plan {
+            ids,
+            tree,
+            partial,
+            watch: self.random.chance(1, 8),
+            reply_wanted: reply_bytes > 0 && self.random.chance(3, 4),
+            callback: self.random.chance(1, 2),
+            limit_ns,
+            reply_bytes: reply_bytes.max(4),
+        };
+        let forward_first = self.random.chance(1, 3);
+        let index = self.add_call(plan, forward_first, false);
+        self.calls[index].acts = acts;
+        self.queue.push(self.now, Event::Start(index));
+        if crashes.len() < 2 {
+            self.probe_at(mishaps.end + limit_ns * 3 + QUIET_NS);
+        }
+        self.mishaps = Some(mishaps);
+        self.crashes = crashes.to_vec();
+        self.crashes.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    /// Processes end that are to end after so many events.
+    pub(super) fn crash_those_due(&mut self) {
+        while let Some(Crash { id, .. }) = self.crashes.pop_if(|crash| crash.event <= self.counts.events) {
+            if self.hosts.is_up(id) {
+                self.crash(id);
+            }
+        }
+    }
+
+    /// Notes that an id has part in what happens.
+    pub(super) fn took_part(&mut self, id: Id) {
+        let part = (self.counts.events, id);
+        if let Some(parts) =
+            self.parts.as_mut().filter(|parts| !parts.over && parts.seen.last() != Some(&part))
+        {
+            parts.seen.push(part);
+        }
+    }
+
+    /// What comes from now on was not planned.
+    pub(super) fn planned_is_over(&mut self) {
+        self.parts.iter_mut().for_each(|parts| parts.over = true);
+    }
+}
