@@ -21,7 +21,7 @@ use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
 use super::peer::LinkKey;
 use super::reading::{Readiness, Surroundings};
-use crate::chain::{Input, Node, Output, Time};
+use crate::chain::{Input, Node, Output, Outputs, Time};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};
 
@@ -66,6 +66,8 @@ pub(super) struct EventLoop {
     events: Events,
     /// Inputs that carrying out outputs has brought about.
     inputs: VecDeque<Input>,
+    /// What the chain asks for; empty between its inputs.
+    outputs: Outputs,
     calls: HashMap<u64, Arc<Completion>>,
     ending: Ending,
 }
@@ -115,6 +117,7 @@ impl EventLoop {
             slots,
             events: Events::with_capacity(EVENTS),
             inputs: VecDeque::new(),
+            outputs: Outputs::new(),
             calls: HashMap::new(),
             ending: Ending::No,
         }
@@ -238,8 +241,8 @@ impl EventLoop {
         self.inputs.push_back(input);
         // Ends: every input brings a call on, and a call has finitely many steps.
         while let Some(input) = self.inputs.pop_front() {
-            self.node.input(now, input);
-            while let Some(output) = self.node.output() {
+            self.node.input(now, input, &mut self.outputs);
+            while let Some(output) = self.outputs.pop_front() {
                 self.carry_out(now, output);
             }
         }

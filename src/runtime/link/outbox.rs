@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -53,7 +54,7 @@ pub struct Outbox {
     /// Bytes in `ready` and `tail`.
     queued: usize,
     /// Requests that wait for credit: at most one of each call in flight.
-    waiting: VecDeque<Box<Request>>,
+    waiting: VecDeque<Arc<Request>>,
     streams: VecDeque<Stream>,
     credit: u32,
 }
