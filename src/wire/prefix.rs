@@ -1,6 +1,6 @@
 //! The start of a request's body: ids, shape and header (docs/wire.md, "REQUEST").
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use gpc_trees::{Id, IdList, Run, Shape, Tree};
 
 use super::frame::{FrameError, Kind, zero};
@@ -40,18 +40,18 @@ pub fn request_head(request: &Request) -> RequestHead {
 }
 
 /// Appends ids, shape and header.
-pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut Vec<u8>) {
+pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
     match form {
         IdsForm::Runs => request.ids.runs().for_each(|run| {
-            out.extend_from_slice(&run.first.to_le_bytes());
-            out.extend_from_slice(&run.count.to_le_bytes());
+            out.put_slice(&run.first.to_le_bytes());
+            out.put_slice(&run.count.to_le_bytes());
         }),
-        IdsForm::Listed => request.ids.iter().for_each(|id| out.extend_from_slice(&id.to_le_bytes())),
+        IdsForm::Listed => request.ids.iter().for_each(|id| out.put_slice(&id.to_le_bytes())),
     }
     for size in shape(request).map_or(&[][..], Shape::sizes) {
-        out.extend_from_slice(&size.to_le_bytes());
+        out.put_slice(&size.to_le_bytes());
     }
-    out.extend_from_slice(&request.header);
+    out.put_slice(&request.header);
 }
 
 /// The request that a fixed part and its complete prefix describe.
