@@ -166,7 +166,7 @@ impl Call {
             return Step::Forward;
         }
         match (&self.job, &self.own) {
-            (JobState::Idle, Own::Pending) if self.request.data.bytes().is_some() => Step::Func,
+            (JobState::Idle, Own::Pending) if self.request.data.is_whole() => Step::Func,
             (JobState::Idle, Own::Ready(_)) if self.waits_for_callback() => Step::Callback,
             (JobState::Idle, Own::Ready(_) | Own::Failed) if self.children.is_some() && self.awaited == 0 => {
                 Step::Respond

@@ -116,7 +116,7 @@ fn result(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> JobResult 
         Ok(entry) => entry,
         Err(error) => return JobResult::Unknown(error.to_string()),
     };
-    let data = job.request.data.bytes().expect("the chain runs a function only when the data are whole");
+    let data = job.request.data.as_bytes().expect("the chain runs a function only when the data are whole");
     let request = Request::new(job.me, job.parent, &job.request, &data);
     match job.work {
         Work::Func => entry.execute(&request, || {

@@ -58,13 +58,13 @@ pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
 pub fn parse_prefix(
     head: &RequestHead,
     flags: u8,
-    mut prefix: Bytes,
+    prefix: &[u8],
     data: Body,
     trees: TreeLookup<'_>,
 ) -> Result<Request, FrameError> {
-    let ids_bytes = prefix.split_to(head.ids_count as usize * head.ids_form.entry());
-    let shape_bytes = prefix.split_to(head.shape_count as usize * 4);
-    let ids = parse_ids(head.ids_form, &ids_bytes).map_err(FrameError::Ids)?;
+    let (ids_bytes, prefix) = prefix.split_at(head.ids_count as usize * head.ids_form.entry());
+    let (shape_bytes, header) = prefix.split_at(head.shape_count as usize * 4);
+    let ids = parse_ids(head.ids_form, ids_bytes).map_err(FrameError::Ids)?;
     if ids.is_empty() {
         return Err(FrameError::Ids("it is empty, but must begin with the receiver".into()));
     }
@@ -80,9 +80,9 @@ pub fn parse_prefix(
         limit: head.limit,
         age: head.age,
         left: head.left,
-        tree: parse_tree(head, &shape_bytes, ids.len(), trees)?,
+        tree: parse_tree(head, shape_bytes, ids.len(), trees)?,
         ids,
-        header: prefix,
+        header: Bytes::copy_from_slice(header),
         data,
     })
 }

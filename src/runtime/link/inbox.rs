@@ -291,9 +291,8 @@ impl Inbox {
             });
         }
         if body.len() as u64 == whole {
-            let mut data = Bytes::copy_from_slice(body);
-            let prefix = data.split_to(head.prefix_len() as usize);
-            let data = Body::whole(data);
+            let (prefix, data) = body.split_at(head.prefix_len() as usize);
+            let data = Body::whole(Bytes::copy_from_slice(data));
             let request = parse_prefix(&head, flags, prefix, data, &|id| context.tree(id))?;
             events.push(Event::Request(Arc::new(request)));
             return Ok(());
@@ -399,8 +398,8 @@ impl Inbox {
                 return Ok(());
             }
             let (data, writer) = Body::arriving(head.data_len);
-            let prefix = Bytes::from(std::mem::take(bytes));
-            let request = parse_prefix(head, *flags, prefix, data, &|id| context.tree(id))?;
+            let prefix = std::mem::take(bytes);
+            let request = parse_prefix(head, *flags, &prefix, data, &|id| context.tree(id))?;
             events.push(Event::Request(Arc::new(request)));
             *body = RequestBody::Data(writer);
         }

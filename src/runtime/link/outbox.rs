@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, flags};
@@ -162,7 +162,12 @@ impl Outbox {
         self.queued -= count;
         while count > 0 {
             let Some(first) = self.ready.front_mut() else {
-                let _ = self.tail.split_to(count);
+                // Its room is used again.
+                if count == self.tail.len() {
+                    self.tail.clear()
+                } else {
+                    self.tail.advance(count)
+                }
                 return;
             };
             let taken = count.min(first.len());
@@ -189,7 +194,7 @@ impl Outbox {
         let flags = request_flags(request);
         let form: IdsForm = head.ids_form;
         let small = head.prefix_len().saturating_add(head.data_len) <= SMALL;
-        if let (true, Some(data)) = (small, request.data.bytes()) {
+        if let (true, Some(data)) = (small, request.data.as_bytes()) {
             return self.frame(Kind::Request, flags, |tail| {
                 head.emit(tail);
                 emit_prefix(request, form, tail);
