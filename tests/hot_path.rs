@@ -61,14 +61,14 @@ impl Chain {
                 reply.data.extend_from_slice(request.data());
                 Ok(())
             })
-            .unwrap();
+            .expect("no other function has the name");
         let listeners: Vec<Listener> =
-            (0..3).map(|id| Listener::bind(&link.fresh_address(id)).unwrap()).collect();
-        let addresses = listeners.iter().map(|listener| listener.address().unwrap());
+            (0..3).map(|id| Listener::bind(&link.fresh_address(id)).expect("a fresh address")).collect();
+        let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
         let peers: Peers = (0..).zip(addresses).collect();
         let build = |(id, listener)| {
             let builder = Node::builder(id).functions(&functions).peers(peers.clone());
-            builder.listener(listener).polled().unwrap()
+            builder.listener(listener).polled().expect("a node")
         };
         Chain { nodes: (0..).zip(listeners).map(build).collect(), func, taken: [0; 3] }
     }
@@ -76,16 +76,16 @@ impl Chain {
     /// One call with 64 bytes each way.
     fn call(&mut self) {
         let call = Call::new(self.func).ids(IdList::range(0..3)).tree(Tree::Chain).data(vec![7; 64]);
-        let mut handle = self.nodes[0].call(call).unwrap();
+        let mut handle = self.nodes[0].call(call).expect("a good call");
         // Bounded: far more turns than a call takes.
         for _ in 0..1_000_000 {
             for (node, taken) in self.nodes.iter_mut().zip(&mut self.taken) {
                 let before = TAKEN.get();
-                node.progress(Duration::ZERO).unwrap();
+                node.progress(Duration::ZERO).expect("the poll works");
                 *taken += TAKEN.get() - before;
             }
             if let Some(outcome) = handle.test() {
-                assert_eq!(outcome.unwrap().replies().unwrap().len(), 3);
+                assert_eq!(outcome.expect("it ends well").replies().expect("good replies").len(), 3);
                 return;
             }
         }
@@ -112,7 +112,7 @@ fn a_call_allocates_no_more_than_it_must() {
 
 /// Calls of the system that one run of `gpc call` made, by name; `None` without strace.
 fn system_calls(link: &str, repeat: u32) -> Option<BTreeMap<String, f64>> {
-    let summary = tempfile::NamedTempFile::new().unwrap();
+    let summary = tempfile::NamedTempFile::new().expect("a file");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-c", "-o"]).arg(summary.path()).arg(env!("CARGO_BIN_EXE_gpc"));
     strace.args(["call", "echo", "-n", "2", "--wait", "block", "--link", link]);
@@ -120,7 +120,7 @@ fn system_calls(link: &str, repeat: u32) -> Option<BTreeMap<String, f64>> {
     match output {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         output => {
-            let output = output.unwrap();
+            let output = output.expect("strace runs");
             let said = String::from_utf8_lossy(&output.stderr);
             if said.contains("Operation not permitted") {
                 return None;
@@ -128,7 +128,7 @@ fn system_calls(link: &str, repeat: u32) -> Option<BTreeMap<String, f64>> {
             assert!(output.status.success(), "{said}");
         }
     }
-    let summary = std::fs::read_to_string(summary.path()).unwrap();
+    let summary = std::fs::read_to_string(summary.path()).expect("the summary of strace");
     let rows = summary.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         Some(((*words.last()?).to_owned(), words.get(3)?.parse().ok()?))
