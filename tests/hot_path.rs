@@ -150,7 +150,7 @@ fn a_hop_is_one_write_one_read_and_one_wait() {
             let calls = |run: &BTreeMap<String, f64>| run.get(name).copied().unwrap_or_default();
             (calls(&many) - calls(&few)) / 1000.0
         };
-        // Two hops; the root is woken once more, by its caller.
+        // Two hops; the root is woken once more, by its caller, and now and then after it has seen the call by itself.
         for (name, most) in [("writev", 2.0), ("recvfrom", 2.0), ("epoll_wait", 3.0), ("write", 1.0)] {
             let made = of_a_call(name);
             assert!(

@@ -146,7 +146,7 @@ impl Builder {
         let accepting = listener.map(Listener::into_accepting).transpose()?;
         let links = Links::new(id, config.incarnation, poll.registry().try_clone()?, accepting, peers)?;
         let executor = match polled {
-            true => Executor::here(functions.clone(), mailbox.clone()),
+            true => Executor::here(id, functions.clone(), mailbox.clone()),
             false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
         };
         let node = chain::Node::new(config);
