@@ -3,12 +3,11 @@
 //! Source: chained-gpc.md, "The action for any response" 2; the default aggregation is ws-rendezvous.html, "Data format": level-n data.
 
 use bytes::Bytes;
-use smallvec::SmallVec;
 
 use super::Reply;
 use super::call::{Call, Origin, Own};
 use crate::wire::frame::REPORT_MAX;
-use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, level0};
+use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggregate_parts, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
 use crate::wire::{Cause, Coverage, Stage, Status};
 
@@ -38,23 +37,15 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     Ok(Answer::Reply(reply))
 }
 
-/// Most ids have no more children, and put their replies together without a list of their own.
-type Replies = SmallVec<[Leveled; 8]>;
-
 /// Own data first, then the children's in list order, headers beside data.
 fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
     let (own_header, own_data) = own.map(|own| (Bytes::from(own.header), Bytes::from(own.data))).unzip();
     call.arrived.make_contiguous().sort_unstable_by_key(|(place, _)| *place);
-    let replies = call.arrived.drain(..).map(|(_, reply)| split(reply));
-    let (headers, data): (Replies, Replies) = replies.unzip();
-    let header = aggregate(own_header, &headers)?;
-    let data = aggregate(own_data, &data)?;
+    let replies = call.arrived.iter().map(|(_, reply)| reply);
+    let header = aggregate_parts(own_header, replies.clone().map(|reply| (reply.level, &reply.header)))?;
+    let data = aggregate_parts(own_data, replies.map(|reply| (reply.level, &reply.data)))?;
+    call.arrived.clear();
     Ok(SubtreeReply { level: data.level, header: header.data, data: data.data })
-}
-
-fn split(reply: SubtreeReply) -> (Leveled, Leveled) {
-    let SubtreeReply { level, header, data } = reply;
-    (Leveled { level, data: header }, Leveled { level, data })
 }
 
 /// What there is of a partial call's answer, and the report of its ids. Takes the replies out of the call.

@@ -20,6 +20,7 @@ use super::functions::Functions;
 use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
 use super::peer::LinkKey;
+use super::quick_hash::QuickHash;
 use super::reading::{Readiness, Surroundings};
 use super::wait::{Look, Wait, Waiting};
 use crate::chain::{Input, Node, Output, Outputs, Time};
@@ -74,7 +75,7 @@ pub(super) struct EventLoop {
     inputs: VecDeque<Input>,
     /// What the chain asks for; empty between its inputs.
     outputs: Outputs,
-    calls: HashMap<u64, Arc<Completion>>,
+    calls: HashMap<u64, Arc<Completion>, QuickHash>,
     ending: Ending,
 }
 
@@ -128,7 +129,7 @@ impl EventLoop {
             arrivals: Vec::new(),
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
-            calls: HashMap::new(),
+            calls: HashMap::default(),
             ending: Ending::No,
         }
     }
@@ -305,9 +306,9 @@ impl EventLoop {
 
     /// Gives the chain one input, carries out all its outputs, and goes on with what these bring about.
     fn apply(&mut self, now: Time, input: Input) {
-        self.inputs.push_back(input);
+        let mut next = Some(input);
         // Ends: every input brings a call on, and a call has finitely many steps.
-        while let Some(input) = self.inputs.pop_front() {
+        while let Some(input) = next.take().or_else(|| self.inputs.pop_front()) {
             self.node.input(now, input, &mut self.outputs);
             while let Some(output) = self.outputs.pop_front() {
                 self.carry_out(now, output);

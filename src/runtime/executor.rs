@@ -2,6 +2,7 @@
 //!
 //! The chain decides how many run at once; the executor only provides the hands. Results come back through the [`Mailbox`].
 
+use std::collections::{HashMap, hash_map};
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -9,8 +10,9 @@ use std::thread;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use gpc_trees::Id;
 
-use super::functions::Functions;
+use super::functions::{Entry, Functions, FunctionsError};
 use super::mailbox::Mailbox;
+use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use crate::chain::{Input, Job, JobResult, Work};
 
@@ -18,6 +20,8 @@ use crate::chain::{Input, Job, JobResult, Work};
 pub(super) struct Executor {
     me: Id,
     functions: Functions,
+    /// The functions that have been asked for. A function once registered never changes, so that nothing is locked for a job; at most as many as are registered.
+    entries: HashMap<u32, Entry, QuickHash>,
     mailbox: Arc<Mailbox>,
     hands: Hands,
 }
@@ -36,7 +40,7 @@ enum Hands {
 impl Executor {
     /// Functions run on the thread that drives the node.
     pub(super) fn here(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> Executor {
-        Executor { me, functions, mailbox, hands: Hands::Here }
+        Executor { me, functions, entries: HashMap::default(), mailbox, hands: Hands::Here }
     }
 
     /// Functions run on `workers` threads.
@@ -50,16 +54,15 @@ impl Executor {
             0 | 1 => Hands::Thread(None),
             _ => pool(me, workers)?,
         };
-        Ok(Executor { me, functions, mailbox, hands })
+        Ok(Executor { me, functions, entries: HashMap::default(), mailbox, hands })
     }
 
     /// Runs a job, or hands it to someone who will. What comes back at once is returned.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
-        if self.is_inline(&job) {
-            return Some(finish(&self.functions, &self.mailbox, job));
-        }
+        let entry = known(&mut self.entries, &self.functions, handle(&job));
         match &mut self.hands {
-            Hands::Here => Some(finish(&self.functions, &self.mailbox, job)),
+            Hands::Here => Some(finish(entry, &self.mailbox, job)),
+            _ if entry.as_ref().is_ok_and(|entry| entry.inline) => Some(finish(entry, &self.mailbox, job)),
             Hands::Thread(worker) => {
                 let call = job.call;
                 let failed = |why: String| Some(Input::Ran { call, result: JobResult::Failed(why) });
@@ -78,20 +81,27 @@ impl Executor {
             #[cfg(feature = "rayon")]
             Hands::Pool(pool) => {
                 let (functions, mailbox) = (self.functions.clone(), self.mailbox.clone());
-                pool.spawn(move || mailbox.clone().result(finish(&functions, &mailbox, job)));
+                pool.spawn(move || mailbox.result(look_up(&functions, &mailbox, job)));
                 None
             }
         }
     }
+}
 
-    fn is_inline(&self, job: &Job) -> bool {
-        self.functions.entry(handle(job)).is_ok_and(|entry| entry.inline)
-    }
+fn known<'a>(
+    entries: &'a mut HashMap<u32, Entry, QuickHash>,
+    functions: &Functions,
+    handle: u32,
+) -> Result<&'a Entry, FunctionsError> {
+    Ok(match entries.entry(handle) {
+        hash_map::Entry::Occupied(known) => known.into_mut(),
+        hash_map::Entry::Vacant(unknown) => unknown.insert(functions.entry(handle)?),
+    })
 }
 
 fn start_worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {
     let (sender, jobs): (Sender<Job>, Receiver<Job>) = unbounded();
-    let work = move || jobs.iter().for_each(|job| mailbox.clone().result(finish(&functions, &mailbox, job)));
+    let work = move || jobs.iter().for_each(|job| mailbox.result(look_up(&functions, &mailbox, job)));
     thread::Builder::new().name(format!("gpc-{me}-worker")).spawn(work)?;
     Ok(sender)
 }
@@ -116,14 +126,20 @@ fn handle(job: &Job) -> u32 {
     }
 }
 
-/// Runs the function of a job to its end.
-fn finish(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> Input {
-    let call = job.call;
-    Input::Ran { call, result: result(functions, mailbox, job) }
+/// Runs the function of a job to its end, on a thread that has no list of its own.
+fn look_up(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> Input {
+    let entry = functions.entry(handle(&job));
+    finish(entry.as_ref().map_err(Clone::clone), mailbox, job)
 }
 
-fn result(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> JobResult {
-    let entry = match functions.entry(handle(&job)) {
+/// Runs the function of a job to its end.
+fn finish(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Job) -> Input {
+    let call = job.call;
+    Input::Ran { call, result: result(entry, mailbox, job) }
+}
+
+fn result(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Job) -> JobResult {
+    let entry = match entry {
         Ok(entry) => entry,
         Err(error) => return JobResult::Unknown(error.to_string()),
     };

@@ -12,6 +12,7 @@ use tracing::{debug, warn};
 
 use super::link::{Event, Link, Phase, Progress};
 use super::peer::{LinkKey, Peer, State};
+use super::quick_hash::QuickHash;
 use super::socket::{Accepting, Socket};
 use super::{Address, Peers};
 use crate::chain::Time;
@@ -66,7 +67,7 @@ pub(super) struct Links {
     listener: Option<Accepting>,
     accept_again: Option<Time>,
     addresses: Peers,
-    pub(super) links: HashMap<LinkKey, Link>,
+    pub(super) links: HashMap<LinkKey, Link, QuickHash>,
     next_key: usize,
     pub(super) peers: BTreeMap<Id, Peer>,
     /// Whether bytes have come for long messages that links pass on.
@@ -100,7 +101,7 @@ impl Links {
             listener,
             accept_again: None,
             addresses,
-            links: HashMap::new(),
+            links: HashMap::default(),
             next_key: FIRST_LINK,
             peers: BTreeMap::new(),
             stirred: false,

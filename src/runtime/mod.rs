@@ -21,6 +21,7 @@ mod node;
 mod outcome;
 mod peer;
 mod plan;
+mod quick_hash;
 mod reading;
 mod request;
 mod socket;
