@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use gpc_trees::Tree;
 
-use super::cost::Costs;
+use super::cost::{Costs, Sharing};
 use super::faults::FaultSet;
 use super::random::Random;
 
@@ -27,6 +27,8 @@ pub struct Scenario {
     pub costs: Costs,
     /// Hosts that the ids are spread over; `None` to tell none apart.
     pub hosts: Option<u32>,
+    /// What the processes of a host share; `None` where each has a processor of its own. Counts where there are no faults.
+    pub sharing: Option<Sharing>,
     /// What func costs, nanoseconds.
     pub func_ns: u64,
     /// What callback costs, nanoseconds.
@@ -51,6 +53,7 @@ impl Scenario {
             seed: 1,
             costs: Costs::default(),
             hosts: None,
+            sharing: None,
             func_ns: 0,
             callback_ns: 0,
             reply_bytes: 8,
