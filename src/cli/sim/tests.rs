@@ -13,7 +13,8 @@ fn args(line: &str) -> SimArgs {
 
 fn scenario_of(line: &str) -> Scenario {
     let args = args(line);
-    scenario(&args, args.tree.as_ref().unwrap_or(&TreeName::Binary), args.n).unwrap()
+    let costs = RunCosts::new(&args).unwrap();
+    scenario(&args, &costs, &tree_name(&args, &costs).unwrap(), args.ids()).unwrap()
 }
 
 #[test]
@@ -33,7 +34,8 @@ fn a_replay_is_the_same_scenario() {
 fn what_does_not_fit_is_refused_in_words() {
     let refused = |line: &str| {
         let args = args(line);
-        scenario(&args, args.tree.as_ref().unwrap_or(&TreeName::Binary), args.n).unwrap_err()
+        let costs = RunCosts::new(&args).unwrap();
+        scenario(&args, &costs, &tree_name(&args, &costs).unwrap(), args.ids()).unwrap_err()
     };
     assert!(refused("sim -n 100000 --tree chain").starts_with("chain: position "));
     assert!(refused("sim -n 8 --tree mine").starts_with("no tree is named `mine`"));
