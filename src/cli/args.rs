@@ -270,7 +270,7 @@ pub struct SimArgs {
     #[arg(required_unless_present = "fit")]
     pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp (for this run's costs), loggp:LAG or file:PATH; binary by default, with --runs any
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp (the fastest for this run's costs), loggp:LAG or file:PATH; binary by default, with --runs any
     #[arg(long, value_name = "TREE")]
     pub tree: Option<SimTree>,
 

@@ -105,6 +105,11 @@ impl Scenario {
         option("rack-cost", &costs.rack, costs.rack == usual.rack);
         option("host-cost", &costs.host, costs.host == usual.host);
         option("hosts", &self.hosts.unwrap_or_default(), self.hosts.is_none());
+        if let Some(Sharing { cores, wake_ns, cold_ns }) = self.sharing {
+            option("cores", &cores, false);
+            option("wake-cost", &format!("{wake_ns}ns"), wake_ns == 0);
+            option("cold-cost", &format!("{cold_ns}ns"), cold_ns == 0);
+        }
         option("func-cost", &format!("{}ns", self.func_ns), self.func_ns == plain.func_ns);
         option("callback-cost", &format!("{}ns", self.callback_ns), self.callback_ns == plain.callback_ns);
         option("reply-bytes", &self.reply_bytes, self.reply_bytes == plain.reply_bytes);

@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use gpc_trees::{Lag, TreeName};
+use gpc_trees::Lag;
 
 use super::fit::read_fit;
-use crate::cli::args::{SimArgs, SimTree};
+use crate::cli::args::SimArgs;
 use crate::cli::duration::Span;
 use crate::sim::{Costs, HostCost, LinkCost, Sharing};
 
@@ -42,27 +42,8 @@ impl RunCosts {
         Ok(RunCosts { costs, sharing: sharing(args, host) })
     }
 
-    /// A tree by its name: that of `loggp` alone has the lag of these costs.
-    ///
-    /// # Errors
-    /// When these costs have none.
-    pub(super) fn named(&self, tree: &SimTree, args: &SimArgs) -> Result<TreeName, String> {
-        match tree {
-            SimTree::Named(name) => Ok(name.clone()),
-            SimTree::Fastest => self.lag(args.data_bytes).map(TreeName::Loggp).ok_or_else(|| {
-                let cost = self.costs.elsewhere;
-                format!("--tree loggp: a link cost of {cost} leaves no time between two messages; give a lag, as in loggp:4")
-            }),
-        }
-    }
-
-    /// All of them.
-    pub(super) fn named_all(&self, trees: &[SimTree], args: &SimArgs) -> Result<Vec<TreeName>, String> {
-        trees.iter().map(|tree| self.named(tree, args)).collect()
-    }
-
-    /// How many messages a node can send until one has been received, its receiver woken.
-    fn lag(&self, data_bytes: u32) -> Option<Lag> {
+    /// The lag of these costs: how many messages a node can send until one has been received, its receiver woken. `None` where no time is between two messages.
+    pub(super) fn lag(&self, data_bytes: u32) -> Option<Lag> {
         let LinkCost { latency_ns, overhead_ns, gap_ns, byte_ps } = self.costs.elsewhere;
         let waking = self.sharing.map_or(0, |sharing| sharing.wake_ns.saturating_add(sharing.cold_ns));
         let delay = latency_ns.saturating_add(waking);

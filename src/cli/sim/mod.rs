@@ -2,6 +2,7 @@
 
 mod chart;
 mod costs;
+mod fastest;
 mod fit;
 mod output;
 
@@ -75,7 +76,7 @@ fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
 /// Several trees side by side.
 fn compare(args: &SimArgs, costs: &RunCosts) -> CommandResult {
     let mut compared = Vec::new();
-    for name in &costs.named_all(&args.compare, args)? {
+    for name in &trees(args, costs)? {
         let scenario = scenario(args, costs, name, args.ids())?;
         let (report, measured) = timed(&scenario);
         if !report.violations.is_empty() {
@@ -93,7 +94,7 @@ fn compare(args: &SimArgs, costs: &RunCosts) -> CommandResult {
 /// The time of a call over the number of ids, for each tree, as a picture.
 fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
     let names = match (args.compare.is_empty(), &args.tree) {
-        (false, _) => costs.named_all(&args.compare, args)?,
+        (false, _) => trees(args, costs)?,
         (true, Some(_)) => vec![tree_name(args, costs)?],
         (true, None) => vec![TreeName::Binary, TreeName::Binomial, TreeName::Flat],
     };
@@ -139,7 +140,12 @@ fn judge(scenario: &Scenario, report: &Report) -> CommandResult {
 
 /// The tree that was asked for, binary by default.
 fn tree_name(args: &SimArgs, costs: &RunCosts) -> Result<TreeName, String> {
-    args.tree.as_ref().map_or(Ok(TreeName::Binary), |tree| costs.named(tree, args))
+    args.tree.as_ref().map_or(Ok(TreeName::Binary), |tree| fastest::named(tree, args, costs))
+}
+
+/// The trees that are to stand side by side.
+fn trees(args: &SimArgs, costs: &RunCosts) -> Result<Vec<TreeName>, String> {
+    args.compare.iter().map(|tree| fastest::named(tree, args, costs)).collect()
 }
 
 fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result<Scenario, String> {
