@@ -88,7 +88,8 @@ fn links_are_measured_and_the_costs_are_used() {
     let (status, table, error) = run(&format!("sim --fit {path} --most 4 --rounds 1 --link tcp --tree flat"));
     assert_eq!((status, error.as_str()), (Some(0), ""));
     assert!(
-        table.contains("over tcp links:\n  latency L ") && table.contains("\nother calls, predicted"),
+        table.contains("over tcp links:\n  latency L ")
+            && table.contains("\nother calls, predicted from those"),
         "{table}"
     );
 }

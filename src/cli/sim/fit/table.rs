@@ -135,7 +135,7 @@ impl Fitted {
         heading("the calls they were fitted to", out)?;
         self.probes.iter().try_for_each(|row| row.write(out))?;
         writeln!(out)?;
-        heading("other calls, predicted", out)?;
+        heading("other calls, predicted from those (2 ids are the same pair, measured again)", out)?;
         self.calls.iter().try_for_each(|row| row.write(out))
     }
 }
