@@ -3,9 +3,10 @@
 //! Source: chained-gpc.md, "The action for any response" 2; the default aggregation is ws-rendezvous.html, "Data format": level-n data.
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::Reply;
-use super::call::{Call, ChildAnswer, Origin, Own};
+use super::call::{Call, Origin, Own};
 use crate::wire::frame::REPORT_MAX;
 use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
@@ -37,15 +38,15 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     Ok(Answer::Reply(reply))
 }
 
+/// Most ids have no more children, and put their replies together without a list of their own.
+type Replies = SmallVec<[Leveled; 8]>;
+
 /// Own data first, then the children's in list order, headers beside data.
 fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
     let (own_header, own_data) = own.map(|own| (Bytes::from(own.header), Bytes::from(own.data))).unzip();
-    let children = call.children.as_deref_mut().unwrap_or_default();
-    let replies = children.iter_mut().filter_map(|child| match &mut child.answer {
-        ChildAnswer::Done(reply) => reply.take(),
-        ChildAnswer::Awaited | ChildAnswer::Lost(_) => None,
-    });
-    let (headers, data): (Vec<Leveled>, Vec<Leveled>) = replies.map(split).unzip();
+    call.arrived.make_contiguous().sort_unstable_by_key(|(place, _)| *place);
+    let replies = call.arrived.drain(..).map(|(_, reply)| split(reply));
+    let (headers, data): (Replies, Replies) = replies.unzip();
     let header = aggregate(own_header, &headers)?;
     let data = aggregate(own_data, &data)?;
     Ok(SubtreeReply { level: data.level, header: header.data, data: data.data })

@@ -11,6 +11,7 @@ use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
+use super::wait::WaitName;
 use crate::runtime::{Address, LinkKind};
 use crate::sim::{FaultSet, LinkCost};
 
@@ -104,6 +105,10 @@ pub struct CallArgs {
     #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
+    /// How each process waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
+    #[arg(long, value_name = "HOW", default_value = "adaptive")]
+    pub wait: WaitName,
+
     /// What to print: a table, one JSON object, or the raw level-n data of the reply
     #[arg(long, value_enum, default_value_t = OutputKind::Table)]
     pub output: OutputKind,
@@ -194,6 +199,10 @@ pub struct NodeArgs {
     /// Take a node for lost that has given no sign of life for this time; 10s by default
     #[arg(long, value_name = "TIME")]
     pub dead_after: Option<Span>,
+
+    /// How the node waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
+    #[arg(long, value_name = "HOW", default_value = "adaptive")]
+    pub wait: WaitName,
 
     /// Started by `gpc call`: the listening socket is standard input, the control link standard output
     #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "insecure"])]

@@ -16,6 +16,7 @@ use crate::chain::{Input, Job, JobResult, Work};
 
 /// Runs the functions of one node.
 pub(super) struct Executor {
+    me: Id,
     functions: Functions,
     mailbox: Arc<Mailbox>,
     hands: Hands,
@@ -24,8 +25,9 @@ pub(super) struct Executor {
 enum Hands {
     /// The thread that drives the node.
     Here,
-    /// One thread of its own; ends when the sender is dropped. The channel holds at most the jobs that the chain hands out: one.
-    Thread(Sender<Job>),
+    /// One thread of its own, from the first job on: a node whose functions are all inline has none. It ends when the sender is dropped. The channel holds at most the jobs that the
+    /// chain hands out: one.
+    Thread(Option<Sender<Job>>),
     /// Several.
     #[cfg(feature = "rayon")]
     Pool(rayon::ThreadPool),
@@ -33,8 +35,8 @@ enum Hands {
 
 impl Executor {
     /// Functions run on the thread that drives the node.
-    pub(super) fn here(functions: Functions, mailbox: Arc<Mailbox>) -> Executor {
-        Executor { functions, mailbox, hands: Hands::Here }
+    pub(super) fn here(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> Executor {
+        Executor { me, functions, mailbox, hands: Hands::Here }
     }
 
     /// Functions run on `workers` threads.
@@ -45,24 +47,33 @@ impl Executor {
         mailbox: Arc<Mailbox>,
     ) -> io::Result<Executor> {
         let hands = match workers {
-            0 | 1 => Hands::Thread(worker(me, functions.clone(), mailbox.clone())?),
+            0 | 1 => Hands::Thread(None),
             _ => pool(me, workers)?,
         };
-        Ok(Executor { functions, mailbox, hands })
+        Ok(Executor { me, functions, mailbox, hands })
     }
 
     /// Runs a job, or hands it to someone who will. What comes back at once is returned.
-    pub(super) fn run(&self, job: Job) -> Option<Input> {
+    pub(super) fn run(&mut self, job: Job) -> Option<Input> {
         if self.is_inline(&job) {
             return Some(finish(&self.functions, &self.mailbox, job));
         }
-        match &self.hands {
+        match &mut self.hands {
             Hands::Here => Some(finish(&self.functions, &self.mailbox, job)),
-            Hands::Thread(sender) => {
+            Hands::Thread(worker) => {
+                let call = job.call;
+                let failed = |why: String| Some(Input::Ran { call, result: JobResult::Failed(why) });
+                if worker.is_none() {
+                    match start_worker(self.me, self.functions.clone(), self.mailbox.clone()) {
+                        Ok(sender) => *worker = Some(sender),
+                        Err(error) => return failed(format!("cannot start a thread for functions: {error}")),
+                    }
+                }
                 // The worker lives as long as this sender.
-                let lost = sender.send(job).err()?;
-                let call = lost.into_inner().call;
-                Some(Input::Ran { call, result: JobResult::Failed("the worker thread is gone".into()) })
+                match worker.as_ref().map(|worker| worker.send(job)) {
+                    Some(Ok(())) => None,
+                    Some(Err(_)) | None => failed("the worker thread is gone".into()),
+                }
             }
             #[cfg(feature = "rayon")]
             Hands::Pool(pool) => {
@@ -78,7 +89,7 @@ impl Executor {
     }
 }
 
-fn worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {
+fn start_worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {
     let (sender, jobs): (Sender<Job>, Receiver<Job>) = unbounded();
     let work = move || jobs.iter().for_each(|job| mailbox.clone().result(finish(&functions, &mailbox, job)));
     thread::Builder::new().name(format!("gpc-{me}-worker")).spawn(work)?;
@@ -116,7 +127,7 @@ fn result(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> JobResult 
         Ok(entry) => entry,
         Err(error) => return JobResult::Unknown(error.to_string()),
     };
-    let data = job.request.data.bytes().expect("the chain runs a function only when the data are whole");
+    let data = job.request.data.as_bytes().expect("the chain runs a function only when the data are whole");
     let request = Request::new(job.me, job.parent, &job.request, &data);
     match job.work {
         Work::Func => entry.execute(&request, || {

@@ -24,6 +24,7 @@ mod plan;
 mod reading;
 mod request;
 mod socket;
+mod wait;
 
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};
@@ -36,3 +37,4 @@ pub use node::{Builder, Node, PolledNode};
 pub use outcome::{CallError, IdReply, Outcome, RepliesError};
 pub use request::{ChildReply, Deferred, Request};
 pub use socket::Listener;
+pub use wait::Wait;

@@ -26,9 +26,9 @@ impl World {
             let started = Time::from_nanos(begun);
             Box::new(Node::new(Config { workers, started, heartbeat, ..Config::new(id, begun) }))
         });
-        node.input(Time::from_nanos(now), input);
+        node.input(Time::from_nanos(now), input, &mut self.outputs);
         // Nothing that is carried out gives an input by itself, so the node is drained before its next one.
-        while let Some(output) = self.hosts.at(id).node.as_mut().and_then(|node| node.output()) {
+        while let Some(output) = self.outputs.pop_front() {
             self.carry_out(id, output);
         }
         let host = self.hosts.at(id);

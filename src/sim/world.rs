@@ -18,7 +18,7 @@ use super::queue::{Next, Queue};
 use super::random::Random;
 use super::scenario::Scenario;
 use super::trace::Trace;
-use crate::chain::{Heartbeat, Input, JobResult, Node, Start};
+use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Start};
 use crate::wire::{Body, CallId, Message};
 
 /// When a world begins: its processes have been running since 0, longer than any request is under way.
@@ -115,6 +115,8 @@ pub(super) struct World {
     /// That of the call that took longest.
     pub(super) path: Vec<Hop>,
     pub(super) counts: Counts,
+    /// What the node that has an input asks for; empty between inputs.
+    pub(super) outputs: Outputs,
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) workers: usize,
     /// Whether the end of the events was reached.
@@ -142,6 +144,7 @@ impl World {
             paths: scenario.faults.is_empty().then(|| Paths::new(scenario.n)),
             path: Vec::new(),
             counts: Counts::default(),
+            outputs: Outputs::new(),
             heartbeat: None,
             workers: 1,
             restless: false,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::BufMut;
 use gpc_trees::Id;
 
 use super::CallId;
@@ -102,22 +103,22 @@ impl RequestHead {
     }
 
     /// Appends the fixed part.
-    pub fn emit(&self, out: &mut Vec<u8>) {
+    pub fn emit(&self, out: &mut impl BufMut) {
         let form = match self.ids_form {
             IdsForm::Runs => 0u32,
             IdsForm::Listed => 1,
         };
         let limit = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
-        out.extend_from_slice(&self.call.root.to_le_bytes());
-        out.extend_from_slice(&self.func.to_le_bytes());
-        out.extend_from_slice(&self.call.sequence.to_le_bytes());
+        out.put_slice(&self.call.root.to_le_bytes());
+        out.put_slice(&self.func.to_le_bytes());
+        out.put_slice(&self.call.sequence.to_le_bytes());
         for field in [self.callback, self.tree, self.tree_param, form, self.ids_count, self.header_len] {
-            out.extend_from_slice(&field.to_le_bytes());
+            out.put_slice(&field.to_le_bytes());
         }
-        out.extend_from_slice(&self.data_len.to_le_bytes());
-        out.extend_from_slice(&limit.to_le_bytes());
+        out.put_slice(&self.data_len.to_le_bytes());
+        out.put_slice(&limit.to_le_bytes());
         for field in [self.shape_count, whole_ms(self.age), self.skipped, whole_ms(self.left)] {
-            out.extend_from_slice(&field.to_le_bytes());
+            out.put_slice(&field.to_le_bytes());
         }
     }
 
@@ -203,12 +204,12 @@ impl ResponseHead {
     }
 
     /// Appends the fixed part.
-    pub fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.call.root.to_le_bytes());
-        out.extend_from_slice(&self.level.to_le_bytes());
-        out.extend_from_slice(&[self.kind as u8, 0]);
+    pub fn emit(&self, out: &mut impl BufMut) {
+        out.put_slice(&self.call.root.to_le_bytes());
+        out.put_slice(&self.level.to_le_bytes());
+        out.put_slice(&[self.kind as u8, 0]);
         for field in [self.call.sequence, self.header_len, self.data_len, self.report_len.into()] {
-            out.extend_from_slice(&field.to_le_bytes());
+            out.put_slice(&field.to_le_bytes());
         }
     }
 
@@ -240,10 +241,10 @@ impl CallRef {
     }
 
     /// Appends the fixed part.
-    pub fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0.root.to_le_bytes());
-        out.extend_from_slice(&0u32.to_le_bytes());
-        out.extend_from_slice(&self.0.sequence.to_le_bytes());
+    pub fn emit(&self, out: &mut impl BufMut) {
+        out.put_slice(&self.0.root.to_le_bytes());
+        out.put_slice(&0u32.to_le_bytes());
+        out.put_slice(&self.0.sequence.to_le_bytes());
     }
 }
 

@@ -45,7 +45,7 @@ fn plan(partial: bool) -> Plan {
 }
 
 fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> Message {
-    Message::Request(Box::new(Request {
+    Message::Request(Arc::new(Request {
         call: CALL,
         func: 1,
         callback: None,
