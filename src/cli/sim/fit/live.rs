@@ -100,8 +100,11 @@ impl Live {
         let style = ProgressStyle::with_template("measuring {wide_bar} {pos}/{len} rounds");
         let progress =
             ProgressBar::new(rounds.into()).with_style(style.expect("the template is well formed"));
-        for _ in 0..rounds {
-            for (kind, times_ns) in kinds.iter().zip(&mut times_ns) {
+        for round in 0..rounds {
+            for place in 0..kinds.len() {
+                // There and back: what a call leaves behind in the scheduler strikes other kinds the next time.
+                let place = if round % 2 == 0 { place } else { kinds.len() - 1 - place };
+                let (kind, times_ns) = (&kinds[place], &mut times_ns[place]);
                 for call in 0..WARM_UP + calls_of(kind.n) {
                     let took = self.call(kind)?;
                     if interrupt.signal().is_some() {
