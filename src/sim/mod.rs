@@ -21,8 +21,10 @@
 
 mod carry;
 pub mod check;
+mod cores;
 pub mod cost;
 mod faults;
+pub mod fit;
 mod happen;
 mod hosts;
 mod path;
@@ -35,8 +37,9 @@ mod tests;
 mod trace;
 mod world;
 
-pub use cost::{Costs, LinkCost, LinkCostError};
+pub use cost::{Costs, LinkCost, LinkCostError, Sharing};
 pub use faults::{Fault, FaultSet, FaultSetError};
+pub use fit::{HostCost, Probe, fit};
 pub use path::Hop;
 pub use random::Random;
 pub use run::{CallReport, FAILURES_MAX, Report, Swarm, run, swarm};

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Checkers, Held, Observation, Outcome, Plan};
+use super::cores::Cores;
 use super::cost::Topology;
 use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
 use super::hosts::Hosts;
@@ -63,6 +64,10 @@ pub(super) enum Event {
     Answered { id: Id, run: u32, call: CallId, reply: Vec<u8> },
     /// An end learns that its link is lost.
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
+    /// A process that has a core can do the next thing.
+    Turn(Id),
+    /// A function has had a core for its time.
+    Worked { id: Id, then: Box<Event> },
     /// A process goes on.
     Resumed(Id),
     /// Something goes wrong.
@@ -98,6 +103,8 @@ pub(super) struct World {
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
     pub(super) hosts: Hosts,
+    /// None where every process has one of its own.
+    pub(super) cores: Option<Cores>,
     /// None where nothing can go wrong.
     pub(super) mishaps: Option<Mishaps>,
     pub(super) calls: Vec<CallState>,
@@ -125,6 +132,10 @@ impl World {
             now: BEGIN,
             queue: Queue::new(),
             hosts: Hosts::new(topology),
+            cores: scenario
+                .sharing
+                .filter(|_| scenario.faults.is_empty())
+                .map(|it| Cores::new(it, &topology)),
             mishaps: None,
             calls: Vec::new(),
             names: BTreeMap::new(),
@@ -233,9 +244,14 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        if let Some(until) = event.awaited_at().and_then(|id| self.paused_until(id)) {
+        if let Some(until) = event.at().and_then(|id| self.paused_until(id)) {
             return self.queue.push(until, event);
         }
+        let event = self.share_cores(event);
+        event.into_iter().for_each(|event| self.happen_at_once(event));
+    }
+
+    pub(super) fn happen_at_once(&mut self, event: Event) {
         match event {
             Event::Start(index) => self.start(index),
             Event::Probe { partial } => self.probe(partial),
@@ -262,6 +278,8 @@ impl World {
                 self.observe(&Observation::Resumed { id });
             }
             Event::Mishap(mishap) => self.mishap(mishap),
+            // They are for cores that are shared.
+            Event::Turn(_) | Event::Worked { .. } => {}
         }
     }
 
@@ -277,11 +295,13 @@ impl World {
         let name = CallId { root, sequence: host.begun + u64::from(host.started) };
         host.started += 1;
         let call = &mut self.calls[index];
-        (call.name, call.started) = (Some(name), self.now);
-        self.names.insert(name, index);
-        if let Some(paths) = &mut self.paths {
-            paths.begin(self.now);
+        call.name = Some(name);
+        if self.cores.is_none() {
+            call.started = self.now;
         }
+        let started = call.started;
+        self.names.insert(name, index);
+        self.paths.iter_mut().for_each(|paths| paths.begin(started));
         self.trace.fold([self.now, 4, root.into(), index as u64]);
         let kind = if plan.partial { "partial call" } else { "call" };
         self.trace
@@ -355,10 +375,11 @@ impl World {
 
 impl Event {
     /// At whom it waits while that process stands still.
-    fn awaited_at(&self) -> Option<Id> {
+    pub(super) fn at(&self) -> Option<Id> {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => Some(parcel.to),
             Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
+            Event::Turn(id) | Event::Worked { id, .. } => Some(*id),
             Event::Start(_) | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => None,
         }
     }
