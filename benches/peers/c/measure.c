@@ -30,6 +30,7 @@ static void option(struct options *options, int letter, const char *value)
     case 'n': options->n = (int)whole(value, 2, 4096); break;
     case 'l': options->link = value; break;
     case 's': options->spin_us = (double)whole(value, 0, 1000000); break;
+    case 'y': options->yielding = (int)whole(value, 0, 1); break;
     case 'r': options->rounds = (int)whole(value, 1, 100000000); break;
     case 'w': options->warmup = (int)whole(value, 0, 100000000); break;
     case 'f': options->window = (int)whole(value, 1, 1024); break;
@@ -46,10 +47,11 @@ static void option(struct options *options, int letter, const char *value)
 struct options options_parse(int argc, char **argv)
 {
     static const struct option known[] = {
-        {"n", 1, 0, 'n'},      {"tree", 1, 0, 't'},   {"link", 1, 0, 'l'},    {"spin", 1, 0, 's'},  {"rounds", 1, 0, 'r'},
-        {"warmup", 1, 0, 'w'}, {"window", 1, 0, 'f'}, {"seconds", 1, 0, 'S'}, {"bytes", 1, 0, 'b'}, {0, 0, 0, 0},
+        {"n", 1, 0, 'n'},      {"tree", 1, 0, 't'},   {"link", 1, 0, 'l'},   {"spin", 1, 0, 's'},
+        {"yield", 1, 0, 'y'},  {"rounds", 1, 0, 'r'}, {"warmup", 1, 0, 'w'}, {"window", 1, 0, 'f'},
+        {"seconds", 1, 0, 'S'}, {"bytes", 1, 0, 'b'}, {0, 0, 0, 0},
     };
-    struct options options = {2, BINOMIAL, "tcp", 0, 1000, 100, 1, 10, PART};
+    struct options options = {2, BINOMIAL, "tcp", 0, 0, 1000, 100, 1, 10, PART};
     int letter;
     while ((letter = getopt_long(argc, argv, "", known, 0)) != -1)
         option(&options, letter, optarg);
@@ -145,6 +147,7 @@ void book_print(const struct book *book)
     qsort(book->took_us, rounds, sizeof(double), ascending);
     printf("{\"rounds\": %u, \"mean_us\": %.3f, \"median_us\": %.3f, \"p90_us\": %.3f, \"cpu_us\": %.3f}\n", rounds,
            mean, book->took_us[rounds / 2], book->took_us[(uint64_t)rounds * 9 / 10], cpu);
+    fflush(stdout);
 }
 
 void request_fill(char *request, size_t bytes, uint32_t round)

@@ -15,6 +15,7 @@ struct options {
     enum tree tree;
     const char *link;   /* tcp or unix */
     double spin_us;     /* how long to look before sleeping */
+    int yielding;       /* between two looks the core is offered to others */
     int rounds, warmup; /* the warm-up is not counted */
     int window;         /* rounds in flight */
     double seconds;     /* no round begins after so long */

@@ -5,6 +5,7 @@
  * word; it looks for so long as it may spin, then sleeps on it, and is woken only if it sleeps. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -13,7 +14,8 @@
 #include "die.h"
 #include "processes.h"
 
-enum { LINE = 64 };
+/* A cache line; looks at the bell between two looks at the clock. */
+enum { LINE = 64, LOOKS = 100 };
 
 /* What others see of a process. Its slots, one for each round in flight, follow in the mapping. */
 struct shared {
@@ -108,11 +110,13 @@ static void wait_bell(struct node *node, unsigned heard)
     if (node->options.spin_us > 0) {
         double until = now_us() + node->options.spin_us;
         do {
-            for (int look = 0; look < 100; look++) {
+            for (int look = 0; look < LOOKS; look++) {
                 if (atomic_load_explicit(&mine->bell, memory_order_acquire) != heard)
                     return;
                 relax();
             }
+            if (node->options.yielding)
+                sched_yield();
         } while (now_us() < until);
     }
     atomic_store(&mine->sleeping, 1);

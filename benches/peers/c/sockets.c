@@ -5,6 +5,7 @@
  * came in one turn leaves in one send per link. Sockets block: what goes down is smaller than any socket's buffer, so
  * nobody waits for a send downward, and whoever waits for a send upward waits for a parent that reads. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -181,6 +182,8 @@ static int wait_ready(struct node *node, struct epoll_event *events, int most)
             int ready = check(epoll_wait(node->poll, events, most, 0), "epoll_wait");
             if (ready > 0)
                 return ready;
+            if (node->options.yielding)
+                sched_yield();
         } while (now_us() < until);
     }
     return check(epoll_wait(node->poll, events, most, -1), "epoll_wait");
