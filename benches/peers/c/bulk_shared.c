@@ -1,6 +1,6 @@
-/* Long data down a chain of processes that share memory: each copies a segment from its parent's data to its own as soon
- * as it is there. One copy for each hop, and the data end in a mapping that all can see; a process that wants them to
- * itself pays one more. */
+/* Long data down a chain of processes that share memory: each copies a segment from its parent's data to its
+ * own as soon as it is there. One copy for each hop, and the data end in a mapping that all can see; a process that wants
+ * them to itself pays one more. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 
 enum { SEGMENT = 256 << 10, LINE = 64 };
 
-/* How far a process is: segments that it has, over all rounds, for its child; rounds that its child has ended, for it. */
+/* How far a process is: segments that it has, over all rounds; rounds that its child has answered. */
 struct shared {
     _Alignas(LINE) atomic_uint segments;
     _Alignas(LINE) atomic_uint answered;

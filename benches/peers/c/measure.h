@@ -1,4 +1,4 @@
-/* What every contestant measures in the same way: its options, the clock, rounds in flight, CPU time, the line it prints. */
+/* What every contestant measures in the same way: its options, the clock, rounds in flight, CPU time, what it prints. */
 #ifndef PEERS_MEASURE_H
 #define PEERS_MEASURE_H
 

@@ -24,7 +24,7 @@ class Row:
     program: tuple
     kinds: tuple
     against: str = None  # the row of chained GPC with the same tree and link
-    wanted: dict = field(default_factory=dict, hash=False)  # by table: what chained GPC's time over this one's is to be
+    wanted: dict = field(default_factory=dict, hash=False)  # what the ratio is to be, by table
     environment: dict = field(default_factory=dict, hash=False)
     takes_rounds: bool = True
     # It collapses with more processes than cores: one repetition says so.

@@ -5,7 +5,9 @@ use std::io::BufRead as _;
 use std::time::Duration;
 
 use book::{Book, Options, Outcome, PART, Processes};
-use chained_gpc::{Call, CallHandle, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode, Tree};
+use chained_gpc::{
+    Call, CallHandle, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode, Tree,
+};
 
 fn main() -> Outcome<()> {
     let options = Options::parse()?;
