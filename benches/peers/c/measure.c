@@ -88,10 +88,11 @@ struct book book_open(const struct options *options, const pid_t *processes)
     return book;
 }
 
+/* What is in flight already does not count, though it takes of the time: rounds that end together would count too much. */
 static void count_from_here(struct book *book)
 {
     book->counting = 1;
-    book->first = book->ended;
+    book->first = book->begun;
     book->cpu_from_us = cpu_us(book);
     book->from_us = now_us();
 }
@@ -124,11 +125,11 @@ void book_end(struct book *book, uint32_t round)
         die("a round out of order");
     double now = now_us();
     book->ended++;
-    if (book->counting) {
+    if (book->counting && round >= book->first) {
         book->took_us[round - book->first] = now - book->begun_us[round % (uint32_t)book->options.window];
         book->to_us = now;
-    } else if (book->ended == (uint32_t)book->options.warmup ||
-               now > book->start_us + book->options.seconds * 1e6 * WARMUP_SHARE) {
+    } else if (!book->counting && (book->ended == (uint32_t)book->options.warmup ||
+                                   now > book->start_us + book->options.seconds * 1e6 * WARMUP_SHARE)) {
         count_from_here(book);
     }
 }

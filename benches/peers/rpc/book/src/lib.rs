@@ -1,6 +1,7 @@
 //! What every contestant in Rust measures in the same way as those in C: its options, rounds in flight, CPU time, the line it prints.
 //!
 //! The same rules as `c/measure.c`, where they are explained.
+#![allow(clippy::disallowed_methods, reason = "this measures time")]
 
 mod parts;
 mod processes;
@@ -136,10 +137,11 @@ impl Book {
         let round = self.ended;
         self.ended += 1;
         match &mut self.counted {
-            Some(counted) => {
+            Some(counted) if round >= counted.first => {
                 counted.to = now;
                 self.took.push(now - self.begun_at[round % self.window]);
             }
+            Some(_) => {}
             None if self.ended == self.warmup || now - self.start > self.limit.mul_f64(WARMUP_SHARE) => {
                 self.count_from_here();
             }
@@ -150,7 +152,7 @@ impl Book {
     fn count_from_here(&mut self) {
         let cpu_ns = processes::cpu_ns(&self.processes);
         let now = Instant::now();
-        self.counted = Some(Counted { first: self.ended, from: now, to: now, cpu_ns });
+        self.counted = Some(Counted { first: self.begun, from: now, to: now, cpu_ns });
     }
 
     /// Prints one line of JSON; the processes are still there.

@@ -51,7 +51,7 @@ fn serve(options: &Options, id: u32) -> Outcome<()> {
 
 /// The root drives its node itself, as the root of the bare tree does, or leaves that to the node's thread.
 enum Root {
-    Polled(PolledNode),
+    Polled(Box<PolledNode>),
     Threaded(Node),
 }
 
@@ -60,7 +60,7 @@ impl Root {
         let builder = Node::builder(0).functions(functions).peers(peers).listener(listener);
         Ok(match options.word("root", &["polled", "thread"])? {
             "thread" => Root::Threaded(builder.start()?),
-            _ => Root::Polled(builder.polled()?),
+            _ => Root::Polled(Box::new(builder.polled()?)),
         })
     }
 

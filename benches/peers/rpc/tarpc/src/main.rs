@@ -1,4 +1,5 @@
 //! Rounds by tarpc: the client calls n-1 servers at once, each a process with one connection over TCP without delay, in bincode.
+#![allow(clippy::disallowed_methods, reason = "tarpc takes a deadline by the clock")]
 
 use std::time::{Duration, Instant};
 
