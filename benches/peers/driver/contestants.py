@@ -68,7 +68,6 @@ def options_of(**pairs):
 
 
 def gpc(programs):
-    """One way of waiting so far; another is one more row, with its --wait."""
     program = str(programs["rounds-gpc"])
 
     def row(name, kinds, **pairs):
@@ -77,10 +76,14 @@ def gpc(programs):
     both = ("one", "flight")
     call = (str(programs["gpc"]), "call", "echo", "-n", "{n}")
     return [
-        row("TCP binomial", (*both, "start"), link="tcp", tree="binomial"),
-        row("TCP flat", both, link="tcp", tree="flat"),
-        row("Unix binomial", (*both, "start"), link="unix", tree="binomial"),
-        row("Unix flat", both, link="unix", tree="flat"),
+        row("TCP binomial", (*both, "start"), link="tcp", tree="binomial", wait="block"),
+        row("TCP flat", both, link="tcp", tree="flat", wait="block"),
+        row("Unix binomial", (*both, "start"), link="unix", tree="binomial", wait="block"),
+        row("Unix flat", both, link="unix", tree="flat", wait="block"),
+        row("TCP binomial, spin", ("one",), link="tcp", tree="binomial", wait="spin"),
+        row("TCP binomial, adaptive", both, link="tcp", tree="binomial", wait="adaptive"),
+        row("Unix flat, spin", ("one",), link="unix", tree="flat", wait="spin"),
+        row("Unix flat, adaptive", both, link="unix", tree="flat", wait="adaptive"),
         row("TCP binomial, threaded root", both, link="tcp", tree="binomial", root="thread"),
         row("TCP chain", ("bulk",), link="tcp", tree="chain"),
         row("Unix chain", ("bulk",), link="unix", tree="chain"),
@@ -102,12 +105,12 @@ def bare(programs):
             found.append(row(f"{title} {tree}", "sockets", kinds, f"{title} {tree}", wanted, link=link, tree=tree))
     for link, tree in [("tcp", "binomial"), ("unix", "flat")]:
         name, pairs = f"{LINKS[link]} {tree}", {"link": link, "tree": tree}
-        found.append(row(f"{name}, spin", "sockets", ("one",), name, {"one": "≤ 1.20 at 2"}, **pairs, **spin))
-        found.append(row(f"{name}, spin and yield", "sockets", both, name, {}, **pairs, **yielding))
+        found.append(row(f"{name}, spin", "sockets", ("one",), f"{name}, spin", {"one": "≤ 1.20 at 2"}, **pairs, **spin))
+        found.append(row(f"{name}, spin and yield", "sockets", both, f"{name}, adaptive", {}, **pairs, **yielding))
     for tree in ["binomial", "flat"]:
         found.append(row(f"shared memory {tree}", "shared", both, f"Unix {tree}", {}, tree=tree))
-    found.append(row("shared memory flat, spin", "shared", ("one",), "Unix flat", {}, tree="flat", **spin))
-    found.append(row("shared memory flat, spin and yield", "shared", both, "Unix flat", {}, tree="flat", **yielding))
+    found.append(row("shared memory flat, spin", "shared", ("one",), "Unix flat, spin", {}, tree="flat", **spin))
+    found.append(row("shared memory flat, spin and yield", "shared", both, "Unix flat, adaptive", {}, tree="flat", **yielding))
     for link, title in LINKS.items():
         found.append(row(f"{title} chain", "bulk", ("bulk",), f"{title} chain", {"bulk": "≤ 1.11"}, link=link))
     found.append(row("shared memory chain", "bulk_shared", ("bulk",), "Unix chain", {}))
@@ -138,7 +141,8 @@ def mpi(title, family, programs, links, wanted, once=False):
     for link, ours, (launcher, environment), wants in zip(["TCP", "shared memory"], ["TCP", "Unix"], links, wanted):
         common = {"wanted": wants, "environment": environment, "launcher": launcher, "once": once}
         name, kinds = f"{title}, {link}", ("one", "flight", "start")
-        found.append(Row(name, family, program, kinds, f"chained GPC, {ours} binomial", **common))
+        beside = f"chained GPC, {'TCP binomial, adaptive' if ours == 'TCP' else 'Unix flat, adaptive'}"
+        found.append(Row(name, family, program, kinds, beside, **common))
         found.append(Row(f"{name}, bulk", family, program, ("bulk",), f"chained GPC, {ours} chain", **common))
     true = {"takes_rounds": False, "launcher": links[0][0], "once": once}
     return [*found, Row(f"{title}, mpirun true", family, ("true",), ("start",), "chained GPC, gpc call", **true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use book::{Book, Options, Outcome, PART, Processes};
 use chained_gpc::{
-    Call, CallHandle, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode, Tree,
+    Call, CallHandle, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode, Tree, Wait,
 };
 
 fn main() -> Outcome<()> {
@@ -27,6 +27,17 @@ fn functions() -> Outcome<(Functions, FuncHandle)> {
     Ok((functions, round))
 }
 
+/// How the processes wait for messages: as the crate does by itself, asleep, or looking for as long as the spinners in C.
+const WAITS: [&str; 3] = ["adaptive", "block", "spin"];
+
+fn wait(options: &Options) -> Outcome<Wait> {
+    Ok(match options.word("wait", &WAITS)? {
+        "block" => Wait::Block,
+        "spin" => Wait::Spin(Duration::from_micros(50)),
+        _ => Wait::Adaptive,
+    })
+}
+
 fn listener(options: &Options, id: u32) -> Outcome<Listener> {
     let link = match options.word("link", &["tcp", "unix"])? {
         "unix" => LinkKind::Unix,
@@ -43,7 +54,7 @@ fn serve(options: &Options, id: u32) -> Outcome<()> {
     let table: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
     let peers: Peers = table.join("\n").parse()?;
     let builder = Node::builder(id).functions(&functions()?.0).peers(peers).listener(listener);
-    let node = builder.start()?;
+    let node = builder.wait(wait(options)?).start()?;
     std::io::stdin().lock().lines().for_each(drop);
     drop(node);
     Ok(())
@@ -58,6 +69,7 @@ enum Root {
 impl Root {
     fn start(options: &Options, functions: &Functions, peers: Peers, listener: Listener) -> Outcome<Root> {
         let builder = Node::builder(0).functions(functions).peers(peers).listener(listener);
+        let builder = builder.wait(wait(options)?);
         Ok(match options.word("root", &["polled", "thread"])? {
             "thread" => Root::Threaded(builder.start()?),
             _ => Root::Polled(Box::new(builder.polled()?)),
@@ -90,10 +102,8 @@ impl Root {
 fn lead(options: &Options) -> Outcome<()> {
     let n: u32 = options.value("n", 2)?;
     let link = options.word("link", &["tcp", "unix"])?;
-    // The only way of waiting that there is.
-    options.word("wait", &["block"])?;
     let listener = listener(options, 0)?;
-    let mut processes = Processes::start(n, &["--link", link])?;
+    let mut processes = Processes::start(n, &["--link", link, "--wait", options.word("wait", &WAITS)?])?;
     let mut table = format!("0 {}\n", listener.address()?);
     for (id, address) in (1..).zip(&processes.addresses) {
         table += &format!("{id} {address}\n");
