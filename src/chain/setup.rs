@@ -97,9 +97,11 @@ impl Node {
         match self.calls.get(&call).and_then(|call| call.parent()) {
             Some(parent) => refuse(format!("second parent: id {parent} already sent call {call}")),
             // In a partial call several may ask; here what they ask for is gone.
-            None if self.recent.contains(call) && request.partial => refuse(format!(
-                "call {call} has already ended here, without an answer that could be given again: it was cancelled or released, or this id was given up for lost"
-            )),
+            None if self.recent.contains(call) && request.partial && self.kept.get(call).is_none() => {
+                refuse(format!(
+                    "call {call} has already ended here, without an answer that could be given again: it was cancelled or released, or this id was given up for lost"
+                ))
+            }
             None if self.recent.contains(call) => {
                 refuse(format!("second parent: call {call} has already ended here"))
             }
