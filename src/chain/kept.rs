@@ -39,6 +39,7 @@ pub(super) struct KeptAnswers {
 impl KeptAnswers {
     /// Keeps an answer, and no more than `most` in all.
     pub(super) fn insert(&mut self, call: CallId, kept: Kept, most: usize) {
+        self.remove(call);
         self.by_time.insert((kept.until, call));
         self.answers.insert(call, kept);
         while self.answers.len() > most.max(1) {
@@ -86,6 +87,19 @@ mod tests {
         let ids = IdList::range(0..1);
         let until = Time::from_nanos(until);
         Kept { parent: 0, skipped: 0, answer: Answer::Completed, ids, children: Vec::new(), until }
+    }
+
+    /// An answer was kept for a call whose name was kept already: the earlier one's time stayed behind, belonged to nothing, and dropping what had expired never ended.
+    #[test]
+    fn what_is_kept_anew_leaves_no_time_behind() {
+        let mut answers = KeptAnswers::default();
+        let call = CallId { root: 1, sequence: 1 };
+        answers.insert(call, kept(10), 3);
+        answers.insert(call, kept(20), 3);
+        answers.expire(Time::from_nanos(10));
+        assert_eq!((answers.len(), answers.next()), (1, Some(Time::from_nanos(20))));
+        answers.expire(Time::from_nanos(20));
+        assert_eq!((answers.len(), answers.next()), (0, None));
     }
 
     #[test]

@@ -136,6 +136,7 @@ impl World {
             let came = Came { from, to, down, sent, received: self.now, alone };
             self.paths.as_mut().into_iter().for_each(|paths| paths.came(came));
         }
+        self.observe(&Observation::Received { at: to, from, message: &message });
         self.input(to, Input::Message { from, message });
     }
 

@@ -30,8 +30,12 @@ impl World {
         let limit = World::whole_us((took * 20).max(LIMIT_MIN_NS));
         self.workers = self.random.between(1, 3) as usize;
         if self.random.chance(1, 2) {
-            let part = |parts| Duration::from_nanos(limit / parts);
-            self.heartbeat = Some(Heartbeat { every: part(20), dead_after: part(5) });
+            // Some are given up long before their call's limit; what a fault of time may last is in between.
+            let every_ns = if self.random.chance(1, 2) { limit / 20 } else { took };
+            let dead_after_ns = every_ns * 4;
+            let (every, dead_after) = (Duration::from_nanos(every_ns), Duration::from_nanos(dead_after_ns));
+            self.heartbeat = Some(Heartbeat { every, dead_after });
+            self.observe(&Observation::Heartbeat { every_ns, dead_after_ns });
         }
         let end = mishaps.end;
         for _ in 0..calls {
@@ -194,6 +198,7 @@ impl World {
 
     /// A node gives the link up by itself; the other end learns of it.
     pub(super) fn abandon(&mut self, id: Id, peer: Id) {
+        self.observe(&Observation::Abandoned { at: id, peer });
         let Some(mishaps) = &mut self.mishaps else { return };
         let Some(epoch) = mishaps.links.abandon(id, peer) else { return };
         self.observe(&Observation::LinkEnded { at: id, peer });
@@ -226,6 +231,8 @@ impl World {
         let Some(root) = call.plan.ids.first().filter(|&root| self.hosts.is_up(root)) else { return };
         if self.paused_until(root).is_none() {
             self.inject(Fault::GiveUp, &[root]);
+            let name = self.calls[index].name;
+            name.into_iter().for_each(|call| self.observe(&Observation::GivenUp { call }));
             self.input(root, Input::GiveUp { ticket: index as u64 });
         }
     }

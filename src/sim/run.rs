@@ -131,19 +131,20 @@ pub struct Swarm {
 /// Failing runs that are kept of a swarm.
 pub const FAILURES_MAX: usize = 16;
 
-/// Runs that are made at a time, so that a failure is found early and little is kept.
-const BATCH: u64 = 1024;
+/// Runs that are made at a time, so that a failure is found early and little is kept: few at first, then twice as many each time.
+const BATCHES: std::ops::RangeInclusive<u64> = 32..=1024;
 
 /// Runs `runs` scenarios drawn from seeds that count up from `most.seed`, each up to the size of `most`. Stops after the batch in
 /// which [`FAILURES_MAX`] have failed.
 pub fn swarm(most: &Scenario, runs: u64, keep_tree: bool) -> Swarm {
     let mut swarm = Swarm::default();
     let mut times = vec![(0u64, 0u64); Fault::ALL.len()];
-    let mut next = 0;
+    let (mut next, mut batch) = (0, *BATCHES.start());
     while next < runs && swarm.failures.len() < FAILURES_MAX {
         let seeds: Vec<u64> =
-            (next..runs.min(next + BATCH)).map(|offset| most.seed.wrapping_add(offset)).collect();
+            (next..runs.min(next + batch)).map(|offset| most.seed.wrapping_add(offset)).collect();
         next += seeds.len() as u64;
+        batch = (batch * 2).min(*BATCHES.end());
         for (scenario, report) in run_all(most, keep_tree, seeds) {
             swarm.add(scenario, report, &mut times);
         }

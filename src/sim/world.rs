@@ -24,8 +24,9 @@ use crate::wire::{Body, CallId, Message};
 /// When a world begins: its processes have been running since 0, longer than any request is under way.
 pub(super) const BEGIN: u64 = 10_000_000_000;
 
-/// Events of one run; a run that needs more does not come to rest.
-const EVENTS_MAX: u64 = 100_000_000;
+/// Events of one run, and of each id and call of it; a run that needs more does not come to rest. A call costs an id some events, and where it waits for its limit
+/// some hundred signs of life.
+const EVENTS_MAX: (u64, u64) = (100_000, 2_000);
 
 /// Time limit of calls where nothing can go wrong: an hour.
 const FAULTLESS_LIMIT_NS: u64 = 3_600_000_000_000;
@@ -191,6 +192,8 @@ impl World {
 
     /// Lets everything happen.
     pub(super) fn run(&mut self) {
+        let (all, each) = EVENTS_MAX;
+        let most = all + each * u64::from(self.scenario.n) * u64::from(self.scenario.calls);
         while let Some((at, next)) = self.queue.pop() {
             self.step(at, next);
             if self.scenario.n > LARGE && self.queue.only_timers() {
@@ -198,7 +201,7 @@ impl World {
                 let hosts = &self.hosts;
                 self.queue.keep_timers(|id| hosts.has_node(id));
             }
-            if self.counts.events > EVENTS_MAX {
+            if self.counts.events > most {
                 self.restless = true;
                 return;
             }

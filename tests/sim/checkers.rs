@@ -20,8 +20,12 @@ enum Seen {
     Started(Plan),
     Executed(Id, u32),
     Sent(Id, Id, Message),
+    Received(Id, Id, Message),
     Requested(Id, Id),
     Consumed(Id, Id),
+    Heartbeat(u64, u64),
+    Abandoned(Id, Id),
+    GivenUp,
     LinkEnded(Id, Id),
     Injected(Fault, Vec<Id>),
     Ended(Id),
@@ -66,6 +70,12 @@ fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> Message {
 
 fn completed() -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Completed })
+}
+
+fn failed(id: Id, stage: Stage) -> Message {
+    let failure =
+        Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(&[(Status::Unknown, 1)]) };
+    Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
 }
 
 /// The reply with the parts of these ids, as one level over each other.
@@ -151,6 +161,12 @@ fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Started(plan) => Observation::Started { call: CALL, plan: Arc::new(plan.clone()) },
             Seen::Executed(id, run) => Observation::Executed { id: *id, run: *run, call: CALL },
             Seen::Sent(from, to, message) => Observation::Sent { from: *from, to: *to, message },
+            Seen::Received(at, from, message) => Observation::Received { at: *at, from: *from, message },
+            Seen::Heartbeat(every_ns, dead_after_ns) => {
+                Observation::Heartbeat { every_ns: *every_ns, dead_after_ns: *dead_after_ns }
+            }
+            Seen::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
+            Seen::GivenUp => Observation::GivenUp { call: CALL },
             Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
             Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
             Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer },
@@ -208,6 +224,18 @@ fn wrong_executions_are_seen() {
     );
 }
 
+/// A link broke, and the request that had gone over it came again, much later, to a parent whose child had been adopted, had executed, and had begun anew since. The copy does not say that
+/// anybody was adopted, so the new run executed, and nobody could have known better.
+#[test]
+fn a_copy_that_comes_late_excuses_a_new_run() {
+    let again = and(honest(), 9, Seen::Executed(2, 1));
+    assert_eq!(judged(&again), ["execution"]);
+    assert_eq!(judged(&and(again, 1, Seen::Injected(Fault::Duplicate, vec![0, 1]))), [""; 0]);
+    let twice = and(honest(), 9, Seen::Executed(2, 0));
+    let twice = and(twice, 1, Seen::Injected(Fault::Duplicate, vec![0, 1]));
+    assert_eq!(judged(&twice), ["execution"], "one and the same run knows");
+}
+
 #[test]
 fn wrong_answers_are_seen() {
     assert_eq!(judged(&without(honest(), 8)), ["answers"], "done without having executed");
@@ -263,6 +291,23 @@ fn wrong_causes_are_seen() {
     assert_eq!(judged(&with(honest_partial(), 10, Seen::Finished(silent))), ["causes"], "no cause at all");
 }
 
+/// The parent of an id hung, was lost, and an adopter asked the id when little of the call's time was left: less than its function takes. It said truly that the time limit had passed, and was
+/// taken for a liar because no fault had touched it.
+#[test]
+fn who_is_asked_late_may_be_late() {
+    let outcome = |message: &str| {
+        let coverage = runs(&[(Status::Done, 1), (Status::Unknown, 1), (Status::Failed, 1)]);
+        let causes = vec![Cause::new(1, Stage::Link, "as told"), Cause::new(2, Stage::Func, message)];
+        Outcome { result: Ok(Some(reply(&[0]))), report: Some(Report { causes, coverage }) }
+    };
+    let told = |message| {
+        let history = judged(&with(honest_partial(), 10, Seen::Finished(outcome(message))));
+        history.contains(&"causes")
+    };
+    assert!(!told("the time limit (1ms here) passed while func was running"));
+    assert!(told("as told"), "a failure of its own has another reason");
+}
+
 #[test]
 fn wrong_routes_are_seen() {
     let sent = |place, from, to, message| judged(&with(honest(), place, Seen::Sent(from, to, message)));
@@ -309,4 +354,203 @@ fn what_is_out_of_bounds_is_seen() {
     let mut hurried = plan(false);
     hurried.limit_ns = 5_000;
     assert!(judged(&with(honest(), 0, Seen::Started(hurried))).contains(&"bounds"), "past its limit");
+}
+
+/// What an id that is idle holds, after each input.
+fn input(id: Id) -> Seen {
+    Seen::Held(id, Held::default())
+}
+
+/// The way down of a call over a chain of three, as each id sees it.
+fn down(plan: Plan) -> Vec<Seen> {
+    let (first, second) = (request(1..3, LIMIT_NS / 2, 0), request(2..3, LIMIT_NS / 4, 0));
+    vec![
+        Seen::Started(plan),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, first.clone()),
+        input(0),
+        Seen::Received(1, 0, first),
+        Seen::Executed(1, 0),
+        Seen::Sent(1, 2, second.clone()),
+        input(1),
+        Seen::Received(2, 1, second),
+        Seen::Executed(2, 0),
+        input(2),
+    ]
+}
+
+/// The same with what comes after it; the last thing left out by one test, the last but one by another.
+fn then(mut history: Vec<Seen>, more: &[Seen]) -> Vec<Seen> {
+    history.extend_from_slice(more);
+    history
+}
+
+#[test]
+fn a_failure_that_is_not_passed_on_is_seen() {
+    let cause = || failed(2, Stage::Func);
+    let up = |passed: Message| {
+        let told = [
+            Seen::Injected(Fault::Fail, vec![2]),
+            Seen::Sent(2, 1, cause()),
+            input(2),
+            Seen::Received(1, 2, cause()),
+            Seen::Sent(1, 0, passed),
+            input(1),
+        ];
+        then(down(plan(false)), &told)
+    };
+    assert_eq!(judged(&up(cause())), [""; 0]);
+    let history = up(cause());
+    assert_eq!(judged(&without(history.clone(), history.len() - 2)), ["farewell"], "it waits");
+    assert_eq!(judged(&up(failed(1, Stage::Func))), ["farewell"], "another id is blamed");
+    assert_eq!(judged(&up(failed(2, Stage::Reply))), ["farewell"], "another stage is blamed");
+    assert_eq!(judged(&up(completed())), ["farewell"], "all is said to be well");
+}
+
+#[test]
+fn a_call_that_goes_on_without_being_wanted_is_seen() {
+    let given_up = blamed(0, Stage::Cancelled, &[(Status::Done, 1), (Status::Unknown, 2)]);
+    let cancel = || Message::Cancel(CALL);
+    let told = [
+        Seen::Injected(Fault::GiveUp, vec![0]),
+        Seen::GivenUp,
+        Seen::Finished(given_up),
+        Seen::Sent(0, 1, cancel()),
+        input(0),
+        Seen::Received(1, 0, cancel()),
+        Seen::Sent(1, 2, cancel()),
+        input(1),
+    ];
+    let history = then(down(plan(false)), &told);
+    assert_eq!(judged(&history), [""; 0]);
+    let place = |back: usize| history.len() - back;
+    assert_eq!(judged(&without(history.clone(), place(6))), ["farewell"], "the caller has given up");
+    assert_eq!(judged(&without(history.clone(), place(5))), ["farewell"], "the root tells nobody");
+    assert_eq!(judged(&without(history.clone(), place(2))), ["farewell"], "a cancel stays where it is");
+    assert_eq!(judged(&then(history.clone(), &[Seen::Sent(1, 0, completed())])), ["farewell"], "it answers");
+    let late = without(history.clone(), 5);
+    assert_eq!(judged(&late), [""; 0]);
+    assert_eq!(judged(&then(late, &[Seen::Executed(1, 0)])), ["farewell"], "it executes");
+    let orphaned = [Seen::LinkEnded(1, 0), Seen::Sent(1, 2, cancel()), input(1)];
+    let orphaned = then(down(plan(false)), &orphaned);
+    assert_eq!(judged(&orphaned), [""; 0]);
+    assert_eq!(judged(&without(orphaned.clone(), orphaned.len() - 2)), ["farewell"], "its parent is lost");
+}
+
+#[test]
+fn a_link_that_is_lost_for_nothing_is_seen() {
+    let told = [
+        Seen::Injected(Fault::Link, vec![1, 2]),
+        Seen::LinkEnded(1, 2),
+        Seen::Sent(1, 0, failed(2, Stage::Link)),
+        input(1),
+    ];
+    let history = then(down(plan(false)), &told);
+    assert_eq!(judged(&history), [""; 0]);
+    assert_eq!(judged(&without(history.clone(), history.len() - 2)), ["farewell"], "it waits on");
+    let adopts = request(2..3, LIMIT_NS / 4, 1);
+    let told =
+        [Seen::Injected(Fault::Link, vec![0, 1]), Seen::LinkEnded(0, 1), Seen::Sent(0, 2, adopts), input(0)];
+    let history = then(down(plan(true)), &told);
+    assert_eq!(judged(&history), [""; 0]);
+    assert_eq!(judged(&without(history.clone(), history.len() - 2)), ["farewell"], "nobody adopts");
+    let moved =
+        [Seen::Received(1, 2, Message::Moved(CALL)), Seen::Sent(1, 0, failed(1, Stage::Link)), input(1)];
+    let moved = then(history, &moved);
+    assert_eq!(judged(&moved), [""; 0]);
+    assert_eq!(
+        judged(&without(moved.clone(), moved.len() - 2)),
+        ["farewell"],
+        "it waits for those that have moved"
+    );
+}
+
+#[test]
+fn a_release_that_does_not_come_or_comes_too_early_is_seen() {
+    let up = |from: Id, to: Id| {
+        [Seen::Sent(from, to, completed()), input(from), Seen::Received(to, from, completed())]
+    };
+    let release = |from: Id, to: Id| {
+        [
+            Seen::Sent(from, to, Message::Release(CALL)),
+            input(from),
+            Seen::Received(to, from, Message::Release(CALL)),
+        ]
+    };
+    let all = partly(&[0, 2, 1], &[], &[(Status::Done, 3)]);
+    let mut whole = plan(true);
+    whole.callback = true;
+    let mut history = down(whole);
+    history.extend(up(2, 1).into_iter().chain(up(1, 0)));
+    let early = then(history.clone(), &release(1, 2));
+    history.push(Seen::Finished(all));
+    history.extend(release(0, 1).into_iter().chain(release(1, 2)));
+    history.push(input(2));
+    let reply = SubtreeReply {
+        level: 0,
+        header: Default::default(),
+        data: [0u32, 1, 2].map(u32::to_le_bytes).concat().into(),
+    };
+    let place = history.iter().position(|seen| matches!(seen, Seen::Finished(_))).unwrap();
+    let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 3)]) };
+    history[place] = Seen::Finished(Outcome { result: Ok(Some(reply)), report: Some(report) });
+    assert_eq!(judged(&history), [""; 0]);
+    assert_eq!(judged(&without(history.clone(), place + 1)), ["farewell"], "the root does not release");
+    assert_eq!(judged(&without(history, place + 4)), ["farewell"], "a release stays where it is");
+    assert_eq!(judged(&early), ["farewell"], "before the root has what it needs");
+}
+
+#[test]
+fn signs_of_life_are_judged() {
+    let (ping, pong) = (|| Message::Ping, || Message::Pong);
+    let asked =
+        |seen: &[Seen]| judged(&then(then(vec![Seen::Heartbeat(1_000, 4_000)], &down(plan(false))), seen));
+    assert_eq!(asked(&[Seen::Sent(1, 2, ping())]), [""; 0]);
+    assert_eq!(judged(&then(down(plan(false)), &[Seen::Sent(1, 2, ping())])), ["life"], "none are asked for");
+    assert_eq!(asked(&[Seen::Sent(2, 1, ping())]), ["life"], "it asked it nothing");
+    let answered = [
+        Seen::Sent(2, 1, completed()),
+        input(2),
+        Seen::Received(1, 2, completed()),
+        Seen::Sent(1, 0, completed()),
+        input(1),
+    ];
+    assert_eq!(asked(&answered), [""; 0]);
+    assert_eq!(asked(&then(answered.to_vec(), &[Seen::Sent(1, 2, ping())])), ["life"], "it has answered");
+    let silence = [input(2), input(2), input(2), input(2)];
+    let lost = [
+        Seen::Injected(Fault::Pause, vec![2]),
+        Seen::Abandoned(1, 2),
+        Seen::Sent(1, 0, failed(2, Stage::Link)),
+        input(1),
+    ];
+    assert_eq!(asked(&then(silence.to_vec(), &lost)), [""; 0]);
+    let heard = then(silence.to_vec(), &[Seen::Received(1, 2, pong())]);
+    assert_eq!(asked(&then(heard, &lost)), ["life"], "it was heard a moment ago");
+    let long = then(silence.to_vec(), &silence);
+    assert_eq!(asked(&then(long, &[Seen::Sent(1, 2, ping())])), ["life"], "it should have been given up");
+    assert_eq!(asked(&[Seen::Abandoned(0, 2)]), ["life"], "a stranger is given up");
+}
+
+#[test]
+fn trees_are_what_their_names_promise() {
+    for name in [
+        "binary",
+        "binomial",
+        "kary:1",
+        "kary:3",
+        "kary:8",
+        "knomial:3",
+        "chain",
+        "flat",
+        "loggp:1",
+        "loggp:2.5",
+        "loggp:7",
+    ] {
+        let tree = name.parse::<gpc_trees::TreeName>().unwrap().built_in().unwrap();
+        for n in 1..200 {
+            let started = Plan { ids: IdList::range(0..n), tree: tree.clone(), ..plan(false) };
+            assert_eq!(judged(&[Seen::Started(started)]), [""; 0], "{name} over {n}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpc_trees::{Group, Id, IdList, edges};
 
-use super::{Findings, Observation, Plan};
+use super::{Findings, Observation, Plan, shape};
 use crate::sim::faults::{Fault, FaultSet};
 use crate::wire::CallId;
 
@@ -31,7 +31,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    fn new(plan: Arc<Plan>, started: u64) -> Result<Record, String> {
+    pub(super) fn new(plan: Arc<Plan>, started: u64) -> Result<Record, String> {
         let n = plan.ids.len();
         let (mut parents, mut sizes) = (vec![0; n as usize], vec![1; n as usize]);
         for edge in edges(&plan.tree, n) {
@@ -79,6 +79,25 @@ impl Record {
         self.plan.ids.slice(Group { start: position, len: self.sizes[position as usize] })
     }
 
+    /// The parent of a position; `None` of the root.
+    pub(super) fn parent(&self, position: u32) -> Option<Id> {
+        let parent = *self.parents.get(position as usize)?;
+        (position > 0).then(|| self.plan.ids.id(parent))?
+    }
+
+    /// The subtrees of a position's children.
+    pub(super) fn groups(&self, position: u32) -> Vec<Group> {
+        let end = position + self.sizes[position as usize];
+        let mut groups = Vec::new();
+        let mut start = position + 1;
+        while start < end {
+            let len = self.sizes[start as usize];
+            groups.push(Group { start, len });
+            start += len;
+        }
+        groups
+    }
+
     /// How many positions stand between one and another below it; `None` if it is not below.
     pub(super) fn between(&self, above: u32, below: u32) -> Option<u32> {
         let mut between = 0;
@@ -114,6 +133,7 @@ impl Book {
         match seen {
             Observation::Started { call, plan } => match Record::new(plan.clone(), at) {
                 Ok(record) => {
+                    shape::check(&record, findings);
                     if self.calls.insert(*call, record).is_some() {
                         findings.add(NAME, format!("two calls have the name {call}"));
                     }

@@ -66,7 +66,9 @@ pub(super) fn check(book: &Book, call: CallId, outcome: &Outcome, findings: &mut
 fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     let Some(position) = record.position(cause.id) else { return false };
     let own = book.faults_of(cause.id);
-    let late = own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow, Fault::Delay]);
+    // A fault above may have left so little of the time that a function of any length is too long.
+    let short = cause.message.starts_with("the time limit") && late_above(book, record, position);
+    let late = short || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow, Fault::Delay]);
     match cause.stage {
         Stage::Func => own.has_any(&[Fault::Fail, Fault::Panic]) || late,
         Stage::Callback => own.has(Fault::Callback) || late,

@@ -2,6 +2,7 @@
 
 use super::book::Book;
 use super::{Findings, Observation};
+use crate::sim::faults::Fault;
 use crate::wire::CallId;
 
 const NAME: &str = "execution";
@@ -15,6 +16,7 @@ pub(super) fn observe(book: &mut Book, seen: &Observation<'_>, findings: &mut Fi
 
 /// Takes an execution down; says what is wrong with it.
 fn executed(book: &mut Book, call: CallId, id: gpc_trees::Id, run: u32) -> Option<String> {
+    let copied = book.any(&[Fault::Duplicate]);
     let Some(record) = book.calls.get_mut(&call) else { return Some("that nobody started".into()) };
     let Some(position) = record.position(id) else { return Some("whose list it is not in".into()) };
     if position == 0 && record.plan.watch {
@@ -24,8 +26,8 @@ fn executed(book: &mut Book, call: CallId, id: gpc_trees::Id, run: u32) -> Optio
     if before == run + 1 {
         return Some("twice".into());
     }
-    // A copy of a request may come to a run that cannot know it.
-    if before != 0 && !record.forged {
+    // A copy of a request may come to a run that cannot know it; or to its parent, which an adopter has passed meanwhile.
+    if before != 0 && !record.forged && !copied {
         return Some(format!("again in run {run}, after run {}", before - 1));
     }
     if record.unreached.contains(&position) && !record.forged {

@@ -1,14 +1,17 @@
 //! What must hold of every run, checked apart from the world that runs it and from the code under test.
 //!
 //! A world tells what it sees as [`Observation`]s: who executed, what was sent, how a call ended, which fault was injected. From those alone each checker judges; a test may feed it a doctored history.
-//! What a tree is, the checkers take from [`gpc_trees::edges`], once for a call.
+//! What a tree is, the checkers take from [`gpc_trees::edges`], once for a call; that it is the tree which its name promises is a checker's, too.
 
 mod answers;
 mod book;
 mod bounds;
 mod causes;
 mod execution;
+mod farewell;
+mod life;
 mod route;
+mod shape;
 
 pub(in crate::sim) use answers::{merged, part};
 
@@ -102,6 +105,15 @@ pub enum Observation<'a> {
         /// Of which call.
         call: CallId,
     },
+    /// A node is given a message.
+    Received {
+        /// Which.
+        at: Id,
+        /// From whom.
+        from: Id,
+        /// What.
+        message: &'a Message,
+    },
     /// A request came in.
     Requested {
         /// Where.
@@ -115,6 +127,25 @@ pub enum Observation<'a> {
         at: Id,
         /// Whose request.
         from: Id,
+    },
+    /// How signs of life are asked for; without this they are not.
+    Heartbeat {
+        /// How often, nanoseconds.
+        every_ns: u64,
+        /// How long a peer may be silent, nanoseconds.
+        dead_after_ns: u64,
+    },
+    /// A node gives up a peer that gives no sign of life.
+    Abandoned {
+        /// Which node.
+        at: Id,
+        /// The peer.
+        peer: Id,
+    },
+    /// The caller gives up.
+    GivenUp {
+        /// Which call.
+        call: CallId,
     },
     /// An end of a link learnt that it is lost.
     LinkEnded {
@@ -202,6 +233,8 @@ pub struct Checkers {
     book: Book,
     route: route::Route,
     bounds: bounds::Bounds,
+    farewell: farewell::Farewell,
+    life: life::Life,
     findings: Findings,
 }
 
@@ -219,17 +252,21 @@ impl Checkers {
             book: Book::default(),
             route: route::Route::default(),
             bounds: bounds::Bounds::default(),
+            farewell: farewell::Farewell::default(),
+            life: life::Life::default(),
             findings,
         }
     }
 
     /// Looks at one thing that happened at `at` nanoseconds.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
-        let Checkers { book, route, bounds, findings } = self;
+        let Checkers { book, route, bounds, farewell, life, findings } = self;
         findings.at = at;
         book.note(at, seen, findings);
         route.observe(book, seen, findings);
         bounds.observe(book, seen, findings);
+        farewell.observe(book, seen, findings);
+        life.observe(book, seen, findings);
         execution::observe(book, seen, findings);
         if let Observation::Finished { call, outcome } = seen {
             answers::check(book, *call, outcome, findings);

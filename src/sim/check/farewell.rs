@@ -1,0 +1,328 @@
+//! How calls end at each id: whoever ends one tells those below, at once; what comes from below is passed on, at once; and nobody goes on with a call that its parent has ended.
+//!
+//! An id that ends a call cancels whom it still awaits, and the root of a partial call releases whom it has heard, who pass that on. A failure goes up unchanged. Of a child that is lost a partial
+//! call asks the children. Judged is what an id has done by the end of the input that made it due. Left out is what no observer can know: an id that was asked more than once, and calls of which a copy came from elsewhere.
+
+use std::collections::BTreeMap;
+
+use gpc_trees::Id;
+
+use super::book::{Book, Record};
+use super::{Findings, Observation};
+use crate::wire::message::{Answer, Message};
+use crate::wire::{CallId, Cause};
+
+const NAME: &str = "farewell";
+
+/// How somebody who was asked stands with the one who asked.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Tie {
+    #[default]
+    None,
+    Asked,
+    /// It has answered, and keeps its answer in a partial call.
+    Answered,
+    /// It has failed, its link is lost, or it has been told.
+    Over,
+}
+
+/// How an id stands with those who asked it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Upward {
+    /// How often it was asked; two stands for more.
+    asked: u8,
+    ended: bool,
+    /// Its parent has cancelled, or is lost.
+    dismissed: bool,
+    released: bool,
+    /// It has answered with a failure, or was given up.
+    failed: bool,
+}
+
+/// One call.
+#[derive(Default)]
+struct Ties {
+    /// By position: with the parent in the tree.
+    by_parent: Vec<Tie>,
+    /// With others, by who asked and the position asked.
+    by_others: BTreeMap<(Id, u32), Tie>,
+    upward: Vec<Upward>,
+    /// By position: who asked it last.
+    askers: Vec<Id>,
+}
+
+/// Something that an id has to do before its next input.
+#[derive(Clone, Debug)]
+enum Due {
+    /// Nobody is left who waits, or was heard and is to be released.
+    Tell { released: bool },
+    /// The call has ended here.
+    End(&'static str),
+    /// The call has ended here, with this cause.
+    Pass(Cause),
+    /// The children of this position are asked.
+    Adopt(u32),
+}
+
+/// The ties of all calls, and what is due from the id that has an input.
+#[derive(Default)]
+pub(super) struct Farewell {
+    calls: BTreeMap<CallId, Ties>,
+    due: Vec<(Id, CallId, Due)>,
+}
+
+impl Farewell {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Started { call, plan } => {
+                let n = plan.ids.len() as usize;
+                let (by_parent, upward) = (vec![Tie::None; n], vec![Upward::default(); n]);
+                let ties = Ties { by_parent, upward, askers: vec![0; n], ..Ties::default() };
+                self.calls.insert(*call, ties);
+            }
+            Observation::Received { at, from, message } => {
+                self.received(book, *at, *from, message, findings.at)
+            }
+            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+                self.link_ended(book, *at, *peer);
+            }
+            Observation::GivenUp { call } => {
+                let root =
+                    book.calls.get(call).filter(|record| !book.root_ended(record)).and_then(Record::root);
+                root.into_iter()
+                    .for_each(|root| self.due.push((root, *call, Due::End("its caller gave it up"))));
+            }
+            Observation::Sent { from, to, message } => {
+                let wrong = self.sent(book, *from, *to, message);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("{from} -> {to}: {what}")));
+            }
+            Observation::Executed { id, call, .. } if self.is_dismissed(book, *id, *call) => {
+                findings.add(NAME, format!("id {id} executes call {call} after its parent has ended it"));
+            }
+            Observation::Finished { call, outcome } => {
+                let Some(root) = book.calls.get(call).and_then(Record::root) else { return };
+                self.settle(root, *call, outcome.result.as_ref().err().map(|failure| &failure.cause));
+                self.end(root, *call, 0, true);
+            }
+            Observation::Ended { id } => self.forget(book, *id),
+            Observation::Held { id, .. } => self.judge(book, *id, findings),
+            _ => {}
+        }
+    }
+
+    /// Whether the one parent of an id has ended a call.
+    fn is_dismissed(&self, book: &Book, id: Id, call: CallId) -> bool {
+        let place =
+            book.calls.get(&call).filter(|record| !record.forged).and_then(|record| record.position(id));
+        let upward =
+            self.calls.get(&call).zip(place).and_then(|(ties, place)| ties.upward.get(place as usize));
+        upward.is_some_and(|state| state.asked == 1 && state.dismissed)
+    }
+
+    /// The call has ended at an id, which has to tell those below.
+    fn end(&mut self, id: Id, call: CallId, position: u32, released: bool) {
+        let Some(state) = self.calls.get_mut(&call).and_then(|ties| ties.upward.get_mut(position as usize))
+        else {
+            return;
+        };
+        state.ended = true;
+        self.due.push((id, call, Due::Tell { released }));
+    }
+
+    /// An id has answered: whatever was due with this cause is done.
+    fn settle(&mut self, id: Id, call: CallId, cause: Option<&Cause>) {
+        let settled = |due: &Due| matches!(due, Due::Pass(passed) if Some(passed) == cause);
+        self.due.retain(|(at, of, due)| !(*at == id && *of == call && settled(due)));
+    }
+
+    fn received(&mut self, book: &Book, at: Id, from: Id, message: &Message, now: u64) {
+        let Some(call) = message_call(message) else { return };
+        let (Some(record), Some(ties)) = (book.calls.get(&call), self.calls.get_mut(&call)) else { return };
+        let (Some(place), Some(other)) = (record.position(at), record.position(from)) else { return };
+        let state = ties.upward[place as usize];
+        let below = ties.tie(record, at, other);
+        let was_asked = below == Some(Tie::Asked);
+        let alone = place == 0 || state.asked == 1 && ties.askers[place as usize] == from;
+        // One who has been asked by several knows which of them counts; who looks on does not.
+        let certain = place == 0 || state.asked == 1;
+        match message {
+            Message::Request(_) => {
+                ties.upward[place as usize].asked = (state.asked + 1).min(2);
+                ties.askers[place as usize] = from;
+            }
+            Message::Response(response) if was_asked => {
+                let failed = match &response.answer {
+                    Answer::Failed(failure) => Some(failure.cause.clone()),
+                    _ => None,
+                };
+                ties.set(record, at, other, if failed.is_some() { Tie::Over } else { Tie::Answered });
+                let due = failed
+                    .map(|cause| if record.plan.partial { Due::Adopt(other) } else { Due::Pass(cause) });
+                due.into_iter()
+                    .filter(|_| certain && !state.ended)
+                    .for_each(|due| self.due.push((at, call, due)));
+            }
+            Message::Cancel(_) if alone && !state.ended => {
+                ties.upward[place as usize].dismissed = true;
+                self.end(at, call, place, true);
+            }
+            Message::Release(_) if alone && state.ended && !state.failed => {
+                ties.upward[place as usize].released = true;
+                // Later it may have been dropped by itself.
+                if now < record.started + record.plan.limit_ns {
+                    self.due.push((at, call, Due::Tell { released: true }));
+                }
+            }
+            // One that has answered drops the answer that it keeps.
+            Message::Moved(_) if below.is_some() && certain && place > 0 => {
+                ties.upward[place as usize].failed = true;
+                if !state.ended {
+                    self.due.push((at, call, Due::End("its children have another parent")));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn link_ended(&mut self, book: &Book, at: Id, peer: Id) {
+        let known: Vec<CallId> = self.calls.keys().copied().collect();
+        for call in known {
+            let (Some(record), Some(ties)) = (book.calls.get(&call), self.calls.get_mut(&call)) else {
+                continue;
+            };
+            let (Some(place), Some(other)) = (record.position(at), record.position(peer)) else { continue };
+            let state = ties.upward[place as usize];
+            let asked = ties.tie(record, at, other) == Some(Tie::Asked);
+            if asked {
+                ties.set(record, at, other, Tie::Over);
+            }
+            if state.ended || place > 0 && state.asked != 1 {
+                continue;
+            }
+            match record.plan.partial {
+                true if asked => self.due.push((at, call, Due::Adopt(other))),
+                false if asked => self.due.push((at, call, Due::End("an id that it waits for is lost"))),
+                false if place > 0 && ties.askers[place as usize] == peer => {
+                    ties.upward[place as usize].dismissed = true;
+                    self.end(at, call, place, false);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn sent(&mut self, book: &Book, from: Id, to: Id, message: &Message) -> Option<String> {
+        let call = message_call(message)?;
+        let (record, ties) = (book.calls.get(&call)?, self.calls.get_mut(&call)?);
+        let (place, other) = (record.position(from)?, record.position(to)?);
+        let state = ties.upward[place as usize];
+        let below = ties.tie(record, from, other);
+        let certain = state.asked == 1 && !record.forged;
+        match message {
+            Message::Request(_) => ties.set(record, from, other, Tie::Asked),
+            Message::Cancel(_) | Message::Release(_) if below.is_some() => {
+                ties.set(record, from, other, Tie::Over);
+                let early = !state.released && !state.dismissed && !state.failed;
+                if matches!(message, Message::Release(_)) && place > 0 && certain && early {
+                    return Some(format!("a release of call {call} before its own parent has released it"));
+                }
+            }
+            Message::Response(response) => {
+                let failure = match &response.answer {
+                    Answer::Failed(failure) => Some(&failure.cause),
+                    _ => None,
+                };
+                ties.upward[place as usize].failed |= failure.is_some();
+                self.settle(from, call, failure);
+                if !certain {
+                    return None;
+                }
+                if state.dismissed {
+                    return Some(format!("an answer to call {call} after its parent has ended it"));
+                }
+                // Whoever was given up has nothing to say to those below.
+                if !state.failed && !state.ended {
+                    self.end(from, call, place, false);
+                }
+                self.calls.get_mut(&call)?.upward[place as usize].ended = true;
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// A process has ended: the next run of its id knows nothing.
+    fn forget(&mut self, book: &Book, id: Id) {
+        for (call, ties) in &mut self.calls {
+            let Some(record) = book.calls.get(call) else { continue };
+            let Some(place) = record.position(id) else { continue };
+            ties.upward[place as usize] = Upward::default();
+            record.groups(place).iter().for_each(|group| ties.by_parent[group.start as usize] = Tie::None);
+            ties.by_others.retain(|(above, _), _| *above != id);
+        }
+    }
+
+    /// An id has done what it does for an input.
+    fn judge(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+        for (at, call, due) in std::mem::take(&mut self.due) {
+            let (Some(record), Some(ties)) = (book.calls.get(&call), self.calls.get(&call)) else { continue };
+            let Some(place) = record.position(at).filter(|_| at == id && !record.forged) else { continue };
+            let ended = ties.upward[place as usize].ended;
+            let wrong = match due {
+                Due::Tell { released } => {
+                    let left = ties.left(record, id, place, released && record.plan.partial);
+                    left.map(|left| format!("ends call {call}, and does not tell {left}"))
+                }
+                Due::End(why) => (!ended).then(|| format!("goes on with call {call}, though {why}")),
+                Due::Pass(cause) => Some(format!("does not pass on at once why call {call} fails: {cause}")),
+                Due::Adopt(lost) => {
+                    let asked = |start| ties.tie(record, id, start).is_some();
+                    let mut orphans = record.groups(lost).into_iter().map(|group| group.start);
+                    let left = orphans.find(|&start| !ended && !asked(start));
+                    left.and_then(|left| record.plan.ids.id(left)).map(|left| {
+                        format!("has lost the parent of {left} in call {call}, and does not adopt it")
+                    })
+                }
+            };
+            wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
+        }
+    }
+}
+
+impl Ties {
+    /// How a position stands with one who may have asked it; `None` if it was not asked.
+    fn tie(&self, record: &Record, above: Id, place: u32) -> Option<Tie> {
+        let tie = match record.parent(place) == Some(above) {
+            true => *self.by_parent.get(place as usize)?,
+            false => *self.by_others.get(&(above, place))?,
+        };
+        (tie != Tie::None).then_some(tie)
+    }
+
+    fn set(&mut self, record: &Record, above: Id, place: u32, tie: Tie) {
+        match record.parent(place) == Some(above) {
+            true => self.by_parent[place as usize] = tie,
+            false => drop(self.by_others.insert((above, place), tie)),
+        }
+    }
+
+    /// Somebody whom an id has asked and not told that its call has ended.
+    fn left(&self, record: &Record, id: Id, place: u32, released: bool) -> Option<Id> {
+        let left = |tie: Tie| tie == Tie::Asked || released && tie == Tie::Answered;
+        let own = record.groups(place).into_iter().map(|group| group.start);
+        let own = own.filter(|&start| left(self.by_parent[start as usize]));
+        let others = self.by_others.range((id, 0)..=(id, u32::MAX));
+        let others = others.filter(|(_, tie)| left(**tie)).map(|((_, start), _)| *start);
+        own.chain(others).next().and_then(|start| record.plan.ids.id(start))
+    }
+}
+
+/// The call that a message is about.
+fn message_call(message: &Message) -> Option<CallId> {
+    match message {
+        Message::Request(request) => Some(request.call),
+        Message::Response(response) => Some(response.call),
+        Message::Cancel(call) | Message::Release(call) | Message::Moved(call) => Some(*call),
+        Message::Ping | Message::Pong => None,
+    }
+}

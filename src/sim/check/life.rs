@@ -1,0 +1,99 @@
+//! Signs of life: asked only of those whose answers are awaited; nobody is given up who was heard, and nobody is asked for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::book::Book;
+use super::{Findings, Observation};
+use crate::wire::{CallId, Message};
+
+const NAME: &str = "life";
+
+/// What one id knows of another whom it has asked.
+#[derive(Default)]
+struct Peer {
+    /// Calls in which an answer is awaited.
+    awaited: BTreeSet<CallId>,
+    /// When it was asked first and last, and heard last.
+    first_asked: u64,
+    last_asked: u64,
+    heard: u64,
+}
+
+/// Who has asked whom. Empty where no signs of life are asked for.
+#[derive(Default)]
+pub(super) struct Life {
+    /// How often silent peers are asked, and how long one may be silent, nanoseconds.
+    rules: Option<(u64, u64)>,
+    peers: BTreeMap<(Id, Id), Peer>,
+}
+
+impl Life {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        let now = findings.at;
+        match seen {
+            Observation::Heartbeat { every_ns, dead_after_ns } => {
+                self.rules = Some((*every_ns, *dead_after_ns))
+            }
+            Observation::Sent { from, to, message: Message::Ping } => {
+                let wrong = self.asks(book, *from, *to, now);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
+            }
+            Observation::Abandoned { at, peer } => {
+                let wrong = self.gives_up(*at, *peer, now);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {at} {what}")));
+            }
+            _ if self.rules.is_none() => {}
+            Observation::Sent { from, to, message: Message::Request(request) } => {
+                let first = Peer { first_asked: now, ..Peer::default() };
+                let peer = self.peers.entry((*from, *to)).or_insert(first);
+                peer.last_asked = now;
+                peer.awaited.insert(request.call);
+            }
+            Observation::Received { at, from, message } => {
+                let Some(peer) = self.peers.get_mut(&(*at, *from)) else { return };
+                peer.heard = now;
+                if let Message::Response(response) = message {
+                    peer.awaited.remove(&response.call);
+                }
+            }
+            Observation::LinkEnded { at, peer } => {
+                let peer = self.peers.get_mut(&(*at, *peer));
+                peer.into_iter().for_each(|peer| peer.awaited.clear());
+            }
+            Observation::Ended { id } => self.peers.retain(|(at, _), _| at != id),
+            _ => {}
+        }
+    }
+
+    /// An id asks a peer for a sign of life; what is wrong with that.
+    fn asks(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
+        let Some((every, dead_after)) = self.rules else {
+            return Some(format!("asks {peer} for a sign of life, and none are to be asked for"));
+        };
+        let known = self.peers.get(&(id, peer)).filter(|peer| !peer.awaited.is_empty());
+        let Some(known) = known else {
+            return Some(format!("asks {peer} for a sign of life, whose answer it does not await"));
+        };
+        let awake = book.resumed.get(&id).copied().unwrap_or_default();
+        let silent = now - known.heard.max(known.last_asked).max(awake).min(now);
+        // It looks at its peers from time to time only.
+        (silent > dead_after + 2 * every).then(|| {
+            format!("asks {peer} again, which has been silent for {silent} ns and is dead after {dead_after}")
+        })
+    }
+
+    /// An id gives a peer up; what is wrong with that.
+    fn gives_up(&self, id: Id, peer: Id, now: u64) -> Option<String> {
+        let Some((_, dead_after)) = self.rules else {
+            return Some(format!("gives {peer} up, and nobody is to be given up"));
+        };
+        let Some(known) = self.peers.get(&(id, peer)) else {
+            return Some(format!("gives {peer} up, whom it never asked"));
+        };
+        let silent = now - known.heard.max(known.first_asked);
+        (silent < dead_after)
+            .then(|| format!("gives {peer} up after {silent} ns, where {dead_after} must pass"))
+    }
+}
