@@ -39,6 +39,8 @@ fn plan(partial: bool) -> Plan {
         watch: false,
         reply_wanted: true,
         callback: false,
+        forward_first: false,
+        data_bytes: 0,
         limit_ns: LIMIT_NS,
         reply_bytes: 4,
     }
@@ -56,7 +58,7 @@ fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> Message {
         skipped,
         limit: Duration::from_nanos(limit_ns),
         age: Duration::ZERO,
-        left: Duration::from_nanos(limit_ns),
+        left: Duration::from_nanos(LIMIT_NS),
         tree: Ok(Tree::Chain),
         ids: IdList::range(ids),
         header: Bytes::new(),

@@ -8,6 +8,7 @@ mod book;
 mod bounds;
 mod causes;
 mod execution;
+mod faithful;
 mod route;
 
 pub(in crate::sim) use answers::{merged, part};
@@ -37,6 +38,10 @@ pub struct Plan {
     pub reply_wanted: bool,
     /// Replies are merged by a callback that appends, instead of aggregated.
     pub callback: bool,
+    /// Ids forward before they execute.
+    pub forward_first: bool,
+    /// Bytes of the request's data.
+    pub data_bytes: u32,
     /// Time limit, nanoseconds.
     pub limit_ns: u64,
     /// Bytes of each id's reply, at least 4: its id, little-endian, comes first.
@@ -201,6 +206,7 @@ impl Findings {
 pub struct Checkers {
     book: Book,
     route: route::Route,
+    faithful: faithful::Faithful,
     bounds: bounds::Bounds,
     findings: Findings,
 }
@@ -218,6 +224,7 @@ impl Checkers {
         Checkers {
             book: Book::default(),
             route: route::Route::default(),
+            faithful: faithful::Faithful::default(),
             bounds: bounds::Bounds::default(),
             findings,
         }
@@ -225,10 +232,11 @@ impl Checkers {
 
     /// Looks at one thing that happened at `at` nanoseconds.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
-        let Checkers { book, route, bounds, findings } = self;
+        let Checkers { book, route, faithful, bounds, findings } = self;
         findings.at = at;
         book.note(at, seen, findings);
         route.observe(book, seen, findings);
+        faithful.observe(book, seen, findings);
         bounds.observe(book, seen, findings);
         execution::observe(book, seen, findings);
         if let Observation::Finished { call, outcome } = seen {
