@@ -79,7 +79,6 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) struct CallState {
     pub(super) plan: Arc<Plan>,
-    forward_first: bool,
     pub(super) acts: BTreeMap<Id, Act>,
     pub(super) callbacks_fail: BTreeSet<Id>,
     /// After all faults: it must end well.
@@ -168,18 +167,19 @@ impl World {
                 watch: false,
                 reply_wanted: reply_bytes > 0,
                 callback: false,
+                forward_first: false,
+                data_bytes: self.scenario.data_bytes,
                 limit_ns: FAULTLESS_LIMIT_NS,
                 reply_bytes: reply_bytes.max(4),
             };
-            self.add_call(plan, false, false);
+            self.add_call(plan, false);
         }
         self.queue.push(self.now, Event::Start(0));
     }
 
-    pub(super) fn add_call(&mut self, plan: Plan, forward_first: bool, probe: bool) -> usize {
+    pub(super) fn add_call(&mut self, plan: Plan, probe: bool) -> usize {
         self.calls.push(CallState {
             plan: Arc::new(plan),
-            forward_first,
             acts: BTreeMap::new(),
             callbacks_fail: BTreeSet::new(),
             probe,
@@ -289,7 +289,7 @@ impl World {
     /// The application starts a call, if its process lives.
     pub(super) fn start(&mut self, index: usize) {
         let call = &self.calls[index];
-        let (plan, forward_first) = (call.plan.clone(), call.forward_first);
+        let plan = call.plan.clone();
         let Some(root) = plan.ids.first().filter(|&root| self.hosts.is_up(root)) else { return };
         if let Some(until) = self.paused_until(root) {
             return self.queue.push(until, Event::Start(index));
@@ -313,13 +313,13 @@ impl World {
         let start = Start {
             callback: plan.callback.then_some(CALLBACK),
             reply_wanted: plan.reply_wanted,
-            forward_first,
+            forward_first: plan.forward_first,
             partial: plan.partial,
             watch: plan.watch,
             limit: std::time::Duration::from_nanos(plan.limit_ns),
             tree: plan.tree.clone(),
             ids: plan.ids.clone(),
-            data: Body::whole(Bytes::from(vec![0; self.scenario.data_bytes as usize])),
+            data: Body::whole(Bytes::from(vec![0; plan.data_bytes as usize])),
             ..Start::new(FUNC)
         };
         self.input(root, Input::Start { ticket: index as u64, start });
