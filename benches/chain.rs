@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Start, Time};
+use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Outputs, Reply, Start, Time};
 use chained_gpc::{Id, IdList, Tree};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
@@ -11,6 +11,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 struct World {
     nodes: Vec<Node>,
     waiting: VecDeque<(Id, Input)>,
+    outputs: Outputs,
     inputs: u64,
     ended: u64,
 }
@@ -18,7 +19,7 @@ struct World {
 impl World {
     fn new(n: u32) -> World {
         let nodes = (0..n).map(|id| Node::new(Config::new(id, 1))).collect();
-        World { nodes, waiting: VecDeque::new(), inputs: 0, ended: 0 }
+        World { nodes, waiting: VecDeque::new(), outputs: Outputs::new(), inputs: 0, ended: 0 }
     }
 
     /// One call over all nodes, to its end.
@@ -28,8 +29,8 @@ impl World {
         self.waiting.push_back((0, Input::Start { ticket: 0, start }));
         while let Some((id, input)) = self.waiting.pop_front() {
             self.inputs += 1;
-            self.nodes[id as usize].input(Time::from_nanos(0), input);
-            while let Some(output) = self.nodes[id as usize].output() {
+            self.nodes[id as usize].input(Time::from_nanos(0), input, &mut self.outputs);
+            while let Some(output) = self.outputs.pop_front() {
                 match output {
                     Output::Send { to, message } => {
                         self.waiting.push_back((to, Input::Message { from: id, message }))

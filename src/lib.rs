@@ -42,7 +42,7 @@ pub use chain::{Heartbeat, Reply};
 pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
     Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, Functions, FunctionsError,
-    LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase, PolledNode, Request,
+    LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase, PolledNode, Request, Wait,
 };
 pub use wire::{Cause, Coverage, Failure, Stage};
 

@@ -65,3 +65,49 @@ fn wrong_arguments_are_told_from_failures() {
         "{error}"
     );
 }
+
+/// The whole way: processes, probes, the search, the file, the table; then the file is used.
+#[test]
+fn links_are_measured_and_the_costs_are_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fit.json");
+    let path = path.display();
+    let (status, json, error) = run(&format!("sim --fit {path} --most 8 --rounds 2 --output json"));
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let sizes: Vec<_> =
+        parsed["calls"].as_array().unwrap().iter().map(|row| row["nodes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [2, 4, 8]);
+    let predicted = &parsed["calls"][2]["predicted_ns"];
+    assert!(predicted.as_u64().unwrap() > 0, "{json}");
+    let (status, json, error) =
+        run(&format!("sim -n 8 --tree binomial --data-bytes 8 --fit {path} --output json"));
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(&parsed["calls"][0]["took_ns"], predicted, "the same prediction");
+    let (status, table, error) = run(&format!("sim --fit {path} --most 4 --rounds 1 --link tcp --tree flat"));
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    assert!(
+        table.contains("over tcp links:\n  latency L ")
+            && table.contains("\nother calls, predicted from those"),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_fit_that_is_not_there_says_how_to_make_one() {
+    let (status, _, error) = run("sim -n 8 --fit /nowhere/fit.json");
+    assert_eq!(status, Some(1));
+    assert!(
+        error.starts_with("gpc: there is no file /nowhere/fit.json: make one with `gpc sim --fit"),
+        "{error}"
+    );
+    let (status, _, error) = run("sim --fit /nowhere/fit.json --most 4 --rounds 1");
+    assert!(status == Some(1) && error.starts_with("gpc: cannot write /nowhere/fit.json: "), "{error}");
+    let (status, _, error) = run("sim");
+    assert!(status == Some(2) && error.contains("-n <N>"), "{error}");
+    let (status, _, error) = run("sim --fit --runs 3");
+    assert!(status == Some(2) && error.contains("-n <N>"), "{error}");
+    let (status, _, error) = run("sim -n 4 --most 8");
+    assert!(status == Some(2) && error.contains("cannot be used with"), "{error}");
+}

@@ -6,6 +6,7 @@
 mod wire_support;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -196,7 +197,7 @@ impl Model {
         let sent = Sent { seen, seed, writer, fed: 0, given_up: false, arrived: None, whole: 0 };
         self.sent.insert(call, sent);
         self.order.push(call);
-        self.outbox.push(Message::Request(Box::new(request)));
+        self.outbox.push(Message::Request(Arc::new(request)));
     }
 
     fn response(&mut self, parts: &[usize], kind: u8) {
@@ -410,7 +411,7 @@ proptest! {
 
 fn request(sequence: u64, ids: IdList, data: Body) -> Message {
     let call = CallId { root: 3, sequence };
-    Message::Request(Box::new(Request {
+    Message::Request(Arc::new(Request {
         call,
         func: 1,
         callback: None,

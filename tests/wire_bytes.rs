@@ -2,6 +2,7 @@
 
 mod wire_support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,7 +50,7 @@ fn holds_request(name: &str, request: Request) {
     let (seen, data) = (Seen::of(&request), request.data.bytes());
     let Event::Request(back) = only(read(&example(name)).expect(name)) else { panic!("{name} is a request") };
     assert_eq!((Seen::of(&back), back.data.bytes()), (seen, data), "{name}");
-    assert_eq!(written(Message::Request(Box::new(request))), example(name), "{name}");
+    assert_eq!(written(Message::Request(Arc::new(request))), example(name), "{name}");
 }
 
 /// The example is what the code writes for `answer`, and reading it gives `answer`.
@@ -126,7 +127,7 @@ fn requests() {
     // A part of a millisecond counts as one.
     let age = Duration::from_micros(299_001);
     let adopted = Request { call, partial: true, adopted: true, skipped: 2, age, ..request() };
-    let bytes = written(Message::Request(Box::new(adopted.clone())));
+    let bytes = written(Message::Request(Arc::new(adopted.clone())));
     assert_eq!(bytes, example("REQUEST from an adopter"));
     holds_request("REQUEST from an adopter", Request { age: Duration::from_millis(300), ..adopted });
 }
@@ -153,7 +154,7 @@ fn a_segment_of_a_request_is_what_came_since() {
     let (data, mut writer) = Body::arriving(5);
     let mut outbox = Outbox::new();
     outbox.grant(1);
-    outbox.push(Message::Request(Box::new(runs_request(data))));
+    outbox.push(Message::Request(Arc::new(runs_request(data))));
     writer.push(b"abc");
     let first = drain(&mut outbox, usize::MAX);
     let mut announced = example("REQUEST with runs").to_vec();

@@ -45,6 +45,12 @@ pub(super) enum JobState {
     Running,
 }
 
+/// The children of a call. Most ids have a few, and then they cost no allocation.
+pub(super) type Children = SmallVec<[Child; 4]>;
+
+/// So many children are looked through one by one; more are searched.
+const LOOKED_THROUGH: usize = 16;
+
 /// A child and what it has answered.
 #[derive(Debug)]
 pub(super) struct Child {
@@ -59,12 +65,12 @@ pub(super) struct Child {
     pub(super) report: Option<Box<Report>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChildAnswer {
     /// Nothing yet.
     Awaited,
-    /// Its whole subtree is done; the reply waits to be merged or aggregated (`None` when it is merged, or none was asked for).
-    Done(Option<SubtreeReply>),
+    /// Its whole subtree is done.
+    Done,
     /// Of a partial call: it does not take part any more, and its children stand behind it if they could be adopted.
     Lost(Status),
 }
@@ -89,16 +95,16 @@ pub(super) struct Call {
     pub(super) until: Time,
     pub(super) own: Own,
     /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
-    pub(super) early: Option<Result<Reply, String>>,
+    pub(super) early: Option<Box<Result<Reply, String>>>,
     pub(super) job: JobState,
     /// `None` until the request has been forwarded; then in list order.
-    pub(super) children: Option<SmallVec<[Child; 2]>>,
-    /// The children's ids, sorted, and their indexes: a flat tree may have a million children, and each of them answers.
-    pub(super) by_id: SmallVec<[(Id, usize); 2]>,
+    pub(super) children: Option<Children>,
+    /// Of more than [`LOOKED_THROUGH`] children the ids, sorted, and their indexes: a flat tree may have a million children, and each of them answers.
+    by_id: Vec<(Id, u32)>,
     /// How many children have not answered.
     pub(super) awaited: usize,
-    /// Replies that wait for callback, as they came, and whose they are.
-    pub(super) arrived: VecDeque<(Id, SubtreeReply)>,
+    /// Replies that wait to be merged or aggregated, as they came, and the place in the list of the child whose they are.
+    pub(super) arrived: VecDeque<(u32, SubtreeReply)>,
     /// Of a partial call: replies that have been merged, for the case that this id's own part fails and they must go up without it.
     pub(super) merged: Vec<SubtreeReply>,
     /// Of a partial call: why ids are left out, the first one first.
@@ -113,8 +119,8 @@ impl Child {
     /// Appends what is known of the ids of the child's group.
     pub(super) fn cover(&self, coverage: &mut Coverage) {
         match (&self.answer, &self.report) {
-            (ChildAnswer::Done(_), Some(report)) => coverage.append(&report.coverage),
-            (ChildAnswer::Done(_), None) => coverage.push(Status::Done, self.group.len),
+            (ChildAnswer::Done, Some(report)) => coverage.append(&report.coverage),
+            (ChildAnswer::Done, None) => coverage.push(Status::Done, self.group.len),
             (ChildAnswer::Awaited, _) => coverage.push(Status::Unknown, self.group.len),
             (ChildAnswer::Lost(status), _) => {
                 // What it says of itself is not true of those below: of them this id knows no more than that they were not asked, or perhaps were.
@@ -127,14 +133,13 @@ impl Child {
 }
 
 impl Call {
-    pub(super) fn new(request: Request, origin: Origin, begun: Time) -> Call {
+    pub(super) fn new(request: Arc<Request>, origin: Origin, begun: Time) -> Call {
         let own = match origin {
             Origin::Here { watch: true, .. } => Own::Ready(Reply::default()),
             _ => Own::Pending,
         };
-        let request = Arc::new(request);
         let (job, children, arrived) = (JobState::Idle, None, VecDeque::new());
-        let by_id = SmallVec::new();
+        let by_id = Vec::new();
         Call {
             adopted: request.adopted,
             deadline: begun.plus(request.limit),
@@ -161,13 +166,18 @@ impl Call {
             return Step::Forward;
         }
         match (&self.job, &self.own) {
-            (JobState::Idle, Own::Pending) if self.request.data.bytes().is_some() => Step::Func,
-            (JobState::Idle, Own::Ready(_)) if !self.arrived.is_empty() => Step::Callback,
+            (JobState::Idle, Own::Pending) if self.request.data.is_whole() => Step::Func,
+            (JobState::Idle, Own::Ready(_)) if self.waits_for_callback() => Step::Callback,
             (JobState::Idle, Own::Ready(_) | Own::Failed) if self.children.is_some() && self.awaited == 0 => {
                 Step::Respond
             }
             _ => Step::Wait,
         }
+    }
+
+    /// Whether a reply waits to be merged by callback; without one, replies wait for the last of them.
+    fn waits_for_callback(&self) -> bool {
+        self.request.callback.is_some() && !self.arrived.is_empty()
     }
 
     pub(super) fn parent(&self) -> Option<Id> {
@@ -179,17 +189,27 @@ impl Call {
 
     /// The index of a child that has not answered yet.
     pub(super) fn awaited_child(&self, id: Id) -> Option<usize> {
-        let place = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
-        let (_, index) = self.by_id[place];
+        let index = self.child_index(id)?;
         let child = self.children.as_ref()?.get(index)?;
-        matches!(child.answer, ChildAnswer::Awaited).then_some(index)
+        (child.answer == ChildAnswer::Awaited).then_some(index)
+    }
+
+    fn child_index(&self, id: Id) -> Option<usize> {
+        if self.by_id.is_empty() {
+            return self.children.as_ref()?.iter().position(|child| child.id == id);
+        }
+        let place = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+        Some(self.by_id[place].1 as usize)
     }
 
     /// The request goes to these children.
-    pub(super) fn forwarded(&mut self, children: SmallVec<[Child; 2]>) {
-        self.by_id = children.iter().enumerate().map(|(index, child)| (child.id, index)).collect();
-        self.by_id.sort_unstable();
-        let awaited = |child: &&Child| matches!(child.answer, ChildAnswer::Awaited);
+    pub(super) fn forwarded(&mut self, children: Children) {
+        self.by_id.clear();
+        if children.len() > LOOKED_THROUGH {
+            self.by_id.extend(children.iter().zip(0..).map(|(child, index)| (child.id, index)));
+            self.by_id.sort_unstable();
+        }
+        let awaited = |child: &&Child| child.answer == ChildAnswer::Awaited;
         self.awaited = children.iter().filter(awaited).count();
         self.children = Some(children);
     }
@@ -197,32 +217,28 @@ impl Call {
     /// The ids of the children that have not answered yet.
     pub(super) fn awaited_ids(&self) -> impl Iterator<Item = Id> + '_ {
         let children = self.children.as_deref().unwrap_or_default();
-        children.iter().filter(|child| matches!(child.answer, ChildAnswer::Awaited)).map(|child| child.id)
+        children.iter().filter(|child| child.answer == ChildAnswer::Awaited).map(|child| child.id)
     }
 
     /// The ids of the children whose whole subtree is done.
     pub(super) fn answered_ids(&self) -> Vec<Id> {
         let children = self.children.as_deref().unwrap_or_default();
-        let answered = children.iter().filter(|child| matches!(child.answer, ChildAnswer::Done(_)));
+        let answered = children.iter().filter(|child| child.answer == ChildAnswer::Done);
         answered.map(|child| child.id).collect()
     }
 
     /// Whether the request went to this id from here.
     pub(super) fn has_child(&self, id: Id) -> bool {
-        self.by_id.binary_search_by_key(&id, |&(id, _)| id).is_ok()
+        self.child_index(id).is_some()
     }
 
     /// A child's subtree is done. The callback runs for any response, with an empty reply where none was asked for.
     pub(super) fn child_done(&mut self, index: usize, reply: Option<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
         let child = &mut children[index];
-        child.answer = match self.request.callback {
-            Some(_) => {
-                self.arrived.push_back((child.id, reply.unwrap_or_default()));
-                ChildAnswer::Done(None)
-            }
-            None => ChildAnswer::Done(reply),
-        };
+        child.answer = ChildAnswer::Done;
+        let reply = reply.or_else(|| self.request.callback.map(|_| SubtreeReply::default()));
+        self.arrived.extend(reply.map(|reply| (child.group.start, reply)));
         self.awaited -= 1;
     }
 

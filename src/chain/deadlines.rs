@@ -1,18 +1,18 @@
 //! When each call in flight must have ended. One entry per call: the bound is that of the calls.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Time;
+use super::few::Few;
 use crate::wire::CallId;
 
 /// The deadlines of the calls in flight, soonest first.
 #[derive(Debug, Default)]
-pub(super) struct Deadlines(BTreeSet<(Time, CallId)>);
+pub(super) struct Deadlines(Few<(Time, CallId), ()>);
 
 impl Deadlines {
     pub(super) fn add(&mut self, at: Time, call: CallId) {
-        self.0.insert((at, call));
+        self.0.insert((at, call), ());
     }
 
     pub(super) fn remove(&mut self, at: Time, call: CallId) {

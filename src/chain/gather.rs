@@ -5,9 +5,9 @@
 use bytes::Bytes;
 
 use super::Reply;
-use super::call::{Call, ChildAnswer, Origin, Own};
+use super::call::{Call, Origin, Own};
 use crate::wire::frame::REPORT_MAX;
-use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, level0};
+use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggregate_parts, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
 use crate::wire::{Cause, Coverage, Stage, Status};
 
@@ -40,20 +40,12 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
 /// Own data first, then the children's in list order, headers beside data.
 fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
     let (own_header, own_data) = own.map(|own| (Bytes::from(own.header), Bytes::from(own.data))).unzip();
-    let children = call.children.as_deref_mut().unwrap_or_default();
-    let replies = children.iter_mut().filter_map(|child| match &mut child.answer {
-        ChildAnswer::Done(reply) => reply.take(),
-        ChildAnswer::Awaited | ChildAnswer::Lost(_) => None,
-    });
-    let (headers, data): (Vec<Leveled>, Vec<Leveled>) = replies.map(split).unzip();
-    let header = aggregate(own_header, &headers)?;
-    let data = aggregate(own_data, &data)?;
+    call.arrived.make_contiguous().sort_unstable_by_key(|(place, _)| *place);
+    let replies = call.arrived.iter().map(|(_, reply)| reply);
+    let header = aggregate_parts(own_header, replies.clone().map(|reply| (reply.level, &reply.header)))?;
+    let data = aggregate_parts(own_data, replies.map(|reply| (reply.level, &reply.data)))?;
+    call.arrived.clear();
     Ok(SubtreeReply { level: data.level, header: header.data, data: data.data })
-}
-
-fn split(reply: SubtreeReply) -> (Leveled, Leveled) {
-    let SubtreeReply { level, header, data } = reply;
-    (Leveled { level, data: header }, Leveled { level, data })
 }
 
 /// What there is of a partial call's answer, and the report of its ids. Takes the replies out of the call.

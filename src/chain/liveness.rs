@@ -69,7 +69,7 @@ impl Node {
         if self.now.since(due) > every {
             self.liveness.heard.clear();
         }
-        let awaited: BTreeSet<Id> = self.calls.values().flat_map(|call| call.awaited_ids()).collect();
+        let awaited: BTreeSet<Id> = self.calls.iter().flat_map(|(_, call)| call.awaited_ids()).collect();
         self.liveness.heard.retain(|peer, _| awaited.contains(peer));
         for &peer in &awaited {
             let heard = *self.liveness.heard.entry(peer).or_insert(self.now);
@@ -81,7 +81,7 @@ impl Node {
             }
         }
         // The calls of some may have ended with those that were given up.
-        let still: BTreeSet<Id> = self.calls.values().flat_map(|call| call.awaited_ids()).collect();
+        let still: BTreeSet<Id> = self.calls.iter().flat_map(|(_, call)| call.awaited_ids()).collect();
         for &peer in awaited.intersection(&still) {
             self.emit(Output::Send { to: peer, message: Message::Ping });
         }

@@ -10,21 +10,21 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Start, Time};
+//! use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Outputs, Reply, Start, Time};
 //! use gpc_trees::{IdList, Tree};
 //!
 //! let mut node = Node::new(Config::new(0, 1));
+//! let mut outputs = Outputs::new();
 //! let start = Start { ids: IdList::range(0..1), ..Start::new(7) };
-//! node.input(Time::from_nanos(0), Input::Start { ticket: 1, start });
-//! while let Some(output) = node.output() {
+//! node.input(Time::from_nanos(0), Input::Start { ticket: 1, start }, &mut outputs);
+//! while let Some(output) = outputs.pop_front() {
 //!     match output {
 //!         Output::Run(job) => {
 //!             let result = JobResult::Replied(Reply { header: vec![], data: b"done".to_vec() });
 //!             # assert_eq!(job.request.func, 7);
 //!             // A driver runs the job somewhere and brings its result back as an input; here it is kept for a moment.
 //!             # let call = job.call;
-//!             # while node.output().is_some() {}
-//!             node.input(Time::from_nanos(5), Input::Ran { call, result });
+//!             node.input(Time::from_nanos(5), Input::Ran { call, result }, &mut outputs);
 //!         }
 //!         Output::Finished { ticket, result, .. } => assert_eq!((ticket, result.is_ok()), (1, true)),
 //!         Output::Send { .. } | Output::Consumed { .. } | Output::Abandon { .. } => unreachable!("one id has no peers"),
@@ -34,7 +34,7 @@
 //! ```
 //!
 //! 1. Give **one input** with the current time. Time never runs backwards.
-//! 2. **Drain every output**: call [`Node::output`] until it is `None`. The next input before that is a bug in the driver, and panics.
+//! 2. **Drain every output**: [`Outputs`] are a queue that the driver owns, one for any number of nodes. The next input before that is a bug in the driver, and panics.
 //! 3. Ask [`Node::next_deadline`], and give [`Input::Tick`] when that time has come.
 //!
 //! A message for a peer is handed over in order; what a peer sends on one link must come in as inputs in order. When a link is lost, the driver
@@ -44,6 +44,7 @@ mod call;
 mod deadlines;
 mod driver;
 mod failing;
+mod few;
 mod gather;
 mod kept;
 mod liveness;
@@ -55,7 +56,7 @@ mod setup;
 mod steps;
 mod time;
 
-pub use driver::{Config, Input, Job, JobResult, Output, Reply, Start, Work};
+pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Work};
 pub use liveness::Heartbeat;
 pub use node::Node;
 pub use time::Time;

@@ -1,16 +1,17 @@
 //! The node: every input comes in here, every output goes out here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
 use super::call::Call;
 use super::deadlines::Deadlines;
+use super::few::Few;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
 use super::runs::Runs;
-use super::{Config, Input, Output, Time};
+use super::{Config, Input, Output, Outputs, Time};
 use crate::wire::message::Response;
 use crate::wire::{CallId, Message};
 
@@ -20,7 +21,7 @@ pub struct Node {
     pub(super) config: Config,
     pub(super) now: Time,
     pub(super) next_sequence: u64,
-    pub(super) calls: BTreeMap<CallId, Box<Call>>,
+    pub(super) calls: Few<CallId, Box<Call>>,
     /// Calls that were started here, by the driver's name for them.
     pub(super) tickets: BTreeMap<u64, CallId>,
     pub(super) deadlines: Deadlines,
@@ -30,7 +31,8 @@ pub struct Node {
     pub(super) closed: bool,
     pub(super) kept: KeptAnswers,
     pub(super) liveness: Liveness,
-    outputs: VecDeque<Output>,
+    /// The driver's, for as long as an input is taken.
+    outputs: Outputs,
 }
 
 impl Node {
@@ -39,7 +41,7 @@ impl Node {
         Node {
             now: Time::default(),
             next_sequence: config.incarnation,
-            calls: BTreeMap::new(),
+            calls: Few::default(),
             tickets: BTreeMap::new(),
             deadlines: Deadlines::default(),
             runs: Runs::new(config.workers.max(1)),
@@ -47,17 +49,23 @@ impl Node {
             closed: false,
             kept: KeptAnswers::default(),
             liveness: Liveness::default(),
-            outputs: VecDeque::new(),
+            outputs: Outputs::new(),
             config,
         }
     }
 
-    /// Takes one thing that happened.
+    /// Takes one thing that happened, and puts what is to be done into `outputs`.
     ///
     /// # Panics
     /// If outputs of the input before have not been drained: they would be carried out in the wrong order.
-    pub fn input(&mut self, now: Time, input: Input) {
-        assert!(self.outputs.is_empty(), "drain every output of a node before its next input");
+    pub fn input(&mut self, now: Time, input: Input, outputs: &mut Outputs) {
+        assert!(outputs.is_empty(), "drain every output of a node before its next input");
+        std::mem::swap(&mut self.outputs, outputs);
+        self.take(now, input);
+        std::mem::swap(&mut self.outputs, outputs);
+    }
+
+    fn take(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
         if let Input::Message { from, .. } | Input::Heard(from) = &input {
             self.liveness.heard(*from, self.now);
@@ -65,7 +73,7 @@ impl Node {
         match input {
             Input::Start { ticket, start } => self.start(ticket, start),
             Input::GiveUp { ticket } => self.give_up(ticket),
-            Input::Message { from, message: Message::Request(request) } => self.request(from, *request),
+            Input::Message { from, message: Message::Request(request) } => self.request(from, request),
             Input::Message { from, message: Message::Response(Response { call, answer }) } => {
                 self.response(from, call, answer);
             }
@@ -85,11 +93,6 @@ impl Node {
         self.beat();
         self.expire();
         self.run_ready();
-    }
-
-    /// The next thing to do for the input before; `None` when all is said.
-    pub fn output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
     }
 
     /// When [`Input::Tick`] is due, if anything is in flight.

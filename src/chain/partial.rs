@@ -241,9 +241,9 @@ impl Call {
     pub(super) fn child_parts(&mut self, index: usize, parts: Vec<SubtreeReply>) {
         let Some(children) = self.children.as_mut() else { return };
         let child = &mut children[index];
-        child.answer = ChildAnswer::Done(None);
-        let id = child.id;
-        self.arrived.extend(parts.into_iter().map(|part| (id, part)));
+        child.answer = ChildAnswer::Done;
+        let place = child.group.start;
+        self.arrived.extend(parts.into_iter().map(|part| (place, part)));
         self.awaited -= 1;
     }
 

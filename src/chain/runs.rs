@@ -3,8 +3,7 @@
 //! Source: chained-gpc.md, "Internal implementation details" 4: func and callback are interrupted by setup only, so at one node one runs at a time.
 //! A call has at most one entry, so the queue is bounded by the calls in flight.
 
-use std::collections::BTreeMap;
-
+use super::few::Few;
 use crate::wire::CallId;
 
 /// A place in the queue.
@@ -13,7 +12,7 @@ pub(super) type Turn = u64;
 /// The queue of calls whose next job is ready, first come first served.
 #[derive(Debug)]
 pub(super) struct Runs {
-    queue: BTreeMap<Turn, CallId>,
+    queue: Few<Turn, CallId>,
     next: Turn,
     running: usize,
     workers: usize,
@@ -21,7 +20,7 @@ pub(super) struct Runs {
 
 impl Runs {
     pub(super) fn new(workers: usize) -> Runs {
-        Runs { queue: BTreeMap::new(), next: 0, running: 0, workers }
+        Runs { queue: Few::default(), next: 0, running: 0, workers }
     }
 
     /// Queues a call; the turn is for [`leave`](Self::leave).

@@ -2,6 +2,7 @@
 //!
 //! Source: chained-gpc.md, "Internal implementation details" 2 and 3, and "Exceptions" 1.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpc_trees::Id;
@@ -18,7 +19,7 @@ impl Node {
     pub(super) fn start(&mut self, ticket: u64, start: Start) {
         let call = CallId { root: self.config.me, sequence: self.next_sequence };
         self.next_sequence += 1;
-        let request = Request {
+        let request = Arc::new(Request {
             call,
             func: start.func,
             callback: start.callback,
@@ -34,7 +35,7 @@ impl Node {
             ids: start.ids,
             header: start.header,
             data: start.data,
-        };
+        });
         if let Err(cause) = self.admissible(&request).and_then(|()| self.fits_the_wire(&request)) {
             let mut coverage = self.refused(&request, Status::Unreached);
             if start.watch && !request.ids.is_empty() {
@@ -49,7 +50,7 @@ impl Node {
     }
 
     /// A parent sends a request.
-    pub(super) fn request(&mut self, from: Id, request: Request) {
+    pub(super) fn request(&mut self, from: Id, request: Arc<Request>) {
         if let Some(known) = self.calls.get(&request.call)
             && known.parent() == Some(from)
         {
@@ -95,6 +96,12 @@ impl Node {
         }
         match self.calls.get(&call).and_then(|call| call.parent()) {
             Some(parent) => refuse(format!("second parent: id {parent} already sent call {call}")),
+            // In a partial call several may ask; here what they ask for is gone.
+            None if self.recent.contains(call) && request.partial && self.kept.get(call).is_none() => {
+                refuse(format!(
+                    "call {call} has already ended here, without an answer that could be given again: it was cancelled or released, or this id was given up for lost"
+                ))
+            }
             None if self.recent.contains(call) => {
                 refuse(format!("second parent: call {call} has already ended here"))
             }
@@ -173,7 +180,7 @@ impl Node {
         }
     }
 
-    fn admit(&mut self, request: Request, origin: Origin) {
+    fn admit(&mut self, request: Arc<Request>, origin: Origin) {
         let id = request.call;
         let call = Call::new(request, origin, self.now);
         self.deadlines.add(call.deadline, id);

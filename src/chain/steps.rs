@@ -2,10 +2,11 @@
 //!
 //! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
 
-use gpc_trees::{Group, Groups, Id, send_order};
-use smallvec::SmallVec;
+use std::sync::Arc;
 
-use super::call::{Call, Child, ChildAnswer, JobState, Origin, Own, Step};
+use gpc_trees::{Group, Groups, Id, send_order};
+
+use super::call::{Call, Child, ChildAnswer, Children, JobState, Origin, Own, Step};
 use super::deadlines::child_limit;
 use super::kept::KEEP;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
@@ -75,7 +76,7 @@ impl Node {
         let early = self.calls.get_mut(&id).and_then(|call| call.early.take());
         self.own_reply(id, Own::Deferred);
         if let Some(result) = early {
-            self.answered(id, result);
+            self.answered(id, *result);
         }
     }
 
@@ -88,7 +89,7 @@ impl Node {
                 self.stage_failed(id, Cause::new(self.config.me, Stage::Func, message));
             }
             (Own::Pending, result) if call.job == JobState::Running => {
-                call.early.get_or_insert(result);
+                call.early.get_or_insert_with(|| Box::new(result));
             }
             // A second answer to the same token: the first one counts.
             _ => {}
@@ -113,7 +114,7 @@ impl Node {
             Ok(groups) => groups,
             Err(message) => {
                 // Nobody below gets the request.
-                call.forwarded(SmallVec::new());
+                call.forwarded(Children::new());
                 return self.stage_failed(id, Cause::new(self.config.me, Stage::Forward, message));
             }
         };
@@ -151,7 +152,7 @@ impl Node {
             ..Request::clone(request)
         };
         let to = child.ids.first().unwrap_or_default();
-        self.emit(Output::Send { to, message: Message::Request(Box::new(child)) });
+        self.emit(Output::Send { to, message: Message::Request(Arc::new(child)) });
     }
 
     /// A child answers.
@@ -247,7 +248,8 @@ impl Node {
 fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
     let work = match std::mem::replace(&mut call.own, Own::Lent) {
         Own::Ready(own) => {
-            let (from, child) = call.arrived.pop_front()?;
+            let (place, child) = call.arrived.pop_front()?;
+            let from = call.request.ids.id(place).unwrap_or_default();
             if call.request.partial {
                 call.merged.push(child.clone());
             }

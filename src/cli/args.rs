@@ -4,12 +4,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValue};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use gpc_trees::{Id, IdList, TreeName};
 
 use super::duration::Span;
+use super::wait::WaitName;
 use crate::runtime::{Address, LinkKind};
 use crate::sim::{Crash, CrashError, FaultSet, LinkCost};
 
@@ -103,6 +105,10 @@ pub struct CallArgs {
     #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
+    /// How each process waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
+    #[arg(long, value_name = "HOW", default_value = "adaptive")]
+    pub wait: WaitName,
+
     /// What to print: a table, one JSON object, or the raw level-n data of the reply
     #[arg(long, value_enum, default_value_t = OutputKind::Table)]
     pub output: OutputKind,
@@ -194,6 +200,10 @@ pub struct NodeArgs {
     #[arg(long, value_name = "TIME")]
     pub dead_after: Option<Span>,
 
+    /// How the node waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
+    #[arg(long, value_name = "HOW", default_value = "adaptive")]
+    pub wait: WaitName,
+
     /// Started by `gpc call`: the listening socket is standard input, the control link standard output
     #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "insecure"])]
     pub launched: bool,
@@ -262,15 +272,16 @@ pub enum TreeFormat {
 
 /// Arguments of `gpc sim`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
-#[command(after_help = SIM_EXAMPLES)]
+#[command(after_help = SIM_EXAMPLES, override_usage = SIM_USAGE)]
 pub struct SimArgs {
     /// How many ids; with --runs up to so many
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
-    pub n: u32,
+    #[arg(required_unless_present = "fit")]
+    pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat or file:PATH; binary by default, with --runs any
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp (the fastest for this run's costs), loggp:LAG or file:PATH; binary by default, with --runs any
     #[arg(long, value_name = "TREE")]
-    pub tree: Option<TreeName>,
+    pub tree: Option<SimTree>,
 
     /// How many calls: one after another, with faults at any time; with --runs up to so many
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -288,8 +299,36 @@ pub struct SimArgs {
     #[arg(long, value_name = "L,o,g,G")]
     pub host_cost: Option<LinkCost>,
 
+    /// With -n: take the costs of a host from this file. Without: measure them on this machine, write them into it, and show what they predict beside what was measured
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = FIT_FILE)]
+    pub fit: Option<PathBuf>,
+
+    /// Cores that the processes of a host share; 0 for one each, which is the default without --fit
+    #[arg(long, value_name = "C", requires = "n")]
+    pub cores: Option<u32>,
+
+    /// With --cores: what it costs to wake a process
+    #[arg(long, value_name = "TIME", requires = "cores", conflicts_with = "fit")]
+    pub wake_cost: Option<Span>,
+
+    /// With --cores: what it costs beyond that where 32 wake-ups of others have made the caches cold; with fewer in proportion
+    #[arg(long, value_name = "TIME", requires = "cores", conflicts_with = "fit")]
+    pub cold_cost: Option<Span>,
+
+    /// Measuring with --fit: how the processes are connected
+    #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT, conflicts_with = "n")]
+    pub link: LinkKind,
+
+    /// Measuring with --fit: how many processes there are, this one included
+    #[arg(long, value_name = "N", default_value_t = 256, conflicts_with = "n", value_parser = clap::value_parser!(u32).range(4..=i64::from(PROCESSES_MAX)))]
+    pub most: u32,
+
+    /// Measuring with --fit: how many times to go over all calls, some of each at a time
+    #[arg(long, value_name = "R", default_value_t = 20, conflicts_with = "n", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+
     /// Spread the ids over H hosts in blocks, 16 hosts to a rack
-    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
+    #[arg(long, value_name = "H", requires = "n", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
     pub hosts: Option<u32>,
 
     /// What func costs at each id
@@ -321,15 +360,15 @@ pub struct SimArgs {
     pub seed: u64,
 
     /// Make R runs with seeds from S on, over all cores, and report the first that fails
-    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["trace", "svg"])]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["trace", "svg"], requires = "n")]
     pub runs: Option<u64>,
 
     /// End processes after so many events, and let nothing else go wrong: ID@EVENT, several with commas
-    #[arg(long, value_name = "LIST", value_parser = crashes, conflicts_with_all = ["faults", "runs", "compare", "svg"])]
+    #[arg(long, value_name = "LIST", value_parser = crashes, conflicts_with_all = ["faults", "runs", "compare", "svg"], requires = "n")]
     pub crash: Option<Crashes>,
 
     /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls
-    #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u32).range(1..=2), conflicts_with_all = ["crash", "faults", "runs", "compare", "svg", "trace"])]
+    #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u32).range(1..=2), conflicts_with_all = ["crash", "faults", "runs", "compare", "svg", "trace"], requires = "n")]
     pub exhaustive: Option<u32>,
 
     /// What to print
@@ -337,15 +376,15 @@ pub struct SimArgs {
     pub output: SimOutput,
 
     /// Print what happens, a line for each thing
-    #[arg(long)]
+    #[arg(long, requires = "n")]
     pub trace: bool,
 
     /// Show several trees side by side
-    #[arg(long, value_name = "TREES", value_delimiter = ',', conflicts_with = "tree")]
-    pub compare: Vec<TreeName>,
+    #[arg(long, value_name = "TREES", value_delimiter = ',', conflicts_with = "tree", requires = "n")]
+    pub compare: Vec<SimTree>,
 
     /// Draw the time of a call over the number of ids, up to N, into this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "n")]
     pub svg: Option<PathBuf>,
 }
 
@@ -354,6 +393,36 @@ pub type Crashes = Vec<Crash>;
 
 fn crashes(text: &str) -> Result<Crashes, CrashError> {
     Crash::parse_list(text)
+}
+
+/// Where fitted costs are kept unless another file is named.
+pub const FIT_FILE: &str = "gpc-link-cost.json";
+
+impl SimArgs {
+    /// How many ids; 1 where nothing is simulated but the machine measured.
+    pub fn ids(&self) -> u32 {
+        self.n.unwrap_or(1)
+    }
+}
+
+/// A tree of a simulation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SimTree {
+    /// By name.
+    Named(TreeName),
+    /// `loggp` alone: the fastest for the costs of the run.
+    Fastest,
+}
+
+impl FromStr for SimTree {
+    type Err = <TreeName as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<SimTree, Self::Err> {
+        match text {
+            "loggp" => Ok(SimTree::Fastest),
+            name => name.parse().map(SimTree::Named),
+        }
+    }
 }
 
 /// Most ids that are simulated: sixteen million, with tens of bytes each beside what is under way.
@@ -368,6 +437,10 @@ pub enum SimOutput {
     Json,
 }
 
+const SIM_USAGE: &str = "\
+gpc sim -n <N> [OPTIONS]
+       gpc sim --fit [FILE] [--tree <TREE>] [--link <LINK>] [--most <N>] [--rounds <R>] [--output <OUTPUT>]";
+
 const SIM_EXAMPLES: &str = "\
 Faults:
   crash, restart, pause, slow, link, partition, delay, duplicate, fail, panic, hang, twice, callback, orphan (a parent
@@ -377,6 +450,9 @@ Examples:
   gpc sim -n 1000000 --tree binomial
   gpc sim -n 4096 --hosts 64 --compare binary,binomial,kary:8
   gpc sim -n 65536 --compare binary,kary:8,flat --svg time.svg
+  gpc sim -n 1024 --link-cost 2000,500,300,0.1 --compare loggp,binomial,kary:4,flat
+  gpc sim --fit                                  measure this machine, into gpc-link-cost.json
+  gpc sim -n 64 --fit --compare loggp,binomial,flat
   gpc sim -n 64 --calls 3 --faults all --runs 10000
   gpc sim -n 64 --faults crash,link --partial --seed 7 --trace
   gpc sim -n 8 --exhaustive 2

@@ -23,6 +23,7 @@ mod sim;
 mod stdout;
 mod taken;
 mod tree;
+mod wait;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! `gpc node`: one node, run by hand or started by `gpc call`.
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -14,9 +15,10 @@ use super::files::read_peers;
 use super::interrupt::Interrupt;
 use super::launched::{Launched, LaunchedError, launched};
 use super::plan::check_dead_after;
+use super::wait::WaitName;
 use super::{CommandResult, builtin};
 use crate::chain::Heartbeat;
-use crate::runtime::{Address, Builder, Functions, Listener, Node, Peers};
+use crate::runtime::{Address, Builder, Functions, Listener, Node, Peers, Wait};
 
 /// How long the calls in flight get when a node is told to end.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -27,17 +29,17 @@ pub(super) fn run(args: &NodeArgs) -> CommandResult {
         true => match launched(args.id) {
             // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
             Err(LaunchedError::ParentGone) => Ok(ExitCode::FAILURE),
-            launched => serve_launched(launched?, args.dead_after.map(Duration::from)),
+            launched => serve_launched(launched?, Watching::of(args)),
         },
         false => serve(NodePlan::new(args)?),
     }
 }
 
 /// Runs a node that `gpc call` has started until its parent ends it or dies.
-fn serve_launched(launched: Launched, dead_after: Option<Duration>) -> CommandResult {
+fn serve_launched(launched: Launched, watching: Watching) -> CommandResult {
     let Launched { id, listener, peers, mut control } = launched;
     // Nobody restarts an id of such a call, so that none can be too young for an adopter.
-    let node = start(id, listener, peers, dead_after, Some(Duration::ZERO))?;
+    let node = start(id, listener, peers, watching, Some(Duration::ZERO))?;
     control.wait_for_end();
     // Nobody is left to wait for a function that still runs: it ends with the process.
     drop(node);
@@ -50,7 +52,7 @@ fn serve(plan: NodePlan) -> CommandResult {
     let _interrupt = Interrupt::listen(move || drop(wake))?;
     let listener = Listener::bind(&plan.listen)?;
     let address = listener.address()?;
-    let node = start(plan.id, listener, plan.peers, plan.dead_after, None)?;
+    let node = start(plan.id, listener, plan.peers, plan.watching, None)?;
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
     // Nothing is ever sent: the other end is dropped when a signal comes.
     let _ = woken.recv();
@@ -75,21 +77,43 @@ fn start(
     id: Id,
     listener: Listener,
     peers: Peers,
-    dead_after: Option<Duration>,
+    watching: Watching,
     restart_margin: Option<Duration>,
 ) -> Result<Node, Box<dyn std::error::Error + Send + Sync>> {
     let functions = Functions::new();
     builtin::register(&functions)?;
     let builder = Node::builder(id).functions(&functions).peers(peers).listener(listener);
     let builder = restart_margin.into_iter().fold(builder, Builder::restart_margin);
-    Ok(watching(builder, dead_after).start()?)
+    Ok(watching.apply(builder).start()?)
 }
 
-/// A node that takes peers for lost which are silent for so long; `None` leaves it to the library's default.
-pub(super) fn watching(builder: Builder, dead_after: Option<Duration>) -> Builder {
-    match dead_after {
-        Some(dead_after) => builder.heartbeat(Some(Heartbeat::dead_after(dead_after))),
-        None => builder,
+/// How a node looks out for its peers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Watching {
+    /// How long one may be silent; `None` leaves it to the library's default.
+    pub(super) dead_after: Option<Duration>,
+    /// How it waits for their messages.
+    pub(super) wait: Wait,
+}
+
+impl Watching {
+    fn of(args: &NodeArgs) -> Watching {
+        Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0 }
+    }
+
+    pub(super) fn apply(self, builder: Builder) -> Builder {
+        let builder = builder.wait(self.wait);
+        match self.dead_after {
+            Some(dead_after) => builder.heartbeat(Some(Heartbeat::dead_after(dead_after))),
+            None => builder,
+        }
+    }
+
+    /// The same, as arguments of a process that is to be started.
+    pub(super) fn to_args(self) -> Vec<OsString> {
+        let dead_after = self.dead_after.map(|span| format!("--dead-after={}us", span.as_micros()));
+        let wait = format!("--wait={}", WaitName(self.wait));
+        dead_after.into_iter().chain([wait]).map(OsString::from).collect()
     }
 }
 
@@ -99,7 +123,7 @@ struct NodePlan {
     id: Id,
     listen: Address,
     peers: Peers,
-    dead_after: Option<Duration>,
+    watching: Watching,
 }
 
 impl NodePlan {
@@ -124,8 +148,7 @@ impl NodePlan {
             ));
         }
         check_dead_after(args.dead_after)?;
-        let dead_after = args.dead_after.map(Duration::from);
-        Ok(NodePlan { id: args.id, listen: listen.clone(), peers, dead_after })
+        Ok(NodePlan { id: args.id, listen: listen.clone(), peers, watching: Watching::of(args) })
     }
 }
 
@@ -160,6 +183,7 @@ mod tests {
             peers: Some(path),
             insecure,
             dead_after: None,
+            wait: WaitName(Wait::Block),
             launched: false,
         })
     }

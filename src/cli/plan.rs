@@ -11,6 +11,7 @@ use gpc_trees::{Id, IdList, Limits, TreeName};
 use super::args::{CallArgs, OutputKind};
 use super::duration::Span;
 use super::files::read_peers;
+use super::node::Watching;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use crate::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use crate::wire::frame::HEADER_MAX;
@@ -47,8 +48,8 @@ pub struct CallPlan {
     pub time_limit: Option<Duration>,
     /// Go on without ids that fail or are lost.
     pub partial: bool,
-    /// How long a process may be silent; `None` leaves it to the library's default.
-    pub dead_after: Option<Duration>,
+    /// How each process looks out for the others.
+    pub(super) watching: Watching,
     /// Forward before executing.
     pub forward_first: bool,
     /// What to print.
@@ -111,7 +112,7 @@ impl CallPlan {
             data: args.data.as_deref().map(read_data).transpose()?.unwrap_or_default(),
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
-            dead_after: args.dead_after.map(Duration::from),
+            watching: Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0 },
             forward_first: args.forward_first,
             output: args.output,
             repeat: args.repeat,

@@ -1,7 +1,6 @@
 //! The nodes of `gpc call` while it runs: this process as the root, the others started or joined.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,6 @@ use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use super::interrupt::Interrupt;
 use super::launch::{Launch, Plan};
-use super::node::watching;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
 use super::taken::refuse_taken;
@@ -61,8 +59,7 @@ impl Session {
             }
             Nodes::Start { n, link } => {
                 let exe = std::env::current_exe()?;
-                let dead_after = plan.dead_after.map(|span| format!("--dead-after={}us", span.as_micros()));
-                let args = dead_after.into_iter().map(OsString::from).collect();
+                let args = plan.watching.to_args();
                 let plan = Plan { ids: 1..*n, link: *link, exe, args, others: Peers::new() };
                 let launch = Launch::start_unless(&plan, || interrupt.signal().is_some())?;
                 let peers = launch.peers().clone();
@@ -70,7 +67,7 @@ impl Session {
             }
         };
         let builder = Node::builder(root).functions(functions).peers(peers);
-        let node = watching(builder, plan.dead_after).start()?;
+        let node = plan.watching.apply(builder).start()?;
         Ok(Session { node, launch })
     }
 

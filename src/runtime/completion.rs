@@ -31,6 +31,8 @@ pub(super) struct Completion {
 struct State {
     ended: Option<Ended>,
     waker: Option<Waker>,
+    /// Whether a thread sleeps until the end: to wake nobody is a call of the system, too.
+    awaited: bool,
 }
 
 impl Completion {
@@ -38,9 +40,11 @@ impl Completion {
     pub(super) fn complete(&self, ended: Ended) {
         let mut state = self.state();
         state.ended = Some(ended);
-        let waker = state.waker.take();
+        let (waker, awaited) = (state.waker.take(), state.awaited);
         drop(state);
-        self.changed.notify_all();
+        if awaited {
+            self.changed.notify_all();
+        }
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -66,6 +70,7 @@ impl Completion {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
         while state.ended.is_none() {
+            state.awaited = true;
             state = match until {
                 None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(until) => {

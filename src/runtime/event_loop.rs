@@ -20,8 +20,10 @@ use super::functions::Functions;
 use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
 use super::peer::LinkKey;
+use super::quick_hash::QuickHash;
 use super::reading::{Readiness, Surroundings};
-use crate::chain::{Input, Node, Output, Time};
+use super::wait::{Look, Wait, Waiting};
+use crate::chain::{Input, Node, Output, Outputs, Time};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};
 
@@ -64,9 +66,16 @@ pub(super) struct EventLoop {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
     events: Events,
+    waiting: Waiting,
+    /// Whether the last turn began with something to do: then more may come soon.
+    active: bool,
+    /// Room for what comes in on the links; empty between turns.
+    arrivals: Vec<Arrival>,
     /// Inputs that carrying out outputs has brought about.
     inputs: VecDeque<Input>,
-    calls: HashMap<u64, Arc<Completion>>,
+    /// What the chain asks for; empty between its inputs.
+    outputs: Outputs,
+    calls: HashMap<u64, Arc<Completion>, QuickHash>,
     ending: Ending,
 }
 
@@ -99,11 +108,12 @@ pub(super) struct Parts {
     pub(super) executor: Executor,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
+    pub(super) wait: Wait,
 }
 
 impl EventLoop {
     pub(super) fn new(parts: Parts) -> EventLoop {
-        let Parts { poll, node, links, functions, executor, mailbox, slots } = parts;
+        let Parts { poll, node, links, functions, executor, mailbox, slots, wait } = parts;
         EventLoop {
             poll,
             clock: Clock::new(),
@@ -114,8 +124,12 @@ impl EventLoop {
             mailbox,
             slots,
             events: Events::with_capacity(EVENTS),
+            waiting: Waiting::new(wait),
+            active: false,
+            arrivals: Vec::new(),
             inputs: VecDeque::new(),
-            calls: HashMap::new(),
+            outputs: Outputs::new(),
+            calls: HashMap::default(),
             ending: Ending::No,
         }
     }
@@ -134,13 +148,8 @@ impl EventLoop {
 
     /// One turn; sleeps at most `limit` when nothing is there to do.
     pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
-        let sleep = self.sleep(limit);
-        match self.poll.poll(&mut self.events, Some(sleep)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => done?,
-        }
+        self.wait(self.sleep(limit))?;
         let now = self.clock.now();
-        self.mailbox.looking();
         self.serve_links(now);
         self.serve_mail(now);
         self.links.check_deadlines(now);
@@ -154,9 +163,68 @@ impl EventLoop {
         Ok(())
     }
 
+    /// Waits until something comes, at most so long: looks for it a while if that pays, then sleeps.
+    fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        if limit.is_zero() {
+            self.active = true;
+            return self.look(limit);
+        }
+        let begun = self.clock.now();
+        if self.active && self.waiting.looks() && self.look_for_a_while(begun, limit)? {
+            return Ok(());
+        }
+        self.mailbox.sleeping();
+        // What came just before sees no sleeper to wake.
+        let limit = if self.has_mail() { Duration::ZERO } else { limit };
+        let slept = self.look(limit);
+        self.mailbox.awake();
+        self.active = self.has_come();
+        if self.active {
+            self.waiting.woken(self.clock.now().since(begun));
+        }
+        slept
+    }
+
+    /// Looks without sleeping; says whether something came.
+    fn look_for_a_while(&mut self, begun: Time, limit: Duration) -> io::Result<bool> {
+        let mut last = begun;
+        loop {
+            self.look(Duration::ZERO)?;
+            let now = self.clock.now();
+            if self.has_come() {
+                self.waiting.found(now.since(last));
+                return Ok(true);
+            }
+            let all = now.since(begun);
+            match self.waiting.found_nothing(now.since(last), all) {
+                _ if all >= limit => return Ok(false),
+                Look::Enough => return Ok(false),
+                Look::Again => std::hint::spin_loop(),
+                Look::AgainAfterOthers => std::thread::yield_now(),
+            }
+            last = now;
+        }
+    }
+
+    /// Asks the system what has happened, and waits at most so long for something.
+    fn look(&mut self, limit: Duration) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, Some(limit)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            done => done,
+        }
+    }
+
+    fn has_come(&self) -> bool {
+        !self.events.is_empty() || self.has_mail()
+    }
+
+    fn has_mail(&self) -> bool {
+        !self.slots.commands.is_empty() || !self.slots.results.is_empty()
+    }
+
     /// How long there is nothing to do.
     fn sleep(&self, limit: Duration) -> Duration {
-        if self.links.is_busy() || !self.slots.commands.is_empty() || !self.slots.results.is_empty() {
+        if self.links.is_busy() || self.has_mail() {
             return Duration::ZERO;
         }
         let ending = match self.ending {
@@ -191,7 +259,9 @@ impl EventLoop {
 
     /// Gives the chain what has come in on the links.
     fn take_in(&mut self, now: Time) {
-        for arrival in self.links.take_arrivals() {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.links.swap_arrivals(&mut arrivals);
+        for arrival in arrivals.drain(..) {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
@@ -203,6 +273,7 @@ impl EventLoop {
             };
             self.apply(now, input);
         }
+        self.arrivals = arrivals;
     }
 
     fn serve_mail(&mut self, now: Time) {
@@ -235,11 +306,11 @@ impl EventLoop {
 
     /// Gives the chain one input, carries out all its outputs, and goes on with what these bring about.
     fn apply(&mut self, now: Time, input: Input) {
-        self.inputs.push_back(input);
+        let mut next = Some(input);
         // Ends: every input brings a call on, and a call has finitely many steps.
-        while let Some(input) = self.inputs.pop_front() {
-            self.node.input(now, input);
-            while let Some(output) = self.node.output() {
+        while let Some(input) = next.take().or_else(|| self.inputs.pop_front()) {
+            self.node.input(now, input, &mut self.outputs);
+            while let Some(output) = self.outputs.pop_front() {
                 self.carry_out(now, output);
             }
         }

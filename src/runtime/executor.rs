@@ -2,6 +2,7 @@
 //!
 //! The chain decides how many run at once; the executor only provides the hands. Results come back through the [`Mailbox`].
 
+use std::collections::{HashMap, hash_map};
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -9,14 +10,18 @@ use std::thread;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use gpc_trees::Id;
 
-use super::functions::Functions;
+use super::functions::{Entry, Functions, FunctionsError};
 use super::mailbox::Mailbox;
+use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use crate::chain::{Input, Job, JobResult, Work};
 
 /// Runs the functions of one node.
 pub(super) struct Executor {
+    me: Id,
     functions: Functions,
+    /// The functions that have been asked for. A function once registered never changes, so that nothing is locked for a job; at most as many as are registered.
+    entries: HashMap<u32, Entry, QuickHash>,
     mailbox: Arc<Mailbox>,
     hands: Hands,
 }
@@ -24,8 +29,9 @@ pub(super) struct Executor {
 enum Hands {
     /// The thread that drives the node.
     Here,
-    /// One thread of its own; ends when the sender is dropped. The channel holds at most the jobs that the chain hands out: one.
-    Thread(Sender<Job>),
+    /// One thread of its own, from the first job on: a node whose functions are all inline has none. It ends when the sender is dropped. The channel holds at most the jobs that the
+    /// chain hands out: one.
+    Thread(Option<Sender<Job>>),
     /// Several.
     #[cfg(feature = "rayon")]
     Pool(rayon::ThreadPool),
@@ -33,8 +39,8 @@ enum Hands {
 
 impl Executor {
     /// Functions run on the thread that drives the node.
-    pub(super) fn here(functions: Functions, mailbox: Arc<Mailbox>) -> Executor {
-        Executor { functions, mailbox, hands: Hands::Here }
+    pub(super) fn here(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> Executor {
+        Executor { me, functions, entries: HashMap::default(), mailbox, hands: Hands::Here }
     }
 
     /// Functions run on `workers` threads.
@@ -45,42 +51,57 @@ impl Executor {
         mailbox: Arc<Mailbox>,
     ) -> io::Result<Executor> {
         let hands = match workers {
-            0 | 1 => Hands::Thread(worker(me, functions.clone(), mailbox.clone())?),
+            0 | 1 => Hands::Thread(None),
             _ => pool(me, workers)?,
         };
-        Ok(Executor { functions, mailbox, hands })
+        Ok(Executor { me, functions, entries: HashMap::default(), mailbox, hands })
     }
 
     /// Runs a job, or hands it to someone who will. What comes back at once is returned.
-    pub(super) fn run(&self, job: Job) -> Option<Input> {
-        if self.is_inline(&job) {
-            return Some(finish(&self.functions, &self.mailbox, job));
-        }
-        match &self.hands {
-            Hands::Here => Some(finish(&self.functions, &self.mailbox, job)),
-            Hands::Thread(sender) => {
+    pub(super) fn run(&mut self, job: Job) -> Option<Input> {
+        let entry = known(&mut self.entries, &self.functions, handle(&job));
+        match &mut self.hands {
+            Hands::Here => Some(finish(entry, &self.mailbox, job)),
+            _ if entry.as_ref().is_ok_and(|entry| entry.inline) => Some(finish(entry, &self.mailbox, job)),
+            Hands::Thread(worker) => {
+                let call = job.call;
+                let failed = |why: String| Some(Input::Ran { call, result: JobResult::Failed(why) });
+                if worker.is_none() {
+                    match start_worker(self.me, self.functions.clone(), self.mailbox.clone()) {
+                        Ok(sender) => *worker = Some(sender),
+                        Err(error) => return failed(format!("cannot start a thread for functions: {error}")),
+                    }
+                }
                 // The worker lives as long as this sender.
-                let lost = sender.send(job).err()?;
-                let call = lost.into_inner().call;
-                Some(Input::Ran { call, result: JobResult::Failed("the worker thread is gone".into()) })
+                match worker.as_ref().map(|worker| worker.send(job)) {
+                    Some(Ok(())) => None,
+                    Some(Err(_)) | None => failed("the worker thread is gone".into()),
+                }
             }
             #[cfg(feature = "rayon")]
             Hands::Pool(pool) => {
                 let (functions, mailbox) = (self.functions.clone(), self.mailbox.clone());
-                pool.spawn(move || mailbox.clone().result(finish(&functions, &mailbox, job)));
+                pool.spawn(move || mailbox.result(look_up(&functions, &mailbox, job)));
                 None
             }
         }
     }
-
-    fn is_inline(&self, job: &Job) -> bool {
-        self.functions.entry(handle(job)).is_ok_and(|entry| entry.inline)
-    }
 }
 
-fn worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {
+fn known<'a>(
+    entries: &'a mut HashMap<u32, Entry, QuickHash>,
+    functions: &Functions,
+    handle: u32,
+) -> Result<&'a Entry, FunctionsError> {
+    Ok(match entries.entry(handle) {
+        hash_map::Entry::Occupied(known) => known.into_mut(),
+        hash_map::Entry::Vacant(unknown) => unknown.insert(functions.entry(handle)?),
+    })
+}
+
+fn start_worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {
     let (sender, jobs): (Sender<Job>, Receiver<Job>) = unbounded();
-    let work = move || jobs.iter().for_each(|job| mailbox.clone().result(finish(&functions, &mailbox, job)));
+    let work = move || jobs.iter().for_each(|job| mailbox.result(look_up(&functions, &mailbox, job)));
     thread::Builder::new().name(format!("gpc-{me}-worker")).spawn(work)?;
     Ok(sender)
 }
@@ -105,18 +126,24 @@ fn handle(job: &Job) -> u32 {
     }
 }
 
-/// Runs the function of a job to its end.
-fn finish(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> Input {
-    let call = job.call;
-    Input::Ran { call, result: result(functions, mailbox, job) }
+/// Runs the function of a job to its end, on a thread that has no list of its own.
+fn look_up(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> Input {
+    let entry = functions.entry(handle(&job));
+    finish(entry.as_ref().map_err(Clone::clone), mailbox, job)
 }
 
-fn result(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> JobResult {
-    let entry = match functions.entry(handle(&job)) {
+/// Runs the function of a job to its end.
+fn finish(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Job) -> Input {
+    let call = job.call;
+    Input::Ran { call, result: result(entry, mailbox, job) }
+}
+
+fn result(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Job) -> JobResult {
+    let entry = match entry {
         Ok(entry) => entry,
         Err(error) => return JobResult::Unknown(error.to_string()),
     };
-    let data = job.request.data.bytes().expect("the chain runs a function only when the data are whole");
+    let data = job.request.data.as_bytes().expect("the chain runs a function only when the data are whole");
     let request = Request::new(job.me, job.parent, &job.request, &data);
     match job.work {
         Work::Func => entry.execute(&request, || {

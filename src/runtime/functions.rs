@@ -235,6 +235,17 @@ impl Functions {
         self.add(name, false, Code::Phased(Arc::new(func))).map(FuncHandle)
     }
 
+    /// Like [`phased`](Self::phased), for what is always quick: see [`inline_func`](Self::inline_func).
+    ///
+    /// # Errors
+    /// As for [`func`](Self::func).
+    pub fn inline_phased<F>(&self, name: &str, func: F) -> Result<FuncHandle, FunctionsError>
+    where
+        F: Fn(Phase<'_>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
+    {
+        self.add(name, true, Code::Phased(Arc::new(func))).map(FuncHandle)
+    }
+
     /// Registers a func that answers later: it keeps the token, returns, and gives the reply from any thread.
     ///
     /// # Errors

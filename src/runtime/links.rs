@@ -12,6 +12,7 @@ use tracing::{debug, warn};
 
 use super::link::{Event, Link, Phase, Progress};
 use super::peer::{LinkKey, Peer, State};
+use super::quick_hash::QuickHash;
 use super::socket::{Accepting, Socket};
 use super::{Address, Peers};
 use crate::chain::Time;
@@ -66,7 +67,7 @@ pub(super) struct Links {
     listener: Option<Accepting>,
     accept_again: Option<Time>,
     addresses: Peers,
-    pub(super) links: HashMap<LinkKey, Link>,
+    pub(super) links: HashMap<LinkKey, Link, QuickHash>,
     next_key: usize,
     pub(super) peers: BTreeMap<Id, Peer>,
     /// Whether bytes have come for long messages that links pass on.
@@ -100,7 +101,7 @@ impl Links {
             listener,
             accept_again: None,
             addresses,
-            links: HashMap::new(),
+            links: HashMap::default(),
             next_key: FIRST_LINK,
             peers: BTreeMap::new(),
             stirred: false,
@@ -113,9 +114,9 @@ impl Links {
         })
     }
 
-    /// What has come in since the last time.
-    pub(super) fn take_arrivals(&mut self) -> std::vec::IntoIter<Arrival> {
-        std::mem::take(&mut self.arrivals).into_iter()
+    /// Changes what has come in since the last time for an empty list, whose room is used again.
+    pub(super) fn swap_arrivals(&mut self, empty: &mut Vec<Arrival>) {
+        std::mem::swap(&mut self.arrivals, empty);
     }
 
     /// Whether something is left to do without waiting.
@@ -270,7 +271,11 @@ impl Links {
             if let Phase::Connecting(_) = link.phase {
                 continue;
             }
-            let progress = link.flush();
+            let mut progress = link.flush();
+            if let Err(error) = listen_for_room(&self.registry, key, link) {
+                progress =
+                    Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
+            }
             if let (Phase::Up(peer), true) = (link.phase, std::mem::take(&mut link.heard)) {
                 self.arrivals.push(Arrival::Heard(peer));
             }
@@ -358,9 +363,12 @@ impl Links {
 
     fn add(&mut self, now: Time, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
         let key = LinkKey(self.next_key);
-        self.registry.register(&mut socket, Token(key.0), Interest::READABLE | Interest::WRITABLE)?;
+        let told_of_room = !socket.tells_of_each_read();
+        self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
         self.next_key += 1;
-        self.links.insert(key, Link::new(socket, phase, now.plus(GREETING_LIMIT)));
+        let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT));
+        link.told_of_room = told_of_room;
+        self.links.insert(key, link);
         self.timed += 1;
         Ok(key)
     }
@@ -404,4 +412,20 @@ impl Links {
         debug!(id = self.me, peer = id, why, "link lost");
         self.arrivals.push(Arrival::Lost { peer: id, why: why.into(), unreached });
     }
+}
+
+fn interest(told_of_room: bool) -> Interest {
+    if told_of_room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE }
+}
+
+/// Has the system say when the peer has made room, as long as bytes wait for it. TCP says so only then, and is always listened to; a Unix socket says it for everything
+/// that the peer reads, which would wake this node once for each message that it sends.
+fn listen_for_room(registry: &Registry, key: LinkKey, link: &mut Link) -> io::Result<()> {
+    if !link.socket.tells_of_each_read() || link.told_of_room == link.blocked {
+        return Ok(());
+    }
+    // Room that was made in between is said at once.
+    registry.reregister(&mut link.socket, Token(key.0), interest(link.blocked))?;
+    link.told_of_room = link.blocked;
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! How other threads reach the event loop: a bounded queue of commands, the results of functions, and one waker.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, SendTimeoutError, Sender, bounded, unbounded};
@@ -20,8 +20,8 @@ pub(super) struct Mailbox {
     /// At most one result for each job that runs and each deferred reply: bounded by the calls in flight.
     results: Sender<Input>,
     waker: Waker,
-    /// Whether the loop has been woken and has not looked yet.
-    woken: AtomicBool,
+    /// Whether the loop looks by itself before it sleeps, or has been woken.
+    awake: AtomicBool,
     /// Whether the loop has looked for the last time.
     closed: AtomicBool,
     tickets: AtomicU64,
@@ -47,8 +47,8 @@ impl Mailbox {
     pub(super) fn new(waker: Waker) -> (Mailbox, Slots) {
         let (commands, commands_out) = bounded(COMMANDS);
         let (results, results_out) = unbounded();
-        let (woken, closed, tickets) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
-        let mailbox = Mailbox { commands, results, waker, woken, closed, tickets };
+        let (awake, closed, tickets) = (AtomicBool::new(true), AtomicBool::new(false), AtomicU64::new(0));
+        let mailbox = Mailbox { commands, results, waker, awake, closed, tickets };
         (mailbox, Slots { commands: commands_out, results: results_out })
     }
 
@@ -83,14 +83,22 @@ impl Mailbox {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// The loop is about to look: what comes from here on must wake it again.
-    pub(super) fn looking(&self) {
-        self.woken.store(false, Ordering::SeqCst);
+    /// The loop is about to sleep: what comes from here on must wake it. What came before it has to look for once more.
+    pub(super) fn sleeping(&self) {
+        self.awake.store(false, Ordering::SeqCst);
+        // Either a sender sees that the loop sleeps, or the loop sees what was sent: both write first, and then read what the other has written.
+        fence(Ordering::SeqCst);
     }
 
-    /// One system call for any number of things that come while the loop has not looked.
+    /// The loop is awake, and looks before it sleeps again.
+    pub(super) fn awake(&self) {
+        self.awake.store(true, Ordering::SeqCst);
+    }
+
+    /// One system call for any number of things that come while the loop sleeps, and none while it is awake.
     fn wake(&self) {
-        if !self.woken.swap(true, Ordering::SeqCst)
+        fence(Ordering::SeqCst);
+        if !self.awake.swap(true, Ordering::SeqCst)
             && let Err(error) = self.waker.wake()
         {
             error!(%error, "cannot wake the event loop");

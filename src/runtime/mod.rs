@@ -21,9 +21,11 @@ mod node;
 mod outcome;
 mod peer;
 mod plan;
+mod quick_hash;
 mod reading;
 mod request;
 mod socket;
+mod wait;
 
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};
@@ -36,3 +38,4 @@ pub use node::{Builder, Node, PolledNode};
 pub use outcome::{CallError, IdReply, Outcome, RepliesError};
 pub use request::{ChildReply, Deferred, Request};
 pub use socket::Listener;
+pub use wait::Wait;

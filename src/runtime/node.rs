@@ -20,7 +20,7 @@ use super::handle::CallHandle;
 use super::links::Links;
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
-use super::{Address, Listener, Peers};
+use super::{Address, Listener, Peers, Wait};
 use crate::chain::{self, Heartbeat};
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
@@ -39,6 +39,7 @@ pub struct Builder {
     functions: Functions,
     peers: Peers,
     listener: Option<Listener>,
+    wait: Wait,
 }
 
 impl Builder {
@@ -98,6 +99,12 @@ impl Builder {
         self
     }
 
+    /// How the node waits for what comes next: [`Wait::Adaptive`] by default.
+    pub fn wait(mut self, wait: Wait) -> Builder {
+        self.wait = wait;
+        self
+    }
+
     /// Limits of trees: depth and fan-out.
     pub fn tree_limits(mut self, limits: Limits) -> Builder {
         self.config.trees = limits;
@@ -130,7 +137,7 @@ impl Builder {
     }
 
     fn build(self, polled: bool) -> io::Result<(Front, EventLoop)> {
-        let Builder { config, functions, peers, listener } = self;
+        let Builder { config, functions, peers, listener, wait } = self;
         let (id, limits) = (config.me, config.trees);
         let address = listener.as_ref().map(Listener::address).transpose()?;
         let poll = Poll::new()?;
@@ -139,13 +146,13 @@ impl Builder {
         let accepting = listener.map(Listener::into_accepting).transpose()?;
         let links = Links::new(id, config.incarnation, poll.registry().try_clone()?, accepting, peers)?;
         let executor = match polled {
-            true => Executor::here(functions.clone(), mailbox.clone()),
+            true => Executor::here(id, functions.clone(), mailbox.clone()),
             false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
         };
         let node = chain::Node::new(config);
         let front =
             Front { id, address, limits, functions: functions.clone(), mailbox: mailbox.clone(), polled };
-        let parts = Parts { poll, node, links, functions, executor, mailbox, slots };
+        let parts = Parts { poll, node, links, functions, executor, mailbox, slots, wait };
         Ok((front, EventLoop::new(parts)))
     }
 }
@@ -178,7 +185,13 @@ impl Node {
     pub fn builder(id: Id) -> Builder {
         let heartbeat = Some(Heartbeat::dead_after(DEAD_AFTER));
         let config = chain::Config { heartbeat, ..chain::Config::new(id, clock::incarnation()) };
-        Builder { config, functions: Functions::new(), peers: Peers::new(), listener: None }
+        Builder {
+            config,
+            functions: Functions::new(),
+            peers: Peers::new(),
+            listener: None,
+            wait: Wait::default(),
+        }
     }
 
     /// The node's id.

@@ -42,6 +42,11 @@ impl Socket {
         }
     }
 
+    /// Whether the system tells a writer each time that the peer has read, which would wake it for every message.
+    pub(super) fn tells_of_each_read(&self) -> bool {
+        matches!(self, Socket::Unix(_))
+    }
+
     /// Whether connecting has failed, and why.
     pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
         match self {

@@ -26,9 +26,9 @@ impl World {
             let started = Time::from_nanos(begun);
             Box::new(Node::new(Config { workers, started, heartbeat, ..Config::new(id, begun) }))
         });
-        node.input(Time::from_nanos(now), input);
+        node.input(Time::from_nanos(now), input, &mut self.outputs);
         // Nothing that is carried out gives an input by itself, so the node is drained before its next one.
-        while let Some(output) = self.hosts.at(id).node.as_mut().and_then(|node| node.output()) {
+        while let Some(output) = self.outputs.pop_front() {
             self.carry_out(id, output);
         }
         let host = self.hosts.at(id);
@@ -160,8 +160,8 @@ impl World {
                     }
                 };
                 self.trace.say(self.now, format_args!("{id} merges the reply of {from} in {call}"));
-                let at = self.now + self.scenario.callback_ns * slowness;
-                self.queue.push(at, Event::Ran { id, run, call, result });
+                let ns = self.scenario.callback_ns * slowness;
+                self.work(id, ns, Event::Ran { id, run, call, result });
             }
         }
     }
@@ -181,19 +181,19 @@ impl World {
             Some(Act::Defer) | None => None,
         };
         fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
-        let mut at = self.now + self.scenario.func_ns * slowness;
+        let mut ns = self.scenario.func_ns * slowness;
         let replied = |data| JobResult::Replied(Reply { header: Vec::new(), data });
         let result = match act {
             None => replied(reply),
             Some(Act::Fail) => JobResult::Failed(format!("func fails at id {id}")),
             Some(Act::Panic) => JobResult::Failed(format!("func panicked at id {id}")),
-            Some(Act::Hang(ns)) => {
-                at += ns;
+            Some(Act::Hang(more)) => {
+                ns += more;
                 replied(reply)
             }
             Some(Act::Defer | Act::Twice) => {
                 // The token may be used before func has returned.
-                let first = self.now + self.random.below(2 * (at - self.now) + 20_000);
+                let first = self.now + self.random.below(2 * ns + 20_000);
                 self.queue.push(first, Event::Answered { id, run, call, reply });
                 if act == Some(Act::Twice) {
                     let again = first + self.random.below(100_000);
@@ -202,7 +202,7 @@ impl World {
                 JobResult::Deferred
             }
         };
-        self.queue.push(at, Event::Ran { id, run, call, result });
+        self.work(id, ns, Event::Ran { id, run, call, result });
     }
 
     fn call(&self, call: CallId) -> Option<&super::world::CallState> {

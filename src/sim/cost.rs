@@ -4,6 +4,7 @@
 //! one node enter or leave the network at least the gap g apart. Source: Alexandrov, Ionescu, Schauser and Scheiman, "LogGP" (1995). Sizes are those of docs/wire.md; no byte is encoded.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use gpc_trees::Id;
@@ -113,8 +114,33 @@ impl Default for Costs {
     }
 }
 
+/// What the processes of one host share, and what it costs to go from one to the other.
+///
+/// Waking a process takes the core for `wake_ns`, and for up to `cold_ns` more in proportion to how many wake-ups of others its host has seen since it slept: they have filled the caches with something else.
+/// After [`COLD_AFTER`] of them nothing is left that could be lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sharing {
+    /// Cores of each host that the processes get.
+    pub cores: NonZeroU32,
+    /// What it costs to wake a process that sleeps: time of the core on which it wakes up, nanoseconds.
+    pub wake_ns: u64,
+    /// What it costs beyond that where the caches hold nothing of it any more, nanoseconds.
+    pub cold_ns: u64,
+}
+
+/// Wake-ups of other processes after which the caches hold nothing of one: a core's own cache has a megabyte or two, and a turn of a process and its part of the kernel touch some tens of kilobytes.
+pub const COLD_AFTER: u64 = 32;
+
+impl Sharing {
+    /// What it costs to wake a process after so many wake-ups of its host since it slept.
+    pub fn waking_ns(&self, since: u64) -> u64 {
+        let cold = u128::from(self.cold_ns) * u128::from(since.min(COLD_AFTER)) / u128::from(COLD_AFTER);
+        self.wake_ns.saturating_add(u64::try_from(cold).unwrap_or(u64::MAX))
+    }
+}
+
 /// Hosts that stand in one rack.
-pub const HOSTS_PER_RACK: u64 = 16;
+pub const HOSTS_PER_RACK: u32 = 16;
 
 /// Which ids share hosts and racks.
 #[derive(Clone, Copy, Debug)]
@@ -130,13 +156,21 @@ pub struct Topology {
 impl Topology {
     /// Where two ids stand to each other.
     pub fn class(&self, a: Id, b: Id) -> LinkClass {
-        let Some(hosts) = self.hosts else { return LinkClass::Elsewhere };
-        let host = |id: Id| u64::from(id) * u64::from(hosts) / u64::from(self.n.max(1));
-        match (host(a), host(b)) {
+        if self.hosts.is_none() {
+            return LinkClass::Elsewhere;
+        }
+        match (self.host_of(a), self.host_of(b)) {
             (one, other) if one == other => LinkClass::Host,
             (one, other) if one / HOSTS_PER_RACK == other / HOSTS_PER_RACK => LinkClass::Rack,
             _ => LinkClass::Elsewhere,
         }
+    }
+
+    /// The host of an id, from 0; it is one alone where none are told apart.
+    pub fn host_of(&self, id: Id) -> u32 {
+        let hosts = u64::from(self.hosts.unwrap_or(1));
+        let host = u64::from(id) * hosts / u64::from(self.n.max(1));
+        u32::try_from(host).unwrap_or(u32::MAX)
     }
 
     /// What a message between two ids costs.

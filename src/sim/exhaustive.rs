@@ -195,7 +195,7 @@ fn each(all: &[Scenario], what: impl Fn(&Scenario) -> Exhaustive + Sync + Send) 
 impl World {
     /// One call over all ids, in which these processes end.
     pub(super) fn plan_crashes(&mut self, crashes: &[Crash]) {
-        let Scenario { n, tree, partial, reply_bytes, .. } = self.scenario.clone();
+        let Scenario { n, tree, partial, reply_bytes, data_bytes, .. } = self.scenario.clone();
         let (took, limit_ns) = self.expected();
         let (mishaps, _) = Mishaps::draw(&mut self.random, FaultSet::NONE, n, BEGIN, took);
         let ids = IdList::range(0..n);
@@ -208,11 +208,12 @@ impl World {
             watch: self.random.chance(1, 8),
             reply_wanted: reply_bytes > 0 && self.random.chance(3, 4),
             callback: self.random.chance(1, 2),
+            forward_first: self.random.chance(1, 3),
+            data_bytes,
             limit_ns,
             reply_bytes: reply_bytes.max(4),
         };
-        let forward_first = self.random.chance(1, 3);
-        let index = self.add_call(plan, forward_first, false);
+        let index = self.add_call(plan, false);
         self.calls[index].acts = acts;
         self.queue.push(self.now, Event::Start(index));
         if crashes.len() < 2 {

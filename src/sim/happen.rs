@@ -81,11 +81,13 @@ impl World {
             watch: random.chance(1, 8),
             reply_wanted: self.scenario.reply_bytes > 0 && random.chance(3, 4),
             callback: random.chance(1, 3),
+            forward_first: random.chance(1, 3),
+            data_bytes: self.scenario.data_bytes,
             limit_ns,
             reply_bytes: self.scenario.reply_bytes.max(4),
         };
-        let (forward_first, at) = (random.chance(1, 3), BEGIN + random.below(span));
-        let index = self.add_call(plan, forward_first, false);
+        let at = BEGIN + random.below(span);
+        let index = self.add_call(plan, false);
         (self.calls[index].acts, self.calls[index].callbacks_fail) = (acts, callbacks_fail);
         self.queue.push(at, Event::Start(index));
     }
@@ -107,10 +109,12 @@ impl World {
             watch: false,
             reply_wanted: true,
             callback: false,
+            forward_first: false,
+            data_bytes: self.scenario.data_bytes,
             limit_ns,
             reply_bytes: self.scenario.reply_bytes.max(4),
         };
-        let index = self.add_call(plan, false, true);
+        let index = self.add_call(plan, true);
         self.start(index);
     }
 

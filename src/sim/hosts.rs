@@ -66,6 +66,22 @@ impl Hosts {
         *self.topology.cost(from, to)
     }
 
+    /// The host that a process runs on, from 0.
+    pub(super) fn host_of(&self, id: Id) -> u32 {
+        self.topology.host_of(id)
+    }
+
+    /// Until when a process has something to do.
+    pub(super) fn busy_until(&self, id: Id) -> u64 {
+        self.hosts[id as usize].busy_until
+    }
+
+    /// A process takes so long for something that is no message.
+    pub(super) fn occupy(&mut self, id: Id, now: u64, ns: u64) {
+        let host = self.at(id);
+        host.busy_until = now.max(host.busy_until).saturating_add(ns);
+    }
+
     /// A message of so many bytes leaves: when it arrives. `slowness` is how many times longer the processor takes.
     pub(super) fn leave(&mut self, now: u64, from: Id, to: Id, bytes: u64, slowness: u64) -> u64 {
         let cost = self.cost(from, to);

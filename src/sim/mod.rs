@@ -22,9 +22,11 @@
 
 mod carry;
 pub mod check;
+mod cores;
 pub mod cost;
 mod exhaustive;
 mod faults;
+pub mod fit;
 mod happen;
 mod hosts;
 mod path;
@@ -37,9 +39,10 @@ mod tests;
 mod trace;
 mod world;
 
-pub use cost::{Costs, LinkCost, LinkCostError};
+pub use cost::{Costs, LinkCost, LinkCostError, Sharing};
 pub use exhaustive::{Crash, CrashError, Exhaustive, exhaustive, exhaustive_trees};
 pub use faults::{Fault, FaultSet, FaultSetError};
+pub use fit::{HostCost, Probe, fit};
 pub use path::Hop;
 pub use random::Random;
 pub use run::{CallReport, FAILURES_MAX, Report, Swarm, run, swarm};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use gpc_trees::Tree;
 
-use super::cost::Costs;
+use super::cost::{Costs, Sharing};
 use super::exhaustive::Crash;
 use super::faults::FaultSet;
 use super::random::Random;
@@ -30,6 +30,8 @@ pub struct Scenario {
     pub costs: Costs,
     /// Hosts that the ids are spread over; `None` to tell none apart.
     pub hosts: Option<u32>,
+    /// What the processes of a host share; `None` where each has a processor of its own. Counts where there are no faults.
+    pub sharing: Option<Sharing>,
     /// What func costs, nanoseconds.
     pub func_ns: u64,
     /// What callback costs, nanoseconds.
@@ -55,6 +57,7 @@ impl Scenario {
             seed: 1,
             costs: Costs::default(),
             hosts: None,
+            sharing: None,
             func_ns: 0,
             callback_ns: 0,
             reply_bytes: 8,
@@ -109,6 +112,11 @@ impl Scenario {
         option("rack-cost", &costs.rack, costs.rack == usual.rack);
         option("host-cost", &costs.host, costs.host == usual.host);
         option("hosts", &self.hosts.unwrap_or_default(), self.hosts.is_none());
+        if let Some(Sharing { cores, wake_ns, cold_ns }) = self.sharing {
+            option("cores", &cores, false);
+            option("wake-cost", &format!("{wake_ns}ns"), wake_ns == 0);
+            option("cold-cost", &format!("{cold_ns}ns"), cold_ns == 0);
+        }
         option("func-cost", &format!("{}ns", self.func_ns), self.func_ns == plain.func_ns);
         option("callback-cost", &format!("{}ns", self.callback_ns), self.callback_ns == plain.callback_ns);
         option("reply-bytes", &self.reply_bytes, self.reply_bytes == plain.reply_bytes);

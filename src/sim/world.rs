@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Checkers, Held, Observation, Outcome, Plan};
+use super::cores::Cores;
 use super::cost::Topology;
 use super::exhaustive::{Crash, Parts};
 use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
@@ -18,7 +19,7 @@ use super::queue::{Next, Queue};
 use super::random::Random;
 use super::scenario::Scenario;
 use super::trace::Trace;
-use crate::chain::{Heartbeat, Input, JobResult, Node, Start};
+use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Start};
 use crate::wire::{Body, CallId, Message};
 
 /// When a world begins: its processes have been running since 0, longer than any request is under way.
@@ -65,6 +66,10 @@ pub(super) enum Event {
     Answered { id: Id, run: u32, call: CallId, reply: Vec<u8> },
     /// An end learns that its link is lost.
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
+    /// A process that has a core can do the next thing.
+    Turn(Id),
+    /// A function has had a core for its time.
+    Worked { id: Id, then: Box<Event> },
     /// A process goes on.
     Resumed(Id),
     /// Something goes wrong.
@@ -75,7 +80,6 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) struct CallState {
     pub(super) plan: Arc<Plan>,
-    forward_first: bool,
     pub(super) acts: BTreeMap<Id, Act>,
     pub(super) callbacks_fail: BTreeSet<Id>,
     /// After all faults: it must end well.
@@ -100,6 +104,8 @@ pub(super) struct World {
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
     pub(super) hosts: Hosts,
+    /// None where every process has one of its own.
+    pub(super) cores: Option<Cores>,
     /// None where nothing can go wrong.
     pub(super) mishaps: Option<Mishaps>,
     pub(super) calls: Vec<CallState>,
@@ -110,6 +116,8 @@ pub(super) struct World {
     /// That of the call that took longest.
     pub(super) path: Vec<Hop>,
     pub(super) counts: Counts,
+    /// What the node that has an input asks for; empty between inputs.
+    pub(super) outputs: Outputs,
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) workers: usize,
     /// Processes that are to end at their events, the first one last.
@@ -130,6 +138,10 @@ impl World {
             now: BEGIN,
             queue: Queue::new(),
             hosts: Hosts::new(topology),
+            cores: scenario
+                .sharing
+                .filter(|_| scenario.faults.is_empty())
+                .map(|it| Cores::new(it, &topology)),
             mishaps: None,
             calls: Vec::new(),
             names: BTreeMap::new(),
@@ -138,6 +150,7 @@ impl World {
             paths: faultless.then(|| Paths::new(scenario.n)),
             path: Vec::new(),
             counts: Counts::default(),
+            outputs: Outputs::new(),
             heartbeat: None,
             workers: 1,
             crashes: Vec::new(),
@@ -163,18 +176,19 @@ impl World {
                 watch: false,
                 reply_wanted: reply_bytes > 0,
                 callback: false,
+                forward_first: false,
+                data_bytes: self.scenario.data_bytes,
                 limit_ns: FAULTLESS_LIMIT_NS,
                 reply_bytes: reply_bytes.max(4),
             };
-            self.add_call(plan, false, false);
+            self.add_call(plan, false);
         }
         self.queue.push(self.now, Event::Start(0));
     }
 
-    pub(super) fn add_call(&mut self, plan: Plan, forward_first: bool, probe: bool) -> usize {
+    pub(super) fn add_call(&mut self, plan: Plan, probe: bool) -> usize {
         self.calls.push(CallState {
             plan: Arc::new(plan),
-            forward_first,
             acts: BTreeMap::new(),
             callbacks_fail: BTreeSet::new(),
             probe,
@@ -215,10 +229,7 @@ impl World {
                 self.took_part(id);
                 self.timer(id);
             }
-            Next::Event(event) => {
-                event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
-                self.happen(event);
-            }
+            Next::Event(event) => self.happen(event),
         }
     }
 
@@ -250,9 +261,15 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        if let Some(until) = event.awaited_at().and_then(|id| self.paused_until(id)) {
+        if let Some(until) = event.at().and_then(|id| self.paused_until(id)) {
             return self.queue.push(until, event);
         }
+        let event = self.share_cores(event);
+        event.into_iter().for_each(|event| self.happen_at_once(event));
+    }
+
+    pub(super) fn happen_at_once(&mut self, event: Event) {
+        event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
         match event {
             Event::Start(index) => self.start(index),
             Event::Probe { partial } => self.probe(partial),
@@ -279,13 +296,15 @@ impl World {
                 self.observe(&Observation::Resumed { id });
             }
             Event::Mishap(mishap) => self.mishap(mishap),
+            // They are for cores that are shared.
+            Event::Turn(_) | Event::Worked { .. } => {}
         }
     }
 
     /// The application starts a call, if its process lives.
     pub(super) fn start(&mut self, index: usize) {
         let call = &self.calls[index];
-        let (plan, forward_first) = (call.plan.clone(), call.forward_first);
+        let plan = call.plan.clone();
         let Some(root) = plan.ids.first().filter(|&root| self.hosts.is_up(root)) else { return };
         if let Some(until) = self.paused_until(root) {
             return self.queue.push(until, Event::Start(index));
@@ -295,11 +314,13 @@ impl World {
         let name = CallId { root, sequence: host.begun + u64::from(host.started) };
         host.started += 1;
         let call = &mut self.calls[index];
-        (call.name, call.started) = (Some(name), self.now);
-        self.names.insert(name, index);
-        if let Some(paths) = &mut self.paths {
-            paths.begin(self.now);
+        call.name = Some(name);
+        if self.cores.is_none() {
+            call.started = self.now;
         }
+        let started = call.started;
+        self.names.insert(name, index);
+        self.paths.iter_mut().for_each(|paths| paths.begin(started));
         self.trace.fold([self.now, 4, root.into(), index as u64]);
         let kind = if plan.partial { "partial call" } else { "call" };
         self.trace
@@ -308,13 +329,13 @@ impl World {
         let start = Start {
             callback: plan.callback.then_some(CALLBACK),
             reply_wanted: plan.reply_wanted,
-            forward_first,
+            forward_first: plan.forward_first,
             partial: plan.partial,
             watch: plan.watch,
             limit: std::time::Duration::from_nanos(plan.limit_ns),
             tree: plan.tree.clone(),
             ids: plan.ids.clone(),
-            data: Body::whole(Bytes::from(vec![0; self.scenario.data_bytes as usize])),
+            data: Body::whole(Bytes::from(vec![0; plan.data_bytes as usize])),
             ..Start::new(FUNC)
         };
         self.input(root, Input::Start { ticket: index as u64, start });
@@ -377,15 +398,16 @@ impl Event {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
             Event::Notice { id, peer, .. } => [Some(*id), Some(*peer)],
-            other => [other.awaited_at(), None],
+            other => [other.at(), None],
         }
     }
 
     /// At whom it waits while that process stands still.
-    fn awaited_at(&self) -> Option<Id> {
+    pub(super) fn at(&self) -> Option<Id> {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => Some(parcel.to),
             Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
+            Event::Turn(id) | Event::Worked { id, .. } => Some(*id),
             Event::Start(_) | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => None,
         }
     }

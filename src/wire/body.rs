@@ -3,6 +3,7 @@
 //! A node that forwards first passes its children the same body that it is still receiving; each link reads from it what has come so
 //! far. The bytes grow in one buffer, by what has arrived and never by what was announced, so that func gets them as one slice without a second copy.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -56,7 +57,7 @@ impl Body {
     ///
     /// Without effect on a body that is whole, or where the lengths differ.
     pub fn follow(&self, other: &Body) {
-        if self.len() != other.len() || self.bytes().is_some() {
+        if self.len() != other.len() || self.is_whole() {
             return;
         }
         // Each body follows a younger one, so that this ends at the youngest.
@@ -112,17 +113,23 @@ impl Body {
 
     /// All of it, once all has come.
     pub fn bytes(&self) -> Option<Bytes> {
-        self.bytes_here().or_else(|| self.instead()?.bytes())
+        self.as_bytes().map(Cow::into_owned)
     }
 
-    fn bytes_here(&self) -> Option<Bytes> {
+    /// Like [`bytes`](Self::bytes), borrowed where it came in one piece: to share bytes for the first time costs an allocation.
+    pub fn as_bytes(&self) -> Option<Cow<'_, Bytes>> {
         match &self.0 {
-            Repr::Whole(bytes) => Some(bytes.clone()),
+            Repr::Whole(bytes) => Some(Cow::Borrowed(bytes)),
             Repr::Arriving(arriving) => match &*arriving.received() {
-                Received::Part(_) => None,
-                Received::Whole(bytes) => Some(bytes.clone()),
+                Received::Part(_) => self.instead()?.as_bytes(),
+                Received::Whole(bytes) => Some(Cow::Owned(bytes.clone())),
             },
         }
+    }
+
+    /// Whether all of it has come.
+    pub fn is_whole(&self) -> bool {
+        self.as_bytes().is_some()
     }
 
     /// Up to `max` bytes from `offset`, as far as they have come. Copies only while the body is still arriving.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::BufMut;
 use gpc_trees::Id;
 
 use super::CallId;
@@ -102,23 +103,24 @@ impl RequestHead {
     }
 
     /// Appends the fixed part.
-    pub fn emit(&self, out: &mut Vec<u8>) {
+    pub fn emit(&self, out: &mut impl BufMut) {
         let form = match self.ids_form {
             IdsForm::Runs => 0u32,
             IdsForm::Listed => 1,
         };
         let limit = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
-        out.extend_from_slice(&self.call.root.to_le_bytes());
-        out.extend_from_slice(&self.func.to_le_bytes());
-        out.extend_from_slice(&self.call.sequence.to_le_bytes());
-        for field in [self.callback, self.tree, self.tree_param, form, self.ids_count, self.header_len] {
-            out.extend_from_slice(&field.to_le_bytes());
-        }
-        out.extend_from_slice(&self.data_len.to_le_bytes());
-        out.extend_from_slice(&limit.to_le_bytes());
-        for field in [self.shape_count, whole_ms(self.age), self.skipped, whole_ms(self.left)] {
-            out.extend_from_slice(&field.to_le_bytes());
-        }
+        let words = [
+            [self.call.root, self.func],
+            halves(self.call.sequence),
+            [self.callback, self.tree],
+            [self.tree_param, form],
+            [self.ids_count, self.header_len],
+            halves(self.data_len),
+            halves(limit),
+            [self.shape_count, whole_ms(self.age)],
+            [self.skipped, whole_ms(self.left)],
+        ];
+        put_words(words.as_flattened(), out);
     }
 
     /// Bytes of ids, shape and header together.
@@ -126,6 +128,21 @@ impl RequestHead {
         let ids = u64::from(self.ids_count) * self.ids_form.entry() as u64;
         ids + u64::from(self.shape_count) * 4 + u64::from(self.header_len)
     }
+}
+
+/// A number of 64 bits as two words, the low one first.
+fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
+}
+
+/// Appends words in one piece: the room is asked for once.
+fn put_words(words: &[u32], out: &mut impl BufMut) {
+    let mut bytes = [0; RequestHead::LENGTH];
+    let bytes = &mut bytes[..words.len() * 4];
+    for (word, place) in words.iter().zip(bytes.chunks_exact_mut(4)) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    out.put_slice(bytes);
 }
 
 /// Milliseconds, rounded up: a call is never younger than it says, and never sooner over.
@@ -203,13 +220,16 @@ impl ResponseHead {
     }
 
     /// Appends the fixed part.
-    pub fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.call.root.to_le_bytes());
-        out.extend_from_slice(&self.level.to_le_bytes());
-        out.extend_from_slice(&[self.kind as u8, 0]);
-        for field in [self.call.sequence, self.header_len, self.data_len, self.report_len.into()] {
-            out.extend_from_slice(&field.to_le_bytes());
-        }
+    pub fn emit(&self, out: &mut impl BufMut) {
+        let kind = u32::from(self.level) | u32::from(self.kind as u8) << 16;
+        let words = [
+            [self.call.root, kind],
+            halves(self.call.sequence),
+            halves(self.header_len),
+            halves(self.data_len),
+            halves(self.report_len.into()),
+        ];
+        put_words(words.as_flattened(), out);
     }
 
     /// Bytes of header and data together; the parser made sure that they fit.
@@ -240,10 +260,9 @@ impl CallRef {
     }
 
     /// Appends the fixed part.
-    pub fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0.root.to_le_bytes());
-        out.extend_from_slice(&0u32.to_le_bytes());
-        out.extend_from_slice(&self.0.sequence.to_le_bytes());
+    pub fn emit(&self, out: &mut impl BufMut) {
+        let [low, high] = halves(self.0.sequence);
+        put_words(&[self.0.root, 0, low, high], out);
     }
 }
 

@@ -3,6 +3,7 @@
 //! Source: chained-gpc.md, "Send Request to Execute a chained GPC" and "The action for any response to a chained_gpc".
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,7 +33,7 @@ impl fmt::Display for CallId {
 #[derive(Clone, Debug)]
 pub enum Message {
     /// Parent to child: execute this.
-    Request(Box<Request>),
+    Request(Arc<Request>),
     /// Child to parent: the subtree is done, or failed.
     Response(Response),
     /// Parent to child: forget this call.

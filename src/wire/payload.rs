@@ -15,10 +15,10 @@ const DEBUG_BYTES_MAX: usize = 32;
 /// An ordered list of byte parts that stands for their concatenation.
 ///
 /// No part is empty. Two payloads are equal if their bytes are, wherever they are cut into parts. A clone shares
-/// the parts. Up to two parts (a count and a body) are held without an allocation.
+/// the parts. One part, as small replies are, is held without an allocation.
 #[derive(Clone, Default)]
 pub struct Payload {
-    parts: SmallVec<[Bytes; 2]>,
+    parts: SmallVec<[Bytes; 1]>,
     len: usize,
 }
 

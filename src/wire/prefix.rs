@@ -1,6 +1,6 @@
 //! The start of a request's body: ids, shape and header (docs/wire.md, "REQUEST").
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use gpc_trees::{Id, IdList, Run, Shape, Tree};
 
 use super::frame::{FrameError, Kind, zero};
@@ -40,31 +40,31 @@ pub fn request_head(request: &Request) -> RequestHead {
 }
 
 /// Appends ids, shape and header.
-pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut Vec<u8>) {
+pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
     match form {
         IdsForm::Runs => request.ids.runs().for_each(|run| {
-            out.extend_from_slice(&run.first.to_le_bytes());
-            out.extend_from_slice(&run.count.to_le_bytes());
+            out.put_slice(&run.first.to_le_bytes());
+            out.put_slice(&run.count.to_le_bytes());
         }),
-        IdsForm::Listed => request.ids.iter().for_each(|id| out.extend_from_slice(&id.to_le_bytes())),
+        IdsForm::Listed => request.ids.iter().for_each(|id| out.put_slice(&id.to_le_bytes())),
     }
     for size in shape(request).map_or(&[][..], Shape::sizes) {
-        out.extend_from_slice(&size.to_le_bytes());
+        out.put_slice(&size.to_le_bytes());
     }
-    out.extend_from_slice(&request.header);
+    out.put_slice(&request.header);
 }
 
 /// The request that a fixed part and its complete prefix describe.
 pub fn parse_prefix(
     head: &RequestHead,
     flags: u8,
-    mut prefix: Bytes,
+    prefix: &[u8],
     data: Body,
     trees: TreeLookup<'_>,
 ) -> Result<Request, FrameError> {
-    let ids_bytes = prefix.split_to(head.ids_count as usize * head.ids_form.entry());
-    let shape_bytes = prefix.split_to(head.shape_count as usize * 4);
-    let ids = parse_ids(head.ids_form, &ids_bytes).map_err(FrameError::Ids)?;
+    let (ids_bytes, prefix) = prefix.split_at(head.ids_count as usize * head.ids_form.entry());
+    let (shape_bytes, header) = prefix.split_at(head.shape_count as usize * 4);
+    let ids = parse_ids(head.ids_form, ids_bytes).map_err(FrameError::Ids)?;
     if ids.is_empty() {
         return Err(FrameError::Ids("it is empty, but must begin with the receiver".into()));
     }
@@ -80,9 +80,9 @@ pub fn parse_prefix(
         limit: head.limit,
         age: head.age,
         left: head.left,
-        tree: parse_tree(head, &shape_bytes, ids.len(), trees)?,
+        tree: parse_tree(head, shape_bytes, ids.len(), trees)?,
         ids,
-        header: prefix,
+        header: Bytes::copy_from_slice(header),
         data,
     })
 }

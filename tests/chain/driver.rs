@@ -1,6 +1,6 @@
 //! What a driver may rely on: the order of use, credit, workers, deadlines.
 
-use chained_gpc::chain::{Config, Input, JobResult, Node, Start, Time};
+use chained_gpc::chain::{Config, Input, JobResult, Node, Outputs, Start, Time};
 use chained_gpc::wire::{CallId, Message, Request, Stage};
 use gpc_trees::Tree;
 
@@ -11,18 +11,22 @@ use super::world::{Act, Event, World};
 #[test]
 #[should_panic(expected = "drain every output of a node before its next input")]
 fn an_input_before_the_outputs_are_drained_panics() {
-    let mut node = Node::new(Config::new(0, 5));
-    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-2") });
-    node.input(Time::default(), Input::Tick);
+    let (mut node, mut outputs) = (Node::new(Config::new(0, 5)), Outputs::new());
+    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-2") }, &mut outputs);
+    node.input(Time::default(), Input::Tick, &mut outputs);
 }
 
 #[test]
 #[should_panic(expected = "drain every output of a node before its next input")]
 fn draining_all_but_one_output_is_not_enough() {
-    let mut node = Node::new(Config::new(0, 5));
-    node.input(Time::default(), Input::Start { ticket: 1, start: Start { watch: true, ..start("0-2") } });
-    assert!(node.output().is_some());
-    node.input(Time::default(), Input::Tick);
+    let (mut node, mut outputs) = (Node::new(Config::new(0, 5)), Outputs::new());
+    node.input(
+        Time::default(),
+        Input::Start { ticket: 1, start: Start { watch: true, ..start("0-2") } },
+        &mut outputs,
+    );
+    assert!(outputs.pop_front().is_some());
+    node.input(Time::default(), Input::Tick, &mut outputs);
 }
 
 #[test]

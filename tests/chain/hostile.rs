@@ -1,9 +1,10 @@
 //! One node among peers that say anything at any time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Node, Output, Start, Time};
+use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
     Body, BodyWriter, CallId, Cause, Coverage, Failure, Message, Report, Request, Response, Stage, Status,
@@ -123,8 +124,9 @@ fn partial(kind: u8) -> Answer {
 
 impl Besieged {
     fn input(&mut self, input: Input) {
-        self.node.input(Time::default().plus(self.now), input);
-        while let Some(output) = self.node.output() {
+        let mut outputs = Outputs::new();
+        self.node.input(Time::default().plus(self.now), input, &mut outputs);
+        while let Some(output) = outputs.pop_front() {
             match output {
                 Output::Run(job) => {
                     assert!(!self.running.contains(&job.call), "two jobs of one call");
@@ -188,7 +190,7 @@ impl Besieged {
                     ..known
                 };
                 *self.owed.entry(from).or_default() += 1;
-                self.message(from, Message::Request(Box::new(request)));
+                self.message(from, Message::Request(Arc::new(request)));
             }
             Deed::Response { from, call, answer } => {
                 let reply = |level, text: &str| {

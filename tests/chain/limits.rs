@@ -1,8 +1,9 @@
 //! Time limits, and the other limits of a node.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Start, Time};
+use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::frame::HEADER_MAX;
 use chained_gpc::wire::{Body, CallId, Message, Request, Stage};
 use gpc_trees::Tree;
@@ -133,15 +134,17 @@ fn time_limits_pass_in_their_order_and_only_when_they_are_due() {
 
 /// The limits of the requests that a node sends on, by when its func has ended.
 fn forwarded_limit(limit: Duration, ran_after: Duration) -> Duration {
-    let mut node = Node::new(Config::new(1, 5));
-    let message = Message::Request(Box::new(Request { limit, ..request("1-2") }));
-    node.input(Time::default(), Input::Message { from: 0, message });
-    while node.output().is_some() {}
+    let (mut node, mut outputs) = (Node::new(Config::new(1, 5)), Outputs::new());
+    let message = Message::Request(Arc::new(Request { limit, ..request("1-2") }));
+    node.input(Time::default(), Input::Message { from: 0, message }, &mut outputs);
+    outputs.clear();
     node.input(
         Time::default().plus(ran_after),
         Input::Ran { call: CALL, result: JobResult::Replied(reply("")) },
+        &mut outputs,
     );
-    std::iter::from_fn(|| node.output())
+    outputs
+        .into_iter()
         .find_map(|output| match output {
             Output::Send { message: Message::Request(request), .. } => Some(request.limit),
             _ => None,

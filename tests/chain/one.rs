@@ -1,9 +1,10 @@
 //! One node, driven by hand: each input gives its outputs as lines of text, in order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Reply, Start, Time, Work};
+use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Reply, Start, Time, Work};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Request, Response, Stage};
 use gpc_trees::{Id, IdList, Tree};
@@ -53,8 +54,9 @@ impl One {
     }
 
     pub(crate) fn feed(&mut self, input: Input) -> Vec<String> {
-        self.node.input(Time::default().plus(self.now), input);
-        std::iter::from_fn(|| self.node.output()).map(show).collect()
+        let mut outputs = Outputs::new();
+        self.node.input(Time::default().plus(self.now), input, &mut outputs);
+        outputs.into_iter().map(show).collect()
     }
 
     pub(crate) fn start(&mut self, start: Start) -> Vec<String> {
@@ -62,7 +64,7 @@ impl One {
     }
 
     pub(crate) fn request(&mut self, from: Id, request: Request) -> Vec<String> {
-        self.feed(Input::Message { from, message: Message::Request(Box::new(request)) })
+        self.feed(Input::Message { from, message: Message::Request(Arc::new(request)) })
     }
 
     pub(crate) fn ran(&mut self, result: JobResult) -> Vec<String> {

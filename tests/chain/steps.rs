@@ -1,7 +1,9 @@
 //! The steps of a call, in the source's order: chained-gpc.md, "A chained GPC's propagation works in the following steps" and
 //! "The action for any response to a chained_gpc".
 
-use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Start, Time};
+use std::sync::Arc;
+
+use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{Body, Message, Request, Stage};
 use gpc_trees::{Id, Layout, Limits, Tree};
@@ -228,7 +230,7 @@ fn an_explicit_shape_is_followed_window_by_window() {
 /// What an id is asked is what it hands on, but for the list, the tree's window and the limit.
 #[test]
 fn a_job_and_a_forwarded_request_hold_all_that_came() {
-    let mut node = Node::new(Config::new(1, 5));
+    let (mut node, mut outputs) = (Node::new(Config::new(1, 5)), Outputs::new());
     let came = Request {
         reply_wanted: false,
         forward_first: true,
@@ -237,9 +239,9 @@ fn a_job_and_a_forwarded_request_hold_all_that_came() {
         tree: Ok(Tree::Chain),
         ..merging("1,7,3")
     };
-    let message = Message::Request(Box::new(came.clone()));
-    node.input(Time::default(), Input::Message { from: 4, message });
-    let outputs: Vec<Output> = std::iter::from_fn(|| node.output()).collect();
+    let message = Message::Request(Arc::new(came.clone()));
+    node.input(Time::default(), Input::Message { from: 4, message }, &mut outputs);
+    let outputs = Vec::from(outputs);
     let [Output::Send { to: 7, message: Message::Request(sent) }, Output::Run(job)] = &outputs[..] else {
         panic!("{outputs:?}");
     };
@@ -257,8 +259,8 @@ fn a_job_and_a_forwarded_request_hold_all_that_came() {
         );
     }
 
-    let mut node = Node::new(Config::new(0, 5));
-    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-1") });
-    let Some(Output::Run(job)) = node.output() else { panic!("the root executes") };
+    let (mut node, mut outputs) = (Node::new(Config::new(0, 5)), Outputs::new());
+    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-1") }, &mut outputs);
+    let Some(Output::Run(job)) = outputs.pop_front() else { panic!("the root executes") };
     assert_eq!((job.me, job.parent, job.request.call), (0, None, super::one::CALL));
 }

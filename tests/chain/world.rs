@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Start, Time, Work};
+use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Outputs, Reply, Start, Time, Work};
 use chained_gpc::wire::message::SubtreeReply;
 use chained_gpc::wire::{CallId, Failure, Message, Report, Stage};
 use gpc_trees::{Id, IdList};
@@ -309,7 +309,7 @@ impl World {
         let config = self.config.clone().expect("a world has a config");
         let (incarnation, started) = (config.incarnation + 1_000_000 * self.runs, Time::from_nanos(self.now));
         let mut node = Node::new(Config { me: id, incarnation, started, ..config });
-        node.input(started, Input::Tick);
+        node.input(started, Input::Tick, &mut Outputs::new());
         self.nodes.insert(id, node);
     }
 
@@ -327,8 +327,8 @@ impl World {
     /// Gives one input, checks and carries out what the node says.
     pub(crate) fn input(&mut self, id: Id, input: Input) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        node.input(Time::from_nanos(self.now), input);
-        let outputs: Vec<Output> = std::iter::from_fn(|| node.output()).collect();
+        let mut outputs = Outputs::new();
+        node.input(Time::from_nanos(self.now), input, &mut outputs);
         assert!(node.jobs_running() <= node.config().workers);
         for output in outputs {
             self.carry_out(id, output);

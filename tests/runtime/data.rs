@@ -1,5 +1,7 @@
 //! Long data, down and up.
 
+use std::sync::Arc;
+
 use chained_gpc::runtime::link::Event;
 use chained_gpc::wire::{Body, Message, Request};
 use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
@@ -120,7 +122,7 @@ fn data_forwarded_first_flow_on_while_they_arrive_and_stop_with_their_parent() {
         let (data, mut source) = Body::arriving(bytes.len() as u64);
         let request = request(LIMIT, call(7, 1), who, &ids("1,5"));
         source.push(&bytes[..1 << 20]);
-        parent.send(Message::Request(Box::new(Request { forward_first: true, data, ..request })));
+        parent.send(Message::Request(Arc::new(Request { forward_first: true, data, ..request })));
         let mut child = RawPeer::answer(&listener, EARLY);
         let received = child.expect_request().data;
         let grow = |child: &mut RawPeer, len: u64| {

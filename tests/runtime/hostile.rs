@@ -1,6 +1,7 @@
 //! Bytes that break the protocol: the connection they came on is closed, and the node goes on serving.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc;
 
 use chained_gpc::runtime::link::{Event, HIWATER};
@@ -211,7 +212,7 @@ fn a_list_of_ids_that_do_not_exist_is_forgotten() {
             let call = call(50, sequence);
             let flat =
                 Request { tree: Ok(Tree::Flat), forward_first: true, ..request(LIMIT, call, who, &ids) };
-            peer.send(Message::Request(Box::new(flat)));
+            peer.send(Message::Request(Arc::new(flat)));
             let Answer::Failed(failure) = peer.expect_response(call) else { panic!("nobody has these ids") };
             let words =
                 if count == 1_000_000 { "children are over the limit" } else { "no address is known" };
@@ -237,7 +238,7 @@ fn a_peer_that_does_not_read_gets_no_more_credit() {
         let cut_off = (0..20_000).position(|sequence| {
             let request =
                 Request { data: data.clone(), ..request(LIMIT, call(50, sequence), echo, &ids("1")) };
-            !peer.can_send(Message::Request(Box::new(request)))
+            !peer.can_send(Message::Request(Arc::new(request)))
         });
         // What the system holds in its sockets, the backlog, and the requests that there was credit for.
         assert!(cut_off.is_some_and(|sent| sent < 5000), "{cut_off:?}");

@@ -1,5 +1,6 @@
 //! Partial calls over real sockets: nodes that end in the middle, and peers that fall silent.
 
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -133,11 +134,11 @@ fn data_that_stop_in_the_middle_come_from_the_adopter() {
         let (half, mut writer) = chained_gpc::wire::Body::arriving(data.len() as u64);
         writer.push(&data[..1 << 20]);
         let mut parent = RawPeer::greet(&node, 1, EARLY, 1);
-        parent.send(Message::Request(Box::new(Request { data: half, ..asked.clone() })));
+        parent.send(Message::Request(Arc::new(Request { data: half, ..asked.clone() })));
         let mut adopter = RawPeer::greet(&node, 0, EARLY, 1);
         let data = chained_gpc::wire::Body::whole(data);
         let again = Request { data, skipped: 1, adopted: true, ..asked };
-        adopter.send(Message::Request(Box::new(again)));
+        adopter.send(Message::Request(Arc::new(again)));
         let Answer::Partial(partial) = adopter.expect_response(call) else { panic!("a partial answer") };
         assert_eq!(partial.reply.data.to_bytes(), "7 3145728");
         assert!(

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -121,7 +122,7 @@ impl RawPeer {
     }
 
     pub(crate) fn request_within(&mut self, limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) {
-        self.send(Message::Request(Box::new(request(limit, call, func, ids))));
+        self.send(Message::Request(Arc::new(request(limit, call, func, ids))));
     }
 
     /// Sends what has come of the bodies of requests that are on their way.
@@ -211,7 +212,7 @@ impl RawPeer {
 
     pub(crate) fn expect_request(&mut self) -> Request {
         match self.next() {
-            Some(Event::Request(request)) => *request,
+            Some(Event::Request(request)) => Request::clone(&request),
             other => panic!("a request is to come, but: {other:?}"),
         }
     }

@@ -6,12 +6,15 @@
 
 pub(crate) mod text;
 
-use crate::split::Group;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::iter::FusedIterator;
 use std::ops::Range;
 use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::split::Group;
 
 /// A process in a call.
 pub type Id = u32;
@@ -276,7 +279,8 @@ fn id_at(pieces: &[Piece], position: u32) -> Id {
 /// Joins runs to pieces; keeps none that continues the one before it.
 #[derive(Default)]
 struct Builder {
-    pieces: Vec<Piece>,
+    /// A range, the common case, costs no allocation.
+    pieces: SmallVec<[Piece; 4]>,
 }
 
 #[derive(Debug)]
@@ -323,7 +327,7 @@ impl Builder {
         match self.pieces[..] {
             [] => IdList::default(),
             [piece] => IdList::one(piece.first, piece.end),
-            [.., last] => IdList { store: Store::Many(self.pieces.into()), start: 0, len: last.end },
+            [.., last] => IdList { store: Store::Many(Arc::from(&self.pieces[..])), start: 0, len: last.end },
         }
     }
 }

@@ -7,7 +7,7 @@ use gpc_trees::Id;
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions
-        .phased("sum", |phase, request, own| {
+        .inline_phased("sum", |phase, request, own| {
             own.data = match phase {
                 Phase::Init => number_of(request.me())?.to_string(),
                 Phase::Wait(child) => add(&own.data, child.data)

@@ -7,8 +7,9 @@ use std::time::Instant;
 use gpc_trees::TreeName;
 use serde::Serialize;
 
+use super::costs::RunCosts;
 use super::output::Measured;
-use super::{replay, scenario};
+use super::{replay, scenario, tree_name};
 use crate::cli::args::{SimArgs, SimOutput};
 use crate::cli::{CommandResult, stdout};
 use crate::sim::check::Violation;
@@ -43,12 +44,15 @@ struct Failure {
 }
 
 /// Tries every tree, or the one that is asked for, over 1 to n ids; a tree file over its own number of them.
-pub(super) fn run(args: &SimArgs, crashes: u32) -> CommandResult {
+pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResult {
     let begun = Instant::now();
-    let names = args.tree.clone().map_or_else(exhaustive_trees, |name| vec![name]);
+    let names = match args.tree {
+        Some(_) => vec![tree_name(args, costs)?],
+        None => exhaustive_trees(),
+    };
     let (mut all, mut trees, mut failures) = (Exhaustive::default(), Vec::new(), Vec::new());
     for name in names {
-        let one = try_tree(args, &name, crashes)?;
+        let one = try_tree(args, costs, &name, crashes)?;
         let tree = name.to_string();
         trees.push(TreeSummary { tree, worlds: one.worlds, failed: one.failed });
         failures.extend(one.failures.iter().map(|failure| shown(&name, failure)));
@@ -56,7 +60,7 @@ pub(super) fn run(args: &SimArgs, crashes: u32) -> CommandResult {
     }
     let Exhaustive { worlds, failed, events, .. } = all;
     let measured = Measured::since(begun, events);
-    let summary = Summary { crashes, nodes: args.n, trees, worlds, failed, events, measured, failures };
+    let summary = Summary { crashes, nodes: args.ids(), trees, worlds, failed, events, measured, failures };
     stdout::write(|out| match args.output {
         SimOutput::Table => summary.write_table(out),
         SimOutput::Json => super::output::write_json(&summary, out),
@@ -70,11 +74,12 @@ pub(super) fn run(args: &SimArgs, crashes: u32) -> CommandResult {
     }
 }
 
-fn try_tree(args: &SimArgs, name: &TreeName, crashes: u32) -> Result<Exhaustive, String> {
+fn try_tree(args: &SimArgs, costs: &RunCosts, name: &TreeName, crashes: u32) -> Result<Exhaustive, String> {
+    let most = args.ids();
     let mut all = Exhaustive::default();
-    let sizes = if name.built_in().is_some() { 1..=args.n } else { args.n..=args.n };
+    let sizes = if name.built_in().is_some() { 1..=most } else { most..=most };
     for n in sizes {
-        let of = scenario(args, name, n)?;
+        let of = scenario(args, costs, name, n)?;
         for partial in [false, true].into_iter().filter(|partial| *partial || !args.partial) {
             all.add(exhaustive(&Scenario { partial, ..of.clone() }, crashes));
         }

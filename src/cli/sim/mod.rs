@@ -1,7 +1,10 @@
 //! `gpc sim`: calls in virtual time, at any size and under any fault.
 
 mod chart;
+mod costs;
 mod exhaustive;
+mod fastest;
+mod fit;
 mod output;
 
 use std::path::Path;
@@ -13,29 +16,34 @@ use gpc_trees::{Limits, Tree, TreeName};
 use super::args::{SimArgs, SimOutput};
 use super::tree::read_layout;
 use super::{CommandResult, FAILED, stdout};
-use crate::sim::{Costs, LinkCost, Report, Scenario, run as simulate, swarm};
+use crate::sim::{Report, Scenario, run as simulate, swarm};
+use costs::RunCosts;
 use output::{Compared, Measured, Summary, SwarmSummary};
 
 /// Runs the sub-command. A tree file gives its shape; the ids are in order.
 pub(super) fn run(args: &SimArgs) -> CommandResult {
+    if let (None, Some(file)) = (args.n, &args.fit) {
+        return fit::run(args, file);
+    }
+    let costs = RunCosts::new(args)?;
     if let Some(path) = &args.svg {
-        return chart(args, path);
+        return chart(args, &costs, path);
     }
     if let Some(crashes) = args.exhaustive {
-        return exhaustive::run(args, crashes);
+        return exhaustive::run(args, &costs, crashes);
     }
     match (args.runs, args.compare.is_empty()) {
-        (Some(runs), true) => many(args, runs),
-        (None, false) => compare(args),
-        (None, true) => one(args),
+        (Some(runs), true) => many(args, &costs, runs),
+        (None, false) => compare(args, &costs),
+        (None, true) => one(args, &costs),
         (Some(_), false) => Err("--runs and --compare do not go together: leave one out".into()),
     }
 }
 
 /// One run.
-fn one(args: &SimArgs) -> CommandResult {
-    let name = args.tree.clone().unwrap_or(TreeName::Binary);
-    let scenario = scenario(args, &name, args.n)?;
+fn one(args: &SimArgs, costs: &RunCosts) -> CommandResult {
+    let name = tree_name(args, costs)?;
+    let scenario = scenario(args, costs, &name, args.ids())?;
     let (report, measured) = timed(&scenario);
     let summary = Summary::new(&scenario, &name, &report, measured);
     stdout::write(|out| match args.output {
@@ -49,9 +57,9 @@ fn one(args: &SimArgs) -> CommandResult {
 }
 
 /// Independent seeds over all cores.
-fn many(args: &SimArgs, runs: u64) -> CommandResult {
-    let name = args.tree.clone().unwrap_or(TreeName::Binary);
-    let most = scenario(args, &name, args.n)?;
+fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
+    let name = tree_name(args, costs)?;
+    let most = scenario(args, costs, &name, args.ids())?;
     let begun = Instant::now();
     let swarm = swarm(&most, runs, args.tree.is_some());
     let measured = Measured::since(begun, swarm.events);
@@ -71,10 +79,10 @@ fn many(args: &SimArgs, runs: u64) -> CommandResult {
 }
 
 /// Several trees side by side.
-fn compare(args: &SimArgs) -> CommandResult {
+fn compare(args: &SimArgs, costs: &RunCosts) -> CommandResult {
     let mut compared = Vec::new();
-    for name in &args.compare {
-        let scenario = scenario(args, name, args.n)?;
+    for name in &trees(args, costs)? {
+        let scenario = scenario(args, costs, name, args.ids())?;
         let (report, measured) = timed(&scenario);
         if !report.violations.is_empty() {
             return judge(&scenario, name, &report);
@@ -89,17 +97,17 @@ fn compare(args: &SimArgs) -> CommandResult {
 }
 
 /// The time of a call over the number of ids, for each tree, as a picture.
-fn chart(args: &SimArgs, path: &Path) -> CommandResult {
+fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
     let names = match (args.compare.is_empty(), &args.tree) {
-        (false, _) => args.compare.clone(),
-        (true, Some(name)) => vec![name.clone()],
+        (false, _) => trees(args, costs)?,
+        (true, Some(_)) => vec![tree_name(args, costs)?],
         (true, None) => vec![TreeName::Binary, TreeName::Binomial, TreeName::Flat],
     };
     let mut lines = Vec::new();
     for name in names {
         let mut points = Vec::new();
-        for n in chart::sizes(args.n) {
-            let scenario = scenario(args, &name, n)?;
+        for n in chart::sizes(args.ids()) {
+            let scenario = scenario(args, costs, &name, n)?;
             let report = simulate(&scenario);
             if !report.violations.is_empty() {
                 return judge(&scenario, &name, &report);
@@ -140,26 +148,31 @@ fn replay(scenario: &Scenario, name: &TreeName) -> String {
     scenario.replay().replacen(" --tree explicit ", &format!(" --tree {name} "), 1)
 }
 
-fn scenario(args: &SimArgs, name: &TreeName, n: u32) -> Result<Scenario, String> {
+/// The tree that was asked for, binary by default.
+fn tree_name(args: &SimArgs, costs: &RunCosts) -> Result<TreeName, String> {
+    args.tree.as_ref().map_or(Ok(TreeName::Binary), |tree| fastest::named(tree, args, costs))
+}
+
+/// The trees that are to stand side by side.
+fn trees(args: &SimArgs, costs: &RunCosts) -> Result<Vec<TreeName>, String> {
+    args.compare.iter().map(|tree| fastest::named(tree, args, costs)).collect()
+}
+
+fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result<Scenario, String> {
     let tree = tree_of(name, n)?;
     tree.check(n, &Limits::default()).map_err(|error| format!("{name}: {error}"))?;
     if args.reply_bytes != 0 && args.reply_bytes < 4 {
         return Err("--reply-bytes is 0 for no replies, or at least 4: a reply begins with its id".into());
     }
     let nanos = |span: super::duration::Span| u64::try_from(span.duration().as_nanos()).unwrap_or(u64::MAX);
-    let usual = Costs::default();
-    let elsewhere = args.link_cost.unwrap_or(usual.elsewhere);
-    // Where one cost is given it is that of every link, unless others are given, too.
-    let other = |given: Option<LinkCost>, usual| given.or(args.link_cost).unwrap_or(usual);
-    let costs =
-        Costs { host: other(args.host_cost, usual.host), rack: other(args.rack_cost, usual.rack), elsewhere };
     Ok(Scenario {
         calls: args.calls,
         partial: args.partial,
         faults: args.faults,
         crashes: args.crash.clone(),
         seed: args.seed,
-        costs,
+        costs: costs.costs,
+        sharing: costs.sharing,
         hosts: args.hosts,
         func_ns: nanos(args.func_cost),
         callback_ns: nanos(args.callback_cost),
@@ -180,7 +193,7 @@ fn tree_of(name: &TreeName, n: u32) -> Result<Tree, String> {
     }
     name.built_in().ok_or_else(|| {
         format!(
-            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat or file:PATH"
+            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp, loggp:LAG or file:PATH"
         )
     })
 }

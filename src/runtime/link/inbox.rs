@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use gpc_trees::Tree;
@@ -38,7 +39,7 @@ pub enum Event {
     /// The peer's first frame.
     Hello(Hello),
     /// A call begins; its data may still be arriving.
-    Request(Box<Request>),
+    Request(Arc<Request>),
     /// More of the data of a request that is still arriving.
     DataGrew,
     /// The data of this request are whole now.
@@ -290,11 +291,10 @@ impl Inbox {
             });
         }
         if body.len() as u64 == whole {
-            let mut data = Bytes::copy_from_slice(body);
-            let prefix = data.split_to(head.prefix_len() as usize);
-            let data = Body::whole(data);
+            let (prefix, data) = body.split_at(head.prefix_len() as usize);
+            let data = Body::whole(Bytes::copy_from_slice(data));
             let request = parse_prefix(&head, flags, prefix, data, &|id| context.tree(id))?;
-            events.push(Event::Request(Box::new(request)));
+            events.push(Event::Request(Arc::new(request)));
             return Ok(());
         }
         if self.requests.len() >= BODIES_MAX {
@@ -398,9 +398,9 @@ impl Inbox {
                 return Ok(());
             }
             let (data, writer) = Body::arriving(head.data_len);
-            let prefix = Bytes::from(std::mem::take(bytes));
-            let request = parse_prefix(head, *flags, prefix, data, &|id| context.tree(id))?;
-            events.push(Event::Request(Box::new(request)));
+            let prefix = std::mem::take(bytes);
+            let request = parse_prefix(head, *flags, &prefix, data, &|id| context.tree(id))?;
+            events.push(Event::Request(Arc::new(request)));
             *body = RequestBody::Data(writer);
         }
         let RequestBody::Data(writer) = body else { return Ok(()) };

@@ -76,7 +76,9 @@ pub(super) struct Link {
     /// Whether the peer has given a sign of life since this was last looked at: bytes have come, or it has taken some of what had to wait for it.
     pub(super) heard: bool,
     /// Whether bytes wait for the peer to take those before them.
-    blocked: bool,
+    pub(super) blocked: bool,
+    /// Whether the system tells when the socket takes bytes again.
+    pub(super) told_of_room: bool,
 }
 
 impl Link {
@@ -92,6 +94,7 @@ impl Link {
             unacknowledged: 0,
             heard: false,
             blocked: false,
+            told_of_room: true,
         }
     }
 

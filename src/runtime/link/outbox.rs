@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, flags};
@@ -53,7 +54,7 @@ pub struct Outbox {
     /// Bytes in `ready` and `tail`.
     queued: usize,
     /// Requests that wait for credit: at most one of each call in flight.
-    waiting: VecDeque<Box<Request>>,
+    waiting: VecDeque<Arc<Request>>,
     streams: VecDeque<Stream>,
     credit: u32,
 }
@@ -161,7 +162,12 @@ impl Outbox {
         self.queued -= count;
         while count > 0 {
             let Some(first) = self.ready.front_mut() else {
-                let _ = self.tail.split_to(count);
+                // Its room is used again.
+                if count == self.tail.len() {
+                    self.tail.clear()
+                } else {
+                    self.tail.advance(count)
+                }
                 return;
             };
             let taken = count.min(first.len());
@@ -186,15 +192,17 @@ impl Outbox {
     fn request(&mut self, request: &Request) {
         let head = request_head(request);
         let flags = request_flags(request);
-        let mut fixed = Vec::with_capacity(RequestHead::LENGTH + request.header.len());
-        head.emit(&mut fixed);
         let form: IdsForm = head.ids_form;
         let small = head.prefix_len().saturating_add(head.data_len) <= SMALL;
-        if let (true, Some(data)) = (small, request.data.bytes()) {
-            emit_prefix(request, form, &mut fixed);
-            fixed.extend_from_slice(&data);
-            return self.frame(Kind::Request, flags, &[&fixed]);
+        if let (true, Some(data)) = (small, request.data.as_bytes()) {
+            return self.frame(Kind::Request, flags, |tail| {
+                head.emit(tail);
+                emit_prefix(request, form, tail);
+                tail.extend_from_slice(&data);
+            });
         }
+        let mut fixed = Vec::with_capacity(RequestHead::LENGTH);
+        head.emit(&mut fixed);
         let mut prefix = Vec::with_capacity(head.prefix_len() as usize);
         emit_prefix(request, form, &mut prefix);
         let data = Part::Body { body: request.data.clone(), read: 0 };
@@ -222,17 +230,18 @@ impl Outbox {
             data_len: reply.data.len() as u64,
             report_len: report.len() as u32,
         };
-        let report = Some(Bytes::from(report)).filter(|report| !report.is_empty());
+        let parts = reply.header.parts().iter().chain(reply.data.parts());
+        if head.body_len() <= SMALL {
+            return self.frame(Kind::Response, 0, |tail| {
+                head.emit(tail);
+                parts.for_each(|part| tail.extend_from_slice(part));
+                tail.extend_from_slice(&report);
+            });
+        }
         let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
         head.emit(&mut fixed);
-        let reply = reply.header.parts().iter().chain(reply.data.parts()).cloned();
-        let parts: SmallVec<[Bytes; 4]> = reply.chain(report).collect();
-        if head.body_len() <= SMALL {
-            let mut pieces: SmallVec<[&[u8]; 4]> = SmallVec::from_iter([&fixed[..]]);
-            pieces.extend(parts.iter().map(|part| &part[..]));
-            return self.frame(Kind::Response, 0, &pieces);
-        }
-        let parts = parts.into_iter().map(Part::Bytes).collect();
+        let report = Some(Bytes::from(report)).filter(|report| !report.is_empty());
+        let parts = parts.cloned().chain(report).map(Part::Bytes).collect();
         self.streams.push_back(Stream { call, kind: Kind::Response, flags: 0, head: Some(fixed), parts });
     }
 
@@ -250,9 +259,7 @@ impl Outbox {
     }
 
     fn call_frame(&mut self, kind: Kind, call: CallId) {
-        let mut fixed = Vec::with_capacity(CallRef::LENGTH);
-        CallRef(call).emit(&mut fixed);
-        self.small_frame(kind, &fixed);
+        self.frame(kind, 0, |tail| CallRef(call).emit(tail));
     }
 
     /// Takes a long message off the link; says whether it had begun.
@@ -262,14 +269,17 @@ impl Outbox {
     }
 
     fn small_frame(&mut self, kind: Kind, payload: &[u8]) {
-        self.frame(kind, 0, &[payload]);
+        self.frame(kind, 0, |tail| tail.extend_from_slice(payload));
     }
 
-    /// Writes one frame into the buffer of small ones.
-    fn frame(&mut self, kind: Kind, flags: u8, pieces: &[&[u8]]) {
-        let length = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        self.tail.extend_from_slice(&FrameHeader { length: length as u32, kind, flags }.emit());
-        pieces.iter().for_each(|piece| self.tail.extend_from_slice(piece));
+    /// Writes one frame into the buffer of small ones; `emit` appends its payload.
+    fn frame(&mut self, kind: Kind, flags: u8, emit: impl FnOnce(&mut BytesMut)) {
+        let start = self.tail.len();
+        self.tail.extend_from_slice(&[0; FRAME_HEADER]);
+        emit(&mut self.tail);
+        let length = self.tail.len() - start - FRAME_HEADER;
+        let header = FrameHeader { length: length as u32, kind, flags }.emit();
+        self.tail[start..start + FRAME_HEADER].copy_from_slice(&header);
         self.queued += FRAME_HEADER + length;
     }
 

@@ -8,6 +8,7 @@ mod book;
 mod bounds;
 mod causes;
 mod execution;
+mod faithful;
 mod farewell;
 mod life;
 mod route;
@@ -40,6 +41,10 @@ pub struct Plan {
     pub reply_wanted: bool,
     /// Replies are merged by a callback that appends, instead of aggregated.
     pub callback: bool,
+    /// Ids forward before they execute.
+    pub forward_first: bool,
+    /// Bytes of the request's data.
+    pub data_bytes: u32,
     /// Time limit, nanoseconds.
     pub limit_ns: u64,
     /// Bytes of each id's reply, at least 4: its id, little-endian, comes first.
@@ -232,6 +237,7 @@ impl Findings {
 pub struct Checkers {
     book: Book,
     route: route::Route,
+    faithful: faithful::Faithful,
     bounds: bounds::Bounds,
     farewell: farewell::Farewell,
     life: life::Life,
@@ -251,6 +257,7 @@ impl Checkers {
         Checkers {
             book: Book::default(),
             route: route::Route::default(),
+            faithful: faithful::Faithful::default(),
             bounds: bounds::Bounds::default(),
             farewell: farewell::Farewell::default(),
             life: life::Life::default(),
@@ -260,10 +267,11 @@ impl Checkers {
 
     /// Looks at one thing that happened at `at` nanoseconds.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
-        let Checkers { book, route, bounds, farewell, life, findings } = self;
+        let Checkers { book, route, faithful, bounds, farewell, life, findings } = self;
         findings.at = at;
         book.note(at, seen, findings);
         route.observe(book, seen, findings);
+        faithful.observe(book, seen, findings);
         bounds.observe(book, seen, findings);
         farewell.observe(book, seen, findings);
         life.observe(book, seen, findings);

@@ -110,7 +110,18 @@ mod tests {
         let plan = |tree: &Tree| {
             let (ids, tree) = (IdList::range(0..n), tree.clone());
             let (partial, watch, reply_wanted, callback) = (false, false, true, false);
-            Arc::new(Plan { ids, tree, partial, watch, reply_wanted, callback, limit_ns: 1, reply_bytes: 4 })
+            Arc::new(Plan {
+                ids,
+                tree,
+                partial,
+                watch,
+                reply_wanted,
+                callback,
+                forward_first: false,
+                data_bytes: 0,
+                limit_ns: 1,
+                reply_bytes: 4,
+            })
         };
         let mut record = Record::new(plan(is), 0).unwrap();
         record.plan = plan(named);

@@ -37,7 +37,7 @@ mod grammar;
 mod tests;
 
 pub use decode::{Leaves, StreamDecoder, Token, Tokens, validate};
-pub use encode::{Leveled, aggregate, level0};
+pub use encode::{Leveled, aggregate, aggregate_parts, level0};
 pub use error::{LevelError, LevelErrorKind, LevelLimit};
 pub use grammar::{Event, Limits};
 

@@ -1,0 +1,78 @@
+//! The other processes of a contestant: the same program, each with an id, ended by the end of their standard input.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use crate::Outcome;
+
+/// Processes 1 to n-1.
+pub struct Processes {
+    children: Vec<Child>,
+    /// What each said of where it listens, by id from 1.
+    pub addresses: Vec<String>,
+}
+
+impl Processes {
+    /// Starts them with `--serve ID` and these arguments, and reads a line of each: its address.
+    pub fn start(n: u32, arguments: &[&str]) -> Outcome<Processes> {
+        let program = std::env::current_exe()?;
+        let mut processes = Processes { children: Vec::new(), addresses: Vec::new() };
+        for id in 1..n {
+            let mut command = Command::new(&program);
+            command.arg("--serve").arg(id.to_string()).args(arguments);
+            processes.children.push(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+        }
+        for child in &mut processes.children {
+            let mut line = String::new();
+            BufReader::new(child.stdout.as_mut().ok_or("no pipe")?).read_line(&mut line)?;
+            processes.addresses.push(line.trim().to_owned());
+        }
+        Ok(processes)
+    }
+
+    /// Writes this to the standard input of each.
+    pub fn tell(&mut self, text: &str) -> Outcome<()> {
+        for child in &mut self.children {
+            child.stdin.as_mut().ok_or("no pipe")?.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// All of them by number of process, this one first.
+    pub fn numbers(&self) -> Vec<u32> {
+        std::iter::once(std::process::id()).chain(self.children.iter().map(Child::id)).collect()
+    }
+
+    /// Tells them to end, and waits.
+    pub fn end(mut self) -> Outcome<()> {
+        self.children.iter_mut().for_each(|child| drop(child.stdin.take()));
+        for child in &mut self.children {
+            let status = child.wait()?;
+            if !status.success() {
+                return Err(format!("process {} ended with {status}", child.id()).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// In one of the others: says where it listens.
+pub fn serve_until_told(address: &str) -> Outcome<()> {
+    println!("{address}");
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// CPU time of these processes together: of all their threads, user and system.
+pub(crate) fn cpu_ns(processes: &[u32]) -> u64 {
+    let of_process = |process: &u32| {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        threads.filter_map(|thread| of_thread(&thread.path().join("schedstat"))).sum::<u64>()
+    };
+    processes.iter().map(of_process).sum()
+}
+
+fn of_thread(schedstat: &std::path::Path) -> Option<u64> {
+    fs::read_to_string(schedstat).ok()?.split_whitespace().next()?.parse().ok()
+}

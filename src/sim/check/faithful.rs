@@ -1,0 +1,106 @@
+//! What a request says is what the caller meant, at every id: the functions, the options, the tree, the data, the time. And an id sends only what it may by then: its request when its
+//! own func has begun, its answer when all of its children have given theirs.
+//!
+//! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps".
+
+use std::collections::BTreeMap;
+
+use gpc_trees::{Group, Id};
+
+use super::book::{Book, Record};
+use super::{Findings, Observation};
+use crate::wire::message::{Answer, Message, Response};
+use crate::wire::{CallId, Request};
+
+const NAME: &str = "faithful";
+
+/// What has been seen of the calls.
+#[derive(Default)]
+pub(super) struct Faithful {
+    /// By position: whether it has said that its whole subtree is done.
+    done: BTreeMap<CallId, Vec<bool>>,
+}
+
+impl Faithful {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Started { call, plan } => {
+                self.done.insert(*call, vec![false; plan.ids.len() as usize]);
+            }
+            Observation::Sent { from, to, message: Message::Request(request) } => {
+                let Some(record) = book.calls.get(&request.call) else { return };
+                let wrong = altered(record, *to, request).or_else(|| early(record, *from));
+                wrong.into_iter().for_each(|what| {
+                    findings.add(NAME, format!("{from} -> {to}: a request of call {} {what}", request.call));
+                });
+            }
+            Observation::Sent { from, message: Message::Response(response), .. } => {
+                let wrong = self.answered(book, *from, response);
+                wrong.into_iter().for_each(|what| {
+                    findings.add(NAME, format!("id {from} answers call {} {what}", response.call));
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes an answer down that speaks for a whole subtree; says whether it comes too early.
+    fn answered(&mut self, book: &Book, from: Id, response: &Response) -> Option<String> {
+        let record =
+            book.calls.get(&response.call).filter(|record| !record.plan.partial && !record.forged)?;
+        let (done, position) = (self.done.get_mut(&response.call)?, record.position(from)?);
+        if !matches!(response.answer, Answer::Completed | Answer::Reply(_)) {
+            return None;
+        }
+        let end = position + record.sizes[position as usize];
+        let mut child = position + 1;
+        // Subtrees stand side by side.
+        while child < end {
+            if !done[child as usize] {
+                let id = record.plan.ids.id(child)?;
+                return Some(format!("before its child {id} has"));
+            }
+            child += record.sizes[child as usize];
+        }
+        done[position as usize] = true;
+        (record.executed[position as usize] == 0).then(|| "and has not executed it".into())
+    }
+}
+
+/// What a request says that its caller did not mean.
+fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
+    let plan = &record.plan;
+    let place = record.position(to)?;
+    let group = Group { start: place, len: record.sizes[place as usize] };
+    let flags = [
+        ("reply wanted", request.reply_wanted, plan.reply_wanted),
+        ("callback", request.callback.is_some(), plan.callback),
+        ("partial", request.partial, plan.partial),
+        ("forward first", request.forward_first, plan.forward_first),
+    ];
+    if let Some((name, said, meant)) = flags.into_iter().find(|(_, said, meant)| said != meant) {
+        return Some(format!("says {said} for {name}, and its caller said {meant}"));
+    }
+    if request.data.len() != u64::from(plan.data_bytes) {
+        return Some(format!(
+            "has {} bytes of data, its caller gave {}",
+            request.data.len(),
+            plan.data_bytes
+        ));
+    }
+    if request.tree != Ok(plan.tree.subtree(group)) {
+        return Some(format!("has the tree {:?}, and is of one over {}", request.tree, plan.tree));
+    }
+    let sum = u64::try_from((request.age + request.left).as_nanos()).unwrap_or(u64::MAX);
+    (sum != plan.limit_ns).then(|| {
+        let (age, left, limit) = (request.age, request.left, plan.limit_ns);
+        format!("says that it is {age:?} old and has {left:?} left, of a limit of {limit} ns")
+    })
+}
+
+/// Whether a request is passed on before its time: func first, unless the caller said otherwise.
+fn early(record: &Record, from: Id) -> Option<String> {
+    let position = record.position(from)?;
+    let free = record.plan.forward_first || position == 0 && record.plan.watch;
+    (!free && record.executed[position as usize] == 0).then(|| "comes before its sender has executed".into())
+}

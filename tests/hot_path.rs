@@ -1,0 +1,162 @@
+//! What a hop costs: allocations and calls of the system, counted, so that a message takes no more than ARCHITECTURE.md says.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use chained_gpc::{Call, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
+use gpc_trees::{IdList, Tree};
+
+/// The system's allocator, with the calls of the current thread counted.
+struct Counting;
+
+thread_local! {
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        TAKEN.set(TAKEN.get() + 1);
+        // SAFETY: the caller's promises are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        TAKEN.set(TAKEN.get() + 1);
+        // SAFETY: as above.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Calls before counting begins: links are up, and every list has found its size.
+const WARM_UP: u32 = 300;
+
+/// Calls that are counted; what happens once in hundreds, such as a list that grows, is spread over them.
+const COUNTED: u32 = 500;
+
+/// Nodes of one chain, all driven by this thread: the root, one in the middle, a leaf.
+struct Chain {
+    nodes: Vec<PolledNode>,
+    func: FuncHandle,
+    /// Allocations in each node's turns.
+    taken: [u64; 3],
+}
+
+impl Chain {
+    fn new(link: LinkKind) -> Chain {
+        let functions = Functions::new();
+        let func = functions
+            .inline_func("reply", |request, reply| {
+                reply.data.extend_from_slice(request.data());
+                Ok(())
+            })
+            .expect("no other function has the name");
+        let listeners: Vec<Listener> =
+            (0..3).map(|id| Listener::bind(&link.fresh_address(id)).expect("a fresh address")).collect();
+        let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
+        let peers: Peers = (0..).zip(addresses).collect();
+        let build = |(id, listener)| {
+            let builder = Node::builder(id).functions(&functions).peers(peers.clone());
+            builder.listener(listener).polled().expect("a node")
+        };
+        Chain { nodes: (0..).zip(listeners).map(build).collect(), func, taken: [0; 3] }
+    }
+
+    /// One call with 64 bytes each way.
+    fn call(&mut self) {
+        let call = Call::new(self.func).ids(IdList::range(0..3)).tree(Tree::Chain).data(vec![7; 64]);
+        let mut handle = self.nodes[0].call(call).expect("a good call");
+        // Bounded: far more turns than a call takes.
+        for _ in 0..1_000_000 {
+            for (node, taken) in self.nodes.iter_mut().zip(&mut self.taken) {
+                let before = TAKEN.get();
+                node.progress(Duration::ZERO).expect("the poll works");
+                *taken += TAKEN.get() - before;
+            }
+            if let Some(outcome) = handle.test() {
+                assert_eq!(outcome.expect("it ends well").replies().expect("good replies").len(), 3);
+                return;
+            }
+        }
+        panic!("the call does not end");
+    }
+}
+
+#[test]
+fn a_call_allocates_no_more_than_it_must() {
+    for link in [LinkKind::Tcp, LinkKind::Unix] {
+        let mut chain = Chain::new(link);
+        (0..WARM_UP).for_each(|_| chain.call());
+        chain.taken = [0; 3];
+        (0..COUNTED).for_each(|_| chain.call());
+        let each = chain.taken.map(|taken| taken as f64 / f64::from(COUNTED));
+        // Of ARCHITECTURE.md, "What a hop costs"; the quarter is for the memory of the last calls, whose tree gets a leaf now and then.
+        let most = [10.25, 11.25, 5.25];
+        let roles = ["root", "one in the middle", "leaf"];
+        for ((role, each), most) in roles.iter().zip(each).zip(most) {
+            assert!(each <= most, "{link:?}: a {role} allocates {each} times for a call, more than {most}");
+        }
+    }
+}
+
+/// Calls of the system that one run of `gpc call` made, by name; `None` without strace.
+fn system_calls(link: &str, repeat: u32) -> Option<BTreeMap<String, f64>> {
+    let summary = tempfile::NamedTempFile::new().expect("a file");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-c", "-o"]).arg(summary.path()).arg(env!("CARGO_BIN_EXE_gpc"));
+    strace.args(["call", "echo", "-n", "2", "--wait", "block", "--link", link]);
+    let output = strace.args(["--repeat", &repeat.to_string()]).output();
+    match output {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        output => {
+            let output = output.expect("strace runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            if said.contains("Operation not permitted") {
+                return None;
+            }
+            assert!(output.status.success(), "{said}");
+        }
+    }
+    let summary = std::fs::read_to_string(summary.path()).expect("the summary of strace");
+    let rows = summary.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Some(((*words.last()?).to_owned(), words.get(3)?.parse().ok()?))
+    });
+    Some(rows.collect())
+}
+
+/// A Unix socket once told its writer of every read of the peer: each node was woken one and a half times for every message.
+#[test]
+fn a_hop_is_one_write_one_read_and_one_wait() {
+    for link in ["tcp", "unix"] {
+        let (few, many) = (system_calls(link, 200), system_calls(link, 1200));
+        let (Some(few), Some(many)) = (few, many) else {
+            eprintln!("skipped: needs strace, and leave to trace");
+            return;
+        };
+        // Those of the start and the end are in both.
+        let of_a_call = |name: &str| {
+            let calls = |run: &BTreeMap<String, f64>| run.get(name).copied().unwrap_or_default();
+            (calls(&many) - calls(&few)) / 1000.0
+        };
+        // Two hops; the root is woken once more, by its caller, and now and then after it has seen the call by itself.
+        for (name, most) in [("writev", 2.0), ("recvfrom", 2.0), ("epoll_wait", 3.0), ("write", 1.0)] {
+            let made = of_a_call(name);
+            assert!(
+                made <= most + 0.15,
+                "{link}: a call over two ids makes {made} of {name}, more than {most}"
+            );
+        }
+    }
+}
