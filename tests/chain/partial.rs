@@ -154,6 +154,22 @@ fn answers_that_do_not_fit_make_their_sender_lost() {
     }
 }
 
+/// A parent gave an id up and adopted its child, which executed, ended and began anew. Later the id was adopted itself, and asked the child as if nobody could have asked it before: the new
+/// run executed the call again.
+#[test]
+fn an_adopted_id_tells_its_children_that_they_may_have_been_asked_before() {
+    let mut one = old(1);
+    one.request(0, adopted("1-3", 1));
+    let forwarded = one.replied("a");
+    assert_eq!(
+        forwarded[1..],
+        ["to 2: request 2 skipped 0, sent before", "to 3: request 3 skipped 0, sent before"]
+    );
+    let mut one = old(1);
+    one.request(0, partial("1-3"));
+    assert_eq!(one.replied("a")[1..], ["to 2: request 2", "to 3: request 3"]);
+}
+
 #[test]
 fn an_adopter_gets_the_answer_when_it_is_there() {
     let mut one = waiting(partial("1-3"));
