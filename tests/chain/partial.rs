@@ -238,6 +238,17 @@ fn what_is_kept_goes_with_the_time_of_its_root() {
     assert!(one.node.answers_kept() == 0 && one.is_quiet());
 }
 
+/// A node that was told late that time had passed answered a call and kept the answer, though nobody would ask for it any more: its next deadline lay in the past, and
+/// whoever sleeps until then did not sleep.
+#[test]
+fn an_answer_that_comes_when_nobody_asks_any_more_is_not_kept() {
+    let mut one = old(3);
+    one.request(2, partial("3"));
+    one.now += Duration::from_secs(3600);
+    assert_eq!(one.feed(Input::Tick).len(), 2, "the answer, and the credit");
+    assert_eq!((one.node.calls(), one.node.answers_kept(), one.node.next_deadline()), (0, 0, None));
+}
+
 #[test]
 fn one_that_was_given_up_forgets_and_says_so() {
     let mut one = waiting(partial("1-5"));
