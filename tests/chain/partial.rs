@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, JobResult, Start};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{Body, Cause, Coverage, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{Body, CallId, Cause, Coverage, Message, Report, Request, Stage, Status};
 use gpc_trees::{Id, Registered, Tree};
 
 use super::one::{CALL, One, failed, leveled, reply, request, start};
@@ -247,6 +247,28 @@ fn an_answer_that_comes_when_nobody_asks_any_more_is_not_kept() {
     one.now += Duration::from_secs(3600);
     assert_eq!(one.feed(Input::Tick).len(), 2, "the answer, and the credit");
     assert_eq!((one.node.calls(), one.node.answers_kept(), one.node.next_deadline()), (0, 0, None));
+}
+
+/// A process was stopped while its func ran. When it went on, all time had passed: it answered and forgot the call; then it read the request of an adopter, which had
+/// been sent long before, and executed the call again.
+#[test]
+fn one_that_was_stopped_executes_nothing_again() {
+    let mut one = old(3);
+    one.request(2, partial("3"));
+    one.now += Duration::from_secs(3600);
+    one.feed(Input::Tick);
+    let refused = |outputs: Vec<String>| {
+        let says = "to 1: id 3 failed at stage setup: call 0#5 has already ended here";
+        outputs.len() == 2 && outputs[0] == "consumed 1" && outputs[1].starts_with(says)
+    };
+    assert!(refused(one.request(1, adopted("3", 1))));
+    assert!(one.replied("c").is_empty() && one.is_quiet());
+    // Another call ends behind it, and it is known all the same.
+    let other = CallId { root: 0, sequence: 9 };
+    one.request(2, Request { call: other, ..partial("3") });
+    one.now += Duration::from_secs(3600);
+    one.feed(Input::Tick);
+    assert!(refused(one.request(1, adopted("3", 1))));
 }
 
 #[test]
