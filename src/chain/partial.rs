@@ -46,7 +46,7 @@ impl Node {
     /// A child of a partial call answers.
     pub(super) fn partial_response(&mut self, id: CallId, index: usize, answer: Answer) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        let Some(child) = call.children.as_mut().and_then(|children| children.get_mut(index)) else { return };
+        let Some(child) = call.children.as_ref().and_then(|children| children.get(index)) else { return };
         let from = child.id;
         let (reply, report) = match answer {
             Answer::Partial(partial) if partial.report.coverage.len() == u64::from(child.group.len) => {
@@ -59,7 +59,6 @@ impl Node {
                 return self.child_lost(id, index, Status::Unknown, false, cause);
             }
         };
-        child.report = Some(Box::new(report));
         match (call.request.callback, call.request.reply_wanted) {
             (_, false) => call.child_done(index, None),
             (None, true) => call.child_done(index, Some(reply)),
@@ -71,6 +70,8 @@ impl Node {
                 }
             },
         }
+        // Only of one that stays: the children of a lost one speak for themselves.
+        call.child_reports(index, report);
         self.advance(id);
     }
 
@@ -245,6 +246,13 @@ impl Call {
         let place = child.group.start;
         self.arrived.extend(parts.into_iter().map(|part| (place, part)));
         self.awaited -= 1;
+    }
+
+    /// What a child says of the ids of its group.
+    fn child_reports(&mut self, index: usize, report: Report) {
+        if let Some(child) = self.children.as_mut().and_then(|children| children.get_mut(index)) {
+            child.report = Some(Box::new(report));
+        }
     }
 
     /// Puts the children of a lost child in its place; returns how many parents are given up between this id and them.

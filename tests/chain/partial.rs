@@ -154,6 +154,19 @@ fn answers_that_do_not_fit_make_their_sender_lost() {
     }
 }
 
+/// A child sent values that could not be read, with a good report. It was given up and its children were adopted; then both its report and theirs were counted, and
+/// the coverage spoke of more ids than there were.
+#[test]
+fn what_one_that_is_given_up_reports_does_not_count() {
+    let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
+    one.response(2, done(1, "no level", 2));
+    one.response(3, done(0, "c", 1));
+    one.ran(JobResult::Replied(reply("ac")));
+    one.response(4, done(0, "d", 2));
+    let outputs = one.ran(JobResult::Replied(reply("acd")));
+    assert!(outputs.iter().any(|output| output.contains("[d?ddd]")), "{outputs:?}");
+}
+
 #[test]
 fn an_adopter_gets_the_answer_when_it_is_there() {
     let mut one = waiting(partial("1-3"));
