@@ -1,8 +1,10 @@
 //! One node of a partial call, driven by hand.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Input, JobResult, Start};
+use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{Body, CallId, Cause, Coverage, Message, Report, Request, Stage, Status};
 use gpc_trees::{Id, Registered, Tree};
@@ -117,6 +119,39 @@ fn the_children_of_a_lost_one_are_adopted_with_their_slices() {
 }
 
 /// Whoever was surely never asked need not prove its age, and may be unreached itself.
+/// A request of eighty bytes named two billion ids of which there was none but the receiver. It adopted the children of each in turn, in a list that it sorted again every
+/// time, until its memory or the call's time limit was at an end.
+#[test]
+fn the_children_of_so_many_are_adopted_and_no_more() {
+    let mut node = Node::new(Config::new(1, 5));
+    let (mut outputs, mut asked, mut answers) = (Outputs::new(), VecDeque::new(), Vec::new());
+    let message = Message::Request(Arc::new(partial("1-2000000000")));
+    let replied = JobResult::Replied(reply("a"));
+    let begin = [Input::Message { from: 0, message }, Input::Ran { call: CALL, result: replied }];
+    let mut inputs = VecDeque::from(begin);
+    let mut requests = 0;
+    while let Some(input) = inputs.pop_front() {
+        node.input(Time::from_nanos(0), input, &mut outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Send { to, message: Message::Request(_) } => asked.push_back(to),
+                Output::Send { message: Message::Response(response), .. } => answers.push(response.answer),
+                _ => {}
+            }
+        }
+        if inputs.is_empty()
+            && let Some(peer) = asked.pop_front()
+        {
+            requests += 1;
+            inputs.push_back(Input::LinkLost { peer, why: "nobody there".into(), unreached: true });
+        }
+    }
+    assert!((60_000..=65_538).contains(&requests), "{requests} ids were asked, two of them its own children");
+    let [Answer::Partial(partial)] = &answers[..] else { panic!("{answers:?}") };
+    let runs = [(Status::Done, 1), (Status::Unreached, 1_999_999_999)];
+    assert_eq!((partial.report.coverage.runs(), node.calls()), (&runs[..], 0));
+}
+
 #[test]
 fn below_one_that_was_never_reached_nobody_was_asked() {
     let mut one = waiting(partial("1-5"));
