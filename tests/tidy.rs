@@ -10,7 +10,17 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 6] = ["src", "trees/src", "trees/tests", "tests", "benches", "examples"];
+const FOLDERS: [&str; 9] = [
+    "src",
+    "trees/src",
+    "trees/tests",
+    "tests",
+    "benches",
+    "examples",
+    "fuzz/src",
+    "fuzz/fuzz_targets",
+    "fuzz/examples",
+];
 
 /// What must not stay behind. Written in two parts, so that this file has none of them.
 const LEFTOVERS: [&str; 8] = [
