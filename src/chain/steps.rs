@@ -218,7 +218,7 @@ impl Node {
         let call = self.calls.remove(&id)?;
         self.deadlines.remove(call.deadline, id);
         match call.request.partial {
-            true => self.recent.add_partial(id, call.until.plus(KEEP), self.now),
+            true => self.recent.add_partial(id, call.until.plus(KEEP)),
             false => self.recent.add(id),
         }
         if let JobState::Queued(turn) = call.job {

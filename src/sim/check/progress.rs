@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use gpc_trees::Id;
-use smallvec::SmallVec;
 
 use super::{Findings, Observation};
 use crate::sim::world::LARGE;
@@ -25,9 +24,9 @@ struct Here {
     token_used: bool,
     jobs: u32,
     /// Who was asked and has not answered.
-    awaited: SmallVec<[Id; 4]>,
+    awaited: Vec<Id>,
     /// Who has asked and has no answer.
-    owed: SmallVec<[Id; 2]>,
+    owed: Vec<Id>,
 }
 
 impl Here {
@@ -153,7 +152,7 @@ impl Progress {
         if running > workers {
             findings.add(NAME, format!("id {id} runs {running} functions and has {workers} workers"));
         }
-        let mut settled: SmallVec<[CallId; 4]> = SmallVec::new();
+        let mut settled: Vec<CallId> = Vec::new();
         for (call, here) in self.at(id) {
             match (here.is_through(), here.owes()) {
                 (true, true) if running < workers => {
