@@ -3,7 +3,7 @@
 //!
 //! What an id waits for is kept for worlds of some size only: a million ids would need more memory for it than for their nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
@@ -43,6 +43,8 @@ impl Here {
 /// What is under way.
 #[derive(Default)]
 pub(super) struct Progress {
+    /// The calls that are looked at.
+    watched: BTreeSet<CallId>,
     calls: BTreeMap<(Id, CallId), Here>,
     running: BTreeMap<Id, usize>,
 }
@@ -50,11 +52,13 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
-            Observation::Started { call, plan } => {
-                let root = plan.ids.first().filter(|_| plan.ids.len() <= LARGE);
+            Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
+                self.watched.insert(*call);
                 let here = || Here { open_root: true, ran: plan.watch, ..Here::default() };
+                let root = plan.ids.first();
                 root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
             }
+            _ if self.watched.is_empty() => {}
             Observation::Finished { call, .. } => {
                 self.calls.retain(|(_, of), here| of != call || !std::mem::take(&mut here.open_root));
             }
@@ -131,7 +135,7 @@ impl Progress {
 
     fn received(&mut self, at: Id, from: Id, message: &Message) {
         match message {
-            Message::Request(request) if request.ids.len() < LARGE => {
+            Message::Request(request) if self.watched.contains(&request.call) => {
                 let here = self.calls.entry((at, request.call)).or_default();
                 if !here.owed.contains(&from) {
                     here.owed.push(from);
