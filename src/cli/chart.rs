@@ -228,7 +228,7 @@ mod tests {
         assert!(svg.contains("<title>flat, 4 ids: 70000 ns</title>") && svg.contains(">ab</text>"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         chart.lines[0].points[1].interval_ns = Some((10_000, 1_000_000));
-        assert_eq!(draw(&chart).matches("<path").count(), svg.matches("<path").count() + 1);
+        assert_eq!([&svg, &draw(&chart)].map(|svg| svg.matches("h8M").count()), [0, 1]);
         chart.lines.clear();
         assert!(!draw(&chart).contains("NaN"));
         chart.lines.push(Line {

@@ -66,36 +66,70 @@ fn from_ns(bucket: usize) -> u64 {
     }
 }
 
-/// Draws the buckets as bars, a line for some of them together. All lines are as wide on the logarithmic scale.
+/// Of so many calls one at each end may be drawn with others in a line for all that took less or more: a few stragglers are far away from the rest.
+const STRAGGLERS: u64 = 100;
+
+/// Draws the buckets as bars, a line for some of them together. All lines but the first and last are as wide on the logarithmic scale.
 ///
 /// # Errors
 /// When it cannot be written.
 pub(super) fn draw(buckets: &[Bucket], out: &mut dyn Write) -> io::Result<()> {
+    let lines = lines(buckets);
+    let all = lines.iter().fold(0u64, |sum, line| sum.saturating_add(line.calls)).max(1);
+    let most = lines.iter().map(|line| line.calls).max().unwrap_or(0).max(1);
+    let calls_width = most.to_string().len();
+    let word_width = lines.iter().map(|line| line.word.len()).max().unwrap_or(0);
+    for Line { word, at_ns, calls } in lines {
+        let percent = calls as f64 * 100.0 / all as f64;
+        let bar = (u128::from(calls) * u128::from(BAR_MAX) / u128::from(most)) as usize;
+        let bar = if bar == 0 && calls > 0 { "▏".into() } else { "█".repeat(bar) };
+        let text = format!(
+            "  {word:<word_width$} {:>8}  {calls:>calls_width$}  {percent:>5.1} %  {bar}",
+            shown_ns(at_ns)
+        );
+        writeln!(out, "{}", text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// A line of a drawing.
+struct Line {
+    word: &'static str,
+    at_ns: u64,
+    calls: u64,
+}
+
+fn lines(buckets: &[Bucket]) -> Vec<Line> {
     let places: Vec<(usize, u64)> =
         buckets.iter().map(|bucket| (bucket_of(bucket.from_ns), bucket.calls)).collect();
-    let (Some(&(first, _)), Some(&(last, _))) = (places.first(), places.last()) else { return Ok(()) };
+    let stragglers = calls_of(places.iter()) / STRAGGLERS;
+    let reaching = |so_far: &mut u64, &(place, calls): &(usize, u64)| {
+        *so_far = so_far.saturating_add(calls);
+        Some((place, *so_far > stragglers))
+    };
+    let first = places.iter().scan(0, reaching).find(|(_, enough)| *enough);
+    let last = places.iter().rev().scan(0, reaching).find(|(_, enough)| *enough);
+    let (Some((first, _)), Some((last, _))) = (first, last) else { return Vec::new() };
     let mut step = 1;
     // Ends: all buckets fit into one line.
     while last / step - first / step >= LINES_MAX {
         step *= 2;
     }
-    let mut counts = vec![0u64; last / step - first / step + 1];
-    for (place, calls) in places {
-        let line = &mut counts[place / step - first / step];
-        *line = line.saturating_add(calls);
-    }
-    let all = counts.iter().fold(0u64, |sum, &calls| sum.saturating_add(calls)).max(1);
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
-    let calls_width = most.to_string().len();
-    for (line, &calls) in counts.iter().enumerate() {
-        let from = shown_ns(from_ns((first / step + line) * step));
-        let percent = calls as f64 * 100.0 / all as f64;
-        let bar = (u128::from(calls) * u128::from(BAR_MAX) / u128::from(most)) as usize;
-        let bar = if bar == 0 && calls > 0 { "▏".into() } else { "█".repeat(bar) };
-        let text = format!("  from {from:>8}  {calls:>calls_width$}  {percent:>5.1} %  {bar}");
-        writeln!(out, "{}", text.trim_end())?;
-    }
-    Ok(())
+    let (begin, end) = (first / step * step, (last / step + 1) * step);
+    let within =
+        |from: usize, to: usize| calls_of(places.iter().filter(|(place, _)| (from..to).contains(place)));
+    let line = |word, at: usize, calls| Line { word, at_ns: from_ns(at), calls };
+    let under = line("under", begin, within(0, begin));
+    let over = line("over", end, within(end, usize::MAX));
+    let middle = (begin..end).step_by(step).map(|from| line("from", from, within(from, from + step)));
+    let ends = [under, over].map(|line| Some(line).filter(|line| line.calls > 0));
+    let [under, over] = ends;
+    under.into_iter().chain(middle).chain(over).collect()
+}
+
+fn calls_of<'a>(places: impl Iterator<Item = &'a (usize, u64)>) -> u64 {
+    // A file may say anything.
+    places.fold(0, |sum, (_, calls)| sum.saturating_add(*calls))
 }
 
 #[cfg(test)]
@@ -131,7 +165,12 @@ mod tests {
         assert_eq!(drawn(&[4, 4, 6]), expected);
         let wide = drawn(&[0, 1, 1_000_000, u64::MAX]);
         assert!(wide.lines().count() <= LINES_MAX && wide.lines().count() > LINES_MAX / 4, "{wide}");
-        assert!(drawn(&[vec![9; 1000], vec![20]].concat()).contains("▏"));
+        let tail = drawn(&[vec![5; 1000], vec![9; 1000], vec![2, 1000]].concat());
+        let lines: Vec<&str> =
+            tail.lines().map(|line| line.split("  █").next().unwrap_or_default()).collect();
+        assert_eq!(lines[0], "  under     5 ns     1    0.0 %  ▏");
+        assert_eq!(lines[5], "  from      9 ns  1000   50.0 %");
+        assert_eq!(lines[6..], ["  over     10 ns     1    0.0 %  ▏"]);
     }
 
     proptest! {

@@ -126,13 +126,14 @@ fn measure_group(
         let Some(took) = set_of(sets, row)?.turn(row, bound, interrupt, &mut times_ns)? else {
             return Ok(());
         };
-        warm += lasting(plan.bound, took, times_ns.len());
+        warm = warm.saturating_add(lasting(plan.bound, took, times_ns.len()));
     }
     let turns = plan.repeat * u32::try_from(places.len())?;
     say(&format!(
-        "{} in {turns} turns: about {}",
+        "{} in {}: about {}",
         counted(places.len(), "row"),
-        shown_us(u64::try_from((warm * plan.repeat).as_micros())?)
+        counted(turns as usize, "turn"),
+        shown_us(u64::try_from(warm.saturating_mul(plan.repeat).as_micros()).unwrap_or(u64::MAX))
     ));
     let progress = progress_bar(turns);
     let (cores, own) = (AllCores::read(), own_cpu_ns(sets));
@@ -147,6 +148,7 @@ fn measure_group(
             times_ns.iter().for_each(|&ns| measured.histograms[place].add(ns));
             progress.inc(1);
         }
+        tracing::debug!(group, repetition, "a repetition has ended");
     }
     progress.finish_and_clear();
     let own = own.zip(own_cpu_ns(sets)).map(|(before, after)| after.saturating_sub(before));
@@ -203,7 +205,7 @@ fn lasting(bound: Bound, took: Duration, calls: usize) -> Duration {
     let by_rounds = bound.rounds.map(|rounds| each.saturating_mul(rounds));
     let by_time = bound.time.map(|time| time.max(each));
     let settle = SETTLE.time.unwrap_or_default().min(each * SETTLE.rounds.unwrap_or_default());
-    [by_rounds, by_time].into_iter().flatten().min().unwrap_or_default() + settle
+    [by_rounds, by_time].into_iter().flatten().min().unwrap_or_default().saturating_add(settle)
 }
 
 /// What is going to happen, before the first process is started.

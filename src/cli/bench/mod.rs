@@ -14,6 +14,8 @@ mod picture;
 mod plan;
 mod print;
 mod report;
+#[cfg(test)]
+mod sample;
 mod set;
 mod statistics;
 

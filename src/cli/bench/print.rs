@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::axes::{AXES, Axis, described, varying};
+use super::axes::{Axis, described, varying};
 use super::comparison::{Compared, Comparison};
 use super::histogram;
 use super::report::{Key, Report, Row};
@@ -87,8 +87,11 @@ fn write_comparison(comparison: &Comparison, shown: &[Axis], out: &mut dyn Write
         let lines: Vec<Vec<String>> = rows.iter().map(|row| line(shown, &row.key, compared(row))).collect();
         write_columns(&columns(shown, &figures), &lines, out)?;
     }
+    // In these words the rows of both runs are told from each other.
+    let both: Vec<&Key> = rows.iter().map(|row| &row.key).chain(only_now).chain(only_earlier).collect();
+    let (telling, _) = varying(&both);
     for (which, keys) in [("this run", only_now), ("the earlier run", only_earlier)] {
-        keys.iter().try_for_each(|key| writeln!(out, "only in {which}: {}", described(key, &AXES)))?;
+        keys.iter().try_for_each(|key| writeln!(out, "only in {which}: {}", described(key, &telling)))?;
     }
     Ok(())
 }
