@@ -16,6 +16,7 @@ const COLOURS: [&str; 6] = ["#4338ca", "#10a06e", "#d97706", "#0891b2", "#be185d
 /// Of the legend: what its squares and margins take, and a character at most, pixels.
 const LEGEND: f64 = 50.0;
 const CHARACTER: f64 = 7.5;
+const LEGEND_LINE: f64 = 20.0;
 
 /// What is drawn.
 #[derive(Clone, PartialEq, Debug)]
@@ -119,10 +120,12 @@ pub(super) fn draw(chart: &Chart) -> String {
     let Chart { title, lines, .. } = chart;
     let axes = Axes::of(chart);
     let mut svg = String::new();
+    // A long legend goes on below the axes.
+    let height = HEIGHT.max(TOP + LEGEND_LINE * (lines.len() as f64 + 1.0));
     // A string takes everything.
     let _ = write!(
         svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"system-ui, 'DejaVu Sans', Arial, sans-serif\" font-size=\"13\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
          <text x=\"{LEFT}\" y=\"24\" font-size=\"16\" font-weight=\"600\">{title}</text>\n"
@@ -138,19 +141,21 @@ pub(super) fn draw(chart: &Chart) -> String {
 fn draw_grid(axes: &Axes<'_>, svg: &mut String) {
     let (bottom, right) = (HEIGHT - BOTTOM, axes.right);
     for exponent in axes.time.0 as i32..=axes.time.1 as i32 {
-        let y = axes.y(exponent.into());
-        let label = match exponent {
-            ..3 => format!("{} ns", 10i64.pow(exponent.max(0) as u32)),
-            3..6 => format!("{} us", 10i64.pow(exponent as u32 - 3)),
-            6..9 => format!("{} ms", 10i64.pow(exponent as u32 - 6)),
-            _ => format!("{} s", 10i64.pow((exponent as u32 - 9).min(18))),
-        };
-        let _ = writeln!(
-            svg,
-            "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#e5e7eb\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-            LEFT - 8.0,
-            y + 4.0
-        );
+        // Between two powers of ten the lines stand for twice and five times the lower one; with many powers they would be too close.
+        let between: &[u64] = if axes.time.1 - axes.time.0 <= 4.0 { &[1, 2, 5] } else { &[1] };
+        for &times in between {
+            let y = axes.y(f64::from(exponent) + (times as f64).log10());
+            if y < TOP - 0.5 {
+                continue;
+            }
+            let label = shown(times.saturating_mul(10u64.saturating_pow(exponent.max(0).cast_unsigned())));
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#e5e7eb\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+                LEFT - 8.0,
+                y + 4.0
+            );
+        }
     }
     let (from, to) = axes.counts;
     let step = ((to - from) / 10.0).ceil().max(1.0) as usize;
@@ -172,11 +177,25 @@ fn draw_grid(axes: &Axes<'_>, svg: &mut String) {
     );
 }
 
+/// A whole number of the largest unit that it is a multiple of.
+fn shown(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    match units.into_iter().find(|(unit, _)| ns >= *unit) {
+        Some((unit, name)) => format!("{} {name}", ns / unit),
+        None => format!("{ns} ns"),
+    }
+}
+
 fn draw_line(axes: &Axes<'_>, line: &Line, colour: &str, place: usize, svg: &mut String) {
     let Line { name, points } = line;
     let name: String = name.chars().filter(|c| !c.is_control() && !"<>&\"".contains(*c)).collect();
+    // Where the colours begin again, lines are told apart by this.
+    let dashes = match place / COLOURS.len() {
+        0 => String::new(),
+        round => format!(" stroke-dasharray=\"{} 4\"", 12 / round.min(6)),
+    };
     let at = |point: &Point| (axes.x(exponent_of(point.at)), axes.y(nanos(point.ns)));
-    let _ = write!(svg, "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" d=\"");
+    let _ = write!(svg, "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes} d=\"");
     for (index, point) in points.iter().enumerate() {
         let (x, y) = at(point);
         let _ = write!(svg, "{}{x:.1} {y:.1}", if index == 0 { 'M' } else { 'L' });
@@ -200,7 +219,7 @@ fn draw_line(axes: &Axes<'_>, line: &Line, colour: &str, place: usize, svg: &mut
             axes.unit
         );
     }
-    let (x, y) = (axes.right + 16.0, TOP + 20.0 * (place as f64 + 1.0));
+    let (x, y) = (axes.right + 16.0, TOP + LEGEND_LINE * (place as f64 + 1.0));
     let _ = writeln!(
         svg,
         "<rect x=\"{x}\" y=\"{:.1}\" width=\"12\" height=\"12\" fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{y:.1}\">{name}</text>",
@@ -229,6 +248,10 @@ mod tests {
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         chart.lines[0].points[1].interval_ns = Some((10_000, 1_000_000));
         assert_eq!([&svg, &draw(&chart)].map(|svg| svg.matches("h8M").count()), [0, 1]);
+        assert_eq!([5, 20_000, 1_000_000, 500_000_000_000].map(shown), ["5 ns", "20 us", "1 ms", "500 s"]);
+        chart.lines = (0..40).map(|number| line(&number.to_string(), [(2, 1), (4, 9)])).collect();
+        let many = draw(&chart);
+        assert!(many.contains("height=\"860\"") && many.matches("dasharray=\"12 4\"").count() == 6);
         chart.lines.clear();
         assert!(!draw(&chart).contains("NaN"));
         chart.lines.push(Line {

@@ -185,23 +185,27 @@ gpc bench [FUNC] -n <LIST> [OPTIONS]
        gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]";
 
 pub(super) const BENCH_EXAMPLES: &str = "\
-Every combination of the lists is a row, at most 500 of them. What is timed is a call from being made to having every
-reply in hand. Rows with other processes have processes of their own; all of them stand while their rows are measured,
-and cost nothing but memory while they have no turn. Over 1,100 processes in all, rows are measured in groups.
+Every combination of the lists is a row, at most 500 of them. A call is timed from being made to
+having every reply in hand. Rows that differ in n, link, wait or root have processes of their own;
+these stand while their rows are measured, and cost nothing but memory when it is not their turn.
+Where they would be more than 1,100, rows are measured in groups, one after the other.
 
-First each row warms up. In a repetition each row has its turn, some calls unmeasured and then those that count, in an
-order that the seed shuffles, so that whatever else the machine does strikes all rows alike.
+First each row warms up. In a repetition each row has its turn: some calls unmeasured, then those
+that count. The seed shuffles the order, so that what else the machine does strikes all rows alike.
 
 Figures:
-  round     the median of the calls' times in a turn; with several in flight, the time of the turn by its calls, which
-            are taken in the order in which they were made. Of all turns the median
-  interval  where the median of many such turns lies: 94 % with 5 repetitions, which is from the lowest to the highest
-            of them; more repetitions make it narrower. What changes between two runs is not in it
-  p90, p99  of the calls' times in a turn; of all turns the median
-  calls/s   of a turn; of all turns the median
-  CPU       time of all processes by calls and ids; unknown with --peers
-  ratio     with --compare: this run by the earlier one, the median of the ratios of every turn now to every turn then,
-            and the interval around it (95 %, rank sums). It is called faster or slower where it leaves out 1
+  round     of a turn, the median of its calls' times; with several in flight, the time of the
+            turn by the number of its calls. Of all turns, the median
+  interval  where the median of many such turns lies; with 5 repetitions from the lowest to the
+            highest, which is right 94 times in 100. More repetitions make it narrower. What
+            changes between two runs is not in it
+  p90, p99  of a turn, of its calls' times; of all turns, the median. Calls in flight are taken in
+            the order in which they were made
+  calls/s   of a turn; of all turns, the median
+  CPU       time of all processes by the number of calls and ids; unknown with --peers
+  ratio     with --compare, this run by the earlier one: the median of the ratios of every turn now
+            to every turn then, and its interval (95 in 100, by ranks). A row is called faster or
+            slower where the interval leaves out 1
 
 Examples:
   gpc bench -n 2,8,64

@@ -38,14 +38,14 @@ pub(super) const AXES: [Axis; 8] = [
         name: "bytes",
         align: Align::Right,
         value: |key| Bytes(key.bytes).to_string(),
-        said: |key| format!("{} B", Bytes(key.bytes)),
+        said: |key| format!("{} bytes", Bytes(key.bytes)),
         number: Some(|key| key.bytes),
     },
     Axis {
         name: "reply",
         align: Align::Right,
         value: reply,
-        said: |key| format!("replies of {} B", reply(key)),
+        said: |key| format!("replies of {} bytes", reply(key)),
         number: None,
     },
     Axis {

@@ -122,7 +122,7 @@ fn measure_group(
     for &place in &places {
         let row = &plan.rows[place];
         times_ns.clear();
-        let bound = Bound { rounds: WARM_UP.rounds.map(|rounds| rounds.max(row.in_flight)), ..WARM_UP };
+        let bound = filling(WARM_UP, row);
         let Some(took) = set_of(sets, row)?.turn(row, bound, interrupt, &mut times_ns)? else {
             return Ok(());
         };
@@ -178,7 +178,7 @@ fn turn(
     interrupt: &Interrupt,
     times_ns: &mut Vec<u64>,
 ) -> Result<Option<Turn>, Error> {
-    if set.turn(row, SETTLE, interrupt, times_ns)?.is_none() {
+    if set.turn(row, filling(SETTLE, row), interrupt, times_ns)?.is_none() {
         return Ok(None);
     }
     times_ns.clear();
@@ -190,6 +190,11 @@ fn turn(
     let turn = Turn::of(times_ns, elapsed, row.in_flight).ok_or("a turn made no call")?;
     let share = turn.calls * u64::from(row.ids.len());
     Ok(Some(Turn { cpu_ns: cpu_ns.map(|cpu_ns| cpu_ns / share.max(1)), ..turn }))
+}
+
+/// A bound that lets as many calls in flight as the row wants.
+fn filling(bound: Bound, row: &Row) -> Bound {
+    Bound { rounds: bound.rounds.map(|rounds| rounds.max(row.in_flight)), ..bound }
 }
 
 /// The order of the rows in a repetition: the same for the same seed.

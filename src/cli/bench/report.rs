@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::axes::{described, varying};
 use super::comparison::Comparison;
 use super::histogram::{Bucket, Histogram};
 use super::machine::Machine;
@@ -171,14 +172,15 @@ fn warnings(rows: &[Row], others: Option<f64>) -> Vec<String> {
     });
     let wide: Vec<&Row> = rows.iter().filter(|row| row.spread() > WIDE).collect();
     let worst = wide.iter().max_by(|one, other| one.spread().total_cmp(&other.spread()));
+    let keys: Vec<&Key> = rows.iter().map(|row| &row.key).collect();
+    let (telling, _) = varying(&keys);
     let spread = worst.map(|worst| {
         format!(
-            "{} of {} rows: the interval is wider than ± {:.0} % (the widest: n {}, {}, ± {:.0} %); repeat more often with --repeat, or longer with --time",
+            "the interval is wider than ± {:.0} % in {} of {} rows, the most in {}: ± {:.0} %; repeat more often with --repeat, or longer with --time",
+            WIDE * 100.0,
             wide.len(),
             rows.len(),
-            WIDE * 100.0,
-            worst.key.n,
-            worst.key.tree,
+            described(&worst.key, &telling),
             worst.spread() * 100.0
         )
     });
@@ -188,4 +190,51 @@ fn warnings(rows: &[Row], others: Option<f64>) -> Vec<String> {
 /// With one decimal: more is noise, and files stay short.
 pub(super) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::axes::tests::key;
+    use super::super::sample::row;
+    use super::*;
+
+    fn turn(round_ns: u64, cpu_ns: Option<u64>) -> Turn {
+        Turn {
+            calls: 10,
+            round_ns,
+            p50_ns: round_ns,
+            p90_ns: 2 * round_ns,
+            p99_ns: 3 * round_ns,
+            most_ns: 4 * round_ns,
+            calls_per_s: 1e9 / round_ns as f64,
+            cpu_ns,
+        }
+    }
+
+    #[test]
+    fn a_row_is_the_median_of_its_turns() {
+        let turns = [300, 100, 700, 200, 500].map(|ns| turn(ns, Some(ns / 10)));
+        let row = Row::new(&key(2, "flat"), &turns, &Histogram::new()).unwrap();
+        assert_eq!((row.calls, row.round_ns, row.low_ns, row.high_ns), (50, 300, 100, 700));
+        assert_eq!((row.p50_ns, row.p90_ns, row.p99_ns, row.most_ns), (300, 600, 900, 2800));
+        assert_eq!((row.cpu_ns, &row.rounds_ns[..]), (Some(30), &[300, 100, 700, 200, 500][..]));
+        assert!((row.confidence_percent - 93.8).abs() < 1e-9 && (row.calls_per_s - 3_333_333.3).abs() < 1e-3);
+        assert!((row.spread() - 1.0).abs() < 1e-9);
+        let unknown = Row::new(&key(2, "flat"), &[turn(5, Some(1)), turn(5, None)], &Histogram::new());
+        assert_eq!(unknown.unwrap().cpu_ns, None);
+        assert_eq!(Row::new(&key(2, "flat"), &[], &Histogram::new()), None);
+    }
+
+    #[test]
+    fn what_is_noisy_is_said_with_what_to_do() {
+        let quiet = [row(key(2, "flat"), &[100, 101, 102]), row(key(8, "flat"), &[100, 120, 149])];
+        assert_eq!(warnings(&quiet, Some(0.1)), Vec::<String>::new());
+        assert_eq!(warnings(&[], None), Vec::<String>::new());
+        let noisy = [row(key(2, "flat"), &[100, 120, 190]), row(key(8, "flat"), &[100, 100, 400])];
+        let said = warnings(&noisy, Some(0.5));
+        assert!(said[0].starts_with("other processes took 50 % of the cores meanwhile: "), "{said:?}");
+        let expected =
+            "the interval is wider than ± 25 % in 2 of 2 rows, the most in n 8: ± 150 %; repeat more often";
+        assert!(said[1].starts_with(expected), "{said:?}");
+    }
 }

@@ -37,7 +37,7 @@ fn compared() -> Report {
 #[test]
 fn a_table_has_a_column_for_what_varies_and_says_the_rest_once() {
     let expected = "\
-echo: 64 B, 1 in flight, unix, adaptive, polled root; 5 turns of 200 ms for each row
+echo: 64 bytes, 1 in flight, unix, adaptive, polled root; 5 turns of 200 ms for each row
  n  tree      round µs     interval µs   p90     p99  calls/s  CPU µs
  2  binomial      52.0    50.0 .. 90.0  90.0  1234.6    12346     4.3
 64  flat         402.0  400.0 .. 440.0  90.0  1234.6    12346     4.3
@@ -49,7 +49,7 @@ echo: 64 B, 1 in flight, unix, adaptive, polled root; 5 turns of 200 ms for each
     other.rows[0].calls_per_s = 2.34;
     (other.rounds, other.forward_first) = (Some(20), true);
     let text = table(&other, false);
-    assert!(text.starts_with("echo, forward first: binomial, 64 B, 1 in flight"), "{text}");
+    assert!(text.starts_with("echo, forward first: binomial, 64 bytes, 1 in flight"), "{text}");
     assert!(text.contains("; 5 turns of 20 calls or 200 ms for each row\nn  round µs"), "{text}");
     assert!(text.ends_with("      2.3       -\n"), "{text}");
     other.rows.clear();
@@ -72,7 +72,7 @@ only in this run: n 64, flat
 fn histograms_stand_last() {
     let text = table(&report(), true);
     assert_eq!(text.matches(": 5 calls\n").count(), 2);
-    assert!(text.contains("\nn 64, flat: 5 calls\n  from    393 µs  "), "{text}");
+    assert!(text.contains("\nn 64, flat: 5 calls\n  from   393 µs  4   80.0 %  ██"), "{text}");
 }
 
 #[test]
