@@ -24,7 +24,7 @@ fn json(line: &str) -> Value {
 fn rows_are_measured_and_printed_in_every_form() {
     let line = format!("bench -n 2,3 --tree flat,chain --link tcp,unix {SMALL}");
     let table = succeeds(&format!("{line} --histogram"));
-    let heading = "echo: 64 bytes, 1 in flight, adaptive, polled root; 2 turns of 5 calls for each row\n";
+    let heading = "echo: 64 bytes, 1 in flight, adaptive, polled root; 2 turns of 5 calls for each row, 50 % intervals\n";
     assert!(table.starts_with(heading), "{table}");
     assert_eq!(table.matches(": 10 calls\n").count(), 8, "{table}");
     let report = json(&line);

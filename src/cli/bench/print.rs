@@ -45,7 +45,11 @@ fn heading(report: &Report, same: &str) -> String {
         (Some(rounds), None) => format!("{rounds} calls"),
         (None, ms) => format!("{} ms", ms.unwrap_or(0)),
     };
-    format!("{func}{forward_first}: {same}; {repeat} turns of {turn} for each row")
+    let turns = if *repeat == 1 { "turn" } else { "turns" };
+    // Of a run that was broken off some rows have fewer turns than others: the least says what can be relied on.
+    let percent = report.rows.iter().map(|row| row.confidence_percent).fold(100.0, f64::min);
+    let intervals = if percent > 0.0 { format!("{percent:.0} % intervals") } else { "no intervals".into() };
+    format!("{func}{forward_first}: {same}; {repeat} {turns} of {turn} for each row, {intervals}")
 }
 
 fn columns<'a>(axes: &[Axis], figures: &[(&'a str, Align)]) -> Vec<(&'a str, Align)> {
@@ -63,7 +67,11 @@ fn figures_of(row: &Row) -> [String; 6] {
     };
     [
         us(row.round_ns),
-        format!("{} .. {}", us(row.low_ns), us(row.high_ns)),
+        if row.rounds_ns.len() > 1 {
+            format!("{} .. {}", us(row.low_ns), us(row.high_ns))
+        } else {
+            "-".into()
+        },
         us(row.p90_ns),
         us(row.p99_ns),
         calls_per_s,

@@ -8,7 +8,7 @@ use gpc_trees::IdList;
 
 use super::machine::cpu_ns;
 use super::plan::{Bound, Nodes, Row, SetPlan};
-use crate::cli::args::RootKind;
+use crate::cli::args::{ROUNDS_MAX, RootKind};
 use crate::cli::cause::{died, explain};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::launch::{Launch, Plan};
@@ -188,7 +188,7 @@ impl Bound {
     /// Whether a turn that has made so many calls makes another one.
     fn wants(self, made: u32, begun: Instant) -> bool {
         let in_time = || self.time.is_none_or(|time| made < ROUNDS_MIN || begun.elapsed() < time);
-        self.rounds.is_none_or(|rounds| made < rounds) && in_time()
+        made < self.rounds.unwrap_or(ROUNDS_MAX) && in_time()
     }
 }
 
@@ -204,5 +204,22 @@ fn check(row: &Row, replies: &[IdReply]) -> Result<(), String> {
             Err(format!("{} of {} ids replied", replies.len(), row.ids.len()))
         }
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_by_number_or_by_time_but_makes_a_few_calls() {
+        let now = Instant::now();
+        let wants = |rounds, time: Option<u64>, made| {
+            Bound { rounds, time: time.map(Duration::from_secs) }.wants(made, now)
+        };
+        assert!(wants(Some(5), None, 4) && !wants(Some(5), None, 5));
+        assert!(wants(None, Some(0), 2) && !wants(None, Some(0), 3), "its time is over at once");
+        assert!(!wants(Some(1), Some(3600), 1) && wants(Some(9), Some(3600), 8));
+        assert!(wants(None, Some(3600), ROUNDS_MAX - 1) && !wants(None, Some(3600), ROUNDS_MAX));
     }
 }

@@ -37,7 +37,7 @@ fn compared() -> Report {
 #[test]
 fn a_table_has_a_column_for_what_varies_and_says_the_rest_once() {
     let expected = "\
-echo: 64 bytes, 1 in flight, unix, adaptive, polled root; 5 turns of 200 ms for each row
+echo: 64 bytes, 1 in flight, unix, adaptive, polled root; 5 turns of 200 ms for each row, 94 % intervals
  n  tree      round µs     interval µs   p90     p99  calls/s  CPU µs
  2  binomial      52.0    50.0 .. 90.0  90.0  1234.6    12346     4.3
 64  flat         402.0  400.0 .. 440.0  90.0  1234.6    12346     4.3
@@ -50,8 +50,17 @@ echo: 64 bytes, 1 in flight, unix, adaptive, polled root; 5 turns of 200 ms for 
     (other.rounds, other.forward_first) = (Some(20), true);
     let text = table(&other, false);
     assert!(text.starts_with("echo, forward first: binomial, 64 bytes, 1 in flight"), "{text}");
-    assert!(text.contains("; 5 turns of 20 calls or 200 ms for each row\nn  round µs"), "{text}");
+    assert!(
+        text.contains("; 5 turns of 20 calls or 200 ms for each row, 94 % intervals\nn  round µs"),
+        "{text}"
+    );
     assert!(text.ends_with("      2.3       -\n"), "{text}");
+    other.repeat = 1;
+    other.rows[0].rounds_ns.truncate(1);
+    other.rows[0].confidence_percent = 0.0;
+    let text = table(&other, false);
+    assert!(text.contains("; 1 turn of 20 calls or 200 ms for each row, no intervals\n"), "{text}");
+    assert!(text.contains("\n2      52.0            -  "), "{text}");
     other.rows.clear();
     assert_eq!(table(&other, true), "");
 }
