@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use super::comparison::Compared;
 use super::report::{Report, Row};
 
-/// The columns; the last three are filled with `--compare`.
-const COLUMNS: [&str; 23] = [
+/// The columns; the last four are filled with `--compare`.
+const COLUMNS: [&str; 24] = [
     "func",
     "n",
     "tree",
@@ -30,6 +30,7 @@ const COLUMNS: [&str; 23] = [
     "ratio",
     "ratio_low",
     "ratio_high",
+    "verdict",
 ];
 
 /// Writes the heading and the rows.
@@ -46,7 +47,7 @@ pub(super) fn write_csv(report: &Report, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-fn fields(func: &str, row: &Row, compared: Option<&Compared>) -> [String; 23] {
+fn fields(func: &str, row: &Row, compared: Option<&Compared>) -> [String; 24] {
     let key = &row.key;
     let known = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
     let ratio =
@@ -75,6 +76,7 @@ fn fields(func: &str, row: &Row, compared: Option<&Compared>) -> [String; 23] {
         ratio(|compared| compared.ratio),
         ratio(|compared| compared.low),
         ratio(|compared| compared.high),
+        compared.map_or_else(String::new, |compared| compared.verdict.name().to_owned()),
     ]
 }
 

@@ -40,9 +40,12 @@ pub(super) fn run(args: &BenchArgs) -> CommandResult {
     let plan = BenchPlan::new(args, &functions)?;
     let interrupt = Interrupt::listen(|| {})?;
     if let Some(others) = others_runnable().filter(|&others| others > 0) {
-        say(&format!(
-            "the machine is busy: besides this one, {others} want a core now; times will be longer than they need be"
-        ));
+        let want = if others == 1 {
+            "another process wants".into()
+        } else {
+            format!("{others} other processes want")
+        };
+        say(&format!("the machine is busy: {want} a core now; times will be longer than they need be"));
     }
     let began_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let measured = measure(&plan, &functions, &interrupt)?;

@@ -95,17 +95,20 @@ fn csv_has_a_field_for_every_column() {
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3);
-    assert!(lines[0].starts_with("func,n,tree,bytes,") && lines[0].ends_with(",ratio,ratio_low,ratio_high"));
+    assert!(
+        lines[0].starts_with("func,n,tree,bytes,")
+            && lines[0].ends_with(",ratio,ratio_low,ratio_high,verdict")
+    );
     assert!(
         lines[1].starts_with("echo,2,binomial,64,64,1,unix,adaptive,polled,5,52000,50000,90000,"),
         "{text}"
     );
-    assert!(lines[1].ends_with(",4321,0.5,0.456,0.543"), "{text}");
+    assert!(lines[1].ends_with(",4321,0.5,0.456,0.543,faster"), "{text}");
     assert!(
-        lines[2].starts_with("echo,64,\"file:a,b\",64,,1,") && lines[2].ends_with(",12345.6,,,,"),
+        lines[2].starts_with("echo,64,\"file:a,b\",64,,1,") && lines[2].ends_with(",12345.6,,,,,"),
         "{text}"
     );
-    assert!(lines.iter().all(|line| line.replace("a,b", "ab").split(',').count() == 23));
+    assert!(lines.iter().all(|line| line.replace("a,b", "ab").split(',').count() == 24));
 }
 
 #[test]
