@@ -111,3 +111,24 @@ fn a_fit_that_is_not_there_says_how_to_make_one() {
     let (status, _, error) = run("sim -n 4 --most 8");
     assert!(status == Some(2) && error.contains("cannot be used with"), "{error}");
 }
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let (status, out, error) = run("bench");
+    assert!(status == Some(2) && out.is_empty() && error.contains("-n <LIST>"), "{error}");
+    for (line, said) in [
+        ("bench -n 2,0", "0 is not in 1..="),
+        ("bench -n 2 --bytes 64,much", "write a number of bytes, as in 64, 4k or 1M"),
+        ("bench -n 2 --wait block,fast", "write block, adaptive or spin:TIME"),
+        ("bench -n 2 --tree flat,kary:0", "the number is too small"),
+        ("bench -n 2 --in-flight 5000", "5000 is not in 1..=4096"),
+        ("bench digest -n 2 --reply-bytes 4", "cannot be used with"),
+        ("bench --peers x --id 1 --link tcp", "cannot be used with"),
+    ] {
+        let (status, out, error) = run(line);
+        assert!(status == Some(2) && out.is_empty() && error.contains(said), "{line}: {error}");
+    }
+    let (status, out, error) = run("bench -n 2 --compare /nowhere/run.json");
+    assert!(status == Some(1) && out.is_empty(), "{error}");
+    assert!(error.starts_with("gpc: /nowhere/run.json: No such file"), "nothing was started before: {error}");
+}

@@ -2,6 +2,10 @@
 //!
 //! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
 
+mod bench;
+
+pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -40,6 +44,7 @@ Examples:
   gpc tree binomial 16                           draw a tree
   gpc tree kary:4 64 --format svg > tree.svg
   gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
+  gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
 
 GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
 
@@ -54,13 +59,15 @@ pub enum Command {
     Tree(TreeArgs),
     /// Simulate calls in virtual time, at any size and under any fault
     Sim(SimArgs),
+    /// Measure calls: a sweep over sizes, trees, links and more, with spread and comparison
+    Bench(BenchArgs),
 }
 
 /// Arguments of `gpc call`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
 #[command(after_help = CALL_EXAMPLES, override_usage = CALL_USAGE)]
 pub struct CallArgs {
-    /// The function to call: echo, facts, digest, sleep, fail or sum
+    /// The function to call: echo, facts, digest, sleep, fail, sum or fill
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: String,
 
@@ -141,6 +148,7 @@ Functions:
   sleep   replies after the time in the header, such as 250ms
   fail    fails at the id in the header: ID, ID:func or ID:callback
   sum     a reduction: adds up (id + 1) squared over all ids
+  fill    replies with as many bytes as the header says
 
 Examples:
   gpc call echo -n 8 --header hello
@@ -499,7 +507,9 @@ mod tests {
 
     #[test]
     fn every_example_can_be_written_so() {
-        let texts = [EXAMPLES, CALL_EXAMPLES, NODE_EXAMPLES, TREE_EXAMPLES, SIM_EXAMPLES].join("\n");
+        let texts =
+            [EXAMPLES, CALL_EXAMPLES, NODE_EXAMPLES, TREE_EXAMPLES, SIM_EXAMPLES, bench::BENCH_EXAMPLES]
+                .join("\n");
         let lines: Vec<_> = texts.lines().filter_map(|line| line.strip_prefix("  gpc ")).collect();
         assert!(lines.len() > 10);
         for line in lines {

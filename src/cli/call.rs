@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::args::{CallArgs, OutputKind};
 use super::interrupt::Interrupt;
-use super::output::{FirstCause, Width, write_table};
+use super::output::{Width, write_table};
 use super::plan::CallPlan;
 use super::session::{Made, Session};
 use super::{CommandResult, builtin, stdout};
@@ -41,8 +41,6 @@ fn report(plan: &CallPlan, made: &Made) -> CommandResult {
     })?;
     match &made.outcome.cause {
         None => Ok(ExitCode::SUCCESS),
-        Some(FirstCause { id, stage, message }) => {
-            Err(format!("id {id} failed at stage {stage}: {message}").into())
-        }
+        Some(cause) => Err(cause.to_string().into()),
     }
 }

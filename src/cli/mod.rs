@@ -1,4 +1,4 @@
-//! The command `gpc`: makes calls, runs nodes, draws trees, simulates.
+//! The command `gpc`: makes calls, runs nodes, draws trees, simulates, measures.
 //!
 //! The top floor: it uses the library as any other program would, and nothing of the library uses it. It is a module of the library so that
 //! the command and its tests share it. It never prints a panic at a user: whatever can go wrong outside is an error that says what to do.
@@ -6,8 +6,11 @@
 #![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
 
 pub mod args;
+mod bench;
 pub mod builtin;
 mod call;
+mod cause;
+mod chart;
 pub mod draw;
 pub mod duration;
 mod files;
@@ -18,6 +21,7 @@ mod logs;
 mod node;
 pub mod output;
 pub mod plan;
+mod quantile;
 pub mod session;
 mod sim;
 mod stdout;
@@ -46,6 +50,7 @@ pub fn main() -> ExitCode {
         Command::Node(args) => node::run(&args),
         Command::Tree(args) => tree::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Bench(args) => bench::run(&args),
     });
     result.unwrap_or_else(|error| {
         // Nowhere is left to report that standard error is closed.

@@ -187,7 +187,7 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
 }
 
 /// The tree, the ids in its order, and its levels. `ids` has the root first.
-fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), String> {
+pub(super) fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), String> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
     let layout = match name {
         TreeName::File(path) => Some(read_layout(Path::new(path))?),

@@ -5,22 +5,19 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gpc_trees::Id;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
+use super::cause::{died, explain};
 use super::interrupt::Interrupt;
 use super::launch::{Launch, Plan};
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
 use super::taken::refuse_taken;
 use crate::runtime::{self, CallError, Functions, Node, Peers};
-use crate::wire::{Cause, Stage, Status};
+use crate::wire::{Cause, Status};
 
 /// Whatever goes wrong with a session, in words.
 type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// How long a process that lost a connection has to be seen as ended: it loses them one by one.
-const DEATH_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How often a waiting command looks whether it was interrupted: quicker than a person notices.
 const LOOK: Duration = Duration::from_millis(50);
@@ -187,26 +184,12 @@ impl Session {
             .collect()
     }
 
-    /// The first cause; of an id that was lost, how its process ended, or where a running one was looked for.
     fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
-        let mut cause = FirstCause::from(first);
-        if first.stage != Stage::Link {
-            return cause;
-        }
-        let more = match nodes {
-            Nodes::Start { .. } => {
-                let how = self.launch.as_mut().and_then(|launch| launch.exit_of(cause.id, DEATH_PATIENCE));
-                how.map(|how| format!("its process ended: {how}"))
-            }
-            Nodes::Join { peers } => peers.address(cause.id).map(|address| {
-                format!(
-                    "the peers file has it at {address}: see that `gpc node --id {}` runs there",
-                    cause.id
-                )
-            }),
+        let joined = match nodes {
+            Nodes::Start { .. } => None,
+            Nodes::Join { peers } => Some(peers),
         };
-        cause.message.extend(more.map(|more| format!("; {more}")));
-        cause
+        explain(first, self.launch.as_mut(), joined)
     }
 }
 
@@ -217,17 +200,6 @@ fn name_of(status: Status) -> &'static str {
         Status::Failed => "failed",
         Status::Unreached => "unreached",
         Status::Unknown => "unknown",
-    }
-}
-
-/// A call that was given up because a process ended failed at that process.
-fn died(error: CallError, dead: Option<Id>) -> CallError {
-    match (error, dead) {
-        (CallError::Failed(mut failure), Some(id)) if failure.cause.stage == Stage::Cancelled => {
-            failure.cause = Cause::new(id, Stage::Link, "it was lost during the call");
-            CallError::Failed(failure)
-        }
-        (error, _) => error,
     }
 }
 

@@ -30,7 +30,11 @@ impl fmt::Display for WaitName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Wait::Block => write!(f, "block"),
-            Wait::Spin(limit) => write!(f, "spin:{}ns", limit.as_nanos()),
+            Wait::Spin(limit) => match format!("{}ns", limit.as_nanos()).parse::<Span>() {
+                Ok(limit) => write!(f, "spin:{limit}"),
+                // Longer than anybody can write.
+                Err(_) => write!(f, "spin:{}ns", limit.as_nanos()),
+            },
             Wait::Adaptive => write!(f, "adaptive"),
         }
     }
@@ -53,6 +57,7 @@ mod tests {
             let name: WaitName = text.parse().unwrap();
             assert_eq!(name.0, wait);
             assert_eq!(name.to_string().parse(), Ok(name));
+            assert!(text == "spin:1.5ms" || name.to_string() == text, "{name}");
         }
     }
 

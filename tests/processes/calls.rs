@@ -178,7 +178,7 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
     for (line, expected) in [
         (
             "call nothing -n 4",
-            "gpc: no function is named `nothing`; these are: digest, echo, facts, fail, sleep, sum",
+            "gpc: no function is named `nothing`; these are: digest, echo, facts, fail, fill, sleep, sum",
         ),
         (
             "call echo -n 4 --ids 4",

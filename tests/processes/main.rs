@@ -5,6 +5,7 @@
 #![cfg(all(feature = "cli", target_os = "linux"))]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod bench;
 mod calls;
 mod deaths;
 mod joined;

@@ -6,24 +6,27 @@
 mod digest;
 mod facts;
 mod fail;
+mod fill;
 mod sleep;
 mod sum;
 
 pub use digest::digest;
 pub use facts::Facts;
 pub use fail::{FailAt, Where};
+pub(super) use fill::{FILL, FILL_MAX};
 pub use sum::{add, number_of};
 
 use crate::runtime::{Functions, FunctionsError};
 
 /// Name and meaning of each built-in function, for help texts.
-pub const BUILT_IN: [(&str, &str); 6] = [
+pub const BUILT_IN: [(&str, &str); 7] = [
     ("echo", "replies with the header and the data of the request"),
     ("facts", "host name, process, load average and memory in use"),
     ("digest", "SHA-256 and length of the data received"),
     ("sleep", "replies after the time in the header, such as 250ms"),
     ("fail", "fails at the id in the header: ID, ID:func or ID:callback"),
     ("sum", "a reduction: adds up (id + 1) squared over all ids"),
+    ("fill", "replies with as many bytes as the header says"),
 ];
 
 /// Registers the built-in functions.
@@ -40,7 +43,8 @@ pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
     digest::register(functions)?;
     sleep::register(functions)?;
     fail::register(functions)?;
-    sum::register(functions)
+    sum::register(functions)?;
+    fill::register(functions)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::LaunchError;
 const SPARE: u64 = 64;
 
 /// Sees to it that there are enough descriptors for so many children: for each a control link, and a link, which the widest tree has.
-pub(super) fn provide(count: usize) -> Result<(), LaunchError> {
+pub(in crate::cli) fn provide(count: usize) -> Result<(), LaunchError> {
     let needed = 2 * count as u64 + SPARE;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {

@@ -11,6 +11,7 @@ mod error;
 mod files;
 
 pub use error::LaunchError;
+pub(super) use files::provide as provide_files;
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -130,6 +131,11 @@ impl Launch {
     /// The number of an id's process.
     pub fn process_of(&self, id: Id) -> Option<u32> {
         self.node(id).map(|node| node.process.id())
+    }
+
+    /// The numbers of all processes.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        self.nodes.iter().map(|node| node.process.id())
     }
 
     /// How an id's process ended, such as `killed by signal 9 (SIGKILL)` or `exit status 1`; `None` when it runs. What it says is for people.

@@ -2,13 +2,16 @@
 //!
 //! [`Outcome`] is exactly the JSON object that `gpc call --output json` prints: its fields, their names and their order are read by programs.
 
+mod columns;
 mod table;
 mod units;
 
+pub(super) use columns::{Align, write_columns};
 pub use table::{Width, write_table};
-pub use units::shown_us;
+pub use units::{shown_ns, shown_us};
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, Write};
 
 use base64::Engine as _;
@@ -16,6 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use gpc_trees::Id;
 use serde::{Serialize, Serializer};
 
+use super::quantile::percentile;
 use crate::wire::{Cause, CoverageCounts};
 
 /// What a call came to.
@@ -130,6 +134,12 @@ impl From<CoverageCounts> for Counts {
     }
 }
 
+impl fmt::Display for FirstCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "id {} failed at stage {}: {}", self.id, self.stage, self.message)
+    }
+}
+
 impl From<&Cause> for FirstCause {
     fn from(cause: &Cause) -> FirstCause {
         FirstCause { id: cause.id, stage: cause.stage.name().into(), message: cause.message.clone() }
@@ -169,13 +179,10 @@ impl Serialize for Content {
 
 impl Repeat {
     /// From the time of each call, in any order; `None` for no calls.
-    ///
-    /// A percentile p is the shortest of the times that at least p in 100 calls did not exceed.
     pub fn of_times_us(times_us: &mut [u64]) -> Option<Repeat> {
         times_us.sort_unstable();
         let calls = u32::try_from(times_us.len()).ok()?;
-        let rank = |percent: usize| (times_us.len() * percent).div_ceil(100);
-        let at = |percent: usize| times_us.get(rank(percent).max(1) - 1).copied();
+        let at = |percent| percentile(times_us, percent);
         Some(Repeat { calls, median_us: at(50)?, p90_us: at(90)?, p99_us: at(99)? })
     }
 }

@@ -13,6 +13,15 @@ pub fn shown_us(us: u64) -> String {
     }
 }
 
+/// A time with three digits in the unit that fits: `850 ns`, `1.25 µs`, and as [`shown_us`] from a millisecond on.
+pub fn shown_ns(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => digits(ns, 1_000, "µs"),
+        _ => shown_us(ns / 1_000),
+    }
+}
+
 /// Three digits, those that are left cut off, so that a time never shows as one of the next unit.
 fn digits(us: u64, unit: u64, name: &str) -> String {
     let (whole, hundredths) = (us / unit, us % unit * 100 / unit);
@@ -35,5 +44,9 @@ mod tests {
             "0 µs", "850 µs", "999 µs", "1.00 ms", "12.3 ms", "999 ms", "1.00 s", "59.9 s", "1m00s", "62m05s",
         ];
         assert_eq!(shown, expected);
+        assert_eq!(
+            [0, 999, 1_000, 56_789, 999_999, 1_000_000].map(shown_ns),
+            ["0 ns", "999 ns", "1.00 µs", "56.7 µs", "999 µs", "1.00 ms"]
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! `gpc sim`: calls in virtual time, at any size and under any fault.
 
-mod chart;
 mod costs;
 mod exhaustive;
 mod fastest;
@@ -14,6 +13,7 @@ use std::time::Instant;
 use gpc_trees::{Limits, Tree, TreeName};
 
 use super::args::{SimArgs, SimOutput};
+use super::chart::{self, Chart, Line, Point};
 use super::tree::read_layout;
 use super::{CommandResult, FAILED, stdout};
 use crate::sim::{Report, Scenario, run as simulate, swarm};
@@ -113,11 +113,12 @@ fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
                 return judge(&scenario, &name, &report);
             }
             let took = report.calls.iter().filter_map(|call| call.took_ns).max();
-            points.extend(took.map(|took| (n, took)));
+            points.extend(took.map(|took| Point::exact(n, took)));
         }
-        lines.push((name.to_string(), points));
+        lines.push(Line { name: name.to_string(), points });
     }
-    let picture = chart::draw(&lines);
+    let title = "Time of one call over the number of ids, simulated";
+    let picture = chart::draw(&Chart { title, axis: "ids", lines });
     std::fs::write(path, picture).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -131,15 +131,3 @@ fn a_summary_has_the_call_and_its_path() {
     assert!(text.contains(", done 4\n6 messages, "), "{text}");
     assert!(text.contains("critical path of 2 messages:\n  0 -> 3  request"), "{text}");
 }
-
-#[test]
-fn a_chart_has_a_point_for_every_size_and_tree() {
-    assert_eq!(chart::sizes(10), [2, 4, 8, 10]);
-    assert_eq!(chart::sizes(1), [1]);
-    let lines = vec![("flat".into(), vec![(2, 50_000), (4, 70_000)]), ("a<b".into(), vec![(2, 1), (4, 9)])];
-    let svg = chart::draw(&lines);
-    assert_eq!(svg.matches("<circle").count(), 4);
-    assert!(svg.contains("<title>flat, 4 ids: 70000 ns</title>") && svg.contains(">ab</text>"));
-    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-    assert!(!chart::draw(&[]).contains("NaN"));
-}

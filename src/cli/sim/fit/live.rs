@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::builtin;
 use crate::cli::interrupt::Interrupt;
 use crate::cli::launch::{Launch, Plan};
+use crate::cli::quantile::percentile;
 use crate::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Peers};
 
 /// Whatever goes wrong, in words.
@@ -49,10 +50,8 @@ impl Times {
     /// Of at least one call.
     fn of(mut times_ns: Vec<u64>) -> Times {
         times_ns.sort_unstable();
-        let at =
-            |quarters: usize| times_ns.get((times_ns.len() * quarters / 4).min(times_ns.len() - 1)).copied();
-        let at = |quarters| at(quarters).unwrap_or_default();
-        Times { calls: times_ns.len(), quarter_ns: at(1), median_ns: at(2), three_quarters_ns: at(3) }
+        let at = |percent| percentile(&times_ns, percent).unwrap_or_default();
+        Times { calls: times_ns.len(), quarter_ns: at(25), median_ns: at(50), three_quarters_ns: at(75) }
     }
 }
 
@@ -152,7 +151,7 @@ mod tests {
     #[test]
     fn quartiles_are_those_of_all_calls() {
         let times = Times::of((1..=100).rev().collect());
-        assert_eq!(times, Times { calls: 100, quarter_ns: 26, median_ns: 51, three_quarters_ns: 76 });
+        assert_eq!(times, Times { calls: 100, quarter_ns: 25, median_ns: 50, three_quarters_ns: 75 });
         assert_eq!(Times::of(vec![7]), Times { calls: 1, quarter_ns: 7, median_ns: 7, three_quarters_ns: 7 });
     }
 }
