@@ -111,6 +111,8 @@ pub(super) struct Call {
     pub(super) report: Report,
     /// Of a partial call: whether another parent may have had this id before.
     pub(super) adopted: bool,
+    /// Whether a parent was lost, who may have given this id up and asked its children.
+    pub(super) orphaned: bool,
     /// When it came here.
     pub(super) begun: Time,
 }
@@ -142,6 +144,7 @@ impl Call {
         let by_id = Vec::new();
         Call {
             adopted: request.adopted,
+            orphaned: false,
             deadline: begun.plus(request.limit),
             until: begun.plus(request.left.max(request.limit)),
             request,

@@ -93,6 +93,7 @@ impl Node {
                 // Credit belongs to the link that is gone.
                 *credit_owed = false;
                 orphaned = true;
+                call.orphaned = true;
             }
             let cause = Cause::new(peer, Stage::Link, why);
             match (call.request.partial, call.awaited_child(peer)) {

@@ -145,7 +145,7 @@ impl Node {
             limit: child_limit(call.deadline.since(self.now), below),
             left: call.until.since(self.now),
             age: request.age.saturating_add(self.now.since(call.begun)),
-            adopted: !fresh,
+            adopted: !fresh || call.orphaned,
             skipped,
             tree: request.tree.clone().map(|tree| tree.subtree(group)),
             ids: request.ids.slice(group),
