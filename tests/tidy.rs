@@ -10,7 +10,17 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 6] = ["src", "trees/src", "trees/tests", "tests", "benches", "examples"];
+const FOLDERS: [&str; 9] = [
+    "src",
+    "trees/src",
+    "trees/tests",
+    "tests",
+    "benches",
+    "examples",
+    "fuzz/src",
+    "fuzz/fuzz_targets",
+    "fuzz/examples",
+];
 
 /// What must not stay behind. Written in two parts, so that this file has none of them.
 const LEFTOVERS: [&str; 8] = [
@@ -30,6 +40,8 @@ fn root() -> &'static Path {
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    // What a workspace of its own has built is nobody's source.
+    let entries = entries.filter(|path| !path.ends_with("target"));
     let mut files: Vec<PathBuf> =
         entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));

@@ -2,7 +2,7 @@
 //!
 //! The whole order of the source's steps is in [`Call::next_step`]; everything else records facts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use gpc_trees::{Group, Id};
@@ -97,10 +97,10 @@ pub(super) struct Call {
     /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
     pub(super) early: Option<Box<Result<Reply, String>>>,
     pub(super) job: JobState,
-    /// `None` until the request has been forwarded; then in list order.
+    /// `None` until the request has been forwarded; then in list order, and behind them those that were adopted, as they came.
     pub(super) children: Option<Children>,
-    /// Of more than [`LOOKED_THROUGH`] children the ids, sorted, and their indexes: a flat tree may have a million children, and each of them answers.
-    by_id: Vec<(Id, u32)>,
+    /// Of more than [`LOOKED_THROUGH`] children the indexes: a flat tree may have a million children, and each of them answers, or is lost and has its children adopted.
+    by_id: BTreeMap<Id, u32>,
     /// How many children have not answered.
     pub(super) awaited: usize,
     /// Replies that wait to be merged or aggregated, as they came, and the place in the list of the child whose they are.
@@ -109,10 +109,10 @@ pub(super) struct Call {
     pub(super) merged: Vec<SubtreeReply>,
     /// Of a partial call: why ids are left out, the first one first.
     pub(super) report: Report,
-    /// Of a partial call: whether another parent may have had this id before.
+    /// Of a partial call: how many children were adopted.
+    pub(super) orphans: u32,
+    /// Of a partial call: whether another parent may have had this id before, or its own was lost and may have given it up.
     pub(super) adopted: bool,
-    /// Whether a parent was lost, who may have given this id up and asked its children.
-    pub(super) orphaned: bool,
     /// When it came here.
     pub(super) begun: Time,
 }
@@ -141,10 +141,10 @@ impl Call {
             _ => Own::Pending,
         };
         let (job, children, arrived) = (JobState::Idle, None, VecDeque::new());
-        let by_id = Vec::new();
+        let by_id = BTreeMap::new();
         Call {
+            orphans: 0,
             adopted: request.adopted,
-            orphaned: false,
             deadline: begun.plus(request.limit),
             until: begun.plus(request.left.max(request.limit)),
             request,
@@ -201,20 +201,41 @@ impl Call {
         if self.by_id.is_empty() {
             return self.children.as_ref()?.iter().position(|child| child.id == id);
         }
-        let place = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
-        Some(self.by_id[place].1 as usize)
+        self.by_id.get(&id).map(|index| *index as usize)
     }
 
     /// The request goes to these children.
     pub(super) fn forwarded(&mut self, children: Children) {
-        self.by_id.clear();
-        if children.len() > LOOKED_THROUGH {
-            self.by_id.extend(children.iter().zip(0..).map(|(child, index)| (child.id, index)));
-            self.by_id.sort_unstable();
-        }
-        let awaited = |child: &&Child| child.answer == ChildAnswer::Awaited;
-        self.awaited = children.iter().filter(awaited).count();
+        self.awaited = children.len();
         self.children = Some(children);
+        self.index_from(0);
+    }
+
+    /// The request goes to these children too.
+    pub(super) fn adopt(&mut self, orphans: impl ExactSizeIterator<Item = Child>) {
+        let Some(children) = self.children.as_mut() else { return };
+        let before = children.len();
+        self.orphans = self.orphans.saturating_add(orphans.len() as u32);
+        self.awaited += orphans.len();
+        children.extend(orphans);
+        self.index_from(before);
+    }
+
+    /// Notes the indexes of the children from one on, when there are many.
+    fn index_from(&mut self, first: usize) {
+        let children = self.children.as_deref().unwrap_or_default();
+        if children.len() > LOOKED_THROUGH {
+            let first = if self.by_id.is_empty() { 0 } else { first };
+            self.by_id
+                .extend(children[first..].iter().zip(first as u32..).map(|(child, index)| (child.id, index)));
+        }
+    }
+
+    /// The children with their indexes, as they stand in the list.
+    fn in_list_order(children: &[Child]) -> Vec<(usize, &Child)> {
+        let mut ordered: Vec<(usize, &Child)> = children.iter().enumerate().collect();
+        ordered.sort_by_key(|(_, child)| child.group.start);
+        ordered
     }
 
     /// The ids of the children that have not answered yet.
@@ -265,7 +286,7 @@ impl Call {
             coverage.push(Status::Unreached, self.request.ids.len() - 1);
             return coverage;
         };
-        for (index, child) in children.iter().enumerate() {
+        for (index, child) in Call::in_list_order(children) {
             match (&child.answer, failed) {
                 (_, Some((culprit, known)))
                     if culprit == index && known.len() == u64::from(child.group.len) =>

@@ -28,6 +28,8 @@ pub struct Config {
     pub reply_max: u64,
     /// Limits of the trees that requests bring.
     pub trees: Limits,
+    /// Children of lost ids that one partial call adopts here, all in all; those above it are left out with what is known of them.
+    pub adopted_max: u32,
     /// When this run of the id began, on the clock of its inputs.
     pub started: Time,
     /// How much older than a call a run of an id must be to be asked by an adopter: longer than a request may be under way.
@@ -38,7 +40,7 @@ pub struct Config {
 
 impl Config {
     /// The usual bounds: 65,536 calls (about 30 MiB of their states), data and replies up to 8 GiB (what fits a node's memory is
-    /// its user's to say; a length costs nothing until the bytes arrive), one worker.
+    /// its user's to say; a length costs nothing until the bytes arrive), 65,536 children adopted (no process has links for more), one worker.
     pub fn new(me: Id, incarnation: u64) -> Config {
         let trees = Limits::default();
         Config {
@@ -49,6 +51,7 @@ impl Config {
             data_max: 8 << 30,
             reply_max: 8 << 30,
             trees,
+            adopted_max: 65_536,
             started: Time::default(),
             restart_margin: Duration::from_secs(1),
             heartbeat: None,

@@ -93,7 +93,8 @@ impl Node {
                 // Credit belongs to the link that is gone.
                 *credit_owed = false;
                 orphaned = true;
-                call.orphaned = true;
+                // The parent may live, have given this id up, and ask its children itself.
+                call.adopted = true;
             }
             let cause = Cause::new(peer, Stage::Link, why);
             match (call.request.partial, call.awaited_child(peer)) {
@@ -113,15 +114,16 @@ impl Node {
 
     /// Ends the calls whose time limit has passed, and drops the answers that nobody will ask for any more.
     pub(super) fn expire(&mut self) {
-        self.kept.expire(self.now);
         while let Some(id) = self.deadlines.expired(self.now) {
-            let Some(call) = self.calls.get(&id) else { return };
+            let Some(call) = self.calls.get(&id) else { break };
             let cause = expiry(self.config.me, call);
             match call.request.partial {
                 true => self.expire_partial(id, cause),
                 false => self.fail(id, cause),
             }
         }
+        // Behind the calls: told late, a node may have answered one of them when nobody asks for the answer any more.
+        self.kept.expire(self.now);
     }
 }
 

@@ -3,6 +3,8 @@
 //! Beyond the source, which ends a call at its first failure. A stage that fails counts for its id alone. Of a child that is lost the parent adopts the children, each with the slice it always
 //! had; an adopted id does not execute again, and gives the answer that it kept. Coverage says what became of every id.
 
+use std::sync::Arc;
+
 use gpc_trees::{Group, Id, adopted, send_order};
 
 use super::call::{Call, Child, ChildAnswer, Origin, Own};
@@ -34,8 +36,15 @@ impl Node {
     /// A child does not take part any more: its children are adopted, `fresh` when it has surely asked none of them.
     fn child_lost(&mut self, id: CallId, index: usize, status: Status, fresh: bool, cause: Cause) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        call.report.add(cause);
-        let groups = adoptable(call, index);
+        let (mut groups, most) = (adoptable(call, index), self.config.adopted_max);
+        if groups.len() > most.saturating_sub(call.orphans) as usize {
+            // A few bytes of ids can name any number that nobody has, and each would leave its children to this id.
+            groups.clear();
+            let message = format!("{}; those below it are not adopted: over {most} would be", cause.message);
+            call.report.add(Cause::new(cause.id, cause.stage, message));
+        } else {
+            call.report.add(cause);
+        }
         let skipped = call.replace_lost(index, status, &groups, fresh);
         for place in send_order(&groups) {
             self.send_request(id, groups[place], skipped, fresh);
@@ -46,7 +55,7 @@ impl Node {
     /// A child of a partial call answers.
     pub(super) fn partial_response(&mut self, id: CallId, index: usize, answer: Answer) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        let Some(child) = call.children.as_mut().and_then(|children| children.get_mut(index)) else { return };
+        let Some(child) = call.children.as_ref().and_then(|children| children.get(index)) else { return };
         let from = child.id;
         let (reply, report) = match answer {
             Answer::Partial(partial) if partial.report.coverage.len() == u64::from(child.group.len) => {
@@ -59,7 +68,6 @@ impl Node {
                 return self.child_lost(id, index, Status::Unknown, false, cause);
             }
         };
-        child.report = Some(Box::new(report));
         match (call.request.callback, call.request.reply_wanted) {
             (_, false) => call.child_done(index, None),
             (None, true) => call.child_done(index, Some(reply)),
@@ -71,6 +79,8 @@ impl Node {
                 }
             },
         }
+        // Only of one that stays: the children of a lost one speak for themselves.
+        call.child_reports(index, report);
         self.advance(id);
     }
 
@@ -247,7 +257,14 @@ impl Call {
         self.awaited -= 1;
     }
 
-    /// Puts the children of a lost child in its place; returns how many parents are given up between this id and them.
+    /// What a child says of the ids of its group.
+    fn child_reports(&mut self, index: usize, report: Report) {
+        if let Some(child) = self.children.as_mut().and_then(|children| children.get_mut(index)) {
+            child.report = Some(Box::new(report));
+        }
+    }
+
+    /// Puts the children of a lost child beside it, or leaves them to it if there are none; returns how many parents are given up between this id and them.
     pub(super) fn replace_lost(
         &mut self,
         index: usize,
@@ -255,28 +272,23 @@ impl Call {
         groups: &[Group],
         fresh: bool,
     ) -> u32 {
-        let ids = &self.request.ids;
+        let request = Arc::clone(&self.request);
         let Some(children) = self.children.as_mut() else { return 0 };
         let lost = &mut children[index];
         lost.answer = ChildAnswer::Lost(status);
         let skipped = lost.skipped.saturating_add(1);
-        if groups.is_empty() {
-            // A leaf; the other children keep their indexes.
-            self.awaited -= 1;
-            return skipped;
+        if !groups.is_empty() {
+            lost.group.len = 1;
         }
-        lost.group.len = 1;
-        let orphan = |&group: &Group| Child {
-            id: ids.id(group.start).unwrap_or_default(),
+        self.awaited -= 1;
+        self.adopt(groups.iter().map(|&group| Child {
+            id: request.ids.id(group.start).unwrap_or_default(),
             group,
             answer: ChildAnswer::Awaited,
             skipped,
             fresh,
             report: None,
-        };
-        children.insert_many(index + 1, groups.iter().map(orphan));
-        let children = std::mem::take(children);
-        self.forwarded(children);
+        }));
         skipped
     }
 
@@ -292,6 +304,8 @@ impl Call {
             report.coverage.push(Status::Unreached, self.request.ids.len() - 1);
             return self.doubted(report);
         };
+        // The call ends: nobody asks for a child by its index any more.
+        children.sort_by_key(|child| child.group.start);
         for child in children {
             match child.report.take() {
                 Some(below) => report.append(*below),

@@ -1,7 +1,7 @@
 //! The calls that this id has lately ended: a request for one of them comes from a second parent, and is not executed again.
 //!
-//! Source: chained-gpc.md, "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long; any other only
-//! as long as frames may be under way.
+//! Source: chained-gpc.md, "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long at least; any other only
+//! as long as frames may be under way. Time alone makes nothing forgotten: a process that was stopped reads what was sent to it when all time has passed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::wire::CallId;
 /// later nothing of it is under way; the memory stays at some tens of KiB.
 const REMEMBERED: usize = 1024;
 
-/// How many ended partial calls are remembered: a thousand in each second of the usual limit, and some MiB. Beyond them the one is forgotten that had the least time left.
+/// How many ended partial calls are remembered: a thousand in each second of the usual limit, and some MiB. Beyond them the one goes that has, or had, the least time left.
 const PARTIAL_REMEMBERED: usize = 65_536;
 
 /// The last calls that ended here.
@@ -37,16 +37,15 @@ impl Recent {
         }
     }
 
-    /// A partial call has ended at `now`, and may be asked for again `until` then. What nobody asks for any more is forgotten on the way: no timer is needed.
-    pub(super) fn add_partial(&mut self, call: CallId, until: Time, now: Time) {
+    /// A partial call has ended, and may be asked for again `until` then.
+    pub(super) fn add_partial(&mut self, call: CallId, until: Time) {
         if let Some(earlier) = self.partial.insert(call, until) {
             self.by_time.remove(&(earlier, call));
         }
         self.by_time.insert((until, call));
-        let goes = |(at, _): &&(Time, CallId), len: usize| *at <= now || len > PARTIAL_REMEMBERED;
-        while let Some(&(at, soonest)) = self.by_time.first().filter(|first| goes(first, self.partial.len()))
+        while self.partial.len() > PARTIAL_REMEMBERED
+            && let Some((_, soonest)) = self.by_time.pop_first()
         {
-            self.by_time.remove(&(at, soonest));
             self.partial.remove(&soonest);
         }
     }
@@ -77,23 +76,22 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_call_is_known_until_its_time_whatever_comes_between() {
+    fn a_partial_call_is_known_whatever_comes_between() {
         let mut recent = Recent::default();
         let at = Time::from_nanos;
-        recent.add_partial(call(0), at(100), at(0));
-        (1..5000).for_each(|sequence| recent.add_partial(call(sequence), at(50), at(10)));
+        recent.add_partial(call(0), at(100));
+        (1..5000).for_each(|sequence| recent.add_partial(call(sequence), at(50)));
         (5000..10_000).for_each(|sequence| recent.add(call(sequence)));
         assert!(recent.contains(call(0)) && recent.contains(call(1)));
-        recent.add_partial(call(10_000), at(200), at(50));
-        assert_eq!((recent.partial.len(), recent.by_time.len()), (2, 2));
-        assert!(recent.contains(call(0)) && !recent.contains(call(1)));
+        recent.add_partial(call(1), at(200));
+        assert_eq!((recent.partial.len(), recent.by_time.len()), (5000, 5000));
     }
 
     #[test]
     fn partial_calls_are_bounded_too() {
         let mut recent = Recent::default();
         let at = Time::from_nanos;
-        (0..70_000).for_each(|sequence| recent.add_partial(call(sequence), at(1000 + sequence), at(0)));
+        (0..70_000).for_each(|sequence| recent.add_partial(call(sequence), at(1000 + sequence)));
         assert_eq!((recent.partial.len(), recent.by_time.len()), (PARTIAL_REMEMBERED, PARTIAL_REMEMBERED));
         assert!(recent.contains(call(69_999)) && !recent.contains(call(0)));
     }

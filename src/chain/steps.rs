@@ -145,7 +145,8 @@ impl Node {
             limit: child_limit(call.deadline.since(self.now), below),
             left: call.until.since(self.now),
             age: request.age.saturating_add(self.now.since(call.begun)),
-            adopted: !fresh || call.orphaned,
+            // Whoever had this id before, or has it now without knowing, may have adopted its children.
+            adopted: !fresh || call.adopted,
             skipped,
             tree: request.tree.clone().map(|tree| tree.subtree(group)),
             ids: request.ids.slice(group),
@@ -217,7 +218,7 @@ impl Node {
         let call = self.calls.remove(&id)?;
         self.deadlines.remove(call.deadline, id);
         match call.request.partial {
-            true => self.recent.add_partial(id, call.until.plus(KEEP), self.now),
+            true => self.recent.add_partial(id, call.until.plus(KEEP)),
             false => self.recent.add(id),
         }
         if let JobState::Queued(turn) = call.job {

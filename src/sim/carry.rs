@@ -145,6 +145,7 @@ impl World {
     fn execute(&mut self, id: Id, job: Job) {
         let (call, run) = (job.call, self.hosts.run(id));
         let slowness = self.slowness(id);
+        self.observe(&Observation::Began { id, call });
         match job.work {
             Work::Func => self.func(id, run, call, slowness),
             Work::Callback { from, child, mut own } => {

@@ -279,6 +279,8 @@ impl World {
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.trace.fold([self.now, 2, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
+                    let deferred = matches!(result, JobResult::Deferred);
+                    self.observe(&Observation::Ran { id, call, deferred });
                     self.input(id, Input::Ran { call, result });
                 }
             }
@@ -286,6 +288,7 @@ impl World {
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.trace.fold([self.now, 3, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} gives its deferred reply to {call}"));
+                    self.observe(&Observation::TokenUsed { id, call });
                     let reply = crate::chain::Reply { header: Vec::new(), data: reply };
                     self.input(id, Input::Answered { call, result: Ok(reply) });
                 }

@@ -1,10 +1,12 @@
 //! One node of a partial call, driven by hand.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Input, JobResult, Start};
+use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{Body, Cause, Coverage, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{Body, CallId, Cause, Coverage, Message, Report, Request, Stage, Status};
 use gpc_trees::{Id, Registered, Tree};
 
 use super::one::{CALL, One, failed, leveled, reply, request, start};
@@ -117,6 +119,39 @@ fn the_children_of_a_lost_one_are_adopted_with_their_slices() {
 }
 
 /// Whoever was surely never asked need not prove its age, and may be unreached itself.
+/// A request of eighty bytes named two billion ids of which there was none but the receiver. It adopted the children of each in turn, in a list that it sorted again every
+/// time, until its memory or the call's time limit was at an end.
+#[test]
+fn the_children_of_so_many_are_adopted_and_no_more() {
+    let mut node = Node::new(Config::new(1, 5));
+    let (mut outputs, mut asked, mut answers) = (Outputs::new(), VecDeque::new(), Vec::new());
+    let message = Message::Request(Arc::new(partial("1-2000000000")));
+    let replied = JobResult::Replied(reply("a"));
+    let begin = [Input::Message { from: 0, message }, Input::Ran { call: CALL, result: replied }];
+    let mut inputs = VecDeque::from(begin);
+    let mut requests = 0;
+    while let Some(input) = inputs.pop_front() {
+        node.input(Time::from_nanos(0), input, &mut outputs);
+        for output in outputs.drain(..) {
+            match output {
+                Output::Send { to, message: Message::Request(_) } => asked.push_back(to),
+                Output::Send { message: Message::Response(response), .. } => answers.push(response.answer),
+                _ => {}
+            }
+        }
+        if inputs.is_empty()
+            && let Some(peer) = asked.pop_front()
+        {
+            requests += 1;
+            inputs.push_back(Input::LinkLost { peer, why: "nobody there".into(), unreached: true });
+        }
+    }
+    assert!((60_000..=65_538).contains(&requests), "{requests} ids were asked, two of them its own children");
+    let [Answer::Partial(partial)] = &answers[..] else { panic!("{answers:?}") };
+    let runs = [(Status::Done, 1), (Status::Unreached, 1_999_999_999)];
+    assert_eq!((partial.report.coverage.runs(), node.calls()), (&runs[..], 0));
+}
+
 #[test]
 fn below_one_that_was_never_reached_nobody_was_asked() {
     let mut one = waiting(partial("1-5"));
@@ -152,6 +187,35 @@ fn answers_that_do_not_fit_make_their_sender_lost() {
         let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
         assert_eq!(one.response(2, answer), ["to 3: request 3 skipped 1, sent before"]);
     }
+}
+
+/// A parent gave an id up and adopted its child, which executed, ended and began anew. Later the id was adopted itself, and asked the child as if nobody could have asked it before: the new
+/// run executed the call again.
+#[test]
+fn an_adopted_id_tells_its_children_that_they_may_have_been_asked_before() {
+    let mut one = old(1);
+    one.request(0, adopted("1-3", 1));
+    let forwarded = one.replied("a");
+    assert_eq!(
+        forwarded[1..],
+        ["to 2: request 2 skipped 0, sent before", "to 3: request 3 skipped 0, sent before"]
+    );
+    let mut one = old(1);
+    one.request(0, partial("1-3"));
+    assert_eq!(one.replied("a")[1..], ["to 2: request 2", "to 3: request 3"]);
+}
+
+/// A child sent values that could not be read, with a good report. It was given up and its children were adopted; then both its report and theirs were counted, and
+/// the coverage spoke of more ids than there were.
+#[test]
+fn what_one_that_is_given_up_reports_does_not_count() {
+    let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
+    one.response(2, done(1, "no level", 2));
+    one.response(3, done(0, "c", 1));
+    one.ran(JobResult::Replied(reply("ac")));
+    one.response(4, done(0, "d", 2));
+    let outputs = one.ran(JobResult::Replied(reply("acd")));
+    assert!(outputs.iter().any(|output| output.contains("[d?ddd]")), "{outputs:?}");
 }
 
 #[test]
@@ -236,6 +300,39 @@ fn what_is_kept_goes_with_the_time_of_its_root() {
     one.now += Duration::from_secs(1);
     one.feed(Input::Tick);
     assert!(one.node.answers_kept() == 0 && one.is_quiet());
+}
+
+/// A node that was told late that time had passed answered a call and kept the answer, though nobody would ask for it any more: its next deadline lay in the past, and
+/// whoever sleeps until then did not sleep.
+#[test]
+fn an_answer_that_comes_when_nobody_asks_any_more_is_not_kept() {
+    let mut one = old(3);
+    one.request(2, partial("3"));
+    one.now += Duration::from_secs(3600);
+    assert_eq!(one.feed(Input::Tick).len(), 2, "the answer, and the credit");
+    assert_eq!((one.node.calls(), one.node.answers_kept(), one.node.next_deadline()), (0, 0, None));
+}
+
+/// A process was stopped while its func ran. When it went on, all time had passed: it answered and forgot the call; then it read the request of an adopter, which had
+/// been sent long before, and executed the call again.
+#[test]
+fn one_that_was_stopped_executes_nothing_again() {
+    let mut one = old(3);
+    one.request(2, partial("3"));
+    one.now += Duration::from_secs(3600);
+    one.feed(Input::Tick);
+    let refused = |outputs: Vec<String>| {
+        let says = "to 1: id 3 failed at stage setup: call 0#5 has already ended here";
+        outputs.len() == 2 && outputs[0] == "consumed 1" && outputs[1].starts_with(says)
+    };
+    assert!(refused(one.request(1, adopted("3", 1))));
+    assert!(one.replied("c").is_empty() && one.is_quiet());
+    // Another call ends behind it, and it is known all the same.
+    let other = CallId { root: 0, sequence: 9 };
+    one.request(2, Request { call: other, ..partial("3") });
+    one.now += Duration::from_secs(3600);
+    one.feed(Input::Tick);
+    assert!(refused(one.request(1, adopted("3", 1))));
 }
 
 #[test]

@@ -575,7 +575,8 @@ fn signs_of_life_are_judged() {
     ];
     assert_eq!(asked(&answered), [""; 0]);
     assert_eq!(asked(&then(answered.to_vec(), &[Seen::Sent(1, 2, ping())])), ["life"], "it has answered");
-    let silence = [input(2), input(2), input(2), input(2)];
+
+    let silence = [Seen::Sent(1, 2, ping()), Seen::Sent(1, 2, ping()), input(2), input(2)];
     let lost = [
         Seen::Injected(Fault::Pause, vec![2]),
         Seen::Abandoned(1, 2),
@@ -588,6 +589,11 @@ fn signs_of_life_are_judged() {
     let long = then(silence.to_vec(), &silence);
     assert_eq!(asked(&then(long, &[Seen::Sent(1, 2, ping())])), ["life"], "it should have been given up");
     assert_eq!(asked(&[Seen::Abandoned(0, 2)]), ["life"], "a stranger is given up");
+    let hasty = with(silence.to_vec(), 1, input(2));
+    assert_eq!(asked(&then(hasty, &lost)), ["life"], "asked once alone");
+    let questioned = [Seen::Received(2, 1, ping()), Seen::Sent(2, 1, pong()), input(2)];
+    assert_eq!(asked(&questioned), [""; 0]);
+    assert_eq!(asked(&without(questioned.to_vec(), 1)), ["life"], "no sign of life");
 }
 
 #[test]

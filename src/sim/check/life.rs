@@ -19,6 +19,8 @@ struct Peer {
     first_asked: u64,
     last_asked: u64,
     heard: u64,
+    /// How often it was asked since.
+    asked: u32,
 }
 
 /// Who has asked whom. Empty where no signs of life are asked for.
@@ -27,7 +29,12 @@ pub(super) struct Life {
     /// How often silent peers are asked, and how long one may be silent, nanoseconds.
     rules: Option<(u64, u64)>,
     peers: BTreeMap<(Id, Id), Peer>,
+    /// Who was asked by whom, and has not said yes by the end of its input.
+    questions: BTreeSet<(Id, Id)>,
 }
+
+/// How often a peer must have been asked before it is given up.
+const ASKED_MIN: u32 = 2;
 
 impl Life {
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
@@ -38,11 +45,25 @@ impl Life {
             }
             Observation::Sent { from, to, message: Message::Ping } => {
                 let wrong = self.asks(book, *from, *to, now);
+                self.peers.get_mut(&(*from, *to)).into_iter().for_each(|peer| peer.asked += 1);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
             Observation::Abandoned { at, peer } => {
                 let wrong = self.gives_up(*at, *peer, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {at} {what}")));
+            }
+            Observation::Received { at, from, message: Message::Ping } => {
+                self.questions.insert((*at, *from));
+                self.heard(*at, *from, now);
+            }
+            Observation::Sent { from, to, message: Message::Pong } => {
+                self.questions.remove(&(*from, *to));
+            }
+            Observation::Held { id, .. } => {
+                while let Some(&(_, asker)) = self.questions.range((*id, 0)..=(*id, Id::MAX)).next() {
+                    self.questions.remove(&(*id, asker));
+                    findings.add(NAME, format!("id {id} gives {asker} no sign of life, which asked for one"));
+                }
             }
             _ if self.rules.is_none() => {}
             Observation::Sent { from, to, message: Message::Request(request) } => {
@@ -52,8 +73,7 @@ impl Life {
                 peer.awaited.insert(request.call);
             }
             Observation::Received { at, from, message } => {
-                let Some(peer) = self.peers.get_mut(&(*at, *from)) else { return };
-                peer.heard = now;
+                let Some(peer) = self.heard(*at, *from, now) else { return };
                 if let Message::Response(response) = message {
                     peer.awaited.remove(&response.call);
                 }
@@ -62,9 +82,19 @@ impl Life {
                 let peer = self.peers.get_mut(&(*at, *peer));
                 peer.into_iter().for_each(|peer| peer.awaited.clear());
             }
-            Observation::Ended { id } => self.peers.retain(|(at, _), _| at != id),
+            Observation::Ended { id } => {
+                self.peers.retain(|(at, _), _| at != id);
+                self.questions.retain(|(at, _)| at != id);
+            }
             _ => {}
         }
+    }
+
+    /// Something came to an id from a peer whom it has asked.
+    fn heard(&mut self, at: Id, from: Id, now: u64) -> Option<&mut Peer> {
+        let peer = self.peers.get_mut(&(at, from))?;
+        (peer.heard, peer.asked) = (now, 0);
+        Some(peer)
     }
 
     /// An id asks a peer for a sign of life; what is wrong with that.
@@ -93,7 +123,10 @@ impl Life {
             return Some(format!("gives {peer} up, whom it never asked"));
         };
         let silent = now - known.heard.max(known.first_asked);
-        (silent < dead_after)
-            .then(|| format!("gives {peer} up after {silent} ns, where {dead_after} must pass"))
+        if silent < dead_after {
+            return Some(format!("gives {peer} up after {silent} ns, where {dead_after} must pass"));
+        }
+        let asked = known.asked;
+        (asked < ASKED_MIN).then(|| format!("gives {peer} up, whom it has asked {asked} times"))
     }
 }

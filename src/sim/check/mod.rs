@@ -11,6 +11,7 @@ mod execution;
 mod faithful;
 mod farewell;
 mod life;
+mod progress;
 mod route;
 mod shape;
 
@@ -89,6 +90,29 @@ pub enum Observation<'a> {
         id: Id,
         /// In which run of the id.
         run: u32,
+        /// Of which call.
+        call: CallId,
+    },
+    /// A function begins, func or callback.
+    Began {
+        /// Where.
+        id: Id,
+        /// Of which call.
+        call: CallId,
+    },
+    /// A function ends.
+    Ran {
+        /// Where.
+        id: Id,
+        /// Of which call.
+        call: CallId,
+        /// It is func, and answers later.
+        deferred: bool,
+    },
+    /// A func that has deferred its reply gives it, perhaps before it has ended.
+    TokenUsed {
+        /// Where.
+        id: Id,
         /// Of which call.
         call: CallId,
     },
@@ -241,6 +265,7 @@ pub struct Checkers {
     bounds: bounds::Bounds,
     farewell: farewell::Farewell,
     life: life::Life,
+    progress: progress::Progress,
     findings: Findings,
 }
 
@@ -261,13 +286,14 @@ impl Checkers {
             bounds: bounds::Bounds::default(),
             farewell: farewell::Farewell::default(),
             life: life::Life::default(),
+            progress: progress::Progress::default(),
             findings,
         }
     }
 
     /// Looks at one thing that happened at `at` nanoseconds.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
-        let Checkers { book, route, faithful, bounds, farewell, life, findings } = self;
+        let Checkers { book, route, faithful, bounds, farewell, life, progress, findings } = self;
         findings.at = at;
         book.note(at, seen, findings);
         route.observe(book, seen, findings);
@@ -275,6 +301,7 @@ impl Checkers {
         bounds.observe(book, seen, findings);
         farewell.observe(book, seen, findings);
         life.observe(book, seen, findings);
+        progress.observe(seen, findings);
         execution::observe(book, seen, findings);
         if let Observation::Finished { call, outcome } = seen {
             answers::check(book, *call, outcome, findings);

@@ -1,0 +1,388 @@
+//! Nodes, the links between them, functions that run, and time: what a driver does, as the chain asks for it.
+//!
+//! Links keep their order and lose what is under way when they break; each side hears of that by itself, behind what it was sent before.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use chained_gpc::chain::{
+    Config, Heartbeat, Input as Happened, Job, JobResult, Node, Output, Outputs, Reply, Start, Time, Work,
+};
+use chained_gpc::wire::message::SubtreeReply;
+use chained_gpc::wire::{Body, BodyWriter, CallId, Failure, Message, Report, Request};
+use gpc_trees::{Id, Limits};
+
+use super::super::input::Input;
+
+/// What travels from one id to another, and when it was sent.
+pub(super) enum Parcel {
+    Message(Message, u64),
+    Lost { unreached: bool },
+}
+
+/// The data of a request that reach their receiver piece by piece.
+pub(super) struct Arriving {
+    pub(super) from: Id,
+    pub(super) to: Id,
+    pub(super) call: CallId,
+    pub(super) source: Body,
+    pub(super) writer: BodyWriter,
+    pub(super) read: u64,
+}
+
+/// How a call ended.
+pub(super) struct Ended {
+    pub(super) call: CallId,
+    pub(super) result: Result<Option<SubtreeReply>, Failure>,
+    pub(super) report: Option<Report>,
+}
+
+/// A call that a node was told to start.
+pub(super) struct Started {
+    pub(super) root: Id,
+    pub(super) start: Start,
+    pub(super) begun: Time,
+    pub(super) ended: Option<Ended>,
+    /// The root has died, and nobody waits any more.
+    pub(super) dead: bool,
+}
+
+/// A function that was executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Executed {
+    pub(super) call: CallId,
+    pub(super) at: Id,
+    pub(super) run: u64,
+}
+
+/// The nodes and everything around them.
+pub(super) struct World {
+    pub(super) nodes: BTreeMap<Id, Node>,
+    pub(super) n: u32,
+    config: Config,
+    pub(super) now: u64,
+    pub(super) links: BTreeMap<(Id, Id), VecDeque<Parcel>>,
+    /// Sender and receiver of a link that is lost, and the sender does not know it yet.
+    broken: BTreeSet<(Id, Id)>,
+    pub(super) jobs: Vec<(Id, Job)>,
+    /// Functions that have said that they answer later.
+    pub(super) deferred: Vec<(Id, CallId)>,
+    pub(super) arriving: Vec<Arriving>,
+    /// Receiver and sender: requests delivered that do not count as consumed yet.
+    pub(super) owed: BTreeMap<(Id, Id), u32>,
+    pub(super) calls: Vec<Started>,
+    pub(super) executed: Vec<Executed>,
+    /// How often each id has begun.
+    runs: BTreeMap<Id, u64>,
+    /// Whether no message was changed or forged.
+    pub(super) honest: bool,
+    /// For how long requests were under way, all in all.
+    pub(super) under_way: Duration,
+}
+
+/// How long requests may be under way for an id to know surely whether an earlier run of it had one: its margin for that.
+pub(super) const PROMPT: Duration = Duration::from_secs(1);
+
+/// What a function replies at an id.
+pub(super) fn reply(id: Id) -> Reply {
+    Reply { header: format!("h{id} ").into_bytes(), data: format!("{id} ").into_bytes() }
+}
+
+impl World {
+    pub(super) fn new(input: &mut Input<'_>) -> World {
+        let (n, built) = (1 + input.byte() as u32 % 8, input.byte());
+        let mut config = Config::new(0, 1000);
+        config.workers = 1 + usize::from(built & 3) % 3;
+        config.heartbeat = (built & 4 != 0).then(|| Heartbeat::dead_after(Duration::from_secs(1)));
+        config.calls_max = if built & 8 != 0 { 2 } else { config.calls_max };
+        config.reply_max = if built & 16 != 0 { 24 } else { config.reply_max };
+        config.data_max = if built & 32 != 0 { 4 } else { config.data_max };
+        // A forged list may be long; these are what it costs.
+        config.trees = Limits { fan_out: 64, ..config.trees };
+        config.adopted_max = 64;
+        // Older than any margin: only who begins anew is young.
+        let now = 10_000_000_000;
+        let node = |id| (id, Node::new(Config { me: id, ..config.clone() }));
+        World {
+            nodes: (0..n).map(node).collect(),
+            n,
+            config,
+            now,
+            links: BTreeMap::new(),
+            broken: BTreeSet::new(),
+            jobs: Vec::new(),
+            deferred: Vec::new(),
+            arriving: Vec::new(),
+            owed: BTreeMap::new(),
+            calls: Vec::new(),
+            executed: Vec::new(),
+            runs: BTreeMap::new(),
+            honest: true,
+            under_way: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn time(&self) -> Time {
+        Time::from_nanos(self.now)
+    }
+
+    pub(super) fn run_of(&self, id: Id) -> u64 {
+        self.runs.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Links with something to deliver.
+    pub(super) fn busy(&self) -> Vec<(Id, Id)> {
+        self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect()
+    }
+
+    pub(super) fn start(&mut self, root: Id, start: Start) {
+        if !self.nodes.contains_key(&root) {
+            return;
+        }
+        let (ticket, begun) = (self.calls.len() as u64, self.time());
+        self.calls.push(Started { root, start: start.clone(), begun, ended: None, dead: false });
+        self.input(root, Happened::Start { ticket, start });
+    }
+
+    /// Gives one input, and carries out all that the node says.
+    pub(super) fn input(&mut self, id: Id, happened: Happened) {
+        let now = self.time();
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let mut outputs = Outputs::new();
+        node.input(now, happened, &mut outputs);
+        assert!(node.jobs_running() <= node.config().workers && node.calls() <= node.config().calls_max);
+        assert!(node.answers_kept() <= node.config().calls_max);
+        outputs.into_iter().for_each(|output| self.carry_out(id, output));
+    }
+
+    fn carry_out(&mut self, id: Id, output: Output) {
+        match output {
+            Output::Send { to, message } => {
+                assert_ne!(id, to, "a message to oneself");
+                self.post(id, to, message);
+            }
+            Output::Abandon { peer } => self.cut(id, peer, false),
+            Output::Run(job) => {
+                let call = job.call;
+                assert!(job.request.data.bytes().is_some(), "a job without its data");
+                assert!(
+                    !self.jobs.iter().any(|(at, job)| (*at, job.call) == (id, call)),
+                    "two jobs of {call}"
+                );
+                if let Work::Func = job.work {
+                    self.executed.push(Executed { call, at: id, run: self.run_of(id) });
+                }
+                self.jobs.push((id, job));
+            }
+            Output::Consumed { from } => {
+                let owed = self.owed.get_mut(&(id, from)).expect("a request came from it");
+                *owed = owed.checked_sub(1).expect("a credit for each request");
+            }
+            Output::Finished { ticket, call, result, report } => {
+                let started = &mut self.calls[ticket as usize];
+                assert!(!started.dead && started.ended.is_none() && started.root == id, "{call} ends twice");
+                started.ended = Some(Ended { call, result, report });
+            }
+        }
+    }
+
+    /// A message leaves, as far as the link stands and its end lives.
+    fn post(&mut self, id: Id, to: Id, message: Message) {
+        if self.broken.contains(&(id, to)) {
+            return;
+        }
+        if self.nodes.contains_key(&to) {
+            let parcel = Parcel::Message(message, self.now);
+            return self.links.entry((id, to)).or_default().push_back(parcel);
+        }
+        self.links.entry((to, id)).or_default().push_back(Parcel::Lost { unreached: true });
+        self.broken.insert((id, to));
+    }
+
+    /// The next thing on a link comes; the data of a request piece by piece, if it is slow.
+    pub(super) fn deliver(&mut self, (from, to): (Id, Id), slow: bool) {
+        match self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front) {
+            None => {}
+            Some(Parcel::Message(message, sent)) => self.message(from, to, message, sent, slow),
+            Some(Parcel::Lost { unreached }) => {
+                self.broken.remove(&(to, from));
+                self.owed.remove(&(to, from));
+                self.input(to, Happened::LinkLost { peer: from, why: "lost".into(), unreached });
+            }
+        }
+    }
+
+    fn message(&mut self, from: Id, to: Id, message: Message, sent: u64, slow: bool) {
+        match message {
+            Message::Request(request) => {
+                let mut request = Request::clone(&request);
+                let call = request.call;
+                if self.arriving.iter().any(|body| (body.from, body.to, body.call) == (from, to, call)) {
+                    // A second request for a call whose first is still arriving breaks the protocol.
+                    return self.lose(from, to);
+                }
+                self.under_way += Duration::from_nanos(self.now - sent);
+                *self.owed.entry((to, from)).or_default() += 1;
+                if slow || request.data.bytes().is_none() {
+                    let (body, writer) = Body::arriving(request.data.len());
+                    let source = std::mem::replace(&mut request.data, body);
+                    if writer.missing() > 0 {
+                        self.arriving.push(Arriving { from, to, call, source, writer, read: 0 });
+                    }
+                }
+                self.input(to, Happened::Message { from, message: Message::Request(request.into()) });
+            }
+            Message::Cancel(call) => {
+                self.arriving.retain(|body| (body.from, body.to, body.call) != (from, to, call));
+                self.input(to, Happened::Message { from, message });
+            }
+            message => self.input(to, Happened::Message { from, message }),
+        }
+    }
+
+    /// More data of a request come, as far as its sender has them; says whether any did.
+    pub(super) fn feed(&mut self, index: usize, most: usize) -> bool {
+        let Some(body) = self.arriving.get_mut(index) else { return false };
+        let piece = body.source.read(body.read, most);
+        body.read += piece.len() as u64;
+        assert_eq!(body.writer.push(&piece), piece.len(), "no more than was announced");
+        let (from, to, call) = (body.from, body.to, body.call);
+        if body.writer.missing() == 0 {
+            self.arriving.remove(index);
+            self.input(to, Happened::DataArrived(call));
+        } else if !piece.is_empty() {
+            self.input(to, Happened::Heard(from));
+        }
+        !piece.is_empty()
+    }
+
+    /// A function ends.
+    pub(super) fn end_job(&mut self, index: usize, result: impl FnOnce(Reply) -> JobResult) {
+        let (id, job) = self.jobs.remove(index);
+        let reply = match job.work {
+            Work::Func => reply(id),
+            Work::Callback { child, mut own, .. } => {
+                own.header.extend_from_slice(&child.header.to_bytes());
+                own.data.extend_from_slice(&child.data.to_bytes());
+                own
+            }
+        };
+        let result = result(reply);
+        if let JobResult::Deferred = result {
+            self.deferred.push((id, job.call));
+        }
+        self.input(id, Happened::Ran { call: job.call, result });
+    }
+
+    /// The link between two ids breaks, and what is under way on it is gone.
+    pub(super) fn lose(&mut self, a: Id, b: Id) {
+        self.cut(a, b, true);
+        self.cut(b, a, true);
+    }
+
+    /// What is under way from `peer` is gone, and `peer` will hear that the link is lost; so will `id`, unless it has cut it itself.
+    fn cut(&mut self, id: Id, peer: Id, hears: bool) {
+        self.arriving.retain(|body| (body.from, body.to) != (peer, id));
+        if !hears {
+            self.links.remove(&(peer, id));
+            self.owed.remove(&(id, peer));
+        }
+        let queue = self.links.entry((id, peer)).or_default();
+        queue.retain(|parcel| hears && matches!(parcel, Parcel::Lost { .. }));
+        queue.push_back(Parcel::Lost { unreached: false });
+        self.broken.insert((peer, id));
+    }
+
+    /// A process dies; what it has sent may still arrive.
+    pub(super) fn kill(&mut self, id: Id, last_words_arrive: bool) {
+        if self.nodes.remove(&id).is_none() {
+            return;
+        }
+        for peer in self.nodes.keys().copied().collect::<Vec<Id>>() {
+            self.links.remove(&(peer, id));
+            let queue = self.links.entry((id, peer)).or_default();
+            queue.retain(|parcel| last_words_arrive || matches!(parcel, Parcel::Lost { .. }));
+            queue.push_back(Parcel::Lost { unreached: false });
+            self.broken.insert((peer, id));
+            self.broken.remove(&(id, peer));
+        }
+        self.jobs.retain(|(at, _)| *at != id);
+        self.deferred.retain(|(at, _)| *at != id);
+        self.arriving.retain(|body| body.to != id && body.from != id);
+        self.owed.retain(|(at, _), _| *at != id);
+        self.calls
+            .iter_mut()
+            .filter(|call| call.root == id)
+            .for_each(|call| call.dead = call.ended.is_none());
+    }
+
+    /// A process begins anew with the id of one that has died.
+    pub(super) fn restart(&mut self, id: Id) {
+        if self.nodes.contains_key(&id) {
+            return;
+        }
+        let run = self.runs.entry(id).or_default();
+        *run += 1;
+        let incarnation = 1000 + 1_000_000 * *run;
+        let mut node = Node::new(Config {
+            me: id,
+            incarnation,
+            started: Time::from_nanos(self.now),
+            ..self.config.clone()
+        });
+        node.input(Time::from_nanos(self.now), Happened::Tick, &mut Outputs::new());
+        self.nodes.insert(id, node);
+    }
+
+    /// Time passes, and every node that is due is told; then no call is over its limit.
+    pub(super) fn pass(&mut self, until: u64) {
+        self.now = self.now.max(until);
+        let due = |node: &Node| node.next_deadline().is_some_and(|at| at.as_nanos() <= self.now);
+        let due: Vec<Id> = self.nodes.iter().filter(|(_, node)| due(node)).map(|(id, _)| *id).collect();
+        for id in due {
+            self.input(id, Happened::Tick);
+            let next = self.nodes[&id].next_deadline();
+            let ahead = next.is_none_or(|next| next > self.time() || self.now == u64::MAX);
+            assert!(ahead, "a deadline that has passed is left at id {id}");
+        }
+        for (ticket, call) in
+            self.calls.iter().enumerate().filter(|(_, call)| call.ended.is_none() && !call.dead)
+        {
+            assert!(call.begun.plus(call.start.limit) > self.time(), "call {ticket} is over its limit");
+        }
+    }
+
+    /// The soonest deadline of all nodes.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.nodes.values().filter_map(|node| Some(node.next_deadline()?.as_nanos())).min()
+    }
+
+    /// Everything that is under way arrives, every function ends, and time passes until nobody waits for it.
+    pub(super) fn rest(&mut self) {
+        // Each round doubles the step, so that the end of time is not far.
+        for round in 0..64 {
+            self.settle();
+            let Some(deadline) = self.deadline() else { return };
+            self.pass(deadline.max(self.now.saturating_add(1_000_000 << round)));
+        }
+        panic!("a node still waits at {:?}: {:?}", self.time(), self.nodes);
+    }
+
+    /// All that can happen without time passing.
+    fn settle(&mut self) {
+        // A call is some tens of messages over eight ids.
+        for _ in 0..1_000_000 {
+            let feed = (0..self.arriving.len()).any(|index| self.feed(index, usize::MAX));
+            if let Some(&link) = self.busy().first() {
+                self.deliver(link, false);
+            } else if !self.jobs.is_empty() {
+                self.end_job(0, JobResult::Replied);
+            } else if let Some((id, call)) = self.deferred.pop() {
+                self.input(id, Happened::Answered { call, result: Ok(reply(id)) });
+            } else if !feed {
+                return;
+            }
+        }
+        panic!("messages without end");
+    }
+}

@@ -1,0 +1,191 @@
+//! A stream of bytes into the receiving side of a link, and what it says back out of the sending side.
+//!
+//! However the reads cut the stream, it says the same; it holds no more than a multiple of what has come; and what decodes is the same after it was encoded
+//! and decoded again.
+//!
+//! Input: a byte of options (how many cuts, and those below), the cuts, and the stream.
+
+use std::collections::BTreeSet;
+
+use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
+use chained_gpc::wire::head::Goodbye;
+use chained_gpc::wire::{Body, CallId, Message, Request};
+use gpc_trees::Tree;
+
+use super::input::{Input, pieces};
+use super::memory;
+use super::wire::{Around, drain, feed, greeted, same_event, written};
+
+/// The peer has not said hello yet.
+const FIRST: u8 = 8;
+/// Only calls with even numbers are awaited.
+const SOME_AWAITED: u8 = 16;
+/// Replies are taken up to 64 bytes.
+const SMALL_REPLIES: u8 = 32;
+/// Calls end between the reads, and with them what was on its way for them.
+const CALLS_END: u8 = 64;
+
+/// Bytes that may be held for one that has come. The most is held for small frames, which become events of a fixed size in a vector that doubles, and for ids of 4
+/// bytes, of which 8 are kept and 12 sorted; a vector that grows is there twice for a moment.
+const HELD_PER_BYTE: usize = 60;
+
+/// Reads the bytes as a stream, and writes what they say.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let options = input.byte();
+    let (cuts, stream) = (input.cuts(options), input.rest());
+    if options & CALLS_END != 0 {
+        return calls_end(stream, &cuts);
+    }
+    let begin = || if options & FIRST == 0 { greeted() } else { Inbox::new() };
+    let reply_max = if options & SMALL_REPLIES == 0 { u64::MAX } else { 64 };
+    let around = Around { awaits_all: options & SOME_AWAITED == 0, reply_max };
+    let read = |cuts: &[usize]| {
+        let mut inbox = begin();
+        let said = memory::bounded(stream.len(), HELD_PER_BYTE, || feed(&mut inbox, stream, cuts, &around));
+        (said, inbox.is_idle())
+    };
+    let ((events, result), idle) = read(&[]);
+    for cuts in [&cuts[..], &[1]] {
+        let ((others, other_result), other_idle) = read(cuts);
+        assert_eq!(result, other_result, "cut by {cuts:?}");
+        assert!(result.is_err() || idle == other_idle, "cut by {cuts:?}");
+        let (mut some, mut others) = (events.iter(), others.iter());
+        loop {
+            match (some.next(), others.next()) {
+                (None, None) => break,
+                (Some(one), Some(two)) if same_event(one, two) => {}
+                (one, two) => panic!("cut by {cuts:?}: {two:?} and not {one:?}"),
+            }
+        }
+    }
+    if let Err(error) = result {
+        assert!(!error.to_string().is_empty());
+    }
+    events.into_iter().for_each(|event| written_and_read(event, &cuts));
+}
+
+/// An event that can be said again is the same when it comes back.
+fn written_and_read(event: Event, cuts: &[usize]) {
+    let message = match &event {
+        Event::Request(request) => {
+            split(request);
+            in_segments(&event, cuts);
+            Message::Request(request.clone())
+        }
+        Event::Response(response) => Message::Response(response.clone()),
+        Event::Cancel(call) => Message::Cancel(*call),
+        Event::Release(call) => Message::Release(*call),
+        Event::Moved(call) => Message::Moved(*call),
+        Event::Ping => Message::Ping,
+        Event::Pong => Message::Pong,
+        Event::Goodbye(goodbye) => return goodbye_again(goodbye, cuts),
+        Event::Credit(_) | Event::Hello(_) => return small_again(&event, cuts),
+        Event::DataGrew | Event::DataArrived(_) | Event::Oversized { .. } | Event::Abandoned => return,
+    };
+    comes_back(&event, &written(message, cuts), cuts);
+}
+
+/// Whatever tree and list a peer names, the split covers the rest of the list once, or is refused.
+fn split(request: &Request) {
+    let (Ok(tree), n) = (&request.tree, request.ids.len()) else { return };
+    let Ok(groups) = tree.split(n) else { return };
+    assert!(tree.fan_out(n).is_none_or(|fan_out| fan_out as usize == groups.len()), "{tree:?} over {n}");
+    let mut next = 1;
+    for group in &groups {
+        assert!(group.start == next && group.len > 0, "{tree:?} over {n}: {group:?}");
+        next += group.len;
+    }
+    assert_eq!(next, n, "{tree:?} over {n}");
+}
+
+/// The bytes say nothing but the event, and that its data have come.
+fn comes_back(event: &Event, bytes: &[u8], cuts: &[usize]) {
+    let all = Around { awaits_all: true, reply_max: u64::MAX };
+    let (events, result) = feed(&mut greeted(), bytes, cuts, &all);
+    assert_eq!(result, Ok(()), "{event:?}");
+    let mut said = events.iter().filter(|event| !matches!(event, Event::DataArrived(_)));
+    let (first, second) = (said.next(), said.next());
+    assert!(
+        first.is_some_and(|again| same_event(event, again)) && second.is_none(),
+        "{event:?} is {events:?}"
+    );
+}
+
+/// A request whose data arrive while it is written is the same as one whose data are there.
+fn in_segments(event: &Event, cuts: &[usize]) {
+    let Event::Request(request) = event else { return };
+    let (body, mut writer) = Body::arriving(request.data.len());
+    let again = Request { data: body, ..Request::clone(request) };
+    let mut outbox = Outbox::new();
+    outbox.grant(1);
+    outbox.push(Message::Request(again.into()));
+    let mut bytes = drain(&mut outbox, cuts);
+    for piece in pieces(&request.data.read(0, usize::MAX), cuts) {
+        assert_eq!(writer.push(piece), piece.len());
+        bytes.extend(drain(&mut outbox, cuts));
+    }
+    assert_eq!(outbox.is_idle(), writer.missing() == 0);
+    comes_back(event, &bytes, cuts);
+}
+
+fn small_again(event: &Event, cuts: &[usize]) {
+    let mut outbox = Outbox::new();
+    match event {
+        Event::Credit(count) => outbox.acknowledge(*count),
+        Event::Hello(hello) => return assert_eq!(hello.emit().len(), 32),
+        _ => return,
+    }
+    comes_back(event, &drain(&mut outbox, cuts), cuts);
+}
+
+/// The signs put in for bad UTF-8 are longer than what they stand for, so a goodbye may be cut when it is said again.
+fn goodbye_again(goodbye: &Goodbye, cuts: &[usize]) {
+    let mut outbox = Outbox::new();
+    outbox.goodbye(goodbye);
+    let kept = goodbye.text.floor_char_boundary(Goodbye::TEXT_MAX);
+    let text = goodbye.text[..kept].to_string();
+    let event = Event::Goodbye(Goodbye { text, ..goodbye.clone() });
+    comes_back(&event, &drain(&mut outbox, cuts), cuts);
+}
+
+/// Awaits the calls that have not been answered yet.
+struct Unanswered(BTreeSet<CallId>);
+
+impl Context for Unanswered {
+    fn tree(&self, _id: u32) -> Option<Tree> {
+        None
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        !self.0.contains(&call)
+    }
+
+    fn reply_max(&self) -> u64 {
+        1 << 16
+    }
+}
+
+/// After each read the calls of which it spoke have ended, some of them.
+fn calls_end(stream: &[u8], cuts: &[usize]) {
+    let (mut inbox, mut answered) = (greeted(), Unanswered(BTreeSet::new()));
+    memory::bounded(stream.len(), HELD_PER_BYTE, || {
+        for piece in pieces(stream, cuts) {
+            let mut events = Vec::new();
+            let result = inbox.feed(piece, &answered, &mut events);
+            for event in events {
+                match event {
+                    Event::Request(request) if request.call.sequence % 3 > 0 => {
+                        inbox.drop_request(request.call)
+                    }
+                    Event::Response(response) => drop(answered.0.insert(response.call)),
+                    Event::Cancel(call) => drop(answered.0.insert(call)),
+                    _ => {}
+                }
+            }
+            if result.is_err() {
+                return;
+            }
+        }
+    });
+}

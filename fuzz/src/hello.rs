@@ -1,0 +1,51 @@
+//! The first frame of a link: read as docs/wire.md says it, by its parser and through the receiving side of a link, however the reads cut it.
+//!
+//! Input: a byte that says how many cuts follow, the cuts, and the payload.
+
+use chained_gpc::runtime::link::{Event, Inbox};
+use chained_gpc::wire::Hello;
+use chained_gpc::wire::frame::{FrameHeader, Kind};
+
+use super::input::Input;
+use super::wire::{ALL, feed};
+
+/// Reads the bytes as the payload of a HELLO.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let count = input.byte();
+    let (cuts, payload) = (input.cuts(count), input.rest());
+    let parsed = Hello::parse(payload);
+    assert_eq!(parsed.as_ref().ok(), by_the_document(payload).as_ref(), "{payload:02x?}");
+    match &parsed {
+        Ok(hello) => assert_eq!(hello.emit(), payload),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    let header = FrameHeader { length: payload.len() as u32, kind: Kind::Hello, flags: 0 };
+    let frame = [&header.emit()[..], payload].concat();
+    let mut inbox = Inbox::new();
+    let (events, result) = feed(&mut inbox, &frame, &cuts, &ALL);
+    match (parsed, &events[..]) {
+        (Ok(hello), [Event::Hello(heard)]) => {
+            assert!(hello == *heard && result.is_ok() && inbox.is_idle(), "{hello:?} {heard:?} {result:?}");
+            let (events, second) = feed(&mut inbox, &frame, &cuts, &ALL);
+            assert!(events.is_empty() && second.is_err(), "a second hello is refused: {events:?}");
+        }
+        (Err(error), []) => assert_eq!(result, Err(error)),
+        (parsed, events) => panic!("{parsed:?} but {events:?}"),
+    }
+}
+
+/// What the section HELLO of the document makes of a payload.
+fn by_the_document(payload: &[u8]) -> Option<Hello> {
+    let u32_at = |at: usize| Some(u32::from_le_bytes(payload.get(at..at + 4)?.try_into().ok()?));
+    let low_and_high = (u32_at(16)?, u32_at(20)?);
+    let hello = Hello {
+        from: u32_at(8)?,
+        to: u32_at(12)?,
+        incarnation: u64::from(low_and_high.0) | u64::from(low_and_high.1) << 32,
+        generation: u32_at(24)?,
+        hiwater: u32_at(28)?,
+    };
+    let fixed = payload.starts_with(b"cGPC\x01\x00\x00\x00");
+    (fixed && payload.len() == 32 && hello.hiwater > 0).then_some(hello)
+}

@@ -1,0 +1,143 @@
+//! What the targets share that read and write the wire: a node's surroundings, both halves of a link, and when two messages are the same.
+
+use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
+use chained_gpc::wire::frame::FrameError;
+use chained_gpc::wire::message::{Answer, Request, Response};
+use chained_gpc::wire::{CallId, Hello, Message};
+use gpc_trees::Tree;
+use smallvec::SmallVec;
+
+use super::input::pieces;
+
+/// A hello that every inbox takes.
+pub const HELLO: Hello = Hello { from: 3, to: 4, incarnation: 7, generation: 1, hiwater: 64 };
+
+/// A node without registered trees, which awaits every call, or those with even numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Around {
+    /// Whether it awaits every call.
+    pub awaits_all: bool,
+    /// Longest reply, bytes.
+    pub reply_max: u64,
+}
+
+/// A node that awaits and takes everything.
+pub const ALL: Around = Around { awaits_all: true, reply_max: u64::MAX };
+
+impl Context for Around {
+    fn tree(&self, _id: u32) -> Option<Tree> {
+        None
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        self.awaits_all || call.sequence.is_multiple_of(2)
+    }
+
+    fn reply_max(&self) -> u64 {
+        self.reply_max
+    }
+}
+
+/// An inbox whose peer has said hello.
+pub fn greeted() -> Inbox {
+    let mut outbox = Outbox::new();
+    outbox.hello(&HELLO);
+    let (mut inbox, mut events) = (Inbox::new(), Vec::new());
+    inbox.feed(&drain(&mut outbox, &[]), &ALL, &mut events).expect("a good hello");
+    assert!(matches!(events[..], [Event::Hello(HELLO)]) && inbox.is_idle());
+    inbox
+}
+
+/// What a stream that is cut in some way makes an inbox say, up to its end or to the first fault. That more has come is left out: it is said once for each read.
+pub fn feed(
+    inbox: &mut Inbox,
+    stream: &[u8],
+    cuts: &[usize],
+    context: &dyn Context,
+) -> (Vec<Event>, Result<(), FrameError>) {
+    let (mut all, mut events) = (Vec::new(), Vec::new());
+    let result = pieces(stream, cuts).try_for_each(|piece| {
+        let result = inbox.feed(piece, context, &mut events);
+        all.extend(events.drain(..).filter(|event| !matches!(event, Event::DataGrew)));
+        result
+    });
+    (all, result)
+}
+
+/// Takes all bytes off an outbox, by writes of these lengths in turn.
+pub fn drain(outbox: &mut Outbox, cuts: &[usize]) -> Vec<u8> {
+    let (mut all, mut lengths) = (Vec::new(), cuts.iter().cycle());
+    while outbox.is_ready() {
+        let (before, most) = (all.len(), lengths.next().copied().unwrap_or(usize::MAX));
+        {
+            let mut slices = SmallVec::new();
+            outbox.parts(&mut slices);
+            assert!(!slices.is_empty() && slices.len() <= PARTS_MAX, "{} parts of a write", slices.len());
+            for slice in &slices {
+                let room = most - (all.len() - before);
+                all.extend_from_slice(&slice[..slice.len().min(room)]);
+            }
+        }
+        outbox.written(all.len() - before);
+    }
+    all
+}
+
+/// The bytes of a message, written with these cuts.
+pub fn written(message: Message, cuts: &[usize]) -> Vec<u8> {
+    let mut outbox = Outbox::new();
+    outbox.grant(1);
+    outbox.push(message);
+    drain(&mut outbox, cuts)
+}
+
+/// Whether two requests say the same and as much of their data has come. A tree that is not known is carried on without its parameter, and not compared.
+pub fn same_request(one: &Request, two: &Request) -> bool {
+    let flags = |request: &Request| {
+        (request.reply_wanted, request.forward_first, request.partial, request.adopted, request.skipped)
+    };
+    let times = |request: &Request| (request.limit, request.age, request.left);
+    let functions = |request: &Request| (request.call, request.func, request.callback);
+    let data = |request: &Request| (request.data.len(), request.data.read(0, usize::MAX));
+    functions(one) == functions(two)
+        && flags(one) == flags(two)
+        && times(one) == times(two)
+        && (one.tree.is_err() || one.tree == two.tree)
+        && one.ids == two.ids
+        && one.header == two.header
+        && data(one) == data(two)
+}
+
+/// Whether two responses say the same.
+pub fn same_response(one: &Response, two: &Response) -> bool {
+    let answers = match (&one.answer, &two.answer) {
+        (Answer::Completed, Answer::Completed) => true,
+        (Answer::Reply(one), Answer::Reply(two)) => one == two,
+        (Answer::Failed(one), Answer::Failed(two)) => one == two,
+        (Answer::Partial(one), Answer::Partial(two)) => one == two,
+        _ => false,
+    };
+    one.call == two.call && answers
+}
+
+/// Whether two events are the same.
+pub fn same_event(one: &Event, two: &Event) -> bool {
+    match (one, two) {
+        (Event::Hello(one), Event::Hello(two)) => one == two,
+        (Event::Request(one), Event::Request(two)) => same_request(one, two),
+        (Event::Response(one), Event::Response(two)) => same_response(one, two),
+        (Event::Oversized { call: one, bytes: some }, Event::Oversized { call: two, bytes: others }) => {
+            (one, some) == (two, others)
+        }
+        (Event::DataArrived(one), Event::DataArrived(two))
+        | (Event::Cancel(one), Event::Cancel(two))
+        | (Event::Release(one), Event::Release(two))
+        | (Event::Moved(one), Event::Moved(two)) => one == two,
+        (Event::Credit(one), Event::Credit(two)) => one == two,
+        (Event::Goodbye(one), Event::Goodbye(two)) => one == two,
+        (Event::Abandoned, Event::Abandoned) | (Event::Ping, Event::Ping) | (Event::Pong, Event::Pong) => {
+            true
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,172 @@
+//! Nobody waits for nothing: an id whose func has ended, whose children have answered or are lost, and which has a worker to spare, has answered by the end of that input. Whoever
+//! asks gets an answer, is told that the id has moved, cancels, or loses the link. And at one id no more functions run than it has workers, never two of one call.
+//!
+//! What an id waits for is kept for worlds of some size only: a million ids would need more memory for it than for their nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::{Findings, Observation};
+use crate::sim::world::LARGE;
+use crate::wire::{CallId, Message};
+
+const NAME: &str = "progress";
+
+/// One call at one id.
+#[derive(Default)]
+struct Here {
+    /// It began at this id, and has not ended there.
+    open_root: bool,
+    /// func is through, but for its deferred reply.
+    ran: bool,
+    deferred: bool,
+    token_used: bool,
+    jobs: u32,
+    /// Who was asked and has not answered.
+    awaited: Vec<Id>,
+    /// Who has asked and has no answer.
+    owed: Vec<Id>,
+}
+
+impl Here {
+    /// Whether nothing stands between it and its answer.
+    fn is_through(&self) -> bool {
+        self.ran && (!self.deferred || self.token_used) && self.jobs == 0 && self.awaited.is_empty()
+    }
+
+    fn owes(&self) -> bool {
+        self.open_root || !self.owed.is_empty()
+    }
+}
+
+/// What is under way.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// The calls that are looked at.
+    watched: BTreeSet<CallId>,
+    calls: BTreeMap<(Id, CallId), Here>,
+    running: BTreeMap<Id, usize>,
+}
+
+impl Progress {
+    pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
+                self.watched.insert(*call);
+                let here = || Here { open_root: true, ran: plan.watch, ..Here::default() };
+                let root = plan.ids.first();
+                root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
+            }
+            _ if self.watched.is_empty() => {}
+            Observation::Finished { call, .. } => {
+                self.calls.retain(|(_, of), here| of != call || !std::mem::take(&mut here.open_root));
+            }
+            Observation::Began { id, call } => {
+                *self.running.entry(*id).or_default() += 1;
+                let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
+                here.jobs += 1;
+                if here.jobs > 1 {
+                    findings.add(NAME, format!("id {id} runs two functions of call {call} at once"));
+                }
+            }
+            Observation::Ran { id, call, deferred } => {
+                let running = self.running.entry(*id).or_default();
+                *running = running.saturating_sub(1);
+                let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
+                here.jobs = here.jobs.saturating_sub(1);
+                // callback defers nothing.
+                here.deferred |= deferred;
+                here.ran = true;
+            }
+            Observation::TokenUsed { id, call } => {
+                let here = self.calls.get_mut(&(*id, *call));
+                here.into_iter().for_each(|here| here.token_used = true);
+            }
+            Observation::Sent { from, to, message } => self.sent(*from, *to, message),
+            Observation::Received { at, from, message } => self.received(*at, *from, message),
+            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+                for (_, here) in self.at(*at) {
+                    here.awaited.retain(|id| id != peer);
+                    here.owed.retain(|id| id != peer);
+                }
+            }
+            Observation::Ended { id } => {
+                self.calls.retain(|(at, _), _| at != id);
+                self.running.remove(id);
+            }
+            Observation::Held { id, workers, .. } => self.judge(*id, *workers, findings),
+            Observation::Quiet { .. } => {
+                for ((id, call), here) in &self.calls {
+                    for asker in &here.owed {
+                        findings
+                            .add(NAME, format!("id {id} never answers {asker}, who asked it in call {call}"));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The calls at an id.
+    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
+        let least = CallId { root: 0, sequence: 0 };
+        let most = CallId { root: Id::MAX, sequence: u64::MAX };
+        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
+    }
+
+    fn sent(&mut self, from: Id, to: Id, message: &Message) {
+        match message {
+            Message::Request(request) => {
+                let here = self.calls.get_mut(&(from, request.call));
+                here.into_iter().for_each(|here| here.awaited.push(to));
+            }
+            Message::Response(response) => self.answered(from, to, response.call),
+            Message::Moved(call) => self.answered(from, to, *call),
+            _ => {}
+        }
+    }
+
+    /// An id has told another what became of its request.
+    fn answered(&mut self, id: Id, asker: Id, call: CallId) {
+        let here = self.calls.get_mut(&(id, call));
+        here.into_iter().for_each(|here| here.owed.retain(|owed| *owed != asker));
+    }
+
+    fn received(&mut self, at: Id, from: Id, message: &Message) {
+        match message {
+            Message::Request(request) if self.watched.contains(&request.call) => {
+                let here = self.calls.entry((at, request.call)).or_default();
+                if !here.owed.contains(&from) {
+                    here.owed.push(from);
+                }
+            }
+            Message::Response(response) => {
+                let here = self.calls.get_mut(&(at, response.call));
+                here.into_iter().for_each(|here| here.awaited.retain(|id| *id != from));
+            }
+            Message::Cancel(call) => self.answered(at, from, *call),
+            _ => {}
+        }
+    }
+
+    /// An id has taken an input, and done what it does about it.
+    fn judge(&mut self, id: Id, workers: usize, findings: &mut Findings) {
+        let running = self.running.get(&id).copied().unwrap_or_default();
+        if running > workers {
+            findings.add(NAME, format!("id {id} runs {running} functions and has {workers} workers"));
+        }
+        let mut settled: Vec<CallId> = Vec::new();
+        for (call, here) in self.at(id) {
+            match (here.is_through(), here.owes()) {
+                (true, true) if running < workers => {
+                    findings
+                        .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));
+                }
+                (_, false) if here.jobs == 0 && here.awaited.is_empty() => settled.push(call),
+                _ => {}
+            }
+        }
+        settled.into_iter().for_each(|call| drop(self.calls.remove(&(id, call))));
+    }
+}
