@@ -111,7 +111,7 @@ pub(super) struct Call {
     pub(super) report: Report,
     /// Of a partial call: how many children were adopted.
     pub(super) orphans: u32,
-    /// Of a partial call: whether another parent may have had this id before.
+    /// Of a partial call: whether another parent may have had this id before, or its own was lost and may have given it up.
     pub(super) adopted: bool,
     /// When it came here.
     pub(super) begun: Time,

@@ -93,6 +93,8 @@ impl Node {
                 // Credit belongs to the link that is gone.
                 *credit_owed = false;
                 orphaned = true;
+                // The parent may live, have given this id up, and ask its children itself.
+                call.adopted = true;
             }
             let cause = Cause::new(peer, Stage::Link, why);
             match (call.request.partial, call.awaited_child(peer)) {

@@ -145,7 +145,7 @@ impl Node {
             limit: child_limit(call.deadline.since(self.now), below),
             left: call.until.since(self.now),
             age: request.age.saturating_add(self.now.since(call.begun)),
-            // Whoever had this id before may have adopted its children.
+            // Whoever had this id before, or has it now without knowing, may have adopted its children.
             adopted: !fresh || call.adopted,
             skipped,
             tree: request.tree.clone().map(|tree| tree.subtree(group)),

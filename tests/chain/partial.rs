@@ -498,3 +498,24 @@ fn a_report_carries_so_many_causes_and_no_more() {
     all.append(report);
     assert_eq!((all.causes.len(), all.causes[0].id, all.causes[1023].id), (1024, 9, 1022));
 }
+
+/// A process hung and was given up; its children were adopted, and one of them executed, died and began anew. When the hanging func ended at last its id asked them as if nobody had, and the new
+/// run executed the call again. Who has lost its parent knows that somebody may have asked, and says so.
+#[test]
+fn who_has_lost_its_parent_asks_as_an_adopter_would() {
+    let mut one = old(1);
+    one.request(0, partial("1-3"));
+    one.lost(0);
+    assert_eq!(
+        one.replied("a"),
+        ["to 2: request 2 skipped 0, sent before", "to 3: request 3 skipped 0, sent before"]
+    );
+    let mut one = old(1);
+    one.request(0, partial("1-3"));
+    one.lost(9);
+    assert_eq!(
+        one.replied("a"),
+        ["consumed 0", "to 2: request 2", "to 3: request 3"],
+        "a stranger is nobody's parent"
+    );
+}
