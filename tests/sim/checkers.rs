@@ -249,6 +249,11 @@ fn a_copy_that_comes_late_excuses_a_new_run() {
     let twice = and(honest(), 9, Seen::Executed(2, 0));
     let twice = and(twice, 1, Seen::Injected(Fault::Duplicate, vec![0, 1]));
     assert_eq!(judged(&twice), ["execution"], "one and the same run knows");
+    let asks = and(honest(), 10, Seen::Sent(1, 2, request(2..3, LIMIT_NS / 4, 0)));
+    assert_eq!(judged(&asks), ["route"]);
+    let copied = and(asks, 1, Seen::Injected(Fault::Duplicate, vec![0, 1]));
+    assert_eq!(judged(&copied), ["route"], "one and the same run has asked already");
+    assert_eq!(judged(&and(copied, 9, Seen::Ended(1))), [""; 0], "the new run asks, too");
 }
 
 #[test]

@@ -107,7 +107,8 @@ impl Route {
             ));
         }
         // A new run of an id may get a copy of a request, and follow it.
-        (before && !record.forged).then(|| format!("a second request of call {call}"))
+        let follows = record.forged || book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
+        (before && !follows).then(|| format!("a second request of call {call}"))
     }
 
     /// Who sends has been asked by whom it sends to.
