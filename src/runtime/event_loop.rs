@@ -187,22 +187,20 @@ impl EventLoop {
 
     /// Looks without sleeping; says whether something came.
     fn look_for_a_while(&mut self, begun: Time, limit: Duration) -> io::Result<bool> {
-        let mut last = begun;
+        // Ends: the time passes.
         loop {
             self.look(Duration::ZERO)?;
-            let now = self.clock.now();
             if self.has_come() {
-                self.waiting.found(now.since(last));
+                self.waiting.found();
                 return Ok(true);
             }
-            let all = now.since(begun);
-            match self.waiting.found_nothing(now.since(last), all) {
+            let all = self.clock.now().since(begun);
+            match self.waiting.found_nothing(all) {
                 _ if all >= limit => return Ok(false),
                 Look::Enough => return Ok(false),
                 Look::Again => std::hint::spin_loop(),
                 Look::AgainAfterOthers => std::thread::yield_now(),
             }
-            last = now;
         }
     }
 

@@ -24,15 +24,9 @@ const LOOK: Duration = Duration::from_micros(50);
 /// What waking a sleeper takes: a message that comes to one within this beyond [`LOOK`] would have been found by looking.
 const WAKE_UP: Duration = Duration::from_micros(25);
 
-/// Looking once takes a microsecond or two; when it took this long, another process has had the core in between.
-const DISPLACED: Duration = Duration::from_micros(12);
-
-/// The share of waits, in 256ths, that must have ended in time for the next one to begin with a look. A look that fails costs as much CPU time as four wake-ups,
-/// but one that succeeds saves the caller two of them.
-const WORTH: u32 = 96;
-
-/// Waits that an adaptive node sleeps through at once when others wanted its core, at first and at most: doubled each time it happens again.
-const REST: (u32, u32) = (16, 1024);
+/// The share of waits, in 256ths, that must have ended in time for the next one to begin with a look. A look that fails costs little, since whoever has work gets the core between any two of its
+/// steps; but where processes share cores, time passes at each step, and few looks end in time.
+const WORTH: u32 = 128;
 
 /// What becomes of one look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,52 +45,36 @@ pub(super) struct Waiting {
     wait: Wait,
     /// Of the last waits, the share that ended in time, in 256ths; a moving average.
     soon: u32,
-    /// Waits to sleep through at once, since others want the core.
-    resting: u32,
-    /// The next such rest.
-    rest: u32,
 }
 
 impl Waiting {
     pub(super) fn new(wait: Wait) -> Waiting {
-        Waiting { wait, soon: 256, resting: 0, rest: REST.0 }
+        Waiting { wait, soon: 256 }
     }
 
     /// Whether to look before the next sleep, now that something has come.
-    pub(super) fn looks(&mut self) -> bool {
+    pub(super) fn looks(&self) -> bool {
         match self.wait {
             Wait::Block => false,
             Wait::Spin(limit) => !limit.is_zero(),
-            Wait::Adaptive if self.resting > 0 => {
-                self.resting -= 1;
-                false
-            }
             Wait::Adaptive => self.soon >= WORTH,
         }
     }
 
-    /// A look found nothing: it took so long, and all of them so far.
-    pub(super) fn found_nothing(&mut self, this: Duration, all: Duration) -> Look {
+    /// A look found nothing; so long this wait has taken so far.
+    pub(super) fn found_nothing(&self, all: Duration) -> Look {
         match self.wait {
             Wait::Block => Look::Enough,
             Wait::Spin(limit) if all >= limit => Look::Enough,
             Wait::Spin(_) => Look::Again,
-            Wait::Adaptive if this >= DISPLACED => {
-                self.displaced();
-                Look::Enough
-            }
             Wait::Adaptive if all >= LOOK => Look::Enough,
             Wait::Adaptive => Look::AgainAfterOthers,
         }
     }
 
     /// A look found something.
-    pub(super) fn found(&mut self, this: Duration) {
+    pub(super) fn found(&mut self) {
         if self.wait == Wait::Adaptive {
-            match this >= DISPLACED {
-                true => self.displaced(),
-                false => self.rest = REST.0,
-            }
             self.learn(true);
         }
     }
@@ -106,11 +84,6 @@ impl Waiting {
         if self.wait == Wait::Adaptive {
             self.learn(waited < LOOK + WAKE_UP);
         }
-    }
-
-    fn displaced(&mut self) {
-        self.resting = self.rest;
-        self.rest = (self.rest * 2).min(REST.1);
     }
 
     fn learn(&mut self, in_time: bool) {
@@ -125,15 +98,10 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
-    /// Looks until something comes or it is enough; how long that took.
-    fn look(waiting: &mut Waiting, each: Duration) -> Duration {
-        // Bounded: every strategy has had enough after its limit.
-        for looks in 1..10_000 {
-            if waiting.found_nothing(each, each * looks) == Look::Enough {
-                return each * looks;
-            }
-        }
-        panic!("it looks for ever");
+    /// Looks until it is enough, each step taking so long; how long that took.
+    fn look(waiting: &Waiting, each: Duration) -> Duration {
+        let looks = (1..).find(|&looks| waiting.found_nothing(each * looks) == Look::Enough);
+        each * looks.expect("every strategy has had enough at some time")
     }
 
     #[test]
@@ -143,8 +111,9 @@ mod tests {
         let mut spinning = Waiting::new(Wait::Spin(20 * US));
         for _ in 0..100 {
             assert!(spinning.looks());
-            assert_eq!(look(&mut spinning, US), 20 * US);
-            assert_eq!(look(&mut spinning, 15 * US), 30 * US, "others do not matter to it");
+            assert_eq!(spinning.found_nothing(US), Look::Again, "it gives the core to nobody");
+            assert_eq!(look(&spinning, US), 20 * US);
+            assert_eq!(look(&spinning, 15 * US), 30 * US);
             spinning.woken(Duration::from_secs(1));
         }
     }
@@ -156,7 +125,8 @@ mod tests {
         for _ in 0..100 {
             if waiting.looks() {
                 looked += 1;
-                assert_eq!(look(&mut waiting, US), LOOK);
+                assert_eq!(waiting.found_nothing(US), Look::AgainAfterOthers);
+                assert_eq!(look(&waiting, US), LOOK);
             }
             waiting.woken(Duration::from_millis(1));
         }
@@ -165,28 +135,13 @@ mod tests {
             waiting.woken(30 * US);
         }
         assert!(waiting.looks(), "messages come soon again");
-        waiting.found(US);
+        waiting.found();
+        assert!(waiting.looks());
     }
 
+    /// Where processes share the core, each step of a look takes as long as the others want: it ends with the first that is too long.
     #[test]
-    fn an_adaptive_node_leaves_the_core_to_those_who_want_it() {
-        let mut waiting = Waiting::new(Wait::Adaptive);
-        let mut looked = 0;
-        for _ in 0..5000 {
-            if waiting.looks() {
-                looked += 1;
-                assert_eq!(look(&mut waiting, 40 * US), 40 * US, "others had the core: enough at once");
-            }
-            waiting.woken(30 * US);
-        }
-        assert!(looked < 20, "{looked} looks where processes share the core");
-        // They have gone.
-        for _ in 0..REST.1 {
-            waiting.looks();
-        }
-        assert!(waiting.looks());
-        waiting.found(US);
-        waiting.found_nothing(40 * US, 40 * US);
-        assert_eq!(waiting.resting, REST.0, "a look alone on its core forgets the rests before");
+    fn an_adaptive_node_looks_no_longer_than_its_limit_though_others_have_the_core() {
+        assert_eq!(look(&Waiting::new(Wait::Adaptive), 200 * US), 200 * US);
     }
 }
