@@ -38,7 +38,8 @@
 //! 3. Ask [`Node::next_deadline`], and give [`Input::Tick`] when that time has come.
 //!
 //! A message for a peer is handed over in order; what a peer sends on one link must come in as inputs in order. When a link is lost, the driver
-//! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id.
+//! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id. Of what has come by the same time, links come first and results of jobs after
+//! them: a process that was stopped must hear that it was given up before it goes on with the call.
 
 mod call;
 mod deadlines;

@@ -262,7 +262,9 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         if let Some(until) = event.at().and_then(|id| self.paused_until(id)) {
-            return self.queue.push(until, event);
+            // In the order that the chain asks of its drivers: who has stood still hears first what became of its links.
+            let later = u64::from(matches!(event, Event::Ran { .. } | Event::Answered { .. }));
+            return self.queue.push(until + later, event);
         }
         let event = self.share_cores(event);
         event.into_iter().for_each(|event| self.happen_at_once(event));
