@@ -19,6 +19,9 @@ const LIMIT_NS: u64 = 1_000_000;
 enum Seen {
     Started(Plan),
     Executed(Id, u32),
+    Began(Id),
+    Ran(Id, bool),
+    TokenUsed(Id),
     Sent(Id, Id, Message),
     Received(Id, Id, Message),
     Requested(Id, Id),
@@ -175,6 +178,9 @@ fn judged(history: &[Seen]) -> Vec<&'static str> {
         let observation = match seen {
             Seen::Started(plan) => Observation::Started { call: CALL, plan: Arc::new(plan.clone()) },
             Seen::Executed(id, run) => Observation::Executed { id: *id, run: *run, call: CALL },
+            Seen::Began(id) => Observation::Began { id: *id, call: CALL },
+            Seen::Ran(id, deferred) => Observation::Ran { id: *id, call: CALL, deferred: *deferred },
+            Seen::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
             Seen::Sent(from, to, message) => Observation::Sent { from: *from, to: *to, message },
             Seen::Received(at, from, message) => Observation::Received { at: *at, from: *from, message },
             Seen::Heartbeat(every_ns, dead_after_ns) => {
@@ -561,6 +567,54 @@ fn a_release_that_does_not_come_or_comes_too_early_is_seen() {
     assert_eq!(judged(&without(history.clone(), place + 1)), ["farewell"], "the root does not release");
     assert_eq!(judged(&without(history, place + 4)), ["farewell"], "a release stays where it is");
     assert_eq!(judged(&early), ["farewell"], "before the root has what it needs");
+}
+
+#[test]
+fn who_waits_for_nothing_is_seen() {
+    let after = |more: &[Seen]| judged(&then(down(plan(false)), more));
+    let answer = Seen::Sent(2, 1, completed());
+    assert_eq!(after(&[Seen::Began(2), Seen::Ran(2, false), answer.clone(), input(2)]), [""; 0]);
+    assert_eq!(
+        after(&[Seen::Began(2), Seen::Ran(2, false), input(2)]),
+        ["progress"],
+        "a leaf that is through"
+    );
+    assert_eq!(
+        after(&[Seen::Began(1), Seen::Ran(1, false), input(1)]),
+        [""; 0],
+        "its child has not answered"
+    );
+    let deferred = [Seen::Began(2), Seen::Ran(2, true), input(2)];
+    assert_eq!(after(&deferred), [""; 0]);
+    assert_eq!(
+        after(&then(deferred.to_vec(), &[Seen::TokenUsed(2), input(2)])),
+        ["progress"],
+        "its token is used"
+    );
+    let lost = [
+        Seen::Began(1),
+        Seen::Ran(1, false),
+        input(1),
+        Seen::Injected(Fault::Link, vec![1, 2]),
+        Seen::LinkEnded(1, 2),
+        input(1),
+    ];
+    assert!(after(&lost).contains(&"progress"), "its child is lost");
+}
+
+#[test]
+fn too_many_functions_and_too_few_answers_are_seen() {
+    let after = |more: &[Seen]| judged(&then(down(plan(false)), more));
+    assert_eq!(after(&[Seen::Began(2), Seen::Began(2)]), ["progress"], "two of one call");
+    assert_eq!(
+        after(&[Seen::Began(1), Seen::Began(1), input(1)]),
+        ["progress"],
+        "more than there are workers"
+    );
+    let quiet = Seen::Quiet(vec![(0, Held::default())]);
+    assert!(after(std::slice::from_ref(&quiet)).contains(&"progress"), "nobody answers");
+    let gone = [Seen::LinkEnded(1, 0), Seen::LinkEnded(2, 1), quiet];
+    assert!(!after(&gone).contains(&"progress"), "nobody waits for an answer");
 }
 
 #[test]
