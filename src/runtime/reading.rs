@@ -81,9 +81,7 @@ impl Links {
 
     /// Reads again from the links that had more than one turn allows.
     pub(super) fn read_rest(&mut self, now: Time, surroundings: &dyn Surroundings) {
-        // Those that are pushed meanwhile had their turn.
-        for _ in 0..self.unread.len() {
-            let key = self.unread.remove(0);
+        for key in std::mem::take(&mut self.unread) {
             self.read(now, key, true, surroundings);
         }
     }
