@@ -36,6 +36,8 @@ pub struct Config {
     pub restart_margin: Duration,
     /// Signs of life of the children whose answers are awaited; none are asked for if there is none.
     pub heartbeat: Option<Heartbeat>,
+    /// Where calls are put in the node's tables depends on it, and nothing else. A node that strangers send calls to keeps a random one to itself, lest they choose names that slow it down.
+    pub seed: u64,
 }
 
 impl Config {
@@ -55,6 +57,7 @@ impl Config {
             started: Time::default(),
             restart_margin: Duration::from_secs(1),
             heartbeat: None,
+            seed: incarnation,
         }
     }
 }

@@ -42,10 +42,10 @@
 //! them: a process that was stopped must hear that it was given up before it goes on with the call.
 
 mod call;
+mod calls;
 mod deadlines;
 mod driver;
 mod failing;
-mod few;
 mod gather;
 mod kept;
 mod liveness;
@@ -53,6 +53,7 @@ mod node;
 mod partial;
 mod recent;
 mod runs;
+mod seeded_hash;
 mod setup;
 mod steps;
 mod time;
