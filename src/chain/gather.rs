@@ -39,9 +39,10 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
 
 /// Own data first, then the children's in list order, headers beside data.
 fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
-    let (own_header, own_data) = own.map(|own| (Bytes::from(own.header), Bytes::from(own.data))).unzip();
-    call.arrived.make_contiguous().sort_unstable_by_key(|(place, _)| *place);
-    let replies = call.arrived.iter().map(|(_, reply)| reply);
+    let (own_header, own_data) = own.map(|own| (own.header, own.data)).unzip();
+    let replies = call.arrived.make_contiguous();
+    replies.sort_unstable_by_key(|(place, _)| *place);
+    let replies = replies.iter().map(|(_, reply)| reply);
     let header = aggregate_parts(own_header, replies.clone().map(|reply| (reply.level, &reply.header)))?;
     let data = aggregate_parts(own_data, replies.map(|reply| (reply.level, &reply.data)))?;
     call.arrived.clear();

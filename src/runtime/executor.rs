@@ -151,7 +151,7 @@ fn result(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Jo
             Deferred::new(job.call, move |call, result| mailbox.result(Input::Answered { call, result }))
         }),
         Work::Callback { from, child, own } => {
-            let (header, data) = (child.header.to_bytes(), child.data.to_bytes());
+            let (header, data) = (child.header.as_slice(), child.data.as_slice());
             entry.merge(&request, &ChildReply { from, header: &header, data: &data }, own)
         }
     }

@@ -156,7 +156,7 @@ impl World {
                         JobResult::Failed(format!("callback fails at id {id}"))
                     }
                     false => {
-                        own.data = merged(own.data, &child.data.to_bytes());
+                        own.data = merged(own.data, &child.data.as_slice());
                         JobResult::Replied(own)
                     }
                 };
