@@ -4,10 +4,14 @@
 //! seed that they do not know. A place is used again when its call is gone, never while an input is taken that knew the old one: only a request adds a call, as its last step.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::call::Call;
+use gpc_trees::IdList;
+
+use super::Time;
+use super::call::{Call, Origin};
 use super::seeded_hash::Seeded;
-use crate::wire::CallId;
+use crate::wire::{CallId, Request};
 
 /// Where a call lies, for as long as one input is taken, and as long as it is in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,8 +20,8 @@ pub(super) struct Slot(u32);
 /// The place that needs no table.
 const FIRST: Slot = Slot(0);
 
-/// Boxes that are kept for the next calls: as many as may be in flight at a busy id without asking for memory, some tens of KiB.
-const SPARE_MAX: usize = 64;
+/// Calls whose room is kept for the next ones: as many as a busy id uses all the time, some tens of KiB.
+const SPARE_MAX: usize = 128;
 
 /// The calls in flight.
 #[derive(Debug)]
@@ -28,7 +32,10 @@ pub(super) struct Calls {
     /// Slot n lies at n - 1.
     others: Vec<Option<Box<Call>>>,
     free: Vec<Slot>,
+    /// Calls that have ended, with nothing in them.
     spare: Vec<Box<Call>>,
+    /// What they hold for a request.
+    nothing: Option<Arc<Request>>,
 }
 
 impl Calls {
@@ -39,6 +46,7 @@ impl Calls {
             others: Vec::new(),
             free: Vec::new(),
             spare: Vec::new(),
+            nothing: None,
         }
     }
 
@@ -71,14 +79,14 @@ impl Calls {
     }
 
     /// Adds a call that is not in flight yet.
-    pub(super) fn insert(&mut self, call: Call) -> Slot {
-        let id = call.request.call;
+    pub(super) fn insert(&mut self, request: Arc<Request>, origin: Origin, begun: Time) -> Slot {
+        let id = request.call;
         let call = match self.spare.pop() {
-            Some(mut room) => {
-                *room = call;
-                room
+            Some(mut call) => {
+                call.renew(request, origin, begun);
+                call
             }
-            None => Box::new(call),
+            None => Box::new(Call::new(request, origin, begun)),
         };
         if self.first.is_none() {
             self.first = Some(call);
@@ -104,9 +112,11 @@ impl Calls {
         Some(call)
     }
 
-    /// Keeps the room of a call that has ended, once all that it held has been taken.
-    pub(super) fn recycle(&mut self, call: Box<Call>) {
+    /// Keeps the room of a call that has ended, and nothing that it held.
+    pub(super) fn recycle(&mut self, mut call: Box<Call>) {
         if !self.places.is_empty() && self.spare.len() < SPARE_MAX {
+            let request = || Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0)));
+            call.empty(self.nothing.get_or_insert_with(request));
             self.spare.push(call);
         }
     }
@@ -133,23 +143,18 @@ pub(super) fn slot(place: u32) -> Slot {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::Arc;
 
-    use gpc_trees::IdList;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chain::Time;
-    use crate::chain::call::Origin;
-    use crate::wire::Request;
 
     fn named(sequence: u64) -> CallId {
         CallId { root: 1, sequence }
     }
 
-    fn call(sequence: u64) -> Call {
+    fn insert(calls: &mut Calls, sequence: u64) -> Slot {
         let request = Request::new(named(sequence), IdList::range(1..2));
-        Call::new(Arc::new(request), Origin::Here { ticket: sequence, watch: false }, Time::default())
+        calls.insert(Arc::new(request), Origin::Here { ticket: sequence, watch: false }, Time::default())
     }
 
     proptest! {
@@ -160,7 +165,7 @@ mod tests {
             for (deed, sequence, recycled) in deeds {
                 match (deed, model.get(&sequence).copied()) {
                     (0 | 1, None) => {
-                        model.insert(sequence, calls.insert(call(sequence)));
+                        model.insert(sequence, insert(&mut calls, sequence));
                     }
                     (2, Some(slot)) => {
                         let gone = calls.remove(slot).unwrap();
@@ -185,5 +190,18 @@ mod tests {
                 prop_assert_eq!((calls.len(), calls.is_empty()), (model.len(), model.is_empty()));
             }
         }
+    }
+
+    #[test]
+    fn what_a_burst_has_taken_is_given_back_but_for_the_spare_ones() {
+        let mut calls = Calls::new(1);
+        let slots: Vec<Slot> = (0..1000).map(|sequence| insert(&mut calls, sequence)).collect();
+        for slot in slots.into_iter().rev() {
+            let call = calls.remove(slot).unwrap();
+            let request = Arc::downgrade(&call.request);
+            calls.recycle(call);
+            assert!(request.upgrade().is_none(), "a spare call holds no data");
+        }
+        assert_eq!((calls.spare.len(), calls.len()), (SPARE_MAX, 0));
     }
 }

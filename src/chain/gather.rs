@@ -40,9 +40,7 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
 /// Own data first, then the children's in list order, headers beside data.
 fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
     let (own_header, own_data) = own.map(|own| (own.header, own.data)).unzip();
-    let replies = call.arrived.make_contiguous();
-    replies.sort_unstable_by_key(|(place, _)| *place);
-    let replies = replies.iter().map(|(_, reply)| reply);
+    let replies = call.arrived.in_list_order().iter().map(|(_, reply)| reply);
     let header = aggregate_parts(own_header, replies.clone().map(|reply| (reply.level, &reply.header)))?;
     let data = aggregate_parts(own_data, replies.map(|reply| (reply.level, &reply.data)))?;
     call.arrived.clear();
@@ -85,7 +83,7 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
 
 /// The merged value of a partial call with a callback: one at level 0; or at level 1 those that could not be merged here.
 fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
-    let arrived = call.arrived.drain(..).map(|(_, reply)| reply);
+    let arrived = call.arrived.drain();
     let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, Own::Failed) {
         Own::Ready(own) => {
             let own = SubtreeReply { level: 0, header: own.header.into(), data: own.data.into() };

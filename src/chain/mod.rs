@@ -41,6 +41,7 @@
 //! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id. Of what has come by the same time, links come first and results of jobs after
 //! them: a process that was stopped must hear that it was given up before it goes on with the call.
 
+mod arrived;
 mod call;
 mod calls;
 mod deadlines;

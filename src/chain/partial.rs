@@ -42,9 +42,9 @@ impl Node {
             // A few bytes of ids can name any number that nobody has, and each would leave its children to this id.
             groups.clear();
             let message = format!("{}; those below it are not adopted: over {most} would be", cause.message);
-            call.report.add(Cause::new(cause.id, cause.stage, message));
+            call.add_cause(Cause::new(cause.id, cause.stage, message));
         } else {
-            call.report.add(cause);
+            call.add_cause(cause);
         }
         let skipped = call.replace_lost(index, status, &groups, fresh);
         for place in send_order(&groups) {
@@ -207,7 +207,7 @@ impl Node {
     pub(super) fn expire_partial(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         match call.own {
-            Own::Ready(_) | Own::Failed => call.report.add(cause),
+            Own::Ready(_) | Own::Failed => call.add_cause(cause),
             Own::Pending | Own::Deferred | Own::Lent => call.own_failed(cause),
         }
         self.respond_partial(slot);
@@ -246,9 +246,14 @@ fn adoptable(call: &Call, index: usize) -> gpc_trees::Groups {
 }
 
 impl Call {
+    /// Why some id is left out.
+    pub(super) fn add_cause(&mut self, cause: Cause) {
+        self.report.get_or_insert_default().add(cause);
+    }
+
     /// The id's own part has failed: what has been merged into it goes up by itself.
     pub(super) fn own_failed(&mut self, cause: Cause) {
-        self.report.add(cause);
+        self.add_cause(cause);
         self.own = Own::Failed;
     }
 
@@ -258,7 +263,7 @@ impl Call {
         let child = &mut children[index];
         child.answer = ChildAnswer::Done;
         let place = child.group.start;
-        self.arrived.extend(parts.into_iter().map(|part| (place, part)));
+        parts.into_iter().for_each(|part| self.arrived.push(place, part));
         self.awaited -= 1;
     }
 
@@ -299,7 +304,7 @@ impl Call {
 
     /// What is known of every id of the slice, when the call ends here.
     pub(super) fn take_report(&mut self) -> Report {
-        let mut report = std::mem::take(&mut self.report);
+        let mut report = self.report.take().map_or_else(Report::default, |report| *report);
         let own = match self.own {
             Own::Ready(_) => Status::Done,
             _ => Status::Failed,

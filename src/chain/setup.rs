@@ -177,9 +177,10 @@ impl Node {
 
     fn admit(&mut self, request: Arc<Request>, origin: Origin) {
         let id = request.call;
-        let call = Call::new(request, origin, self.now);
-        self.deadlines.add(call.deadline, id);
-        let slot = self.calls.insert(call);
+        let slot = self.calls.insert(request, origin, self.now);
+        if let Some(call) = self.calls.get(slot) {
+            self.deadlines.add(call.deadline, id);
+        }
         if let Some(heartbeat) = self.config.heartbeat {
             self.liveness.begin(self.now.plus(heartbeat.every));
         }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 
 /// How many bytes `Debug` shows: enough to recognise a message, little enough for one line of a log.
 const DEBUG_BYTES_MAX: usize = 32;
@@ -121,6 +121,25 @@ impl Payload {
             Repr::Many(many) => (&[], &many.parts),
         };
         Parts { held, shared: shared.iter() }
+    }
+
+    /// Total length of the parts that are shorter than `below`, in bytes.
+    pub(super) fn len_of_small(&self, below: usize) -> usize {
+        let small = |part: &Bytes| if part.len() < below { part.len() } else { 0 };
+        match &self.0 {
+            Repr::Inline { len, .. } => usize::from(*len),
+            Repr::One(part) => small(part),
+            Repr::Many(many) => many.parts.iter().map(small).sum(),
+        }
+    }
+
+    /// Appends all bytes.
+    pub fn copy_to(&self, out: &mut impl BufMut) {
+        match &self.0 {
+            Repr::Inline { len, bytes } => out.put_slice(&bytes[..usize::from(*len)]),
+            Repr::One(part) => out.put_slice(part),
+            Repr::Many(many) => many.parts.iter().for_each(|part| out.put_slice(part)),
+        }
     }
 
     /// Adds `part` at the end, by reference if there is much of it. An empty part is left out.

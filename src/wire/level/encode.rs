@@ -82,7 +82,7 @@ pub fn aggregate_parts<'a>(
     let Some(highest) = highest else {
         return Ok(match own {
             Some(bytes) => Leveled { level: 0, data: level0(bytes) },
-            None => Leveled { level: 1, data: Payload::from(Bytes::from_static(b"0 ")) },
+            None => Leveled { level: 1, data: Payload::copy_from_slice(b"0 ") },
         });
     };
     if highest == MAX_LEVEL {
@@ -99,7 +99,7 @@ pub fn aggregate_parts<'a>(
             }
             for (level, data) in children {
                 lift(out, highest - level);
-                data.parts().for_each(|part| out.put_slice(&part));
+                data.copy_to(out);
             }
         })
     } else {
@@ -165,7 +165,7 @@ fn sizes<'a>(
     }
     for (level, data) in children {
         let levels = highest - level;
-        copied += lift_copied(levels) + data.parts().map(|part| small(&part)).sum::<usize>();
+        copied += lift_copied(levels) + data.len_of_small(COPY_BYTES_MAX);
         all += lift_copied(levels) + lift_shared(levels) + data.len();
     }
     Sizes { copied, all }
@@ -212,6 +212,9 @@ fn count(out: &mut impl BufMut, count: usize) {
 
 /// Appends a lift that is copied whole.
 fn lift(out: &mut impl BufMut, levels: u16) {
+    if levels == 0 {
+        return;
+    }
     out.put_slice(&LIFT[..usize::from(levels) * 2]);
 }
 
