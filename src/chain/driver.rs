@@ -116,7 +116,7 @@ pub enum Input {
         /// The driver's name for it, used for no other call in flight.
         ticket: u64,
         /// The call.
-        start: Start,
+        start: Box<Start>,
     },
     /// The application gives up a call that it started.
     GiveUp {
@@ -188,9 +188,9 @@ pub enum Output {
         /// Its name on the wire.
         call: CallId,
         /// The whole tree's reply (none if none was asked for), or the failure.
-        result: Result<Option<SubtreeReply>, Failure>,
+        result: Result<Option<SubtreeReply>, Box<Failure>>,
         /// Of a partial call that ended well: what became of each id.
-        report: Option<Report>,
+        report: Option<Box<Report>>,
     },
     /// Close the link to this peer, which gives no sign of life.
     Abandon {

@@ -16,7 +16,7 @@
 //! let mut node = Node::new(Config::new(0, 1));
 //! let mut outputs = Outputs::new();
 //! let start = Start { ids: IdList::range(0..1), ..Start::new(7) };
-//! node.input(Time::from_nanos(0), Input::Start { ticket: 1, start }, &mut outputs);
+//! node.input(Time::from_nanos(0), Input::Start { ticket: 1, start: start.into() }, &mut outputs);
 //! while let Some(output) = outputs.pop_front() {
 //!     match output {
 //!         Output::Run(job) => {

@@ -70,7 +70,7 @@ impl Node {
             self.liveness.heard(*from, self.now);
         }
         match input {
-            Input::Start { ticket, start } => self.start(ticket, start),
+            Input::Start { ticket, start } => self.start(ticket, *start),
             Input::GiveUp { ticket } => self.give_up(ticket),
             Input::Message { from, message: Message::Request(request) } => self.request(from, request),
             Input::Message { from, message: Message::Response(Response { call, answer }) } => {

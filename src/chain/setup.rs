@@ -36,7 +36,7 @@ impl Node {
             if start.watch && !request.ids.is_empty() {
                 coverage = coverage.without_first();
             }
-            let result = Err(Failure { cause, coverage });
+            let result = Err(Box::new(Failure { cause, coverage }));
             self.emit(Output::Finished { ticket, call, result, report: None });
             return;
         }

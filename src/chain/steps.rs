@@ -217,7 +217,7 @@ impl Node {
                     Answer::Completed => Ok(None),
                     Answer::Reply(reply) => Ok(Some(reply)),
                     Answer::Partial(partial) => Ok(Some(partial.reply)),
-                    Answer::Failed(failure) => Err(*failure),
+                    Answer::Failed(failure) => Err(failure),
                 };
                 self.emit(Output::Finished { ticket, call: id, result, report: None });
             }

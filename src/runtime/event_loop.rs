@@ -290,7 +290,7 @@ impl EventLoop {
             Command::Start { completion, .. } if self.ending != Ending::No => completion.complete(None),
             Command::Start { ticket, start, completion } => {
                 self.calls.insert(ticket, completion);
-                self.apply(now, Input::Start { ticket, start: *start });
+                self.apply(now, Input::Start { ticket, start });
             }
             Command::GiveUp { ticket } => self.apply(now, Input::GiveUp { ticket }),
             Command::Shutdown { limit } => {

@@ -49,6 +49,7 @@ impl World {
             Output::Consumed { from } => self.observe(&Observation::Consumed { at: id, from }),
             Output::Finished { ticket, call, result, report } => {
                 // Tickets are places in the list of calls.
+                let (result, report) = (result.map_err(|failure| *failure), report.map(|report| *report));
                 self.finished(id, ticket as usize, call, Outcome { result, report });
             }
             Output::Abandon { peer } => self.abandon(id, peer),

@@ -13,8 +13,8 @@ use bytes::{BufMut, Bytes};
 /// How many bytes `Debug` shows: enough to recognise a message, little enough for one line of a log.
 const DEBUG_BYTES_MAX: usize = 32;
 
-/// Bytes that lie in the payload itself: the header that nobody uses, of a subtree of a dozen ids, in no more room than a payload of shared bytes needs.
-pub(super) const INLINE_MAX: usize = 38;
+/// Bytes that lie in the payload itself: the header that nobody uses, of a subtree of some ids, in no more room than a payload of shared bytes needs.
+pub(super) const INLINE_MAX: usize = 23;
 
 /// An ordered list of byte parts that stands for their concatenation.
 ///
