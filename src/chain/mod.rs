@@ -49,6 +49,7 @@ mod driver;
 mod failing;
 mod gather;
 mod kept;
+mod leaf;
 mod liveness;
 mod node;
 mod partial;
@@ -60,6 +61,7 @@ mod steps;
 mod time;
 
 pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Work};
+pub use leaf::Leaf;
 pub use liveness::Heartbeat;
 pub use node::Node;
 pub use time::Time;

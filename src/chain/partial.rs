@@ -190,7 +190,12 @@ impl Node {
                     report.coverage = report.coverage.without_first();
                 }
                 let reply = Some(partial.reply).filter(|_| call.request.reply_wanted);
-                self.emit(Output::Finished { ticket, call: id, result: Ok(reply), report: Some(report.into()) });
+                self.emit(Output::Finished {
+                    ticket,
+                    call: id,
+                    result: Ok(reply),
+                    report: Some(report.into()),
+                });
             }
             Origin::Parent { id: parent, skipped, .. } => {
                 let answer = Answer::Partial(Box::new(partial));

@@ -63,6 +63,11 @@ impl Runs {
         self.running = self.running.saturating_sub(1);
     }
 
+    /// Whether no job runs, and none waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running == 0 && self.first.is_none()
+    }
+
     /// Jobs handed out that have not ended.
     pub(super) fn running(&self) -> usize {
         self.running
