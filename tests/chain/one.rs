@@ -129,7 +129,7 @@ pub(crate) fn failed(id: Id, stage: Stage, coverage: Coverage) -> Answer {
     Answer::Failed(Box::new(Failure { cause: Cause::new(id, stage, "bad luck"), coverage }))
 }
 
-fn show(output: Output) -> String {
+pub(crate) fn show(output: Output) -> String {
     match output {
         Output::Send { to, message: Message::Request(request) } => {
             let adopted = match (request.skipped, request.adopted) {
