@@ -38,6 +38,7 @@ impl World {
         self.observe(&Observation::Executed { id, run, call });
         let fault = act.map(|act| if matches!(act, Act::Fail) { Fault::Fail } else { Fault::Panic });
         fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
+        self.settle(id);
         self.observe(&Observation::Ran { id, call, deferred: false });
         self.observe(&Observation::Consumed { at: id, from });
         if let Some(answer) = self.node(id).map(|node| node.leaf_ends(&leaf, result)) {
