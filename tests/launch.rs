@@ -3,15 +3,17 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use chained_gpc::LinkKind;
-use chained_gpc::cli::launch::{Launch, Plan};
+use chained_gpc::cli::launch::{Launch, LaunchError, Plan};
 use chained_gpc::cli::watching::Watching;
 use chained_gpc::runtime::{Address, Peers};
 use rustix::process::{Pid, Signal, kill_process};
@@ -64,6 +66,40 @@ fn processes_are_there_at_once_and_none_is_left() {
         assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
         assert!(pids.into_iter().all(is_gone));
     }
+}
+
+/// Orders that the control link does not hold at once were given to a process that read them only when it had been started.
+#[test]
+fn orders_of_any_length_are_taken() {
+    let others: Peers = (10..30_000).map(|id| (id, format!("unix:@other-{id}").parse().unwrap())).collect();
+    let plan =
+        Plan { ids: 1..3, link: LinkKind::Tcp, exe: EXE.into(), watching: Watching::default(), others };
+    let launch = Launch::start(&plan).unwrap();
+    assert_eq!((launch.peers().len(), launch.peers().contains(29_999)), (29_992, true));
+    let ended = launch.end(PATIENCE);
+    assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
+}
+
+/// Several threads start them: whoever fails, all that were started end.
+#[test]
+fn a_launch_that_is_stopped_leaves_nothing() {
+    /// No other test has these ids.
+    const FIRST: u32 = 700_000;
+    let asked = AtomicU32::new(0);
+    let plan = Plan {
+        ids: FIRST..FIRST + 64,
+        link: LinkKind::DEFAULT,
+        exe: EXE.into(),
+        watching: Watching::default(),
+        others: Peers::new(),
+    };
+    let stopped = Launch::start_unless(&plan, || asked.fetch_add(1, Ordering::Relaxed) >= 20);
+    assert!(matches!(stopped, Err(LaunchError::Stopped)));
+    assert!((20..20 + 64).contains(&asked.into_inner()), "each thread asks once more at most");
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
+    let left: Vec<String> = lines.filter(|line| line.contains("\0--id\x007000")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
