@@ -34,23 +34,27 @@ impl Nodes {
             reply.data.extend_from_slice(request.data());
             Ok(())
         });
-        let (listeners, row) = link.listen(0..n).unwrap();
+        let (listeners, row) = link.listen(0..n).expect("fresh addresses");
         let peers = Peers::from(row);
         let node = |(id, listener)| {
             let builder = Node::builder(id).functions(&functions).peers(peers.clone());
-            builder.listener(listener).polled().unwrap()
+            builder.listener(listener).polled().expect("a node")
         };
-        Nodes { nodes: (0..n).zip(listeners).map(node).collect(), func: func.unwrap(), executed }
+        Nodes {
+            nodes: (0..n).zip(listeners).map(node).collect(),
+            func: func.expect("a name of its own"),
+            executed,
+        }
     }
 
     fn call(&self, root: Id, ids: &IdList, tree: Tree) -> CallHandle {
         let call = Call::new(self.func).ids(ids.clone()).tree(tree).data(vec![7; 64]);
-        self.nodes[root as usize].call(call).unwrap()
+        self.nodes[root as usize].call(call).expect("a good call")
     }
 
     /// Gives each node its turn.
     fn turn(&mut self) {
-        self.nodes.iter_mut().for_each(|node| node.progress(Duration::ZERO).unwrap());
+        self.nodes.iter_mut().for_each(|node| node.progress(Duration::ZERO).expect("the poll works"));
     }
 
     fn executed(&self, id: Id) -> u64 {
@@ -79,7 +83,10 @@ impl Caller {
         self.flying.retain_mut(|handle| match handle.test() {
             None => true,
             Some(outcome) => {
-                assert_eq!(outcome.unwrap().replies().unwrap().len(), self.ids.len() as usize);
+                assert_eq!(
+                    outcome.expect("it ends well").replies().expect("good replies").len(),
+                    self.ids.len() as usize
+                );
                 false
             }
         });
