@@ -212,6 +212,9 @@ impl fmt::Display for Peers {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::btree_map;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -272,5 +275,30 @@ mod tests {
         let listed: Peers = peers.iter().collect();
         assert!(listed == peers && listed != Peers::new() && !peers.is_empty());
         assert!(Peers::from(AddressRow::names(7..7, "x").unwrap()).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn peers_are_a_map(
+            first in 0..20u32,
+            count in 0..20u32,
+            single in btree_map(0..50u32, 1..9999u16, 0..20),
+        ) {
+            let row = AddressRow::names(first..first + count, "p").unwrap();
+            let mut model: BTreeMap<Id, Address> =
+                (first..first + count).map(|id| (id, row.address(id).unwrap())).collect();
+            let mut peers = Peers::from(row);
+            for (id, port) in single {
+                let address = Address::Tcp(([127, 0, 0, 1], port).into());
+                prop_assert_eq!(peers.insert(id, address.clone()), model.insert(id, address));
+            }
+            prop_assert_eq!((peers.len(), peers.is_empty()), (model.len(), model.is_empty()));
+            for id in 0..60 {
+                prop_assert_eq!(peers.address(id), model.get(&id).cloned());
+                prop_assert_eq!(peers.contains(id), model.contains_key(&id));
+            }
+            prop_assert_eq!(peers.iter().collect::<Vec<_>>(), model.clone().into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(&peers, &model.into_iter().collect::<Peers>());
+        }
     }
 }

@@ -148,6 +148,11 @@ impl FromStr for AddressRow {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -201,6 +206,44 @@ mod tests {
             "rows 1 2 a",
         ] {
             assert!(text.parse::<AddressRow>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        /// A row is what a list of its addresses would be, and nothing else reads as one.
+        #[test]
+        fn a_row_is_a_list_of_addresses(
+            first in prop_oneof![0..100u32, Id::MAX - 40..=Id::MAX],
+            ports in vec(any::<u16>(), 0..50),
+            prefix in "[a-z@-]{0,99}",
+        ) {
+            let host = IpAddr::from([127, 0, 0, 1]);
+            let fits = u64::from(first) + ports.len() as u64 <= u64::from(Id::MAX);
+            let row = AddressRow::ports(first, host, ports.clone());
+            prop_assert_eq!(row.is_ok(), fits);
+            if let Ok(row) = row {
+                let model: BTreeMap<Id, Address> =
+                    (first..).zip(ports).map(|(id, port)| (id, Address::Tcp((host, port).into()))).collect();
+                prop_assert_eq!(row.ids().filter_map(|id| Some((id, row.address(id)?))).collect::<BTreeMap<_, _>>(), model);
+                prop_assert_eq!(row.to_string().parse(), Ok(row.clone()));
+                let names = AddressRow::names(row.ids(), &prefix);
+                prop_assert_eq!(names.is_ok(), (1..=96).contains(&prefix.len()));
+                if let Ok(names) = names {
+                    prop_assert_eq!(names.to_string().parse(), Ok(names.clone()));
+                    for id in names.ids() {
+                        let address = names.address(id).unwrap();
+                        prop_assert_eq!(address.to_string(), format!("unix:@{prefix}{id}"));
+                        prop_assert_eq!(address.to_string().parse(), Ok(address));
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_row_or_refused(text in "(names|ports|x)( [0-9a-z.:]{0,11}){0,5}") {
+            if let Ok(row) = text.parse::<AddressRow>() {
+                prop_assert_eq!(row.to_string().parse(), Ok(row));
+            }
         }
     }
 }
