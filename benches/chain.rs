@@ -26,7 +26,7 @@ impl World {
     fn call(&mut self, tree: &Tree) {
         let ids = IdList::range(0..self.nodes.len() as u32);
         let start = Start { ids, tree: tree.clone(), ..Start::new(1) };
-        self.waiting.push_back((0, Input::Start { ticket: 0, start }));
+        self.waiting.push_back((0, Input::Start { ticket: 0, start: start.into() }));
         while let Some((id, input)) = self.waiting.pop_front() {
             self.inputs += 1;
             self.nodes[id as usize].input(Time::from_nanos(0), input, &mut self.outputs);

@@ -196,7 +196,7 @@ fn put_together(input: &mut Input<'_>) {
     let all = aggregated(None, stack);
     let data = all.leveled.data.to_bytes();
     assert_eq!(data.len(), all.leveled.data.len());
-    assert!(all.leveled.data.parts().iter().all(|part| !part.is_empty()));
+    assert!(all.leveled.data.parts().all(|part| !part.is_empty()));
     let leaves: Result<Vec<&[u8]>, LevelError> =
         Leaves::new(all.leveled.level, &data, Limits::default()).collect();
     assert_eq!(leaves.expect("an aggregate is level-n data"), all.leaves);

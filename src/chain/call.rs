@@ -2,12 +2,13 @@
 //!
 //! The whole order of the source's steps is in [`Call::next_step`]; everything else records facts.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpc_trees::{Group, Id};
 use smallvec::SmallVec;
 
+use super::arrived::Arrived;
 use super::runs::Turn;
 use super::{Reply, Time};
 use crate::wire::message::SubtreeReply;
@@ -35,6 +36,16 @@ pub(super) enum Own {
     Lent,
     /// Of a partial call: it contributes nothing.
     Failed,
+}
+
+impl Own {
+    /// Where func has not run; a root that only watches has nothing to run.
+    fn begin(origin: &Origin) -> Own {
+        match origin {
+            Origin::Here { watch: true, .. } => Own::Ready(Reply::default()),
+            _ => Own::Pending,
+        }
+    }
 }
 
 /// The one job that a call may have at a time.
@@ -104,11 +115,11 @@ pub(super) struct Call {
     /// How many children have not answered.
     pub(super) awaited: usize,
     /// Replies that wait to be merged or aggregated, as they came, and the place in the list of the child whose they are.
-    pub(super) arrived: VecDeque<(u32, SubtreeReply)>,
+    pub(super) arrived: Arrived,
     /// Of a partial call: replies that have been merged, for the case that this id's own part fails and they must go up without it.
     pub(super) merged: Vec<SubtreeReply>,
     /// Of a partial call: why ids are left out, the first one first.
-    pub(super) report: Report,
+    pub(super) report: Option<Box<Report>>,
     /// Of a partial call: how many children were adopted.
     pub(super) orphans: u32,
     /// Of a partial call: whether another parent may have had this id before, or its own was lost and may have given it up.
@@ -136,11 +147,8 @@ impl Child {
 
 impl Call {
     pub(super) fn new(request: Arc<Request>, origin: Origin, begun: Time) -> Call {
-        let own = match origin {
-            Origin::Here { watch: true, .. } => Own::Ready(Reply::default()),
-            _ => Own::Pending,
-        };
-        let (job, children, arrived) = (JobState::Idle, None, VecDeque::new());
+        let own = Own::begin(&origin);
+        let (job, children, arrived) = (JobState::Idle, None, Arrived::default());
         let by_id = BTreeMap::new();
         Call {
             orphans: 0,
@@ -157,9 +165,29 @@ impl Call {
             awaited: 0,
             arrived,
             merged: Vec::new(),
-            report: Report::default(),
+            report: None,
             begun,
         }
+    }
+
+    /// Makes one that has ended and been [emptied](Self::empty) into one that begins.
+    pub(super) fn renew(&mut self, request: Arc<Request>, origin: Origin, begun: Time) {
+        self.adopted = request.adopted;
+        self.deadline = begun.plus(request.limit);
+        self.until = begun.plus(request.left.max(request.limit));
+        self.own = Own::begin(&origin);
+        (self.request, self.origin, self.begun) = (request, origin, begun);
+    }
+
+    /// Drops what one that has ended holds, but not its room; `nothing` stands for its request.
+    pub(super) fn empty(&mut self, nothing: &Arc<Request>) {
+        self.request = Arc::clone(nothing);
+        self.own = Own::Lent;
+        (self.early, self.job, self.children) = (None, JobState::Idle, None);
+        self.by_id.clear();
+        self.arrived.clear();
+        self.merged.clear();
+        (self.report, self.awaited, self.orphans) = (None, 0, 0);
     }
 
     /// The source's order: func, forward, callbacks, response; with the option, forward before func.
@@ -262,7 +290,9 @@ impl Call {
         let child = &mut children[index];
         child.answer = ChildAnswer::Done;
         let reply = reply.or_else(|| self.request.callback.map(|_| SubtreeReply::default()));
-        self.arrived.extend(reply.map(|reply| (child.group.start, reply)));
+        if let Some(reply) = reply {
+            self.arrived.push(child.group.start, reply);
+        }
         self.awaited -= 1;
     }
 

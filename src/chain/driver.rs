@@ -36,6 +36,8 @@ pub struct Config {
     pub restart_margin: Duration,
     /// Signs of life of the children whose answers are awaited; none are asked for if there is none.
     pub heartbeat: Option<Heartbeat>,
+    /// Where calls are put in the node's tables depends on it, and nothing else. A node that strangers send calls to keeps a random one to itself, lest they choose names that slow it down.
+    pub seed: u64,
 }
 
 impl Config {
@@ -55,6 +57,7 @@ impl Config {
             started: Time::default(),
             restart_margin: Duration::from_secs(1),
             heartbeat: None,
+            seed: incarnation,
         }
     }
 }
@@ -113,7 +116,7 @@ pub enum Input {
         /// The driver's name for it, used for no other call in flight.
         ticket: u64,
         /// The call.
-        start: Start,
+        start: Box<Start>,
     },
     /// The application gives up a call that it started.
     GiveUp {
@@ -185,9 +188,9 @@ pub enum Output {
         /// Its name on the wire.
         call: CallId,
         /// The whole tree's reply (none if none was asked for), or the failure.
-        result: Result<Option<SubtreeReply>, Failure>,
+        result: Result<Option<SubtreeReply>, Box<Failure>>,
         /// Of a partial call that ended well: what became of each id.
-        report: Option<Report>,
+        report: Option<Box<Report>>,
     },
     /// Close the link to this peer, which gives no sign of life.
     Abandon {

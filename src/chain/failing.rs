@@ -5,6 +5,7 @@
 use gpc_trees::Id;
 
 use super::call::{Call, JobState, Origin, Own};
+use super::calls::Slot;
 use super::{Node, Output};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage, Status};
@@ -14,26 +15,27 @@ const NAMED: usize = 8;
 
 impl Node {
     /// A stage failed here, or an id below is lost.
-    pub(super) fn fail(&mut self, id: CallId, cause: Cause) {
+    pub(super) fn fail(&mut self, slot: Slot, cause: Cause) {
         // A caller who gives up says nothing about what this id has done.
         let own_failed = cause.id == self.config.me && cause.stage != Stage::Cancelled;
-        self.fail_covering(id, cause, own_failed, None);
+        self.fail_covering(slot, cause, own_failed, None);
     }
 
     /// A child reports a failure in its subtree.
-    pub(super) fn child_failed(&mut self, id: CallId, index: usize, failure: Failure) {
-        self.fail_covering(id, failure.cause, false, Some((index, &failure.coverage)));
+    pub(super) fn child_failed(&mut self, slot: Slot, index: usize, failure: Failure) {
+        self.fail_covering(slot, failure.cause, false, Some((index, &failure.coverage)));
     }
 
     /// Ends a call whatever its mode.
     fn fail_covering(
         &mut self,
-        id: CallId,
+        slot: Slot,
         cause: Cause,
         own_failed: bool,
         failed: Option<(usize, &Coverage)>,
     ) {
-        let Some(call) = self.calls.get(&id) else { return };
+        let Some(call) = self.calls.get(slot) else { return };
+        let id = call.request.call;
         let mut coverage = call.coverage(own_failed, failed);
         if let Origin::Here { watch: true, .. } = call.origin {
             coverage = coverage.without_first();
@@ -44,7 +46,7 @@ impl Node {
         let cancelled: Vec<Id> = call.awaited_ids().filter(reachable).collect();
         // Those that have answered keep nothing but for a partial call.
         let answered = if call.request.partial { call.answered_ids() } else { Vec::new() };
-        self.end(id, Answer::Failed(Box::new(Failure { cause, coverage })));
+        self.end(slot, Answer::Failed(Box::new(Failure { cause, coverage })));
         self.cancel(id, cancelled);
         self.release(id, &answered);
     }
@@ -57,14 +59,17 @@ impl Node {
 
     /// The parent cancels: forget, and pass it on.
     pub(super) fn cancelled(&mut self, from: Id, id: CallId) {
-        if self.calls.get(&id).is_some_and(|call| call.parent() == Some(from)) {
-            self.forget(id);
+        if let Some(slot) = self.calls.find(id)
+            && self.calls.get(slot).is_some_and(|call| call.parent() == Some(from))
+        {
+            self.forget(slot);
         }
         // An answer that has crossed the cancel stays for an adopter; it goes with its time.
     }
 
-    fn forget(&mut self, id: CallId) {
-        if let Some(call) = self.remove(id) {
+    fn forget(&mut self, slot: Slot) {
+        if let Some(call) = self.remove(slot) {
+            let id = call.request.call;
             self.cancel(id, call.awaited_ids().collect());
             if call.request.partial {
                 self.release(id, &call.answered_ids());
@@ -74,18 +79,20 @@ impl Node {
 
     /// The application gives up.
     pub(super) fn give_up(&mut self, ticket: u64) {
-        if let Some(&id) = self.tickets.get(&ticket) {
-            self.fail(id, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
+        if let Some(slot) = self.tickets.get(&ticket).and_then(|id| self.calls.find(*id)) {
+            self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
         }
     }
 
     /// Calls that wait on the peer fail, and calls that it sent are forgotten; partial ones go on without it.
     pub(super) fn link_lost(&mut self, peer: Id, why: &str, unreached: bool) {
         let concerned = |call: &Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
-        let calls: Vec<CallId> =
-            self.calls.iter().filter(|(_, call)| concerned(call)).map(|(id, _)| *id).collect();
+        let concerned = self.calls.iter().filter(|call| concerned(call));
+        let mut calls: Vec<CallId> = concerned.map(|call| call.request.call).collect();
+        calls.sort_unstable();
         for id in calls {
-            let Some(call) = self.calls.get_mut(&id) else { continue };
+            let Some(slot) = self.calls.find(id) else { continue };
+            let Some(call) = self.calls.get_mut(slot) else { continue };
             let mut orphaned = false;
             if let Origin::Parent { id: parent, credit_owed, .. } = &mut call.origin
                 && *parent == peer
@@ -98,16 +105,16 @@ impl Node {
             }
             let cause = Cause::new(peer, Stage::Link, why);
             match (call.request.partial, call.awaited_child(peer)) {
-                (true, Some(index)) => self.child_cut_off(id, index, unreached, cause),
+                (true, Some(index)) => self.child_cut_off(slot, index, unreached, cause),
                 // An adopter will ask for the answer.
                 (true, None) => {}
-                (false, _) if orphaned => self.forget(id),
+                (false, _) if orphaned => self.forget(slot),
                 (false, Some(index)) if unreached => {
                     let below = call.group_len(index);
                     let coverage = Coverage::all(Status::Unreached, below);
-                    self.fail_covering(id, cause, false, Some((index, &coverage)));
+                    self.fail_covering(slot, cause, false, Some((index, &coverage)));
                 }
-                (false, _) => self.fail(id, cause),
+                (false, _) => self.fail(slot, cause),
             }
         }
     }
@@ -115,11 +122,12 @@ impl Node {
     /// Ends the calls whose time limit has passed, and drops the answers that nobody will ask for any more.
     pub(super) fn expire(&mut self) {
         while let Some(id) = self.deadlines.expired(self.now) {
-            let Some(call) = self.calls.get(&id) else { break };
+            let Some(slot) = self.calls.find(id) else { break };
+            let Some(call) = self.calls.get(slot) else { break };
             let cause = expiry(self.config.me, call);
             match call.request.partial {
-                true => self.expire_partial(id, cause),
-                false => self.fail(id, cause),
+                true => self.expire_partial(slot, cause),
+                false => self.fail(slot, cause),
             }
         }
         // Behind the calls: told late, a node may have answered one of them when nobody asks for the answer any more.

@@ -4,8 +4,10 @@
 
 use bytes::Bytes;
 
-use super::Reply;
+use gpc_trees::Id;
+
 use super::call::{Call, Origin, Own};
+use super::{Leaf, Reply};
 use crate::wire::frame::REPORT_MAX;
 use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggregate_parts, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
@@ -22,13 +24,34 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
         return Ok(Answer::Completed);
     }
     let reply = match call.request.callback {
-        Some(_) => Ok(SubtreeReply { level: 0, header: own.header.into(), data: own.data.into() }),
+        Some(_) => Ok(merged_alone(own)),
         None => {
             let own = Some(own).filter(|_| !matches!(call.origin, Origin::Here { watch: true, .. }));
             aggregated(call, own)
         }
     };
     let reply = reply.map_err(|error| Cause::new(me, Stage::Reply, error.to_string()))?;
+    within_limit(me, reply, reply_max)
+}
+
+/// The answer of an id that has nobody below it.
+pub(super) fn leaf(me: Id, leaf: &Leaf, own: Reply, reply_max: u64) -> Result<Answer, Cause> {
+    match (leaf.reply_wanted, leaf.callback) {
+        (false, _) => Ok(Answer::Completed),
+        (true, Some(_)) => within_limit(me, merged_alone(own), reply_max),
+        (true, None) => {
+            let reply = SubtreeReply { level: 0, header: level0(own.header), data: level0(own.data) };
+            within_limit(me, reply, reply_max)
+        }
+    }
+}
+
+/// What a callback has made.
+fn merged_alone(own: Reply) -> SubtreeReply {
+    SubtreeReply { level: 0, header: own.header.into(), data: own.data.into() }
+}
+
+fn within_limit(me: Id, reply: SubtreeReply, reply_max: u64) -> Result<Answer, Cause> {
     if reply.len() > reply_max {
         let message =
             format!("the subtree's reply of {} bytes is over the limit of {reply_max}", reply.len());
@@ -39,9 +62,8 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
 
 /// Own data first, then the children's in list order, headers beside data.
 fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
-    let (own_header, own_data) = own.map(|own| (Bytes::from(own.header), Bytes::from(own.data))).unzip();
-    call.arrived.make_contiguous().sort_unstable_by_key(|(place, _)| *place);
-    let replies = call.arrived.iter().map(|(_, reply)| reply);
+    let (own_header, own_data) = own.map(|own| (own.header, own.data)).unzip();
+    let replies = call.arrived.in_list_order().iter().map(|(_, reply)| reply);
     let header = aggregate_parts(own_header, replies.clone().map(|reply| (reply.level, &reply.header)))?;
     let data = aggregate_parts(own_data, replies.map(|reply| (reply.level, &reply.data)))?;
     call.arrived.clear();
@@ -84,12 +106,9 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
 
 /// The merged value of a partial call with a callback: one at level 0; or at level 1 those that could not be merged here.
 fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
-    let arrived = call.arrived.drain(..).map(|(_, reply)| reply);
+    let arrived = call.arrived.drain();
     let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, Own::Failed) {
-        Own::Ready(own) => {
-            let own = SubtreeReply { level: 0, header: own.header.into(), data: own.data.into() };
-            std::iter::once(own).chain(arrived).collect()
-        }
+        Own::Ready(own) => std::iter::once(merged_alone(own)).chain(arrived).collect(),
         _ => std::mem::take(&mut call.merged).into_iter().chain(arrived).collect(),
     };
     if parts.len() == 1 {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
+use super::call::Call;
 use super::{Node, Output, Time};
 use crate::wire::Message;
 
@@ -69,7 +70,7 @@ impl Node {
         if self.now.since(due) > every {
             self.liveness.heard.clear();
         }
-        let awaited: BTreeSet<Id> = self.calls.iter().flat_map(|(_, call)| call.awaited_ids()).collect();
+        let awaited: BTreeSet<Id> = self.calls.iter().flat_map(Call::awaited_ids).collect();
         self.liveness.heard.retain(|peer, _| awaited.contains(peer));
         for &peer in &awaited {
             let heard = *self.liveness.heard.entry(peer).or_insert(self.now);
@@ -81,7 +82,7 @@ impl Node {
             }
         }
         // The calls of some may have ended with those that were given up.
-        let still: BTreeSet<Id> = self.calls.iter().flat_map(|(_, call)| call.awaited_ids()).collect();
+        let still: BTreeSet<Id> = self.calls.iter().flat_map(Call::awaited_ids).collect();
         for &peer in awaited.intersection(&still) {
             self.emit(Output::Send { to: peer, message: Message::Ping });
         }

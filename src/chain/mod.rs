@@ -16,7 +16,7 @@
 //! let mut node = Node::new(Config::new(0, 1));
 //! let mut outputs = Outputs::new();
 //! let start = Start { ids: IdList::range(0..1), ..Start::new(7) };
-//! node.input(Time::from_nanos(0), Input::Start { ticket: 1, start }, &mut outputs);
+//! node.input(Time::from_nanos(0), Input::Start { ticket: 1, start: start.into() }, &mut outputs);
 //! while let Some(output) = outputs.pop_front() {
 //!     match output {
 //!         Output::Run(job) => {
@@ -41,23 +41,27 @@
 //! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id. Of what has come by the same time, links come first and results of jobs after
 //! them: a process that was stopped must hear that it was given up before it goes on with the call.
 
+mod arrived;
 mod call;
+mod calls;
 mod deadlines;
 mod driver;
 mod failing;
-mod few;
 mod gather;
 mod kept;
+mod leaf;
 mod liveness;
 mod node;
 mod partial;
 mod recent;
 mod runs;
+mod seeded_hash;
 mod setup;
 mod steps;
 mod time;
 
 pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Work};
+pub use leaf::Leaf;
 pub use liveness::Heartbeat;
 pub use node::Node;
 pub use time::Time;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-use super::call::Call;
+use super::calls::Calls;
 use super::deadlines::Deadlines;
-use super::few::Few;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
@@ -21,7 +20,7 @@ pub struct Node {
     pub(super) config: Config,
     pub(super) now: Time,
     pub(super) next_sequence: u64,
-    pub(super) calls: Few<CallId, Box<Call>>,
+    pub(super) calls: Calls,
     /// Calls that were started here, by the driver's name for them.
     pub(super) tickets: BTreeMap<u64, CallId>,
     pub(super) deadlines: Deadlines,
@@ -41,11 +40,11 @@ impl Node {
         Node {
             now: Time::default(),
             next_sequence: config.incarnation,
-            calls: Few::default(),
+            calls: Calls::new(config.seed),
             tickets: BTreeMap::new(),
             deadlines: Deadlines::default(),
             runs: Runs::new(config.workers.max(1)),
-            recent: Recent::default(),
+            recent: Recent::new(config.seed),
             closed: false,
             kept: KeptAnswers::default(),
             liveness: Liveness::default(),
@@ -71,7 +70,7 @@ impl Node {
             self.liveness.heard(*from, self.now);
         }
         match input {
-            Input::Start { ticket, start } => self.start(ticket, start),
+            Input::Start { ticket, start } => self.start(ticket, *start),
             Input::GiveUp { ticket } => self.give_up(ticket),
             Input::Message { from, message: Message::Request(request) } => self.request(from, request),
             Input::Message { from, message: Message::Response(Response { call, answer }) } => {
@@ -84,7 +83,11 @@ impl Node {
                 self.emit(Output::Send { to: from, message: Message::Pong });
             }
             Input::Message { message: Message::Pong, .. } => {}
-            Input::DataArrived(call) => self.advance(call),
+            Input::DataArrived(call) => {
+                if let Some(slot) = self.calls.find(call) {
+                    self.advance(slot);
+                }
+            }
             Input::Ran { call, result } => self.ran(call, result),
             Input::Answered { call, result } => self.answered(call, result),
             Input::LinkLost { peer, why, unreached } => self.link_lost(peer, &why, unreached),
@@ -122,7 +125,7 @@ impl Node {
 
     /// Whether a call here waits for an answer of this child.
     pub fn awaits(&self, child: Id, call: CallId) -> bool {
-        self.calls.get(&call).is_some_and(|call| call.awaited_child(child).is_some())
+        self.calls.named(call).is_some_and(|call| call.awaited_child(child).is_some())
     }
 
     /// How the node was built.

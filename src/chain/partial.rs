@@ -8,6 +8,7 @@ use std::sync::Arc;
 use gpc_trees::{Group, Id, adopted, send_order};
 
 use super::call::{Call, Child, ChildAnswer, Origin, Own};
+use super::calls::Slot;
 use super::kept::{KEEP, Kept};
 use super::{Node, Output, gather};
 use crate::wire::message::{Answer, Response, SubtreeReply};
@@ -15,57 +16,57 @@ use crate::wire::{CallId, Cause, Coverage, Failure, Message, Report, Request, St
 
 impl Node {
     /// A stage failed at this id.
-    pub(super) fn stage_failed(&mut self, id: CallId, cause: Cause) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    pub(super) fn stage_failed(&mut self, slot: Slot, cause: Cause) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
         if !call.request.partial {
-            return self.fail(id, cause);
+            return self.fail(slot, cause);
         }
         call.own_failed(cause);
-        self.advance(id);
+        self.advance(slot);
     }
 
     /// The link to a child is lost; `unreached` when none ever came up.
-    pub(super) fn child_cut_off(&mut self, id: CallId, index: usize, unreached: bool, cause: Cause) {
-        let child = self.calls.get(&id).and_then(|call| call.children.as_ref()?.get(index));
+    pub(super) fn child_cut_off(&mut self, slot: Slot, index: usize, unreached: bool, cause: Cause) {
+        let child = self.calls.get(slot).and_then(|call| call.children.as_ref()?.get(index));
         // Another parent's request may have reached it.
         let unreached = unreached && child.is_some_and(|child| child.fresh);
         let status = if unreached { Status::Unreached } else { Status::Unknown };
-        self.child_lost(id, index, status, unreached, cause);
+        self.child_lost(slot, index, status, unreached, cause);
     }
 
     /// A child does not take part any more: its children are adopted, `fresh` when it has surely asked none of them.
-    fn child_lost(&mut self, id: CallId, index: usize, status: Status, fresh: bool, cause: Cause) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    fn child_lost(&mut self, slot: Slot, index: usize, status: Status, fresh: bool, cause: Cause) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
         let (mut groups, most) = (adoptable(call, index), self.config.adopted_max);
         if groups.len() > most.saturating_sub(call.orphans) as usize {
             // A few bytes of ids can name any number that nobody has, and each would leave its children to this id.
             groups.clear();
             let message = format!("{}; those below it are not adopted: over {most} would be", cause.message);
-            call.report.add(Cause::new(cause.id, cause.stage, message));
+            call.add_cause(Cause::new(cause.id, cause.stage, message));
         } else {
-            call.report.add(cause);
+            call.add_cause(cause);
         }
         let skipped = call.replace_lost(index, status, &groups, fresh);
         for place in send_order(&groups) {
-            self.send_request(id, groups[place], skipped, fresh);
+            self.send_request(slot, groups[place], skipped, fresh);
         }
-        self.advance(id);
+        self.advance(slot);
     }
 
     /// A child of a partial call answers.
-    pub(super) fn partial_response(&mut self, id: CallId, index: usize, answer: Answer) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    pub(super) fn partial_response(&mut self, slot: Slot, index: usize, answer: Answer) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(child) = call.children.as_ref().and_then(|children| children.get(index)) else { return };
         let from = child.id;
         let (reply, report) = match answer {
             Answer::Partial(partial) if partial.report.coverage.len() == u64::from(child.group.len) => {
                 (partial.reply, partial.report)
             }
-            Answer::Failed(failure) => return self.partial_refused(id, index, *failure),
+            Answer::Failed(failure) => return self.partial_refused(slot, index, *failure),
             Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => {
                 let cause =
                     Cause::new(from, Stage::Reply, "its answer does not report on the ids it was sent to");
-                return self.child_lost(id, index, Status::Unknown, false, cause);
+                return self.child_lost(slot, index, Status::Unknown, false, cause);
             }
         };
         match (call.request.callback, call.request.reply_wanted) {
@@ -75,13 +76,13 @@ impl Node {
                 Some(parts) => call.child_parts(index, parts),
                 None => {
                     let cause = Cause::new(from, Stage::Reply, "its values are no level-1 data");
-                    return self.child_lost(id, index, Status::Unknown, false, cause);
+                    return self.child_lost(slot, index, Status::Unknown, false, cause);
                 }
             },
         }
         // Only of one that stays: the children of a lost one speak for themselves.
         call.child_reports(index, report);
-        self.advance(id);
+        self.advance(slot);
     }
 
     /// A request for a partial call that is in flight here, or whose answer is kept. Says whether that settles it.
@@ -89,7 +90,7 @@ impl Node {
     /// Of two parents the one counts that stands higher: it has given up the other one. So the lower one's request may come first or last.
     pub(super) fn known_partial(&mut self, from: Id, request: &Request) -> bool {
         let id = request.call;
-        let (old, skipped, ids) = match (self.calls.get(&id).map(Box::as_ref), self.kept.get(id)) {
+        let (old, skipped, ids) = match (self.calls.named(id), self.kept.get(id)) {
             (Some(Call { request, origin: Origin::Parent { id, skipped, .. }, .. }), _)
                 if request.partial =>
             {
@@ -123,13 +124,14 @@ impl Node {
             self.emit(Output::Send { to: from, message: Message::Response(Response { call: id, answer }) });
             return;
         }
-        self.pay_credit(id);
-        if let Some(call) = self.calls.get_mut(&id) {
+        let Some(slot) = self.calls.find(id) else { return };
+        self.pay_credit(slot);
+        if let Some(call) = self.calls.get_mut(slot) {
             call.origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: false };
             call.adopted = true;
             // What the old parent has not sent of the data, it never will.
             call.request.data.follow(&request.data);
-            self.advance(id);
+            self.advance(slot);
         }
     }
 
@@ -138,8 +140,10 @@ impl Node {
     /// Whoever gave it up ignores what it says. One who has adopted it since, without knowing, must hear that it does not answer for its children.
     pub(super) fn moved(&mut self, from: Id, id: CallId) {
         let given_up = |call: &Call| call.request.partial && call.has_child(from);
-        if let Some(parent) = self.calls.get(&id).filter(|call| given_up(call)).and_then(|call| call.parent())
-            && let Some(call) = self.remove(id)
+        if let Some(slot) = self.calls.find(id)
+            && let Some(parent) =
+                self.calls.get(slot).filter(|call| given_up(call)).and_then(|call| call.parent())
+            && let Some(call) = self.remove(slot)
         {
             let me = self.config.me;
             let cause = Cause::new(me, Stage::Link, format!("it was given up: id {from} has another parent"));
@@ -168,11 +172,12 @@ impl Node {
     }
 
     /// Answers with what there is: everything, or what came within the time limit.
-    pub(super) fn respond_partial(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    pub(super) fn respond_partial(&mut self, slot: Slot) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
         let awaited: Vec<Id> = call.awaited_ids().collect();
         let partial = gather::partial(call, self.config.reply_max);
-        let Some(call) = self.remove(id) else { return };
+        let Some(call) = self.remove(slot) else { return };
+        let id = call.request.call;
         for to in awaited {
             self.emit(Output::Send { to, message: Message::Cancel(id) });
         }
@@ -185,7 +190,12 @@ impl Node {
                     report.coverage = report.coverage.without_first();
                 }
                 let reply = Some(partial.reply).filter(|_| call.request.reply_wanted);
-                self.emit(Output::Finished { ticket, call: id, result: Ok(reply), report: Some(report) });
+                self.emit(Output::Finished {
+                    ticket,
+                    call: id,
+                    result: Ok(reply),
+                    report: Some(report.into()),
+                });
             }
             Origin::Parent { id: parent, skipped, .. } => {
                 let answer = Answer::Partial(Box::new(partial));
@@ -199,18 +209,18 @@ impl Node {
     }
 
     /// The time limit of a partial call has passed: what is not there by now is left out.
-    pub(super) fn expire_partial(&mut self, id: CallId, cause: Cause) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    pub(super) fn expire_partial(&mut self, slot: Slot, cause: Cause) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
         match call.own {
-            Own::Ready(_) | Own::Failed => call.report.add(cause),
+            Own::Ready(_) | Own::Failed => call.add_cause(cause),
             Own::Pending | Own::Deferred | Own::Lent => call.own_failed(cause),
         }
-        self.respond_partial(id);
+        self.respond_partial(slot);
     }
 
     /// A child says that its whole subtree failed: of a partial call that is its own part alone.
-    fn partial_refused(&mut self, id: CallId, index: usize, failure: Failure) {
-        let child = self.calls.get(&id).and_then(|call| call.children.as_ref()?.get(index));
+    fn partial_refused(&mut self, slot: Slot, index: usize, failure: Failure) {
+        let child = self.calls.get(slot).and_then(|call| call.children.as_ref()?.get(index));
         let fresh = child.is_some_and(|child| child.fresh);
         let Failure { cause, coverage } = failure;
         let status = match coverage.statuses().next().unwrap_or(Status::Failed) {
@@ -220,7 +230,7 @@ impl Node {
         };
         let below = coverage.without_first();
         let fresh = fresh && !coverage.is_empty() && below.counts().unreached as u64 == below.len();
-        self.child_lost(id, index, status, fresh, cause);
+        self.child_lost(slot, index, status, fresh, cause);
     }
 
     /// Refuses a request that another parent may have sent to an earlier run of this id.
@@ -241,9 +251,14 @@ fn adoptable(call: &Call, index: usize) -> gpc_trees::Groups {
 }
 
 impl Call {
+    /// Why some id is left out.
+    pub(super) fn add_cause(&mut self, cause: Cause) {
+        self.report.get_or_insert_default().add(cause);
+    }
+
     /// The id's own part has failed: what has been merged into it goes up by itself.
     pub(super) fn own_failed(&mut self, cause: Cause) {
-        self.report.add(cause);
+        self.add_cause(cause);
         self.own = Own::Failed;
     }
 
@@ -253,7 +268,7 @@ impl Call {
         let child = &mut children[index];
         child.answer = ChildAnswer::Done;
         let place = child.group.start;
-        self.arrived.extend(parts.into_iter().map(|part| (place, part)));
+        parts.into_iter().for_each(|part| self.arrived.push(place, part));
         self.awaited -= 1;
     }
 
@@ -294,7 +309,7 @@ impl Call {
 
     /// What is known of every id of the slice, when the call ends here.
     pub(super) fn take_report(&mut self) -> Report {
-        let mut report = std::mem::take(&mut self.report);
+        let mut report = self.report.take().map_or_else(Report::default, |report| *report);
         let own = match self.own {
             Own::Ready(_) => Status::Done,
             _ => Status::Failed,

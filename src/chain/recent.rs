@@ -3,9 +3,10 @@
 //! Source: chained-gpc.md, "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long at least; any other only
 //! as long as frames may be under way. Time alone makes nothing forgotten: a process that was stopped reads what was sent to it when all time has passed.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use super::Time;
+use super::seeded_hash::Seeded;
 use crate::wire::CallId;
 
 /// How many ended calls are remembered. A second request is delayed by at most a few frames of one link against another, so a thousand calls
@@ -16,15 +17,24 @@ const REMEMBERED: usize = 1024;
 const PARTIAL_REMEMBERED: usize = 65_536;
 
 /// The last calls that ended here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Recent {
     order: VecDeque<CallId>,
-    calls: BTreeSet<CallId>,
+    calls: HashSet<CallId, Seeded>,
     partial: BTreeMap<CallId, Time>,
     by_time: BTreeSet<(Time, CallId)>,
 }
 
 impl Recent {
+    pub(super) fn new(seed: u64) -> Recent {
+        Recent {
+            order: VecDeque::new(),
+            calls: HashSet::with_hasher(Seeded::new(seed)),
+            partial: BTreeMap::new(),
+            by_time: BTreeSet::new(),
+        }
+    }
+
     pub(super) fn add(&mut self, call: CallId) {
         if !self.calls.insert(call) {
             return;
@@ -51,7 +61,7 @@ impl Recent {
     }
 
     pub(super) fn contains(&self, call: CallId) -> bool {
-        self.calls.contains(&call) || self.partial.contains_key(&call)
+        self.calls.contains(&call) || (!self.partial.is_empty() && self.partial.contains_key(&call))
     }
 }
 
@@ -65,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_last_thousand_are_known_and_no_more() {
-        let mut recent = Recent::default();
+        let mut recent = Recent::new(1);
         for sequence in 0..5000 {
             recent.add(call(sequence));
             recent.add(call(sequence));
@@ -77,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_partial_call_is_known_whatever_comes_between() {
-        let mut recent = Recent::default();
+        let mut recent = Recent::new(1);
         let at = Time::from_nanos;
         recent.add_partial(call(0), at(100));
         (1..5000).for_each(|sequence| recent.add_partial(call(sequence), at(50)));
@@ -89,7 +99,7 @@ mod tests {
 
     #[test]
     fn partial_calls_are_bounded_too() {
-        let mut recent = Recent::default();
+        let mut recent = Recent::new(1);
         let at = Time::from_nanos;
         (0..70_000).for_each(|sequence| recent.add_partial(call(sequence), at(1000 + sequence)));
         assert_eq!((recent.partial.len(), recent.by_time.len()), (PARTIAL_REMEMBERED, PARTIAL_REMEMBERED));

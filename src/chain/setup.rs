@@ -3,7 +3,6 @@
 //! Source: chained-gpc.md, "Internal implementation details" 2 and 3, and "Exceptions" 1.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpc_trees::Id;
 
@@ -20,28 +19,24 @@ impl Node {
         let call = CallId { root: self.config.me, sequence: self.next_sequence };
         self.next_sequence += 1;
         let request = Arc::new(Request {
-            call,
             func: start.func,
             callback: start.callback,
             reply_wanted: start.reply_wanted,
             forward_first: start.forward_first,
             partial: start.partial,
-            adopted: false,
-            skipped: 0,
             limit: start.limit,
-            age: Duration::ZERO,
             left: start.limit,
             tree: Ok(start.tree),
-            ids: start.ids,
             header: start.header,
             data: start.data,
+            ..Request::new(call, start.ids)
         });
         if let Err(cause) = self.admissible(&request).and_then(|()| self.fits_the_wire(&request)) {
             let mut coverage = self.refused(&request, Status::Unreached);
             if start.watch && !request.ids.is_empty() {
                 coverage = coverage.without_first();
             }
-            let result = Err(Failure { cause, coverage });
+            let result = Err(Box::new(Failure { cause, coverage }));
             self.emit(Output::Finished { ticket, call, result, report: None });
             return;
         }
@@ -51,7 +46,7 @@ impl Node {
 
     /// A parent sends a request.
     pub(super) fn request(&mut self, from: Id, request: Arc<Request>) {
-        if let Some(known) = self.calls.get(&request.call)
+        if let Some(known) = self.calls.named(request.call)
             && known.parent() == Some(from)
         {
             // The same request once more changes nothing: the one there is will be answered.
@@ -94,7 +89,7 @@ impl Node {
             // In flight, ended, or not even started: no peer may take a name that this id gives.
             return refuse(format!("second parent: call {call} is started here alone"));
         }
-        match self.calls.get(&call).and_then(|call| call.parent()) {
+        match self.calls.named(call).and_then(Call::parent) {
             Some(parent) => refuse(format!("second parent: id {parent} already sent call {call}")),
             // In a partial call several may ask; here what they ask for is gone.
             None if self.recent.contains(call) && request.partial && self.kept.get(call).is_none() => {
@@ -182,12 +177,13 @@ impl Node {
 
     fn admit(&mut self, request: Arc<Request>, origin: Origin) {
         let id = request.call;
-        let call = Call::new(request, origin, self.now);
-        self.deadlines.add(call.deadline, id);
-        self.calls.insert(id, Box::new(call));
+        let slot = self.calls.insert(request, origin, self.now);
+        if let Some(call) = self.calls.get(slot) {
+            self.deadlines.add(call.deadline, id);
+        }
         if let Some(heartbeat) = self.config.heartbeat {
             self.liveness.begin(self.now.plus(heartbeat.every));
         }
-        self.advance(id);
+        self.advance(slot);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gpc_trees::{Group, Groups, Id, send_order};
 
 use super::call::{Call, Child, ChildAnswer, Children, JobState, Origin, Own, Step};
+use super::calls::Slot;
 use super::deadlines::child_limit;
 use super::kept::KEEP;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
@@ -21,16 +22,16 @@ const FAN_OUT_FOR_PEERS: u32 = 1 << 16;
 
 impl Node {
     /// Takes every step of a call that can be taken now.
-    pub(super) fn advance(&mut self, id: CallId) {
+    pub(super) fn advance(&mut self, slot: Slot) {
         // Each step moves the call on: forward once, then one job at a time, then the end.
-        while let Some(call) = self.calls.get_mut(&id) {
+        while let Some(call) = self.calls.get_mut(slot) {
             match call.next_step() {
-                Step::Forward => self.forward(id),
+                Step::Forward => self.forward(slot),
                 Step::Func | Step::Callback => {
-                    call.job = JobState::Queued(self.runs.enter(id));
+                    call.job = JobState::Queued(self.runs.enter(slot));
                     return;
                 }
-                Step::Respond => return self.respond(id),
+                Step::Respond => return self.respond(slot),
                 Step::Wait => return,
             }
         }
@@ -38,9 +39,9 @@ impl Node {
 
     /// Hands out jobs while a worker is free.
     pub(super) fn run_ready(&mut self) {
-        while let Some(id) = self.runs.take() {
+        while let Some(slot) = self.runs.take() {
             let me = self.config.me;
-            let Some(job) = self.calls.get_mut(&id).and_then(|call| next_job(me, id, call)) else {
+            let Some(job) = self.calls.get_mut(slot).and_then(|call| next_job(me, call)) else {
                 self.runs.done();
                 continue;
             };
@@ -52,41 +53,50 @@ impl Node {
     pub(super) fn ran(&mut self, id: CallId, result: JobResult) {
         self.runs.done();
         // A call that failed meanwhile is gone, and what its job says is ignored.
-        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(slot) = self.calls.find(id) else { return };
+        let Some(call) = self.calls.get_mut(slot) else { return };
         call.job = JobState::Idle;
         let stage = match call.own {
             Own::Lent => Stage::Callback,
             _ => Stage::Func,
         };
-        self.pay_credit(id);
+        self.pay_credit(slot);
         let me = self.config.me;
         match (result, stage) {
-            (JobResult::Replied(reply), _) => self.own_reply(id, Own::Ready(reply)),
-            (JobResult::Deferred, Stage::Func) => self.deferred(id),
+            (JobResult::Replied(reply), _) => self.own_reply(slot, Own::Ready(reply)),
+            (JobResult::Deferred, Stage::Func) => self.deferred(slot),
             (JobResult::Deferred, _) => {
-                self.stage_failed(id, Cause::new(me, stage, "a callback cannot defer its reply"));
+                self.stage_failed(slot, Cause::new(me, stage, "a callback cannot defer its reply"));
             }
-            (JobResult::Failed(message), _) => self.stage_failed(id, Cause::new(me, stage, message)),
-            (JobResult::Unknown(message), _) => self.stage_failed(id, Cause::new(me, Stage::Setup, message)),
+            (JobResult::Failed(message), _) => self.stage_failed(slot, Cause::new(me, stage, message)),
+            (JobResult::Unknown(message), _) => {
+                self.stage_failed(slot, Cause::new(me, Stage::Setup, message))
+            }
         }
     }
 
     /// func has ended and answers later, or already has.
-    fn deferred(&mut self, id: CallId) {
-        let early = self.calls.get_mut(&id).and_then(|call| call.early.take());
-        self.own_reply(id, Own::Deferred);
+    fn deferred(&mut self, slot: Slot) {
+        let early = self.calls.get_mut(slot).and_then(|call| call.early.take());
+        self.own_reply(slot, Own::Deferred);
         if let Some(result) = early {
-            self.answered(id, *result);
+            self.answered_at(slot, *result);
         }
     }
 
     /// A deferred reply comes, or will never come.
     pub(super) fn answered(&mut self, id: CallId, result: Result<Reply, String>) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+        if let Some(slot) = self.calls.find(id) {
+            self.answered_at(slot, result);
+        }
+    }
+
+    fn answered_at(&mut self, slot: Slot, result: Result<Reply, String>) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
         match (&call.own, result) {
-            (Own::Deferred, Ok(reply)) => self.own_reply(id, Own::Ready(reply)),
+            (Own::Deferred, Ok(reply)) => self.own_reply(slot, Own::Ready(reply)),
             (Own::Deferred, Err(message)) => {
-                self.stage_failed(id, Cause::new(self.config.me, Stage::Func, message));
+                self.stage_failed(slot, Cause::new(self.config.me, Stage::Func, message));
             }
             (Own::Pending, result) if call.job == JobState::Running => {
                 call.early.get_or_insert_with(|| Box::new(result));
@@ -96,16 +106,16 @@ impl Node {
         }
     }
 
-    fn own_reply(&mut self, id: CallId, own: Own) {
-        if let Some(call) = self.calls.get_mut(&id) {
+    fn own_reply(&mut self, slot: Slot, own: Own) {
+        if let Some(call) = self.calls.get_mut(slot) {
             call.own = own;
-            self.advance(id);
+            self.advance(slot);
         }
     }
 
     /// Sends the request on to the children, the largest subtree first.
-    fn forward(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    fn forward(&mut self, slot: Slot) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
         let most = match call.origin {
             Origin::Here { .. } => self.config.trees.fan_out,
             Origin::Parent { .. } => self.config.trees.fan_out.min(FAN_OUT_FOR_PEERS),
@@ -115,7 +125,7 @@ impl Node {
             Err(message) => {
                 // Nobody below gets the request.
                 call.forwarded(Children::new());
-                return self.stage_failed(id, Cause::new(self.config.me, Stage::Forward, message));
+                return self.stage_failed(slot, Cause::new(self.config.me, Stage::Forward, message));
             }
         };
         let children = groups.iter().map(|&group| Child {
@@ -129,13 +139,13 @@ impl Node {
         let children = children.collect();
         call.forwarded(children);
         for index in send_order(&groups) {
-            self.send_request(id, groups[index], 0, true);
+            self.send_request(slot, groups[index], 0, true);
         }
     }
 
     /// Sends a group its request: the same for its own slice, and for the time that is left.
-    pub(super) fn send_request(&mut self, id: CallId, group: Group, skipped: u32, fresh: bool) {
-        let Some(call) = self.calls.get(&id) else { return };
+    pub(super) fn send_request(&mut self, slot: Slot, group: Group, skipped: u32, fresh: bool) {
+        let Some(call) = self.calls.get(slot) else { return };
         let request = &call.request;
         let below = match &request.tree {
             Ok(tree) => tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1),
@@ -159,14 +169,15 @@ impl Node {
     /// A child answers.
     pub(super) fn response(&mut self, from: Id, id: CallId, answer: Answer) {
         // Unknown calls and children that have answered: "ignoring all subsequent responses".
-        let Some(call) = self.calls.get_mut(&id) else { return };
+        let Some(slot) = self.calls.find(id) else { return };
+        let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(index) = call.awaited_child(from) else { return };
         if call.request.partial {
-            return self.partial_response(id, index, answer);
+            return self.partial_response(slot, index, answer);
         }
         let wanted = call.request.reply_wanted;
         let reply = match answer {
-            Answer::Failed(failure) => return self.child_failed(id, index, *failure),
+            Answer::Failed(failure) => return self.child_failed(slot, index, *failure),
             Answer::Completed if !wanted => None,
             Answer::Reply(reply) => Some(reply).filter(|_| wanted),
             Answer::Completed | Answer::Partial(_) => {
@@ -174,48 +185,51 @@ impl Node {
                     Answer::Completed => "it sent a bare completion where a reply was asked for",
                     _ => "it sent a partial reply where a whole one was asked for",
                 };
-                return self.fail(id, Cause::new(from, Stage::Reply, message));
+                return self.fail(slot, Cause::new(from, Stage::Reply, message));
             }
         };
         call.child_done(index, reply);
-        self.advance(id);
+        self.advance(slot);
     }
 
     /// The whole subtree is done: answer the parent, or the application.
-    fn respond(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(&id) else { return };
+    fn respond(&mut self, slot: Slot) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
         if call.request.partial {
-            return self.respond_partial(id);
+            return self.respond_partial(slot);
         }
         match gather::answer(call, self.config.reply_max) {
-            Err(cause) => self.fail(id, cause),
-            Ok(answer) => self.end(id, answer),
+            Err(cause) => self.fail(slot, cause),
+            Ok(answer) => self.end(slot, answer),
         }
     }
 
     /// Forgets a call and says how it ended.
-    pub(super) fn end(&mut self, id: CallId, answer: Answer) {
-        let Some(call) = self.remove(id) else { return };
-        match (call.origin, answer) {
-            (Origin::Parent { id: to, .. }, answer) => {
+    pub(super) fn end(&mut self, slot: Slot, answer: Answer) {
+        let Some(call) = self.remove(slot) else { return };
+        let id = call.request.call;
+        match (&call.origin, answer) {
+            (&Origin::Parent { id: to, .. }, answer) => {
                 self.emit(Output::Send { to, message: Message::Response(Response { call: id, answer }) });
             }
-            (Origin::Here { ticket, .. }, answer) => {
+            (&Origin::Here { ticket, .. }, answer) => {
                 let result = match answer {
                     Answer::Completed => Ok(None),
                     Answer::Reply(reply) => Ok(Some(reply)),
                     Answer::Partial(partial) => Ok(Some(partial.reply)),
-                    Answer::Failed(failure) => Err(*failure),
+                    Answer::Failed(failure) => Err(failure),
                 };
                 self.emit(Output::Finished { ticket, call: id, result, report: None });
             }
         }
+        self.calls.recycle(call);
     }
 
     /// Takes a call out of every table.
-    pub(super) fn remove(&mut self, id: CallId) -> Option<Box<Call>> {
-        self.pay_credit(id);
-        let call = self.calls.remove(&id)?;
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<Box<Call>> {
+        self.pay_credit(slot);
+        let call = self.calls.remove(slot)?;
+        let id = call.request.call;
         self.deadlines.remove(call.deadline, id);
         match call.request.partial {
             true => self.recent.add_partial(id, call.until.plus(KEEP)),
@@ -234,8 +248,8 @@ impl Node {
     }
 
     /// The request of this call counts as consumed, once: its func has run, or will not.
-    pub(super) fn pay_credit(&mut self, id: CallId) {
-        if let Some(call) = self.calls.get_mut(&id)
+    pub(super) fn pay_credit(&mut self, slot: Slot) {
+        if let Some(call) = self.calls.get_mut(slot)
             && let Origin::Parent { id: from, credit_owed: owed @ true, .. } = &mut call.origin
         {
             *owed = false;
@@ -246,7 +260,7 @@ impl Node {
 }
 
 /// The job that a call is queued for; it counts as running from here.
-fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
+fn next_job(me: Id, call: &mut Call) -> Option<Job> {
     let work = match std::mem::replace(&mut call.own, Own::Lent) {
         Own::Ready(own) => {
             let (place, child) = call.arrived.pop_front()?;
@@ -262,7 +276,7 @@ fn next_job(me: Id, id: CallId, call: &mut Call) -> Option<Job> {
         }
     };
     call.job = JobState::Running;
-    Some(Job { call: id, me, parent: call.parent(), request: call.request.clone(), work })
+    Some(Job { call: call.request.call, me, parent: call.parent(), request: call.request.clone(), work })
 }
 
 /// The children's groups, or in words why there are none.

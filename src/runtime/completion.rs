@@ -14,11 +14,11 @@ pub(super) struct Success {
     /// None if none was asked for.
     pub(super) reply: Option<SubtreeReply>,
     /// Of a partial call.
-    pub(super) report: Option<Report>,
+    pub(super) report: Option<Box<Report>>,
 }
 
 /// How a call ended, as the event loop says it; `None` when the node ended first.
-pub(super) type Ended = Option<Result<Success, Failure>>;
+pub(super) type Ended = Option<Result<Success, Box<Failure>>>;
 
 /// The end of one call.
 #[derive(Debug, Default)]

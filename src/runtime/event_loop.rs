@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpc_trees::{Id, Tree};
+use gpc_trees::{Id, IdList, Tree};
 use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
@@ -23,8 +23,10 @@ use super::mailbox::{Mailbox, Slots};
 use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
 use super::reading::{Readiness, Surroundings};
+use super::request::Request;
 use super::wait::{Look, Wait, Waiting};
-use crate::chain::{Input, Node, Output, Outputs, Time};
+use crate::chain::{Input, Leaf, Node, Output, Outputs, Time};
+use crate::wire::leaf::LeafRequest;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};
 
@@ -87,8 +89,10 @@ pub(super) struct EventLoop {
 
 /// What the links need to know of the rest, while they are borrowed.
 struct NodeSurroundings<'a> {
-    node: &'a Node,
+    now: Time,
+    node: &'a mut Node,
     functions: &'a Functions,
+    executor: &'a mut Executor,
 }
 
 impl Surroundings for NodeSurroundings<'_> {
@@ -102,6 +106,28 @@ impl Surroundings for NodeSurroundings<'_> {
 
     fn reply_max(&self) -> u64 {
         self.node.config().reply_max
+    }
+
+    fn me(&self) -> Id {
+        self.node.config().me
+    }
+
+    fn run_on_the_spot(&mut self, from: Id, request: &LeafRequest<'_>) -> Option<Answer> {
+        let head = &request.head;
+        let leaf = Leaf {
+            call: head.call,
+            callback: Some(head.callback).filter(|handle| *handle != 0),
+            reply_wanted: request.reply_wanted,
+            limit: head.limit,
+            data_len: head.data_len,
+        };
+        let entry = self.executor.on_the_spot(head.func)?;
+        if !self.node.leaf_begins(self.now, from, &leaf) {
+            return None;
+        }
+        let me = self.node.config().me;
+        let result = entry.answer(&Request::leaf(from, request, &IdList::range(me..me + 1)));
+        Some(self.node.leaf_ends(&leaf, result))
     }
 }
 
@@ -263,15 +289,16 @@ impl EventLoop {
                     }
                 }
                 Token(key) => {
-                    let around = NodeSurroundings { node: &self.node, functions: &self.functions };
-                    self.links.ready(now, LinkKey(key), Readiness::from(event), &around);
+                    let EventLoop { node, functions, executor, links, .. } = self;
+                    let mut around = NodeSurroundings { now, node, functions, executor };
+                    links.ready(now, LinkKey(key), Readiness::from(event), &mut around);
                     self.take_in(now);
                 }
             }
         }
         self.events = events;
-        let around = NodeSurroundings { node: &self.node, functions: &self.functions };
-        self.links.read_rest(now, &around);
+        let EventLoop { node, functions, executor, links, .. } = self;
+        links.read_rest(now, &mut NodeSurroundings { now, node, functions, executor });
         self.take_in(now);
     }
 
@@ -310,7 +337,7 @@ impl EventLoop {
             Command::Start { completion, .. } if self.ending != Ending::No => completion.complete(None),
             Command::Start { ticket, start, completion } => {
                 self.calls.insert(ticket, completion);
-                self.apply(now, Input::Start { ticket, start: *start });
+                self.apply(now, Input::Start { ticket, start });
             }
             Command::GiveUp { ticket } => self.apply(now, Input::GiveUp { ticket }),
             Command::Shutdown { limit } => {

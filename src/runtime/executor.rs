@@ -57,6 +57,13 @@ impl Executor {
         Ok(Executor { me, functions, entries: HashMap::default(), mailbox, hands })
     }
 
+    /// The function under a handle, if it runs on this thread, and answers when it ends.
+    pub(super) fn on_the_spot(&mut self, handle: u32) -> Option<&Entry> {
+        let here = matches!(self.hands, Hands::Here);
+        let entry = known(&mut self.entries, &self.functions, handle).ok()?;
+        ((here || entry.inline) && entry.answers_at_its_end()).then_some(entry)
+    }
+
     /// Runs a job, or hands it to someone who will. What comes back at once is returned.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
         let entry = known(&mut self.entries, &self.functions, handle(&job));
@@ -151,7 +158,7 @@ fn result(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Jo
             Deferred::new(job.call, move |call, result| mailbox.result(Input::Answered { call, result }))
         }),
         Work::Callback { from, child, own } => {
-            let (header, data) = (child.header.to_bytes(), child.data.to_bytes());
+            let (header, data) = (child.header.as_slice(), child.data.as_slice());
             entry.merge(&request, &ChildReply { from, header: &header, data: &data }, own)
         }
     }

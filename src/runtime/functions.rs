@@ -364,6 +364,24 @@ impl fmt::Debug for Functions {
 }
 
 impl Entry {
+    /// Whether it is a func whose reply is there when it returns.
+    pub(super) fn answers_at_its_end(&self) -> bool {
+        matches!(self.code, Code::Func(_) | Code::Phased(_))
+    }
+
+    /// Executes a func that [answers at its end](Self::answers_at_its_end).
+    pub(super) fn answer(&self, request: &Request<'_>) -> Result<Reply, String> {
+        let mut reply = Reply::default();
+        let run = || match &self.code {
+            Code::Func(func) => func(request, &mut reply),
+            Code::Phased(func) => func(Phase::Init, request, &mut reply),
+            Code::Deferring(_) | Code::Callback(_) => {
+                Err(format!("`{}` has no reply when it returns", self.name).into())
+            }
+        };
+        unwinding(run).map(|()| reply)
+    }
+
     /// Executes func: a panic is a failure like any other.
     pub(super) fn execute(&self, request: &Request<'_>, deferred: impl FnOnce() -> Deferred) -> JobResult {
         let mut reply = Reply::default();

@@ -89,7 +89,7 @@ impl CallHandle {
         let plan = self.plan.take().ok_or(CallError::Taken)?;
         match ended {
             Some(Ok(success)) => Ok(Outcome::new(plan, success)),
-            Some(Err(failure)) => Err(CallError::Failed(Box::new(failure))),
+            Some(Err(failure)) => Err(CallError::Failed(failure)),
             None => Err(CallError::Ended),
         }
     }

@@ -39,7 +39,7 @@ impl Outcome {
     pub(super) fn new(plan: Plan, success: Success) -> Outcome {
         let Plan { root, ids, asked, merged } = plan;
         let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
-        let report = success.report.unwrap_or_else(whole);
+        let report = success.report.map_or_else(whole, |report| *report);
         let reply = success.reply.unwrap_or_default();
         let (header, data) = (reply.header.into_bytes(), reply.data.into_bytes());
         Outcome { root, ids, asked, merged, level: reply.level, header, data, report }

@@ -4,23 +4,37 @@
 
 use gpc_trees::Id;
 
-use super::link::{Context, Event, HIWATER, Phase, Progress};
+use super::link::{Context, Event, HIWATER, Host, Phase, Progress};
 use super::links::{Arrival, Links};
 use super::peer::LinkKey;
 use crate::chain::Time;
+use crate::wire::leaf::LeafRequest;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
 
 /// What reading needs to know of the node beside the links.
 pub(super) trait Surroundings {
+    fn me(&self) -> Id;
     fn tree(&self, id: u32) -> Option<gpc_trees::Tree>;
     fn awaits(&self, child: Id, call: CallId) -> bool;
     fn reply_max(&self) -> u64;
+    /// Runs a request to this id alone on the spot, if it may: its answer.
+    fn run_on_the_spot(&mut self, from: Id, request: &LeafRequest<'_>) -> Option<Answer>;
 }
 
 struct PeerContext<'a> {
-    surroundings: &'a dyn Surroundings,
+    surroundings: &'a mut dyn Surroundings,
     peer: Option<Id>,
+}
+
+impl Host for PeerContext<'_> {
+    fn me(&self) -> Id {
+        self.surroundings.me()
+    }
+
+    fn run_on_the_spot(&mut self, request: &LeafRequest<'_>) -> Option<Answer> {
+        self.surroundings.run_on_the_spot(self.peer?, request)
+    }
 }
 
 impl Context for PeerContext<'_> {
@@ -60,7 +74,7 @@ impl Links {
         now: Time,
         key: LinkKey,
         event: Readiness,
-        surroundings: &dyn Surroundings,
+        surroundings: &mut dyn Surroundings,
     ) {
         let Some(link) = self.links.get_mut(&key) else { return };
         if let Phase::Connecting(peer) = link.phase {
@@ -80,13 +94,13 @@ impl Links {
     }
 
     /// Reads again from the links that had more than one turn allows.
-    pub(super) fn read_rest(&mut self, now: Time, surroundings: &dyn Surroundings) {
+    pub(super) fn read_rest(&mut self, now: Time, surroundings: &mut dyn Surroundings) {
         for key in std::mem::take(&mut self.unread) {
             self.read(now, key, true, surroundings);
         }
     }
 
-    fn read(&mut self, now: Time, key: LinkKey, to_end: bool, surroundings: &dyn Surroundings) {
+    fn read(&mut self, now: Time, key: LinkKey, to_end: bool, surroundings: &mut dyn Surroundings) {
         let Some(link) = self.links.get_mut(&key) else { return };
         if link.phase == Phase::Closing {
             return;
@@ -95,9 +109,12 @@ impl Links {
             Phase::Up(peer) => Some(peer),
             _ => None,
         };
-        let context = PeerContext { surroundings, peer };
-        let progress = link.read(&mut self.buffer, to_end, &context, &mut self.events);
-        let heard = std::mem::take(&mut link.heard);
+        let mut context = PeerContext { surroundings, peer };
+        let progress = link.read(&mut self.buffer, to_end, &mut context, &mut self.events);
+        let heard = std::mem::take(&mut link.heard) && !link.served;
+        if std::mem::take(&mut link.served) {
+            self.dirty.push(key);
+        }
         let mut events = std::mem::take(&mut self.events);
         let arrived = self.arrivals.len();
         for event in events.drain(..) {

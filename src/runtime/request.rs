@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList};
 
 use crate::chain::Reply;
+use crate::wire::leaf::LeafRequest;
 use crate::wire::{self, CallId};
 
 /// The request that an id executes.
@@ -13,14 +14,39 @@ use crate::wire::{self, CallId};
 pub struct Request<'a> {
     me: Id,
     parent: Option<Id>,
-    inner: &'a wire::Request,
-    data: &'a Bytes,
+    call: CallId,
+    header: &'a [u8],
+    data: Data<'a>,
+    ids: &'a IdList,
+}
+
+/// A request's data, where they lie.
+#[derive(Clone, Copy)]
+enum Data<'a> {
+    /// Shared with whoever else holds them.
+    Shared(&'a Bytes),
+    /// Where they were read.
+    Read(&'a [u8]),
 }
 
 impl<'a> Request<'a> {
     /// A view of a request whose data are whole.
     pub(super) fn new(me: Id, parent: Option<Id>, inner: &'a wire::Request, data: &'a Bytes) -> Request<'a> {
-        Request { me, parent, inner, data }
+        let (call, header, ids) = (inner.call, &inner.header, &inner.ids);
+        Request { me, parent, call, header, data: Data::Shared(data), ids }
+    }
+
+    /// A view of a request to this id alone, where it was read; `ids` is the list of this id.
+    pub(super) fn leaf(parent: Id, request: &LeafRequest<'a>, ids: &'a IdList) -> Request<'a> {
+        let (me, call) = (ids.first().unwrap_or_default(), request.head.call);
+        Request {
+            me,
+            parent: Some(parent),
+            call,
+            header: request.header,
+            data: Data::Read(request.data),
+            ids,
+        }
     }
 
     /// The id that executes.
@@ -35,44 +61,49 @@ impl<'a> Request<'a> {
 
     /// The initiator of the call.
     pub fn root(&self) -> Id {
-        self.inner.call.root
+        self.call.root
     }
 
     /// The call's name.
     pub fn call(&self) -> CallId {
-        self.inner.call
+        self.call
     }
 
     /// The request's header: extra arguments, at most 65,536 bytes.
     pub fn header(&self) -> &'a [u8] {
-        &self.inner.header
+        self.header
     }
 
     /// The request's data, whole.
     pub fn data(&self) -> &'a [u8] {
-        self.data
+        match self.data {
+            Data::Shared(bytes) => bytes,
+            Data::Read(bytes) => bytes,
+        }
     }
 
-    /// The request's data, to keep without copying them.
+    /// The request's data, to keep; few are copied, many are shared.
     pub fn data_bytes(&self) -> Bytes {
-        self.data.clone()
+        match self.data {
+            Data::Shared(bytes) => bytes.clone(),
+            Data::Read(bytes) => Bytes::copy_from_slice(bytes),
+        }
     }
 
     /// The ids of this subtree: this one first, then its descendants in tree order.
     pub fn ids(&self) -> &'a IdList {
-        &self.inner.ids
+        self.ids
     }
 }
 
 impl fmt::Debug for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Request { me, parent, inner, data } = self;
         f.debug_struct("Request")
-            .field("call", &inner.call)
-            .field("me", me)
-            .field("parent", parent)
-            .field("header_len", &inner.header.len())
-            .field("data_len", &data.len())
+            .field("call", &self.call)
+            .field("me", &self.me)
+            .field("parent", &self.parent)
+            .field("header_len", &self.header.len())
+            .field("data_len", &self.data().len())
             .finish()
     }
 }

@@ -16,21 +16,32 @@ use crate::wire::{CallId, Message};
 impl World {
     /// Gives a node one input and carries out what it asks for.
     pub(super) fn input(&mut self, id: Id, input: Input) {
-        let (now, workers, heartbeat) = (self.now, self.workers, self.heartbeat);
-        let host = self.hosts.at(id);
-        if host.down {
-            return;
-        }
-        let begun = host.begun;
-        let node = host.node.get_or_insert_with(|| {
-            let started = Time::from_nanos(begun);
-            Box::new(Node::new(Config { workers, started, heartbeat, ..Config::new(id, begun) }))
-        });
-        node.input(Time::from_nanos(now), input, &mut self.outputs);
+        let (now, mut outputs) = (self.now, std::mem::take(&mut self.outputs));
+        let Some(node) = self.node(id) else { return };
+        node.input(Time::from_nanos(now), input, &mut outputs);
+        self.outputs = outputs;
         // Nothing that is carried out gives an input by itself, so the node is drained before its next one.
         while let Some(output) = self.outputs.pop_front() {
             self.carry_out(id, output);
         }
+        self.settle(id);
+    }
+
+    /// The node of a process that is up.
+    pub(super) fn node(&mut self, id: Id) -> Option<&mut Node> {
+        let (workers, heartbeat) = (self.workers, self.heartbeat);
+        let host = self.hosts.at(id);
+        let (down, begun) = (host.down, host.begun);
+        let node = || {
+            let started = Time::from_nanos(begun);
+            Box::new(Node::new(Config { workers, started, heartbeat, ..Config::new(id, begun) }))
+        };
+        (!down).then(|| &mut **host.node.get_or_insert_with(node))
+    }
+
+    /// A node has done what an input has brought about.
+    pub(super) fn settle(&mut self, id: Id) {
+        let (now, workers) = (self.now, self.workers);
         let host = self.hosts.at(id);
         let Some(node) = host.node.as_deref() else { return };
         let held = held(node);
@@ -49,13 +60,14 @@ impl World {
             Output::Consumed { from } => self.observe(&Observation::Consumed { at: id, from }),
             Output::Finished { ticket, call, result, report } => {
                 // Tickets are places in the list of calls.
+                let (result, report) = (result.map_err(|failure| *failure), report.map(|report| *report));
                 self.finished(id, ticket as usize, call, Outcome { result, report });
             }
             Output::Abandon { peer } => self.abandon(id, peer),
         }
     }
 
-    fn send(&mut self, from: Id, to: Id, message: Message) {
+    pub(super) fn send(&mut self, from: Id, to: Id, message: Message) {
         self.took_part(to);
         self.trace.fold([self.now, 7, u64::from(from) << 32 | u64::from(to), digest(&message)]);
         self.trace.say(self.now, format_args!("{}", Shown(from, to, &message)));
@@ -138,7 +150,9 @@ impl World {
             self.paths.as_mut().into_iter().for_each(|paths| paths.came(came));
         }
         self.observe(&Observation::Received { at: to, from, message: &message });
-        self.input(to, Input::Message { from, message });
+        if !self.on_the_spot(to, from, &message) {
+            self.input(to, Input::Message { from, message });
+        }
     }
 
     /// Runs a function: what it does is known at once, when it ends is its cost.
@@ -156,7 +170,7 @@ impl World {
                         JobResult::Failed(format!("callback fails at id {id}"))
                     }
                     false => {
-                        own.data = merged(own.data, &child.data.to_bytes());
+                        own.data = merged(own.data, &child.data.as_slice());
                         JobResult::Replied(own)
                     }
                 };
@@ -206,7 +220,7 @@ impl World {
         self.work(id, ns, Event::Ran { id, run, call, result });
     }
 
-    fn call(&self, call: CallId) -> Option<&super::world::CallState> {
+    pub(super) fn call(&self, call: CallId) -> Option<&super::world::CallState> {
         self.calls.get(*self.names.get(&call)?)
     }
 

@@ -34,6 +34,7 @@ mod queue;
 mod random;
 mod run;
 mod scenario;
+mod spot;
 #[cfg(test)]
 mod tests;
 mod trace;

@@ -343,7 +343,7 @@ impl World {
             data: Body::whole(Bytes::from(vec![0; plan.data_bytes as usize])),
             ..Start::new(FUNC)
         };
-        self.input(root, Input::Start { ticket: index as u64, start });
+        self.input(root, Input::Start { ticket: index as u64, start: start.into() });
     }
 
     /// A call ends at its root.

@@ -83,6 +83,29 @@ pub struct Request {
     pub data: Body,
 }
 
+impl Request {
+    /// A request to these ids with nothing in it: no function, no data, the default tree, replies wanted, no time.
+    pub fn new(call: CallId, ids: IdList) -> Request {
+        Request {
+            call,
+            func: 0,
+            callback: None,
+            reply_wanted: true,
+            forward_first: false,
+            partial: false,
+            adopted: false,
+            skipped: 0,
+            limit: Duration::ZERO,
+            age: Duration::ZERO,
+            left: Duration::ZERO,
+            tree: Ok(Tree::default()),
+            ids,
+            header: Bytes::new(),
+            data: Body::default(),
+        }
+    }
+}
+
 /// A child's answer for its whole subtree.
 #[derive(Clone, Debug)]
 pub struct Response {

@@ -10,6 +10,7 @@ pub mod failure;
 pub mod frame;
 pub mod head;
 pub mod hello;
+pub mod leaf;
 pub mod level;
 pub mod message;
 pub mod payload;

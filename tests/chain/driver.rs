@@ -12,7 +12,7 @@ use super::world::{Act, Event, World};
 #[should_panic(expected = "drain every output of a node before its next input")]
 fn an_input_before_the_outputs_are_drained_panics() {
     let (mut node, mut outputs) = (Node::new(Config::new(0, 5)), Outputs::new());
-    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-2") }, &mut outputs);
+    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-2").into() }, &mut outputs);
     node.input(Time::default(), Input::Tick, &mut outputs);
 }
 
@@ -22,7 +22,7 @@ fn draining_all_but_one_output_is_not_enough() {
     let (mut node, mut outputs) = (Node::new(Config::new(0, 5)), Outputs::new());
     node.input(
         Time::default(),
-        Input::Start { ticket: 1, start: Start { watch: true, ..start("0-2") } },
+        Input::Start { ticket: 1, start: Start { watch: true, ..start("0-2") }.into() },
         &mut outputs,
     );
     assert!(outputs.pop_front().is_some());
@@ -162,9 +162,9 @@ fn a_call_that_ends_in_the_queue_gives_up_its_turn() {
     let first = CallId { root: 0, sequence: 4 };
     one.request(0, Request { call: first, ..request("1") });
     assert!(one.request(0, request("1")).is_empty());
-    assert!(!one.holds("queue: {}"));
+    assert!(!one.holds("Runs { first: None, rest: []"));
     assert_eq!(one.cancel(0), ["consumed 0"]);
-    assert!(one.holds("queue: {}"));
+    assert!(one.holds("Runs { first: None, rest: []"));
     let outputs = one.feed(Input::Ran { call: first, result: JobResult::Replied(reply("")) });
     assert_eq!(outputs, ["consumed 0", "to 0: level 0 [0 ] [0 ]"]);
     assert!(one.is_quiet());

@@ -245,7 +245,7 @@ impl Besieged {
                 let start = Start { ids: ids(&list), watch, partial, callback, limit, ..start("1") };
                 self.open.push(self.started);
                 self.started += 1;
-                self.input(Input::Start { ticket: self.started - 1, start });
+                self.input(Input::Start { ticket: self.started - 1, start: start.into() });
             }
             Deed::GiveUp(ticket) => self.input(Input::GiveUp { ticket }),
             Deed::Wait(ms) => {

@@ -4,6 +4,7 @@ mod driver;
 mod failures;
 mod heartbeat;
 mod hostile;
+mod leaf;
 mod limits;
 mod model;
 mod one;

@@ -60,7 +60,7 @@ impl One {
     }
 
     pub(crate) fn start(&mut self, start: Start) -> Vec<String> {
-        self.feed(Input::Start { ticket: 1, start })
+        self.feed(Input::Start { ticket: 1, start: start.into() })
     }
 
     pub(crate) fn request(&mut self, from: Id, request: Request) -> Vec<String> {
@@ -129,7 +129,7 @@ pub(crate) fn failed(id: Id, stage: Stage, coverage: Coverage) -> Answer {
     Answer::Failed(Box::new(Failure { cause: Cause::new(id, stage, "bad luck"), coverage }))
 }
 
-fn show(output: Output) -> String {
+pub(crate) fn show(output: Output) -> String {
     match output {
         Output::Send { to, message: Message::Request(request) } => {
             let adopted = match (request.skipped, request.adopted) {
@@ -160,11 +160,11 @@ fn show(output: Output) -> String {
             let answer = match result {
                 Ok(reply) if report.is_some() => Answer::Partial(Box::new(Partial {
                     reply: reply.unwrap_or_default(),
-                    report: report.unwrap_or_default(),
+                    report: *report.unwrap_or_default(),
                 })),
                 Ok(None) => Answer::Completed,
                 Ok(Some(reply)) => Answer::Reply(reply),
-                Err(failure) => Answer::Failed(Box::new(failure)),
+                Err(failure) => Answer::Failed(failure),
             };
             format!("end {ticket}: {}", show_answer(answer))
         }

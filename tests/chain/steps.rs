@@ -260,7 +260,7 @@ fn a_job_and_a_forwarded_request_hold_all_that_came() {
     }
 
     let (mut node, mut outputs) = (Node::new(Config::new(0, 5)), Outputs::new());
-    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-1") }, &mut outputs);
+    node.input(Time::default(), Input::Start { ticket: 1, start: start("0-1").into() }, &mut outputs);
     let Some(Output::Run(job)) = outputs.pop_front() else { panic!("the root executes") };
     assert_eq!((job.me, job.parent, job.request.call), (0, None, super::one::CALL));
 }

@@ -256,7 +256,7 @@ impl World {
             Event::Start(ticket, start) => {
                 self.begun.insert(ticket, self.now);
                 let root = start.ids.first().expect("a call has a root");
-                self.input(root, Input::Start { ticket, start });
+                self.input(root, Input::Start { ticket, start: start.into() });
             }
             Event::GiveUp(root, ticket) => self.input(root, Input::GiveUp { ticket }),
             Event::Lose(a, b) => {
@@ -373,8 +373,9 @@ impl World {
             }
             Output::Finished { ticket, call, result, report } => {
                 self.ended.insert(ticket, self.now);
-                self.reports.extend(report.map(|report| (ticket, report)));
+                self.reports.extend(report.map(|report| (ticket, *report)));
                 self.seen.push((call, Seen::Finished(id)));
+                let result = result.map_err(|failure| *failure);
                 assert!(self.finished.insert(ticket, (call, result)).is_none(), "a call ends once");
             }
         }

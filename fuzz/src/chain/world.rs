@@ -141,7 +141,7 @@ impl World {
         }
         let (ticket, begun) = (self.calls.len() as u64, self.time());
         self.calls.push(Started { root, start: start.clone(), begun, ended: None, dead: false });
-        self.input(root, Happened::Start { ticket, start });
+        self.input(root, Happened::Start { ticket, start: start.into() });
     }
 
     /// Gives one input, and carries out all that the node says.
@@ -181,6 +181,7 @@ impl World {
             Output::Finished { ticket, call, result, report } => {
                 let started = &mut self.calls[ticket as usize];
                 assert!(!started.dead && started.ended.is_none() && started.root == id, "{call} ends twice");
+                let (result, report) = (result.map_err(|failure| *failure), report.map(|report| *report));
                 started.ended = Some(Ended { call, result, report });
             }
         }

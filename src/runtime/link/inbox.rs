@@ -14,7 +14,7 @@ use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, flags};
 use crate::wire::head::{AnswerKind, CallRef, Goodbye, RequestHead, ResponseHead, parse_credit};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::prefix::parse_prefix;
-use crate::wire::{Body, BodyWriter, CallId, Hello, Report, Request};
+use crate::wire::{Body, BodyWriter, CallId, Hello, Payload, Report, Request};
 
 /// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
 pub const BODIES_MAX: usize = 512;
@@ -332,7 +332,7 @@ impl Inbox {
             return Ok(());
         }
         if body.len() as u64 == head.body_len() {
-            events.push(Event::Response(answer(&head, Bytes::copy_from_slice(body))?));
+            events.push(Event::Response(answer(&head, body)?));
             return Ok(());
         }
         if !context.awaits(head.call) {
@@ -432,7 +432,7 @@ impl Inbox {
         if piece.len() as u64 == missing
             && let Some(ResponseBody { head, bytes }) = self.responses.remove(&call)
         {
-            events.push(Event::Response(answer(&head, Bytes::from(bytes))?));
+            events.push(Event::Response(answer_keeping(&head, Bytes::from(bytes))?));
         }
         Ok(())
     }
@@ -454,16 +454,37 @@ fn split_to<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
     first
 }
 
-/// The response that a fixed part and its complete body make.
-fn answer(head: &ResponseHead, mut body: Bytes) -> Result<Response, FrameError> {
+/// The response that a fixed part and its complete body make, wherever that lies; what is kept of it is copied.
+fn answer(head: &ResponseHead, body: &[u8]) -> Result<Response, FrameError> {
+    let (header, rest) = body.split_at(head.header_len as usize);
+    let (data, report) = rest.split_at(head.data_len as usize);
+    let reply = || SubtreeReply {
+        level: head.level,
+        header: Payload::copy_from_slice(header),
+        data: Payload::copy_from_slice(data),
+    };
+    respond(head, reply, report)
+}
+
+/// The response that a fixed part and its complete body make, which it keeps.
+fn answer_keeping(head: &ResponseHead, mut body: Bytes) -> Result<Response, FrameError> {
     let header = body.split_to(head.header_len as usize);
     let data = body.split_to(head.data_len as usize);
-    let reply = SubtreeReply { level: head.level, header: header.into(), data: data.into() };
+    respond(head, || SubtreeReply { level: head.level, header: header.into(), data: data.into() }, &body)
+}
+
+fn respond(
+    head: &ResponseHead,
+    reply: impl FnOnce() -> SubtreeReply,
+    report: &[u8],
+) -> Result<Response, FrameError> {
     let answer = match head.kind {
         AnswerKind::Completed => Answer::Completed,
-        AnswerKind::Reply => Answer::Reply(reply),
-        AnswerKind::Failed => Answer::Failed(Box::new(Report::parse(&body)?.into_failure()?)),
-        AnswerKind::Partial => Answer::Partial(Box::new(Partial { reply, report: Report::parse(&body)? })),
+        AnswerKind::Reply => Answer::Reply(reply()),
+        AnswerKind::Failed => Answer::Failed(Box::new(Report::parse(report)?.into_failure()?)),
+        AnswerKind::Partial => {
+            Answer::Partial(Box::new(Partial { reply: reply(), report: Report::parse(report)? }))
+        }
     };
     Ok(Response { call: head.call, answer })
 }

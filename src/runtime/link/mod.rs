@@ -16,6 +16,10 @@ pub use outbox::{Outbox, PARTS_MAX};
 
 use super::socket::Socket;
 use crate::chain::Time;
+use crate::wire::Message;
+use crate::wire::frame::FrameError;
+use crate::wire::leaf::LeafRequest;
+use crate::wire::message::{Answer, Response};
 
 /// Requests that a node takes on a link without having acknowledged them: enough to keep the link busy, and a bound on what waits at a slow node.
 pub const HIWATER: u32 = 256;
@@ -31,6 +35,14 @@ const READ_BUDGET: usize = 1 << 20;
 
 /// Gather writes on one link before the others get their turn.
 const WRITE_BUDGET: usize = 16;
+
+/// What a link asks of its node.
+pub(super) trait Host: Context {
+    /// The node's id.
+    fn me(&self) -> Id;
+    /// Runs a request to the node alone on the spot, if it may: its answer.
+    fn run_on_the_spot(&mut self, request: &LeafRequest<'_>) -> Option<Answer>;
+}
 
 /// How far a link has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +87,8 @@ pub(super) struct Link {
     pub(super) unacknowledged: u32,
     /// Whether the peer has given a sign of life since this was last looked at: bytes have come, or it has taken some of what had to wait for it.
     pub(super) heard: bool,
+    /// Whether a request has run on the spot since this was last looked at: its answer is to be written.
+    pub(super) served: bool,
     /// Whether bytes wait for the peer to take those before them.
     pub(super) blocked: bool,
     /// Whether the system tells when the socket takes bytes again.
@@ -93,6 +107,7 @@ impl Link {
             consumed: 0,
             unacknowledged: 0,
             heard: false,
+            served: false,
             blocked: false,
             told_of_room: true,
         }
@@ -119,7 +134,7 @@ impl Link {
         &mut self,
         buffer: &mut [u8],
         to_end: bool,
-        context: &dyn Context,
+        host: &mut dyn Host,
         events: &mut Vec<Event>,
     ) -> Progress {
         let mut read = 0;
@@ -133,7 +148,7 @@ impl Link {
             };
             read += count;
             self.heard = true;
-            if let Err(error) = self.inbox.feed(&buffer[..count], context, events) {
+            if let Err(error) = self.take_in(&buffer[..count], host, events) {
                 warn!(phase = ?self.phase, %error, "a peer broke the protocol: its link is closed");
                 return Progress::Closed(format!("the peer broke the protocol: {error}"));
             }
@@ -143,6 +158,37 @@ impl Link {
             }
         }
         Progress::More
+    }
+
+    /// Takes the next bytes of the link: runs what can run where it lies, and appends what the others complete.
+    fn take_in(
+        &mut self,
+        mut bytes: &[u8],
+        host: &mut dyn Host,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
+        // Each round takes a frame.
+        while let Some((request, rest)) = self.leaf_request(bytes, host) {
+            let Some(answer) = host.run_on_the_spot(&request) else {
+                let (frame, rest) = bytes.split_at(bytes.len() - rest.len());
+                self.inbox.feed(frame, host, events)?;
+                bytes = rest;
+                continue;
+            };
+            let call = request.head.call;
+            self.outbox.push(Message::Response(Response { call, answer }));
+            self.unacknowledged += 1;
+            self.consume();
+            self.served = true;
+            bytes = rest;
+        }
+        self.inbox.feed(bytes, host, events)
+    }
+
+    /// The request to this id alone that is next, where nothing else is under way and the peer has credit for it.
+    fn leaf_request<'a>(&self, bytes: &'a [u8], host: &dyn Host) -> Option<(LeafRequest<'a>, &'a [u8])> {
+        let may = matches!(self.phase, Phase::Up(_)) && self.inbox.is_idle() && self.unacknowledged < HIWATER;
+        if may { LeafRequest::parse(bytes, host.me()) } else { None }
     }
 
     /// Writes what is queued, as one gather write if the socket takes it.

@@ -230,18 +230,18 @@ impl Outbox {
             data_len: reply.data.len() as u64,
             report_len: report.len() as u32,
         };
-        let parts = reply.header.parts().iter().chain(reply.data.parts());
+        let parts = reply.header.parts().chain(reply.data.parts());
         if head.body_len() <= SMALL {
             return self.frame(Kind::Response, 0, |tail| {
                 head.emit(tail);
-                parts.for_each(|part| tail.extend_from_slice(part));
+                parts.for_each(|part| tail.extend_from_slice(&part));
                 tail.extend_from_slice(&report);
             });
         }
         let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
         head.emit(&mut fixed);
         let report = Some(Bytes::from(report)).filter(|report| !report.is_empty());
-        let parts = parts.cloned().chain(report).map(Part::Bytes).collect();
+        let parts = parts.map(Bytes::from).chain(report).map(Part::Bytes).collect();
         self.streams.push_back(Stream { call, kind: Kind::Response, flags: 0, head: Some(fixed), parts });
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
@@ -164,7 +163,7 @@ pub(in crate::sim) fn part(id: Id, reply_bytes: u32) -> Vec<u8> {
 }
 
 /// What callback makes of two replies.
-pub(in crate::sim) fn merged(mut own: Vec<u8>, child: &Bytes) -> Vec<u8> {
+pub(in crate::sim) fn merged(mut own: Vec<u8>, child: &[u8]) -> Vec<u8> {
     own.extend_from_slice(child);
     own
 }

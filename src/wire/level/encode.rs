@@ -4,10 +4,10 @@
 //! passed on by reference; only small ones are copied, to keep the number of parts low. Children's data are not
 //! looked into here: whoever reads the aggregate in the end decodes it.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{LevelLimit, MAX_LEVEL};
-use crate::wire::payload::Payload;
+use crate::wire::payload::{INLINE_MAX, Part, Payload};
 
 /// Parts shorter than this are copied together. To pass a part on by reference takes as long as copying 1 to 2 KiB
 /// (`benches/level.rs`), at every level it goes through, and again an entry of the gather write, of which the system
@@ -35,12 +35,17 @@ pub struct Leveled {
 }
 
 /// Level-0 data: `byteCount SPACE bytes`. Bytes of 4 KiB or more are not copied.
-pub fn level0(bytes: Bytes) -> Payload {
-    if bytes.is_empty() {
-        return Payload::from(Bytes::from_static(b"0 "));
+pub fn level0(bytes: impl Into<Bytes> + AsRef<[u8]>) -> Payload {
+    let len = bytes.as_ref().len();
+    if len < COPY_BYTES_MAX {
+        return copied_alone(count_bytes(len) + len, |out| {
+            count(out, len);
+            out.put_slice(bytes.as_ref());
+        });
     }
-    let mut joiner = Joiner::with_capacity(count_bytes(bytes.len()) + small(&bytes));
-    joiner.level0(bytes);
+    let mut joiner = Joiner::with_capacity(count_bytes(len));
+    count(&mut joiner.small, len);
+    joiner.part(Part::Shared(&bytes.into()));
     joiner.finish()
 }
 
@@ -65,32 +70,105 @@ pub fn aggregate(own: Option<Bytes>, children: &[Leveled]) -> Result<Leveled, Le
 /// # Errors
 /// As for [`aggregate`].
 pub fn aggregate_parts<'a>(
-    own: Option<Bytes>,
+    own: Option<impl Into<Bytes> + AsRef<[u8]>>,
     children: impl Iterator<Item = (u16, &'a Payload)> + Clone,
 ) -> Result<Leveled, LevelLimit> {
-    let Some(highest) = children.clone().map(|(level, _)| level).max() else {
+    let mut members = usize::from(own.is_some());
+    let mut highest = None;
+    for (level, _) in children.clone() {
+        members += 1;
+        highest = highest.max(Some(level));
+    }
+    let Some(highest) = highest else {
         return Ok(match own {
             Some(bytes) => Leveled { level: 0, data: level0(bytes) },
-            None => Leveled { level: 1, data: Payload::from(Bytes::from_static(b"0 ")) },
+            None => Leveled { level: 1, data: Payload::copy_from_slice(b"0 ") },
         });
     };
     if highest == MAX_LEVEL {
         return Err(LevelLimit);
     }
+    let Sizes { copied, all } = sizes(members, own.as_ref().map(AsRef::as_ref), children.clone(), highest);
+    let data = if copied == all {
+        copied_alone(copied, |out| {
+            count(out, members);
+            if let Some(bytes) = &own {
+                lift(out, highest);
+                count(out, bytes.as_ref().len());
+                out.put_slice(bytes.as_ref());
+            }
+            for (level, data) in children {
+                lift(out, highest - level);
+                data.copy_to(out);
+            }
+        })
+    } else {
+        joined(members, own.map(Into::into), children, highest, copied)
+    };
+    Ok(Leveled { level: highest + 1, data })
+}
 
-    let members = children.clone().count() + usize::from(own.is_some());
-    let copied = count_bytes(members) + copied(own.as_ref(), children.clone(), highest);
+/// An aggregate of which parts are passed on by reference.
+fn joined<'a>(
+    members: usize,
+    own: Option<Bytes>,
+    children: impl Iterator<Item = (u16, &'a Payload)>,
+    highest: u16,
+    copied: usize,
+) -> Payload {
     let mut joiner = Joiner::with_capacity(copied);
-    joiner.count(members);
+    count(&mut joiner.small, members);
     if let Some(bytes) = own {
         joiner.lift(highest);
-        joiner.level0(bytes);
+        count(&mut joiner.small, bytes.len());
+        joiner.part(Part::Shared(&bytes));
     }
     for (level, data) in children {
         joiner.lift(highest - level);
-        data.parts().iter().for_each(|part| joiner.part(part));
+        data.parts().for_each(|part| joiner.part(part));
     }
-    Ok(Leveled { level: highest + 1, data: joiner.finish() })
+    joiner.finish()
+}
+
+/// A payload of so many bytes, all of them copied, which `emit` writes: few into the payload itself, more into one allocation.
+fn copied_alone(len: usize, emit: impl FnOnce(&mut &mut [u8])) -> Payload {
+    if len <= INLINE_MAX {
+        let mut bytes = [0; INLINE_MAX];
+        emit(&mut &mut bytes[..]);
+        return Payload::copy_from_slice(&bytes[..len]);
+    }
+    // Not from the system's cleared memory, which takes longer.
+    let mut bytes = Vec::with_capacity(len);
+    bytes.resize(len, 0);
+    emit(&mut &mut bytes[..]);
+    bytes.into()
+}
+
+/// What an aggregate consists of, bytes.
+struct Sizes {
+    copied: usize,
+    all: usize,
+}
+
+fn sizes<'a>(
+    members: usize,
+    own: Option<&[u8]>,
+    children: impl Iterator<Item = (u16, &'a Payload)>,
+    highest: u16,
+) -> Sizes {
+    let mut copied = count_bytes(members);
+    let mut all = copied;
+    if let Some(bytes) = own {
+        let prefix = lift_copied(highest) + count_bytes(bytes.len());
+        copied += prefix + small(bytes);
+        all += prefix + lift_shared(highest) + bytes.len();
+    }
+    for (level, data) in children {
+        let levels = highest - level;
+        copied += lift_copied(levels) + data.len_of_small(COPY_BYTES_MAX);
+        all += lift_copied(levels) + lift_shared(levels) + data.len();
+    }
+    Sizes { copied, all }
 }
 
 /// Bytes of a count with its space.
@@ -98,27 +176,46 @@ fn count_bytes(count: usize) -> usize {
     count.checked_ilog10().unwrap_or(0) as usize + 2
 }
 
-/// How many bytes an aggregate copies behind its count.
-fn copied<'a>(
-    own: Option<&Bytes>,
-    children: impl Iterator<Item = (u16, &'a Payload)>,
-    highest: u16,
-) -> usize {
-    let own = own.map_or(0, |bytes| lift_copied(highest) + count_bytes(bytes.len()) + small(bytes));
-    let of_child = |(level, data): (u16, &Payload)| {
-        lift_copied(highest - level) + data.parts().iter().map(small).sum::<usize>()
-    };
-    own + children.map(of_child).sum::<usize>()
-}
-
 /// How many bytes of `part` are copied: all or none.
-fn small(part: &Bytes) -> usize {
+fn small(part: &[u8]) -> usize {
     if part.len() < COPY_BYTES_MAX { part.len() } else { 0 }
 }
 
 /// How many bytes of a lift are copied: what is not a multiple of the kept prefix.
 fn lift_copied(levels: u16) -> usize {
     usize::from(levels) * 2 % LIFT.len()
+}
+
+/// How many bytes of a lift are passed on by reference.
+fn lift_shared(levels: u16) -> usize {
+    usize::from(levels) * 2 - lift_copied(levels)
+}
+
+/// Appends a count with its space.
+fn count(out: &mut impl BufMut, count: usize) {
+    if count < 10 {
+        return out.put_slice(&[b'0' + count as u8, b' ']);
+    }
+    // From the last digit to the first, with a space behind it.
+    let mut digits = [b' '; 21];
+    let (mut at, mut rest) = (digits.len() - 1, count);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.put_slice(&digits[at..]);
+}
+
+/// Appends a lift that is copied whole.
+fn lift(out: &mut impl BufMut, levels: u16) {
+    if levels == 0 {
+        return;
+    }
+    out.put_slice(&LIFT[..usize::from(levels) * 2]);
 }
 
 /// Joins parts into a payload: small ones by copying them into one buffer, large ones by reference.
@@ -133,40 +230,20 @@ impl Joiner {
         Self { out: Payload::new(), small: BytesMut::with_capacity(copied) }
     }
 
-    fn count(&mut self, count: usize) {
-        // From the last digit to the first, with a space behind it.
-        let mut digits = [b' '; 21];
-        let (mut at, mut rest) = (digits.len() - 1, count);
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.small.extend_from_slice(&digits[at..]);
-    }
-
-    fn level0(&mut self, bytes: Bytes) {
-        self.count(bytes.len());
-        self.part(&bytes);
-    }
-
     fn lift(&mut self, levels: u16) {
-        let len = usize::from(levels) * 2;
-        for _ in 0..len / LIFT.len() {
-            self.part(&Bytes::from_static(&LIFT));
+        for _ in 0..lift_shared(levels) / LIFT.len() {
+            self.part(Part::Shared(&Bytes::from_static(&LIFT)));
         }
         self.small.extend_from_slice(&LIFT[..lift_copied(levels)]);
     }
 
-    fn part(&mut self, part: &Bytes) {
-        if part.len() < COPY_BYTES_MAX {
-            self.small.extend_from_slice(part);
-        } else {
-            self.flush();
-            self.out.push(part.clone());
+    fn part(&mut self, part: Part<'_>) {
+        match part {
+            Part::Shared(shared) if shared.len() >= COPY_BYTES_MAX => {
+                self.flush();
+                self.out.push(shared.clone());
+            }
+            copied => self.small.extend_from_slice(&copied),
         }
     }
 
@@ -174,9 +251,9 @@ impl Joiner {
         self.out.push(self.small.split().freeze());
     }
 
-    /// What is left in the buffer becomes the last part: all of it where nothing was passed on by reference, and then it costs no second allocation.
+    /// What is left in the buffer becomes the last part.
     fn finish(mut self) -> Payload {
-        self.out.push(self.small.freeze());
+        self.flush();
         self.out
     }
 }
@@ -223,7 +300,7 @@ mod tests {
             let leaf = aggregate(own("x"), &[]).unwrap();
             value = aggregate(own("y"), &[leaf.clone(), value, leaf]).unwrap();
             assert_eq!((value.level, value.data.parts().len()), (level, 3));
-            assert_eq!(value.data.parts()[1].as_ptr(), large.as_ptr());
+            assert_eq!(value.data.parts().nth(1).unwrap().as_ptr(), large.as_ptr());
         }
     }
 
@@ -240,19 +317,15 @@ mod tests {
             let low = aggregate(Some(own.clone()), &[]).unwrap();
             let high = Leveled { level, data: Payload::from(vec![b'h'; len]) };
             let of_children = [&low, &high].into_iter().flat_map(|child| child.data.parts());
-            let sources: Vec<*const u8> =
-                of_children.chain([&own]).map(|part| part.as_ptr()).chain([LIFT.as_ptr()]).collect();
-            let reckoned = count_bytes(3)
-                + copied(
-                    Some(&own),
-                    [&low, &high].map(|child| (child.level, &child.data)).into_iter(),
-                    level,
-                );
+            let of_children = of_children.map(|part| part.as_ptr());
+            let sources: Vec<*const u8> = of_children.chain([own.as_ptr(), LIFT.as_ptr()]).collect();
+            let children = [&low, &high].map(|child| (child.level, &child.data));
+            let sizes = sizes(3, Some(&own), children.into_iter(), level);
             let value = aggregate(Some(own), &[low, high]).unwrap();
-            let kept = |part: &&Bytes| sources.contains(&part.as_ptr());
-            let kept: usize = value.data.parts().iter().filter(kept).map(Bytes::len).sum();
-            let copied = value.data.len() - kept;
-            assert_eq!(copied, reckoned, "level {level}, {len} bytes");
+            let kept = |part: &Part<'_>| sources.contains(&part.as_ptr());
+            let kept: usize = value.data.parts().filter(kept).map(|part| part.len()).sum();
+            let reckoned = (sizes.copied, sizes.all);
+            assert_eq!(reckoned, (value.data.len() - kept, value.data.len()), "level {level}, {len} bytes");
         }
     }
 
@@ -263,7 +336,7 @@ mod tests {
             let value = aggregate(own("x"), &[high]).unwrap();
             assert_eq!(text(&value), format!("2 {}1 xH", "1 ".repeat(usize::from(levels))));
             assert_eq!(value.level, levels + 1);
-            let statics = value.data.parts().iter().filter(|part| part.as_ptr() == LIFT.as_ptr()).count();
+            let statics = value.data.parts().filter(|part| part.as_ptr() == LIFT.as_ptr()).count();
             assert_eq!(statics, usize::from(levels) / 2048);
         }
     }

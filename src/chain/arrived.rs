@@ -1,0 +1,102 @@
+//! The replies of a call's children, from when they come until they are merged or aggregated.
+//!
+//! Most ids have few children: the first reply costs no allocation.
+
+use smallvec::SmallVec;
+
+use crate::wire::message::SubtreeReply;
+
+/// A reply, and the place in the list of the child whose it is.
+pub(super) type Placed = (u32, SubtreeReply);
+
+/// A queue of replies. At most one for each child, and of a partial call the parts of each.
+#[derive(Debug, Default)]
+pub(super) struct Arrived {
+    replies: SmallVec<[Placed; 1]>,
+    /// So many of them, from the first, have been taken.
+    taken: usize,
+}
+
+impl Arrived {
+    pub(super) fn push(&mut self, place: u32, reply: SubtreeReply) {
+        self.replies.push((place, reply));
+    }
+
+    /// Takes the one that came first.
+    pub(super) fn pop_front(&mut self) -> Option<Placed> {
+        let (place, reply) = self.replies.get_mut(self.taken)?;
+        let first = (*place, std::mem::take(reply));
+        self.taken += 1;
+        if self.taken == self.replies.len() {
+            self.clear();
+        }
+        Some(first)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.replies.is_empty()
+    }
+
+    /// Those that have not been taken, as they stand in the list.
+    pub(super) fn in_list_order(&mut self) -> &[Placed] {
+        let left = &mut self.replies[self.taken..];
+        if left.len() > 1 {
+            left.sort_unstable_by_key(|(place, _)| *place);
+        }
+        left
+    }
+
+    /// Takes all, as they came.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = SubtreeReply> + '_ {
+        let first = std::mem::take(&mut self.taken);
+        self.replies.drain(..).skip(first).map(|(_, reply)| reply)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.taken = 0;
+        self.replies.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reply(place: u32) -> SubtreeReply {
+        SubtreeReply { level: place as u16, ..SubtreeReply::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_queue(deeds in proptest::collection::vec((0u8..6, 0u32..20), 0..80)) {
+            let (mut arrived, mut model) = (Arrived::default(), VecDeque::new());
+            for (deed, place) in deeds {
+                match deed {
+                    0..=2 => {
+                        arrived.push(place, reply(place));
+                        model.push_back(place);
+                    }
+                    3 | 4 => {
+                        let first = arrived.pop_front();
+                        let expected = model.pop_front();
+                        prop_assert_eq!(first, expected.map(|place| (place, reply(place))));
+                    }
+                    _ if place < 5 => {
+                        let all: Vec<u16> = arrived.drain().map(|reply| reply.level).collect();
+                        prop_assert!(all.into_iter().map(u32::from).eq(model.drain(..)));
+                    }
+                    _ => {
+                        model.make_contiguous().sort_unstable();
+                        let ordered = arrived.in_list_order();
+                        prop_assert!(ordered.iter().map(|(place, _)| *place).eq(model.iter().copied()));
+                    }
+                }
+                prop_assert_eq!(arrived.is_empty(), model.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The calls in flight at one id: found by their names once for an input, and by their places from then on.
+//!
+//! Most ids hold one call at a time, and a million ids that each hold one must fit into memory: the first one costs no table. Names come from peers, so that the table's hash has a
+//! seed that they do not know. A place is used again when its call is gone, never while an input is taken that knew the old one: only a request adds a call, as its last step.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gpc_trees::IdList;
+
+use super::Time;
+use super::call::{Call, Origin};
+use super::seeded_hash::Seeded;
+use crate::wire::{CallId, Request};
+
+/// Where a call lies, for as long as one input is taken, and as long as it is in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slot(u32);
+
+/// The place that needs no table.
+const FIRST: Slot = Slot(0);
+
+/// Calls whose room is kept for the next ones: as many as a busy id uses all the time, some tens of KiB.
+const SPARE_MAX: usize = 128;
+
+/// The calls in flight.
+#[derive(Debug)]
+pub(super) struct Calls {
+    first: Option<Box<Call>>,
+    /// The places of all calls but the first.
+    places: HashMap<CallId, Slot, Seeded>,
+    /// Slot n lies at n - 1.
+    others: Vec<Option<Box<Call>>>,
+    free: Vec<Slot>,
+    /// Calls that have ended, with nothing in them.
+    spare: Vec<Box<Call>>,
+    /// What they hold for a request.
+    nothing: Option<Arc<Request>>,
+}
+
+impl Calls {
+    pub(super) fn new(seed: u64) -> Calls {
+        Calls {
+            first: None,
+            places: HashMap::with_hasher(Seeded::new(seed)),
+            others: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            nothing: None,
+        }
+    }
+
+    /// Where a call lies, if it is in flight.
+    pub(super) fn find(&self, id: CallId) -> Option<Slot> {
+        match &self.first {
+            Some(call) if call.request.call == id => Some(FIRST),
+            _ if self.places.is_empty() => None,
+            _ => self.places.get(&id).copied(),
+        }
+    }
+
+    pub(super) fn get(&self, slot: Slot) -> Option<&Call> {
+        match slot {
+            FIRST => self.first.as_deref(),
+            Slot(place) => self.others.get(place as usize - 1)?.as_deref(),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Call> {
+        match slot {
+            FIRST => self.first.as_deref_mut(),
+            Slot(place) => self.others.get_mut(place as usize - 1)?.as_deref_mut(),
+        }
+    }
+
+    /// A call by its name.
+    pub(super) fn named(&self, id: CallId) -> Option<&Call> {
+        self.get(self.find(id)?)
+    }
+
+    /// Adds a call that is not in flight yet.
+    pub(super) fn insert(&mut self, request: Arc<Request>, origin: Origin, begun: Time) -> Slot {
+        let id = request.call;
+        let call = match self.spare.pop() {
+            Some(mut call) => {
+                call.renew(request, origin, begun);
+                call
+            }
+            None => Box::new(Call::new(request, origin, begun)),
+        };
+        if self.first.is_none() {
+            self.first = Some(call);
+            return FIRST;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.others.push(None);
+            Slot(self.others.len() as u32)
+        });
+        self.others[slot.0 as usize - 1] = Some(call);
+        self.places.insert(id, slot);
+        slot
+    }
+
+    /// Takes a call out.
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<Box<Call>> {
+        if slot == FIRST {
+            return self.first.take();
+        }
+        let call = self.others.get_mut(slot.0 as usize - 1)?.take()?;
+        self.places.remove(&call.request.call);
+        self.free.push(slot);
+        Some(call)
+    }
+
+    /// Keeps the room of a call that has ended, and nothing that it held.
+    pub(super) fn recycle(&mut self, mut call: Box<Call>) {
+        if !self.places.is_empty() && self.spare.len() < SPARE_MAX {
+            let request = || Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0)));
+            call.empty(self.nothing.get_or_insert_with(request));
+            self.spare.push(call);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.places.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none() && self.places.is_empty()
+    }
+
+    /// All of them, in no order that means anything.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Call> {
+        self.first.as_deref().into_iter().chain(self.others.iter().filter_map(Option::as_deref))
+    }
+}
+
+#[cfg(test)]
+pub(super) fn slot(place: u32) -> Slot {
+    Slot(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn named(sequence: u64) -> CallId {
+        CallId { root: 1, sequence }
+    }
+
+    fn insert(calls: &mut Calls, sequence: u64) -> Slot {
+        let request = Request::new(named(sequence), IdList::range(1..2));
+        calls.insert(Arc::new(request), Origin::Here { ticket: sequence, watch: false }, Time::default())
+    }
+
+    proptest! {
+        /// Whatever comes and ends, a call lies where it was put, and is found by its name.
+        #[test]
+        fn it_is_a_map(deeds in proptest::collection::vec((0u8..3, 0u64..12, any::<bool>()), 0..200), seed: u64) {
+            let (mut calls, mut model) = (Calls::new(seed), BTreeMap::new());
+            for (deed, sequence, recycled) in deeds {
+                match (deed, model.get(&sequence).copied()) {
+                    (0 | 1, None) => {
+                        model.insert(sequence, insert(&mut calls, sequence));
+                    }
+                    (2, Some(slot)) => {
+                        let gone = calls.remove(slot).unwrap();
+                        prop_assert_eq!(gone.request.call, named(sequence));
+                        if recycled {
+                            calls.recycle(gone);
+                        }
+                        prop_assert!(calls.get(slot).is_none() && calls.remove(slot).is_none());
+                        model.remove(&sequence);
+                    }
+                    _ => {}
+                }
+                for sequence in 0..12 {
+                    let slot = model.get(&sequence).copied();
+                    prop_assert_eq!(calls.find(named(sequence)), slot);
+                    let there = slot.and_then(|slot| calls.get_mut(slot)).map(|call| call.request.call);
+                    prop_assert_eq!(there, slot.map(|_| named(sequence)));
+                }
+                let mut all: Vec<u64> = calls.iter().map(|call| call.request.call.sequence).collect();
+                all.sort_unstable();
+                prop_assert!(all.iter().eq(model.keys()));
+                prop_assert_eq!((calls.len(), calls.is_empty()), (model.len(), model.is_empty()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_burst_has_taken_is_given_back_but_for_the_spare_ones() {
+        let mut calls = Calls::new(1);
+        let slots: Vec<Slot> = (0..1000).map(|sequence| insert(&mut calls, sequence)).collect();
+        for slot in slots.into_iter().rev() {
+            let call = calls.remove(slot).unwrap();
+            let request = Arc::downgrade(&call.request);
+            calls.recycle(call);
+            assert!(request.upgrade().is_none(), "a spare call holds no data");
+        }
+        assert_eq!((calls.spare.len(), calls.len()), (SPARE_MAX, 0));
+    }
+}
