@@ -91,6 +91,7 @@ const FLOORS: &[Floor] = &[
             "sha2",
             "base64",
             "indicatif",
+            "mio",
             "signal_hook",
             "tracing_subscriber",
             "rustix",

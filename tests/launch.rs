@@ -3,15 +3,18 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use chained_gpc::LinkKind;
-use chained_gpc::cli::launch::{Launch, Plan};
+use chained_gpc::cli::launch::{Launch, LaunchError, Plan};
+use chained_gpc::cli::watching::Watching;
 use chained_gpc::runtime::{Address, Peers};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -22,7 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(count: u32, link: LinkKind) -> Launch {
     let others = Peers::from_iter([(0, "127.0.0.1:1".parse().unwrap())]);
-    Launch::start(&Plan { ids: 1..count + 1, link, exe: EXE.into(), args: vec![], others }).unwrap()
+    Launch::start(&Plan { ids: 1..count + 1, link, exe: EXE.into(), watching: Watching::default(), others })
+        .unwrap()
 }
 
 fn pid(launch: &Launch, id: u32) -> Pid {
@@ -53,7 +57,7 @@ fn processes_are_there_at_once_and_none_is_left() {
         let mut launch = start(8, link);
         assert_eq!(launch.peers().len(), 9, "the other one is kept");
         for id in 1..=8 {
-            connect(launch.peers().address(id).unwrap());
+            connect(&launch.peers().address(id).unwrap());
             assert_eq!(launch.exit_of(id, Duration::ZERO), None);
         }
         assert_eq!((launch.process_of(0), launch.process_of(9)), (None, None));
@@ -62,6 +66,40 @@ fn processes_are_there_at_once_and_none_is_left() {
         assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
         assert!(pids.into_iter().all(is_gone));
     }
+}
+
+/// Orders that the control link does not hold at once were given to a process that read them only when it had been started.
+#[test]
+fn orders_of_any_length_are_taken() {
+    let others: Peers = (10..30_000).map(|id| (id, format!("unix:@other-{id}").parse().unwrap())).collect();
+    let plan =
+        Plan { ids: 1..3, link: LinkKind::Tcp, exe: EXE.into(), watching: Watching::default(), others };
+    let launch = Launch::start(&plan).unwrap();
+    assert_eq!((launch.peers().len(), launch.peers().contains(29_999)), (29_992, true));
+    let ended = launch.end(PATIENCE);
+    assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
+}
+
+/// Several threads start them: whoever fails, all that were started end.
+#[test]
+fn a_launch_that_is_stopped_leaves_nothing() {
+    /// No other test has these ids.
+    const FIRST: u32 = 700_000;
+    let asked = AtomicU32::new(0);
+    let plan = Plan {
+        ids: FIRST..FIRST + 64,
+        link: LinkKind::DEFAULT,
+        exe: EXE.into(),
+        watching: Watching::default(),
+        others: Peers::new(),
+    };
+    let stopped = Launch::start_unless(&plan, || asked.fetch_add(1, Ordering::Relaxed) >= 20);
+    assert!(matches!(stopped, Err(LaunchError::Stopped)));
+    assert!((20..20 + 64).contains(&asked.into_inner()), "each thread asks once more at most");
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
+    let left: Vec<String> = lines.filter(|line| line.contains("\0--id\x007000")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
@@ -118,7 +156,7 @@ fn a_node_ends_when_its_parent_dies() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (child, mut control) = by_hand(5, Stdio::from(OwnedFd::from(listener)));
-    control.write_all(format!("5 {address}\nend\n").as_bytes()).unwrap();
+    control.write_all(format!("ports 5 127.0.0.1 {}\nend\n", address.port()).as_bytes()).unwrap();
     connect(&Address::Tcp(address));
     // What the system does with the links of a parent that is killed.
     drop(control);
@@ -129,9 +167,9 @@ fn a_node_ends_when_its_parent_dies() {
 #[test]
 fn a_node_that_is_launched_wrongly_says_why() {
     let socket = || Stdio::from(OwnedFd::from(TcpListener::bind("127.0.0.1:0").unwrap()));
-    let with_table = |input: Stdio, table: &str| {
+    let with_orders = |input: Stdio, orders: &str| {
         let (child, mut control) = by_hand(5, input);
-        control.write_all(table.as_bytes()).unwrap();
+        control.write_all(orders.as_bytes()).unwrap();
         control.shutdown(std::net::Shutdown::Write).unwrap();
         let mut nothing = Vec::new();
         control.read_to_end(&mut nothing).unwrap();
@@ -139,13 +177,18 @@ fn a_node_that_is_launched_wrongly_says_why() {
         refused(child.wait_with_output().unwrap())
     };
     // A parent that has gone is told nothing.
-    assert_eq!(with_table(socket(), "5 127.0.0.1:1\n"), "");
-    assert_eq!(with_table(socket(), ""), "");
-    assert_eq!(with_table(socket(), "4 127.0.0.1:1\nend\n"), "gpc: id 5 is not in the table of addresses\n");
-    assert!(with_table(socket(), "5 nowhere\nend\n").contains("line 1: `nowhere` is no address"));
-    assert!(with_table(socket(), "5 127.0.0.1:1\nend\n").contains("and should be at 127.0.0.1:1"));
+    assert_eq!(with_orders(socket(), "ports 5 127.0.0.1 1\n"), "");
+    assert_eq!(with_orders(socket(), ""), "");
+    assert_eq!(
+        with_orders(socket(), "ports 4 127.0.0.1 1\nend\n"),
+        "gpc: no address is known for id 5 itself\n"
+    );
+    assert!(with_orders(socket(), "ports 5 nowhere 1\nend\n").contains("is no row of addresses: write"));
+    assert!(with_orders(socket(), "end\n").contains("started this node: there is no row of addresses"));
+    assert!(with_orders(socket(), "ports 5 127.0.0.1 1\nend\n").contains("and should be at 127.0.0.1:1"));
     assert!(
-        with_table(Stdio::null(), "5 127.0.0.1:1\nend\n").starts_with("gpc: the listening socket of id 5: ")
+        with_orders(Stdio::null(), "ports 5 127.0.0.1 1\nend\n")
+            .starts_with("gpc: the listening socket of id 5: ")
     );
     let alone =
         Command::new(EXE).args(["node", "--launched", "--id", "5"]).stdin(Stdio::null()).output().unwrap();

@@ -28,7 +28,9 @@ mod stdout;
 mod taken;
 mod tree;
 mod wait;
+pub mod watching;
 
+use std::env;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -44,17 +46,25 @@ const FAILED: u8 = 1;
 
 /// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
 pub fn main() -> ExitCode {
-    let command = Args::parse().command;
-    let result = logs::start().and_then(|()| match command {
-        Command::Call(args) => call::run(&args),
-        Command::Node(args) => node::run(&args),
-        Command::Tree(args) => tree::run(&args),
-        Command::Sim(args) => sim::run(&args),
-        Command::Bench(args) => bench::run(&args),
-    });
+    let result = match launched::own_id(env::args_os()) {
+        // One of thousands, perhaps.
+        Some(id) => logs::start().and_then(|()| node::run_launched(id)),
+        None => run(Args::parse().command),
+    };
     result.unwrap_or_else(|error| {
         // Nowhere is left to report that standard error is closed.
         let _ = writeln!(io::stderr().lock(), "gpc: {error}");
         ExitCode::from(FAILED)
     })
+}
+
+fn run(command: Command) -> CommandResult {
+    logs::start()?;
+    match command {
+        Command::Call(args) => call::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Tree(args) => tree::run(&args),
+        Command::Sim(args) => sim::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    }
 }

@@ -1,6 +1,5 @@
 //! `gpc node`: one node, run by hand or started by `gpc call`.
 
-use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -15,10 +14,9 @@ use super::files::read_peers;
 use super::interrupt::Interrupt;
 use super::launched::{Launched, LaunchedError, launched};
 use super::plan::check_dead_after;
-use super::wait::WaitName;
+use super::watching::Watching;
 use super::{CommandResult, builtin};
-use crate::chain::Heartbeat;
-use crate::runtime::{Address, Builder, Functions, Listener, Node, Peers, Wait};
+use crate::runtime::{Address, Builder, Functions, FunctionsError, Listener, Node, Peers};
 
 /// How long the calls in flight get when a node is told to end.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -26,23 +24,22 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 /// Runs the sub-command.
 pub(super) fn run(args: &NodeArgs) -> CommandResult {
     match args.launched {
-        true => match launched(args.id) {
-            // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
-            Err(LaunchedError::ParentGone) => Ok(ExitCode::FAILURE),
-            launched => serve_launched(launched?, Watching::of(args)),
-        },
+        true => run_launched(args.id),
         false => serve(NodePlan::new(args)?),
     }
 }
 
 /// Runs a node that `gpc call` has started until its parent ends it or dies.
-fn serve_launched(launched: Launched, watching: Watching) -> CommandResult {
-    let Launched { id, listener, peers, mut control } = launched;
+pub(super) fn run_launched(id: Id) -> CommandResult {
+    let Launched { id, listener, peers, watching, control } = match launched(id) {
+        // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
+        Err(LaunchedError::ParentGone) => return Ok(ExitCode::FAILURE),
+        launched => launched?,
+    };
     // Nobody restarts an id of such a call, so that none can be too young for an adopter.
-    let node = start(id, listener, peers, watching, Some(Duration::ZERO))?;
-    control.wait_for_end();
-    // Nobody is left to wait for a function that still runs: it ends with the process.
-    drop(node);
+    let node = builder(id, listener, peers, watching)?.restart_margin(Duration::ZERO);
+    // A function that still runs ends with the process.
+    node.serve(control)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -52,7 +49,7 @@ fn serve(plan: NodePlan) -> CommandResult {
     let _interrupt = Interrupt::listen(move || drop(wake))?;
     let listener = Listener::bind(&plan.listen)?;
     let address = listener.address()?;
-    let node = start(plan.id, listener, plan.peers, plan.watching, None)?;
+    let node = builder(plan.id, listener, plan.peers, plan.watching)?.start()?;
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
     // Nothing is ever sent: the other end is dropped when a signal comes.
     let _ = woken.recv();
@@ -73,48 +70,15 @@ fn remove(path: &Path) -> CommandResult {
     }
 }
 
-fn start(
-    id: Id,
-    listener: Listener,
-    peers: Peers,
-    watching: Watching,
-    restart_margin: Option<Duration>,
-) -> Result<Node, Box<dyn std::error::Error + Send + Sync>> {
+fn builder(id: Id, listener: Listener, peers: Peers, watching: Watching) -> Result<Builder, FunctionsError> {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    let builder = Node::builder(id).functions(&functions).peers(peers).listener(listener);
-    let builder = restart_margin.into_iter().fold(builder, Builder::restart_margin);
-    Ok(watching.apply(builder).start()?)
+    Ok(watching.apply(Node::builder(id).functions(&functions).peers(peers).listener(listener)))
 }
 
-/// How a node looks out for its peers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Watching {
-    /// How long one may be silent; `None` leaves it to the library's default.
-    pub(super) dead_after: Option<Duration>,
-    /// How it waits for their messages.
-    pub(super) wait: Wait,
-}
-
-impl Watching {
-    fn of(args: &NodeArgs) -> Watching {
-        Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0 }
-    }
-
-    pub(super) fn apply(self, builder: Builder) -> Builder {
-        let builder = builder.wait(self.wait);
-        match self.dead_after {
-            Some(dead_after) => builder.heartbeat(Some(Heartbeat::dead_after(dead_after))),
-            None => builder,
-        }
-    }
-
-    /// The same, as arguments of a process that is to be started.
-    pub(super) fn to_args(self) -> Vec<OsString> {
-        let dead_after = self.dead_after.map(|span| format!("--dead-after={}us", span.as_micros()));
-        let wait = format!("--wait={}", WaitName(self.wait));
-        dead_after.into_iter().chain([wait]).map(OsString::from).collect()
-    }
+/// How the arguments say that a node is to look out for its peers.
+fn watching(args: &NodeArgs) -> Watching {
+    Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0 }
 }
 
 /// A node as it is to run: checked.
@@ -140,7 +104,7 @@ impl NodePlan {
         }
         refuse_file(listen)?;
         let peers = read_peers(path)?;
-        if let Some(other) = peers.address(args.id).filter(|&other| other != listen && !is_wildcard(listen)) {
+        if let Some(other) = peers.address(args.id).filter(|other| other != listen && !is_wildcard(listen)) {
             return Err(format!(
                 "{} says that id {} listens at {other}, but --listen says {listen}: correct one of them",
                 path.display(),
@@ -148,7 +112,7 @@ impl NodePlan {
             ));
         }
         check_dead_after(args.dead_after)?;
-        Ok(NodePlan { id: args.id, listen: listen.clone(), peers, watching: Watching::of(args) })
+        Ok(NodePlan { id: args.id, listen: listen.clone(), peers, watching: watching(args) })
     }
 }
 
@@ -171,6 +135,8 @@ fn is_wildcard(address: &Address) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::wait::WaitName;
+    use crate::runtime::Wait;
 
     fn plan(listen: &str, insecure: bool, peers: &str) -> Result<NodePlan, String> {
         let folder = tempfile::tempdir().unwrap();

@@ -11,8 +11,8 @@ use gpc_trees::{Id, IdList, Limits, TreeName};
 use super::args::{CallArgs, OutputKind};
 use super::duration::Span;
 use super::files::read_peers;
-use super::node::Watching;
 use super::tree::{no_such_tree, read_hosts, read_layout};
+use super::watching::Watching;
 use crate::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use crate::wire::frame::HEADER_MAX;
 
@@ -148,7 +148,7 @@ fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), String> {
         (Some(n), None, None) => Ok((Nodes::Start { n, link: args.link }, 0, IdList::range(0..n))),
         (_, Some(path), Some(root)) => {
             let peers = read_peers(path)?;
-            let ids = peers.iter().map(|(id, _)| id).filter(|&id| id != root);
+            let ids = peers.ids().filter(|&id| id != root);
             let all =
                 IdList::from_ids(std::iter::once(root).chain(ids)).expect("a peers file has each id once");
             Ok((Nodes::Join { peers }, root, all))
@@ -179,7 +179,7 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
             }
         }
         // A longer list has an id that is not there, which is found after at most as many steps as there are peers.
-        Nodes::Join { peers } => match ids.iter().find(|&id| id != root && peers.address(id).is_none()) {
+        Nodes::Join { peers } => match ids.iter().find(|&id| id != root && !peers.contains(id)) {
             Some(id) => Err(format!("--ids names id {id}, which the peers file does not have")),
             None => Ok(()),
         },

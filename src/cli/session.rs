@@ -56,8 +56,8 @@ impl Session {
             }
             Nodes::Start { n, link } => {
                 let exe = std::env::current_exe()?;
-                let args = plan.watching.to_args();
-                let plan = Plan { ids: 1..*n, link: *link, exe, args, others: Peers::new() };
+                let watching = plan.watching;
+                let plan = Plan { ids: 1..*n, link: *link, exe, watching, others: Peers::new() };
                 let launch = Launch::start_unless(&plan, || interrupt.signal().is_some())?;
                 let peers = launch.peers().clone();
                 (Some(launch), peers)

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use gpc_trees::Id;
 
+use super::AddressRow;
+
 /// Longest line of a peers file: an id, a path of the longest length that systems know, and a comment.
 const LINE_MAX: usize = 8192;
 
@@ -33,7 +35,7 @@ pub struct AddressError {
 }
 
 /// A path or name of a Unix socket has fewer bytes: the system's `sun_path` has room for 108, the last of them zero.
-const UNIX_PATH: usize = 108;
+pub(super) const UNIX_PATH: usize = 108;
 
 impl Address {
     /// Whether only this machine can reach it: a loopback address or a Unix socket.
@@ -78,8 +80,12 @@ impl fmt::Display for Address {
 /// Which id listens where.
 ///
 /// As text, a *peers file*: a line `ID ADDRESS` per node, `#` begins a comment, blank lines do not count.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Peers(BTreeMap<Id, Address>);
+#[derive(Clone, Default, Debug)]
+pub struct Peers {
+    /// These come first.
+    listed: BTreeMap<Id, Address>,
+    row: Option<AddressRow>,
+}
 
 /// A peers file with a fault, and its line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -98,33 +104,63 @@ impl Peers {
 
     /// Says where an id listens; returns what was said before.
     pub fn insert(&mut self, id: Id, address: Address) -> Option<Address> {
-        self.0.insert(id, address)
+        let before = self.address(id);
+        self.listed.insert(id, address);
+        before
     }
 
     /// Where an id listens.
-    pub fn address(&self, id: Id) -> Option<&Address> {
-        self.0.get(&id)
+    pub fn address(&self, id: Id) -> Option<Address> {
+        self.listed.get(&id).cloned().or_else(|| self.row.as_ref()?.address(id))
+    }
+
+    /// Whether it is known where an id listens.
+    pub fn contains(&self, id: Id) -> bool {
+        self.listed.contains_key(&id) || self.row.as_ref().is_some_and(|row| row.ids().contains(&id))
+    }
+
+    /// All ids, in their order.
+    pub fn ids(&self) -> impl Iterator<Item = Id> {
+        let row = self.row.as_ref().map(AddressRow::ids).unwrap_or_default();
+        let (below, rest) = (self.listed.range(..row.start), self.listed.range(row.end.max(row.start)..));
+        below.map(|(id, _)| *id).chain(row).chain(rest.map(|(id, _)| *id))
     }
 
     /// All ids and their addresses, by id.
-    pub fn iter(&self) -> impl Iterator<Item = (Id, &Address)> {
-        self.0.iter().map(|(id, address)| (*id, address))
+    pub fn iter(&self) -> impl Iterator<Item = (Id, Address)> {
+        self.ids().filter_map(|id| Some((id, self.address(id)?)))
     }
 
     /// How many ids are known.
     pub fn len(&self) -> usize {
-        self.0.len()
+        let row = self.row.as_ref().map(AddressRow::ids).unwrap_or_default();
+        row.len() + self.listed.keys().filter(|id| !row.contains(id)).count()
     }
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
+    }
+}
+
+/// Equal if the same ids listen at the same addresses, however that was said.
+impl PartialEq for Peers {
+    fn eq(&self, other: &Peers) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Peers {}
+
+impl From<AddressRow> for Peers {
+    fn from(row: AddressRow) -> Peers {
+        Peers { listed: BTreeMap::new(), row: Some(row) }
     }
 }
 
 impl FromIterator<(Id, Address)> for Peers {
     fn from_iter<I: IntoIterator<Item = (Id, Address)>>(peers: I) -> Peers {
-        Peers(peers.into_iter().collect())
+        Peers { listed: peers.into_iter().collect(), row: None }
     }
 }
 
@@ -176,6 +212,9 @@ impl fmt::Display for Peers {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::btree_map;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -202,7 +241,7 @@ mod tests {
     fn a_peers_file_is_read_and_its_faults_name_the_line() {
         let text = "# who where\n0 127.0.0.1:7000\n\n 7\tunix:@seven # the last\n";
         let peers: Peers = text.parse().unwrap();
-        assert_eq!((peers.len(), peers.address(7)), (2, Some(&Address::Abstract("seven".into()))));
+        assert_eq!((peers.len(), peers.address(7)), (2, Some(Address::Abstract("seven".into()))));
         assert_eq!(peers.to_string().parse::<Peers>().unwrap(), peers);
         let fault = |text: &str| text.parse::<Peers>().unwrap_err();
         assert_eq!(fault("0 127.0.0.1:1\n0 127.0.0.1:2").line, 2);
@@ -220,6 +259,46 @@ mod tests {
             "0 nowhere",
         ] {
             assert_eq!(fault(bad).line, 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_row_and_single_addresses_are_one_list() {
+        let row = AddressRow::names(3..6, "job-").unwrap();
+        let mut peers = Peers::from(row);
+        assert_eq!((peers.len(), peers.contains(5), peers.contains(6)), (3, true, false));
+        let own: Address = "127.0.0.1:9".parse().unwrap();
+        assert_eq!(peers.insert(4, own.clone()), Some(Address::Abstract("job-4".into())));
+        assert_eq!((peers.insert(9, own.clone()), peers.insert(1, own)), (None, None));
+        let text = "1 127.0.0.1:9\n3 unix:@job-3\n4 127.0.0.1:9\n5 unix:@job-5\n9 127.0.0.1:9\n";
+        assert_eq!((peers.to_string(), peers.len()), (text.into(), 5));
+        let listed: Peers = peers.iter().collect();
+        assert!(listed == peers && listed != Peers::new() && !peers.is_empty());
+        assert!(Peers::from(AddressRow::names(7..7, "x").unwrap()).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn peers_are_a_map(
+            first in 0..20u32,
+            count in 0..20u32,
+            single in btree_map(0..50u32, 1..9999u16, 0..20),
+        ) {
+            let row = AddressRow::names(first..first + count, "p").unwrap();
+            let mut model: BTreeMap<Id, Address> =
+                (first..first + count).map(|id| (id, row.address(id).unwrap())).collect();
+            let mut peers = Peers::from(row);
+            for (id, port) in single {
+                let address = Address::Tcp(([127, 0, 0, 1], port).into());
+                prop_assert_eq!(peers.insert(id, address.clone()), model.insert(id, address));
+            }
+            prop_assert_eq!((peers.len(), peers.is_empty()), (model.len(), model.is_empty()));
+            for id in 0..60 {
+                prop_assert_eq!(peers.address(id), model.get(&id).cloned());
+                prop_assert_eq!(peers.contains(id), model.contains_key(&id));
+            }
+            prop_assert_eq!(peers.iter().collect::<Vec<_>>(), model.clone().into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(&peers, &model.into_iter().collect::<Peers>());
         }
     }
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpc_trees::{Id, IdList, Tree};
-use mio::{Events, Poll, Token};
+use mio::net::UnixStream;
+use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
 
 use super::clock::Clock;
@@ -31,6 +32,9 @@ use crate::wire::{CallId, Message};
 
 /// The token of the waker.
 pub(super) const WAKER: Token = Token(0);
+
+/// The token of the link whose end is the node's end: behind the waker's and the listener's, before those of links.
+const KEEPER: Token = Token(2);
 
 /// Events taken from the system in one turn.
 pub(super) const EVENTS: usize = 1024;
@@ -79,6 +83,8 @@ pub(super) struct EventLoop {
     outputs: Outputs,
     calls: HashMap<u64, Arc<Completion>, QuickHash>,
     ending: Ending,
+    /// The node ends when the other end of this is closed. Nothing is read from it.
+    keeper: Option<UnixStream>,
 }
 
 /// What the links need to know of the rest, while they are borrowed.
@@ -157,7 +163,16 @@ impl EventLoop {
             outputs: Outputs::new(),
             calls: HashMap::default(),
             ending: Ending::No,
+            keeper: None,
         }
+    }
+
+    /// Ends the node, without a word to anybody, when the other end of this link is closed.
+    pub(super) fn end_with(&mut self, keeper: std::os::unix::net::UnixStream) -> io::Result<()> {
+        let mut keeper = UnixStream::from_std(keeper);
+        self.poll.registry().register(&mut keeper, KEEPER, Interest::READABLE)?;
+        self.keeper = Some(keeper);
+        Ok(())
     }
 
     /// Turns until the node has ended.
@@ -268,6 +283,11 @@ impl EventLoop {
             match event.token() {
                 WAKER => {}
                 LISTENER => self.links.accept(now),
+                KEEPER => {
+                    if event.is_read_closed() || event.is_error() {
+                        self.ending = Ending::Ended;
+                    }
+                }
                 Token(key) => {
                     let EventLoop { node, functions, executor, links, .. } = self;
                     let mut around = NodeSurroundings { now, node, functions, executor };

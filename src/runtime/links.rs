@@ -145,7 +145,7 @@ impl Links {
     /// Sends a message, opening a link first if there is none.
     pub(super) fn send(&mut self, now: Time, to: Id, message: Message) {
         // A request may name any id there is: only those that can be reached are remembered.
-        if !self.peers.contains_key(&to) && self.addresses.address(to).is_none() {
+        if !self.peers.contains_key(&to) && !self.addresses.contains(to) {
             if let Message::Request(_) = message {
                 let why = "no address is known for it: add it to the peers".into();
                 self.arrivals.push(Arrival::Lost { peer: to, why, unreached: true });
@@ -334,7 +334,7 @@ impl Links {
     }
 
     fn connect(&mut self, now: Time, to: Id) {
-        let Some(address) = self.addresses.address(to).cloned() else {
+        let Some(address) = self.addresses.address(to) else {
             return self.lose(to, "no address is known for it: add it to the peers");
         };
         let link = Socket::connect(&address).and_then(|socket| self.add(now, socket, Phase::Connecting(to)));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use gpc_trees::Id;
 
 use super::functions::Functions;
 use super::node::{Builder, Node};
-use super::{Address, Listener, Peers};
+use super::{Address, AddressRow, Listener, Peers};
 
 /// Which sockets the nodes of one machine talk over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,15 +27,45 @@ impl LinkKind {
 
     /// An address of this kind on this machine that no one else has.
     pub fn fresh_address(self, id: Id) -> Address {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         match self {
             LinkKind::Tcp => Address::Tcp(([127, 0, 0, 1], 0).into()),
-            LinkKind::Unix => {
-                let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-                Address::Abstract(format!("gpc-{process}-{:x}-{count}-{id}", super::clock::incarnation()))
-            }
+            LinkKind::Unix => Address::Abstract(format!("{}{id}", fresh_prefix())),
         }
     }
+
+    /// Listens for consecutive ids on this machine, where no one else does.
+    ///
+    /// # Errors
+    /// The system's, with the id that it refused.
+    pub fn listen(self, ids: Range<Id>) -> Result<(Vec<Listener>, AddressRow), (Id, io::Error)> {
+        let prefix = fresh_prefix();
+        let mut listeners = Vec::with_capacity(ids.len());
+        let mut ports = Vec::new();
+        for id in ids.clone() {
+            let error = |error| (id, error);
+            let address = match self {
+                LinkKind::Tcp => self.fresh_address(id),
+                LinkKind::Unix => Address::Abstract(format!("{prefix}{id}")),
+            };
+            let listener = Listener::bind(&address).map_err(error)?;
+            if let Address::Tcp(address) = listener.address().map_err(error)? {
+                ports.push(address.port());
+            }
+            listeners.push(listener);
+        }
+        let row = match self {
+            LinkKind::Tcp => AddressRow::ports(ids.start, [127, 0, 0, 1].into(), ports),
+            LinkKind::Unix => AddressRow::names(ids, &prefix),
+        };
+        Ok((listeners, row.expect("the ids are a range, and a fresh prefix is short")))
+    }
+}
+
+/// What the names of some Unix sockets begin with that nobody else has.
+fn fresh_prefix() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    format!("gpc-{process}-{:x}-{count}-", super::clock::incarnation())
 }
 
 /// Nodes 0 to n-1 of one process.
@@ -60,10 +91,8 @@ impl LocalNodes {
         functions: &Functions,
         adjust: impl Fn(Id, Builder) -> Builder,
     ) -> io::Result<LocalNodes> {
-        let listeners =
-            (0..n).map(|id| Listener::bind(&link.fresh_address(id))).collect::<io::Result<Vec<_>>>()?;
-        let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
-        let peers: Peers = (0..n).zip(addresses).collect();
+        let (listeners, row) = link.listen(0..n).map_err(|(_, error)| error)?;
+        let peers = Peers::from(row);
         let start = |(id, listener)| {
             let builder = Node::builder(id).functions(functions).peers(peers.clone()).listener(listener);
             adjust(id, builder).start().map(|node| (id, node))

@@ -11,7 +11,7 @@ use super::command::Command;
 use crate::chain::Input;
 
 /// Commands of the application that wait for the event loop: a burst of calls; above it the application waits.
-const COMMANDS: usize = 4096;
+pub(super) const COMMANDS: usize = 4096;
 
 /// The senders' end.
 #[derive(Debug)]
@@ -44,8 +44,9 @@ pub(super) enum Unsent {
 }
 
 impl Mailbox {
-    pub(super) fn new(waker: Waker) -> (Mailbox, Slots) {
-        let (commands, commands_out) = bounded(COMMANDS);
+    /// With room for so many commands.
+    pub(super) fn new(waker: Waker, commands: usize) -> (Mailbox, Slots) {
+        let (commands, commands_out) = bounded(commands);
         let (results, results_out) = unbounded();
         let (awake, closed, tickets) = (AtomicBool::new(true), AtomicBool::new(false), AtomicU64::new(0));
         let mailbox = Mailbox { commands, results, waker, awake, closed, tickets };
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn what_comes_after_the_last_look_is_refused() {
         let poll = Poll::new().unwrap();
-        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap(), COMMANDS);
         let command = || mailbox.command(Command::GiveUp { ticket: 1 }, Duration::ZERO);
         assert_eq!(command(), Ok(()));
         mailbox.close();

@@ -24,6 +24,7 @@ mod plan;
 mod quick_hash;
 mod reading;
 mod request;
+mod row;
 mod socket;
 mod wait;
 
@@ -37,5 +38,6 @@ pub use local::{LinkKind, LocalNodes};
 pub use node::{Builder, Node, PolledNode};
 pub use outcome::{CallError, IdReply, Outcome, RepliesError};
 pub use request::{ChildReply, Deferred, Request};
+pub use row::{AddressRow, AddressRowError};
 pub use socket::Listener;
 pub use wait::Wait;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use super::executor::Executor;
 use super::functions::Functions;
 use super::handle::CallHandle;
 use super::links::Links;
-use super::mailbox::{Mailbox, Unsent};
+use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
 use super::{Address, Listener, Peers, Wait};
 use crate::chain::{self, Heartbeat};
@@ -31,6 +32,9 @@ const DROP_LIMIT: Duration = Duration::ZERO;
 
 /// Room in the command queue is waited for so long at a time when a node is shut down.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
+
+/// Room for the commands of a node that nobody can give one: all of the room is memory from the start.
+const NO_COMMANDS: usize = 1;
 
 /// How a node is to be.
 #[derive(Debug)]
@@ -116,7 +120,7 @@ impl Builder {
     /// # Errors
     /// The system's: no descriptors, no threads, a listener that cannot be used.
     pub fn start(self) -> io::Result<Node> {
-        let (front, mut event_loop) = self.build(false)?;
+        let (front, mut event_loop) = self.build(false, COMMANDS)?;
         let me = front.id;
         let run = move || {
             if let Err(error) = event_loop.run() {
@@ -132,16 +136,27 @@ impl Builder {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn polled(self) -> io::Result<PolledNode> {
-        let (front, event_loop) = self.build(true)?;
+        let (front, event_loop) = self.build(true, COMMANDS)?;
         Ok(PolledNode { front, event_loop })
     }
 
-    fn build(self, polled: bool) -> io::Result<(Front, EventLoop)> {
+    /// Makes this thread the node's, until the other end of `keeper` is closed, as the system does when its process dies: then the node ends at once, without a word to its peers. For a process that
+    /// is nothing but a node, and must not outlive who started it. Whatever comes on `keeper` is left there.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start), and the system's, of the poll itself.
+    pub fn serve(self, keeper: UnixStream) -> io::Result<()> {
+        let (_, mut event_loop) = self.build(false, NO_COMMANDS)?;
+        event_loop.end_with(keeper)?;
+        event_loop.run()
+    }
+
+    fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {
         let Builder { config, functions, peers, listener, wait } = self;
         let (id, limits) = (config.me, config.trees);
         let address = listener.as_ref().map(Listener::address).transpose()?;
         let poll = Poll::new()?;
-        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
+        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands);
         let mailbox = Arc::new(mailbox);
         let accepting = listener.map(Listener::into_accepting).transpose()?;
         let links = Links::new(id, config.incarnation, poll.registry().try_clone()?, accepting, peers)?;

@@ -8,6 +8,7 @@
 mod bench;
 mod calls;
 mod deaths;
+mod idle;
 mod joined;
 mod size;
 mod support;

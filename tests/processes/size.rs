@@ -6,11 +6,13 @@ use crate::support::{Gpc, coverage, json_of};
 const RESIDENT_KIB_MAX: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 6 << 10 };
 
 #[test]
-fn hundreds_of_processes_answer() {
-    let value = json_of("call sum -n 512 --tree kary:8 --time-limit 2m");
-    // 512 * 513 * 1025 / 6
-    assert_eq!(value["replies"][0]["data"], "44870400");
-    assert_eq!(coverage(&value), [512, 0, 0, 0]);
+fn a_thousand_processes_answer() {
+    for link in ["unix", "tcp"] {
+        let value = json_of(&format!("call sum -n 1024 --tree kary:8 --link {link} --time-limit 2m"));
+        // 1024 * 1025 * 2049 / 6
+        assert_eq!(value["replies"][0]["data"], "358438400");
+        assert_eq!(coverage(&value), [1024, 0, 0, 0]);
+    }
 }
 
 #[test]

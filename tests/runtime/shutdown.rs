@@ -1,5 +1,7 @@
 //! How a node ends, and starts again.
 
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -183,5 +185,41 @@ fn a_node_that_is_ending_takes_no_calls_of_peers() {
         tokens.into_iter().for_each(|token| token.reply(Reply::default()));
         assert_eq!(ids_of(&replies_of(under_way)), [0, 1]);
         ending.join().unwrap();
+    });
+}
+
+/// A node that is all of its process: it lives as long as the link to its keeper.
+#[test]
+fn a_node_that_is_served_ends_with_its_keeper() {
+    for link in LINKS {
+        limited(move || {
+            let functions = Functions::new();
+            let who = who(&functions);
+            let (mut listeners, row) = link.listen(0..2).unwrap();
+            let peers = Peers::from(row);
+            let builder = |id| Node::builder(id).functions(&functions).peers(peers.clone());
+            let (mut keeper, theirs) = UnixStream::pair().unwrap();
+            let served = builder(1).listener(listeners.remove(1));
+            let served = thread::spawn(move || served.serve(theirs));
+            let root = builder(0).start().unwrap();
+            let call = || root.call(Call::new(who).ids(0..2)).unwrap();
+            assert_who(&replies_of(call()), &[0, 1], "");
+            // Not what ends it.
+            keeper.write_all(&[7; 3000]).unwrap();
+            assert_who(&replies_of(call()), &[0, 1], "");
+            drop(keeper);
+            served.join().unwrap().unwrap();
+            let cause = cause_of(call());
+            assert_eq!((cause.id, cause.stage), (1, Stage::Link), "{cause}");
+        });
+    }
+}
+
+#[test]
+fn a_node_whose_keeper_has_gone_before_ends_at_once() {
+    limited(|| {
+        let (keeper, theirs) = UnixStream::pair().unwrap();
+        drop(keeper);
+        Node::builder(0).serve(theirs).unwrap();
     });
 }

@@ -184,7 +184,7 @@ impl Source {
             return Err("with --peers there is one root, which has one --wait and one --root".into());
         }
         let peers = read_peers(path)?;
-        let others = peers.iter().map(|(id, _)| id).filter(|&id| id != root);
+        let others = peers.ids().filter(|&id| id != root);
         let all =
             IdList::from_ids(std::iter::once(root).chain(others)).expect("a peers file has each id once");
         let sizes = if args.n.is_empty() { vec![all.len()] } else { distinct(&args.n) };

@@ -12,8 +12,8 @@ use crate::cli::args::{ROUNDS_MAX, RootKind};
 use crate::cli::cause::{died, explain};
 use crate::cli::interrupt::Interrupt;
 use crate::cli::launch::{Launch, Plan};
-use crate::cli::node::Watching;
 use crate::cli::taken::refuse_taken;
+use crate::cli::watching::Watching;
 use crate::runtime::{Call, CallError, CallHandle, Functions, IdReply, Node, Outcome, Peers, PolledNode};
 
 /// Whatever goes wrong, in words.
@@ -85,8 +85,8 @@ impl Set {
                 (*root, None, Some(peers.clone()))
             }
             Nodes::Start { n, link } => {
-                let (exe, args) = (std::env::current_exe()?, watching.to_args());
-                let plan = Plan { ids: 1..*n, link: *link, exe, args, others: Peers::new() };
+                let exe = std::env::current_exe()?;
+                let plan = Plan { ids: 1..*n, link: *link, exe, watching, others: Peers::new() };
                 (0, Some(Launch::start_unless(&plan, || interrupt.signal().is_some())?), None)
             }
         };

@@ -28,6 +28,9 @@ pub enum LaunchError {
         /// The most that the system allows.
         limit: u64,
     },
+    /// The system gives no way to see them end.
+    #[error("cannot watch over processes: {0}")]
+    Watch(#[source] io::Error),
     /// Whoever started them wants them no more.
     #[error("starting the processes was interrupted")]
     Stopped,

@@ -1,46 +1,49 @@
 //! Starts the node processes of a call on this machine, and ends every one of them.
 //!
 //! The parent binds each node's listening socket and hands it over as the child's standard input, so every address is known, and can be
-//! connected to, before the first child runs. The child's standard output is its end of a *control link*, a pair of Unix sockets: the parent
-//! writes the table of all addresses to it, and closes it to end the child. When the parent dies, however it dies, the system closes the link,
+//! connected to, before the first child runs. The child's standard output is its end of a *control link*, a pair of Unix sockets: in it stand
+//! the child's [`Orders`], and the parent closes it to end the child. When the parent dies, however it dies, the system closes the link,
 //! and the children end as well. A child keeps its end open as long as it lives, so the parent reads there that a child has ended.
 //!
 //! Never leaves a process or a file behind: dropping a [`Launch`] ends what it started.
 
 mod error;
 mod files;
+mod orders;
+mod spawn;
 
 pub use error::LaunchError;
 pub(super) use files::provide as provide_files;
+pub(super) use orders::END as ORDERS_END;
+pub use orders::{Orders, OrdersError};
 
-use std::ffi::OsString;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::Shutdown;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use gpc_trees::{Id, IdList};
 use indicatif::{ProgressBar, ProgressStyle};
+use mio::net::UnixStream;
+use mio::{Events, Interest, Poll, Token};
 
+use self::spawn::{Spawner, Started};
 use super::args::PROCESSES_MAX;
-use crate::runtime::{LinkKind, Listener, Peers};
-
-/// The line that ends the table on a control link.
-pub(super) const TABLE_END: &str = "end\n";
-
-/// How long a child may take to read what does not fit into its socket at once: as long as it waits for the table itself.
-const TABLE_LIMIT: Duration = Duration::from_secs(30);
+use super::watching::Watching;
+use crate::runtime::{LinkKind, Peers};
 
 /// How long children have to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
 
 /// From how many processes on a terminal sees how many have been started; fewer take no noticeable time.
 const PROGRESS_MIN: usize = 128;
+
+/// Ends of processes that are taken from the system at a time.
+const EVENTS: usize = 256;
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -51,8 +54,8 @@ pub struct Plan {
     pub link: LinkKind,
     /// The program: `gpc` itself.
     pub exe: PathBuf,
-    /// Arguments between `node --launched` and `--id I`.
-    pub args: Vec<OsString>,
+    /// How they look out for each other.
+    pub watching: Watching,
     /// Other nodes that the started ones are told about, such as the one of this process.
     pub others: Peers,
 }
@@ -64,6 +67,11 @@ pub struct Launch {
     nodes: Vec<Node>,
     first: Id,
     peers: Peers,
+    /// Tells which control links have been closed, each once: the token is the place of the node.
+    poll: Poll,
+    events: Events,
+    /// Nodes that have not been seen to end.
+    running: usize,
 }
 
 /// How the processes ended that [`Launch::end`] ended.
@@ -79,6 +87,7 @@ pub struct Ended {
 struct Node {
     id: Id,
     process: Child,
+    /// Nothing is expected there, and whatever comes is not read.
     control: UnixStream,
     /// Once it is reaped.
     status: Option<ExitStatus>,
@@ -97,30 +106,36 @@ impl Launch {
     ///
     /// # Errors
     /// The same, and [`LaunchError::Stopped`].
-    pub fn start_unless(plan: &Plan, stop: impl Fn() -> bool) -> Result<Launch, LaunchError> {
+    pub fn start_unless(plan: &Plan, stop: impl Fn() -> bool + Sync) -> Result<Launch, LaunchError> {
         let count = plan.ids.len();
         if count > PROCESSES_MAX as usize {
             return Err(LaunchError::TooMany { count });
         }
         files::provide(count)?;
-        let mut launch =
-            Launch { nodes: Vec::with_capacity(count), first: plan.ids.start, peers: plan.others.clone() };
+        let poll = Poll::new().map_err(LaunchError::Watch)?;
+        let (listeners, row) = plan
+            .link
+            .listen(plan.ids.clone())
+            .map_err(|(id, error)| LaunchError::Start { id, count, doing: "listen for", error })?;
+        let orders = Orders { row, others: plan.others.clone(), watching: plan.watching };
+        let text = orders.to_string();
         let progress = progress_bar(count);
-        for id in plan.ids.clone() {
-            if stop() {
-                return Err(LaunchError::Stopped);
-            }
-            launch.start_one(plan, id).map_err(|(doing, error)| LaunchError::Start {
-                id,
-                count,
-                doing,
-                error,
-            })?;
-            progress.inc(1);
-        }
+        let spawner = Spawner {
+            plan,
+            orders: text.as_bytes(),
+            progress: &progress,
+            stop: &stop,
+            failed: AtomicBool::new(false),
+        };
+        let (started, result) = spawner.start_all(listeners);
         progress.finish_and_clear();
-        launch.tell_all(stop)?;
-        Ok(launch)
+        let nodes: Vec<Node> = started.into_iter().map(Node::from).collect();
+        let (first, running) = (plan.ids.start, nodes.len());
+        let events = Events::with_capacity(EVENTS);
+        let mut launch = Launch { nodes, first, peers: orders.peers(), poll, events, running };
+        launch.watch().map_err(LaunchError::Watch)?;
+        // Dropping the launch ends those that were started.
+        result.map(|()| launch)
     }
 
     /// Where all nodes listen, the others of the plan included.
@@ -130,7 +145,8 @@ impl Launch {
 
     /// The number of an id's process.
     pub fn process_of(&self, id: Id) -> Option<u32> {
-        self.node(id).map(|node| node.process.id())
+        let node = self.nodes.get(self.place(id)?)?;
+        Some(node.process.id())
     }
 
     /// The numbers of all processes.
@@ -142,20 +158,23 @@ impl Launch {
     ///
     /// A process that dies loses its connections one by one, so who has just lost one of them waits a moment for the rest: `patience`.
     pub fn exit_of(&mut self, id: Id, patience: Duration) -> Option<String> {
+        let place = self.place(id)?;
         let deadline = Instant::now() + patience;
-        let place = id.checked_sub(self.first)? as usize;
-        let status = self.nodes.get_mut(place)?.ended_by(deadline)?;
-        Some(describe(status))
+        self.look_until(deadline, |launch| launch.nodes.get(place).is_none_or(|node| node.status.is_some()));
+        self.nodes.get(place)?.status.map(describe)
     }
 
     /// Of some ids, the lowest whose process has ended by itself.
     pub fn first_ended(&mut self, among: &IdList) -> Option<Id> {
-        let now = Instant::now();
-        let nodes = self.nodes.iter_mut().filter(|node| among.contains(node.id));
-        nodes.into_iter().find_map(|node| node.ended_by(now).map(|_| node.id))
+        self.look(Duration::ZERO);
+        if self.running == self.nodes.len() {
+            return None;
+        }
+        let mut ended = self.nodes.iter().filter(|node| node.status.is_some());
+        ended.find(|node| among.contains(node.id)).map(|node| node.id)
     }
 
-    /// Ends all processes: closes every control link, waits until all have ended or the limit has passed, kills the stragglers, and reaps all.
+    /// Ends all processes: closes every control link, reaps them as they end until the limit has passed, kills the stragglers, and reaps those.
     pub fn end(mut self, limit: Duration) -> Ended {
         self.end_all(limit)
     }
@@ -165,70 +184,64 @@ impl Launch {
             // Fails when the child has gone already.
             let _ = node.control.shutdown(Shutdown::Write);
         }
-        let deadline = Instant::now() + limit;
+        self.look_until(Instant::now() + limit, |launch| launch.running == 0);
         let mut ended = Ended::default();
-        for node in &mut self.nodes {
-            if node.ended_by(deadline).is_none() {
-                ended.killed.push(node.id);
-                // All stragglers are dying before the first one is waited for.
-                let _ = node.process.kill();
-            }
+        for node in self.nodes.iter_mut().filter(|node| node.status.is_none()) {
+            ended.killed.push(node.id);
+            // All stragglers are dying before the first one is waited for.
+            let _ = node.process.kill();
         }
         for node in &mut self.nodes {
+            let killed = node.status.is_none();
             match node.reap() {
-                Some(status) if !status.success() && !ended.killed.contains(&node.id) => {
+                Some(status) if !status.success() && !killed => {
                     ended.failed.push((node.id, describe(status)));
                 }
                 _ => {}
             }
         }
         self.nodes.clear();
+        self.running = 0;
         ended
     }
 
-    fn start_one(&mut self, plan: &Plan, id: Id) -> Result<(), (&'static str, io::Error)> {
-        let listener = Listener::bind(&plan.link.fresh_address(id)).map_err(|error| ("listen for", error))?;
-        let address = listener.address().map_err(|error| ("listen for", error))?;
-        let (control, theirs) = UnixStream::pair().map_err(|error| ("make the control link of", error))?;
-        let process = Command::new(&plan.exe)
-            .args(["node", "--launched"])
-            .args(&plan.args)
-            .args(["--id", &id.to_string()])
-            .stdin(Stdio::from(OwnedFd::from(listener)))
-            .stdout(Stdio::from(OwnedFd::from(theirs)))
-            // Ctrl-C at the terminal is for the parent, which ends its children in order.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| ("start", error))?;
-        self.peers.insert(id, address);
-        self.nodes.push(Node { id, process, control, status: None });
-        Ok(())
-    }
-
-    fn tell_all(&mut self, stop: impl Fn() -> bool) -> Result<(), LaunchError> {
-        let table = format!("{}{TABLE_END}", self.peers);
-        let count = self.nodes.len();
-        for node in &mut self.nodes {
-            if stop() {
-                return Err(LaunchError::Stopped);
-            }
-            let told = node
-                .control
-                .set_write_timeout(Some(TABLE_LIMIT))
-                .and_then(|()| node.control.write_all(table.as_bytes()));
-            if let Err(error) = told {
-                let error = match node.ended_by(Instant::now()) {
-                    Some(status) => io::Error::other(format!("it ended at once: {}", describe(status))),
-                    None => error,
-                };
-                return Err(LaunchError::Start { id: node.id, count, doing: "tell the addresses to", error });
-            }
+    /// From now on the system tells of each control link that is closed.
+    fn watch(&mut self) -> io::Result<()> {
+        for (place, node) in self.nodes.iter_mut().enumerate() {
+            self.poll.registry().register(&mut node.control, Token(place), Interest::READABLE)?;
         }
         Ok(())
     }
 
-    fn node(&self, id: Id) -> Option<&Node> {
-        self.nodes.get(id.checked_sub(self.first)? as usize)
+    /// Reaps processes as they end, until that is enough or the deadline has passed.
+    fn look_until(&mut self, deadline: Instant, enough: impl Fn(&Launch) -> bool) {
+        // Ends: the deadline passes.
+        while !enough(self) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.look(left);
+            if left.is_zero() {
+                return;
+            }
+        }
+    }
+
+    /// Waits at most so long for processes to end, and reaps those that have.
+    fn look(&mut self, patience: Duration) {
+        // Interrupted by a signal, it is asked again; nothing else can happen to it.
+        let _ = self.poll.poll(&mut self.events, Some(patience));
+        for event in self.events.iter().filter(|event| event.is_read_closed() || event.is_error()) {
+            let Some(node) = self.nodes.get_mut(event.token().0) else { continue };
+            if node.status.is_none() {
+                // It closes its end by dying alone, so this only hastens one that is not the program it should be; a status is never changed by it.
+                let _ = node.process.kill();
+                self.running -= usize::from(node.reap().is_some());
+            }
+        }
+    }
+
+    /// Where a node stands in the list.
+    fn place(&self, id: Id) -> Option<usize> {
+        id.checked_sub(self.first).map(|place| place as usize)
     }
 }
 
@@ -238,47 +251,14 @@ impl Drop for Launch {
     }
 }
 
+impl From<Started> for Node {
+    fn from(started: Started) -> Node {
+        let Started { id, process, control } = started;
+        Node { id, process, control: UnixStream::from_std(control), status: None }
+    }
+}
+
 impl Node {
-    /// Waits until the process has ended, no longer than to the deadline.
-    fn ended_by(&mut self, deadline: Instant) -> Option<ExitStatus> {
-        if self.status.is_none() && self.is_closed_by(deadline) {
-            // It closes its end by dying alone, so this only hastens one that is not the program it should be; a status is never changed by it.
-            let _ = self.process.kill();
-            self.reap();
-        }
-        self.status
-    }
-
-    /// Whether the child's end of the control link is closed.
-    fn is_closed_by(&mut self, deadline: Instant) -> bool {
-        // Nothing is expected there; whatever comes is not kept.
-        let mut ignored = [0; 512];
-        loop {
-            let read = self.read_by(deadline, &mut ignored);
-            match read {
-                Ok(0) => return true,
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    return false;
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Reset by a child that died with the table unread.
-                Err(_) => return true,
-            }
-            if Instant::now() >= deadline {
-                return false;
-            }
-        }
-    }
-
-    fn read_by(&mut self, deadline: Instant, into: &mut [u8]) -> io::Result<usize> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        // A timeout of zero would be none at all.
-        self.control.set_nonblocking(left.is_zero())?;
-        self.control.set_read_timeout(Some(left).filter(|left| !left.is_zero()))?;
-        self.control.read(into)
-    }
-
     /// Waits for a process that is dying.
     fn reap(&mut self) -> Option<ExitStatus> {
         self.status = self.status.or_else(|| self.process.wait().ok());
@@ -323,7 +303,7 @@ mod tests {
             ids: 1..3,
             link: LinkKind::Tcp,
             exe: "/nowhere/gpc".into(),
-            args: vec![],
+            watching: Watching::default(),
             others: Peers::new(),
         };
         let error = Launch::start(&plan).unwrap_err().to_string();

@@ -12,6 +12,7 @@ use crate::cli::builtin;
 use crate::cli::interrupt::Interrupt;
 use crate::cli::launch::{Launch, Plan};
 use crate::cli::quantile::percentile;
+use crate::cli::watching::Watching;
 use crate::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Peers};
 
 /// Whatever goes wrong, in words.
@@ -76,8 +77,8 @@ pub(super) fn measure(
     let functions = Functions::new();
     builtin::register(&functions)?;
     let echo = functions.named("echo")?;
-    let plan =
-        Plan { ids: 1..most, link, exe: std::env::current_exe()?, args: Vec::new(), others: Peers::new() };
+    let (exe, watching) = (std::env::current_exe()?, Watching::default());
+    let plan = Plan { ids: 1..most, link, exe, watching, others: Peers::new() };
     let launch = Launch::start_unless(&plan, || interrupt.signal().is_some())?;
     let node = Node::builder(0).functions(&functions).peers(launch.peers().clone()).start()?;
     let live = Live { node, launch, echo };
