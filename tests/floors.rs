@@ -71,6 +71,7 @@ const FLOORS: &[Floor] = &[
             "crossbeam",
             "mio",
             "rayon",
+            "rustix",
             "socket2",
             "tracing",
         ],

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::args::NodeArgs;
+use super::args::{NodeArgs, link_name};
 use super::files::read_peers;
 use super::interrupt::Interrupt;
 use super::launched::{Launched, LaunchedError, launched};
@@ -18,7 +18,7 @@ use super::plan::check_dead_after;
 use super::wait::WaitName;
 use super::{CommandResult, builtin};
 use crate::chain::Heartbeat;
-use crate::runtime::{Address, Builder, Functions, Listener, Node, Peers, Wait};
+use crate::runtime::{Address, Builder, Functions, LinkKind, Listener, Node, Peers, Wait};
 
 /// How long the calls in flight get when a node is told to end.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -87,22 +87,24 @@ fn start(
     Ok(watching.apply(builder).start()?)
 }
 
-/// How a node looks out for its peers.
+/// How a node looks out for its peers, and talks with them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Watching {
     /// How long one may be silent; `None` leaves it to the library's default.
     pub(super) dead_after: Option<Duration>,
     /// How it waits for their messages.
     pub(super) wait: Wait,
+    /// What its links over Unix sockets are made of.
+    pub(super) link: LinkKind,
 }
 
 impl Watching {
     fn of(args: &NodeArgs) -> Watching {
-        Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0 }
+        Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0, link: args.link }
     }
 
     pub(super) fn apply(self, builder: Builder) -> Builder {
-        let builder = builder.wait(self.wait);
+        let builder = builder.wait(self.wait).link(self.link);
         match self.dead_after {
             Some(dead_after) => builder.heartbeat(Some(Heartbeat::dead_after(dead_after))),
             None => builder,
@@ -113,7 +115,8 @@ impl Watching {
     pub(super) fn to_args(self) -> Vec<OsString> {
         let dead_after = self.dead_after.map(|span| format!("--dead-after={}us", span.as_micros()));
         let wait = format!("--wait={}", WaitName(self.wait));
-        dead_after.into_iter().chain([wait]).map(OsString::from).collect()
+        let link = format!("--link={}", link_name(self.link));
+        dead_after.into_iter().chain([wait, link]).map(OsString::from).collect()
     }
 }
 
@@ -184,6 +187,7 @@ mod tests {
             insecure,
             dead_after: None,
             wait: WaitName(Wait::Block),
+            link: LinkKind::DEFAULT,
             launched: false,
         })
     }

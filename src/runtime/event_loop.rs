@@ -42,6 +42,12 @@ const SLEEP_MAX: Duration = Duration::from_secs(10);
 /// How long the last frames may take to be written when the node ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
+/// Who looks at rings asks the system no more often, which costs ten times as much as a look: a message on a socket is not found later than this.
+const ASK_EVERY: Duration = Duration::from_micros(4);
+
+/// Looks at the rings between two of those that let others have the core: about a microsecond.
+const MOMENT: u32 = 16;
+
 /// How a node ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
@@ -67,6 +73,8 @@ pub(super) struct EventLoop {
     pub(super) slots: Slots,
     events: Events,
     waiting: Waiting,
+    /// When the system was last asked for events by one who looks at rings too.
+    asked: Time,
     /// Whether the last turn began with something to do: then more may come soon.
     active: bool,
     /// Room for what comes in on the links; empty between turns.
@@ -125,6 +133,7 @@ impl EventLoop {
             slots,
             events: Events::with_capacity(EVENTS),
             waiting: Waiting::new(wait),
+            asked: Time::default(),
             active: false,
             arrivals: Vec::new(),
             inputs: VecDeque::new(),
@@ -167,41 +176,78 @@ impl EventLoop {
     fn wait(&mut self, limit: Duration) -> io::Result<()> {
         if limit.is_zero() {
             self.active = true;
-            return self.look(limit);
+            return self.glance();
         }
         let begun = self.clock.now();
         if self.active && self.waiting.looks() && self.look_for_a_while(begun, limit)? {
             return Ok(());
         }
+        self.links.rest_rings();
         self.mailbox.sleeping();
         // What came just before sees no sleeper to wake.
-        let limit = if self.has_mail() { Duration::ZERO } else { limit };
+        let limit = if self.has_mail() || self.links.rings_have_come() { Duration::ZERO } else { limit };
         let slept = self.look(limit);
         self.mailbox.awake();
         self.active = self.has_come();
+        self.links.forget_rings();
         if self.active {
             self.waiting.woken(self.clock.now().since(begun));
         }
         slept
     }
 
+    /// Looks once, without sleeping.
+    fn glance(&mut self) -> io::Result<()> {
+        self.events.clear();
+        self.links.look_at_rings();
+        if !self.links.has_rings() || self.is_to_ask(self.clock.now()) {
+            self.look(Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
     /// Looks without sleeping; says whether something came.
     fn look_for_a_while(&mut self, begun: Time, limit: Duration) -> io::Result<bool> {
+        self.events.clear();
+        self.links.look_at_rings();
+        let rings = self.links.has_rings();
+        let mut now = begun;
         // Ends: the time passes.
         loop {
-            self.look(Duration::ZERO)?;
+            if !rings || self.is_to_ask(now) {
+                self.look(Duration::ZERO)?;
+            }
             if self.has_come() {
                 self.waiting.found();
                 return Ok(true);
             }
-            let all = self.clock.now().since(begun);
+            now = self.clock.now();
+            let all = now.since(begun);
             match self.waiting.found_nothing(all) {
                 _ if all >= limit => return Ok(false),
                 Look::Enough => return Ok(false),
                 Look::Again => std::hint::spin_loop(),
+                Look::AgainAfterOthers if rings && self.comes_in_a_moment() => {}
                 Look::AgainAfterOthers => std::thread::yield_now(),
             }
         }
+    }
+
+    /// Whether it is time to ask the system what has come outside the rings.
+    fn is_to_ask(&mut self, now: Time) -> bool {
+        let due = now.since(self.asked) >= ASK_EVERY;
+        if due {
+            self.asked = now;
+        }
+        due
+    }
+
+    /// Looks at the rings for a moment, which is less than it costs to let others have the core.
+    fn comes_in_a_moment(&self) -> bool {
+        (0..MOMENT).any(|_| {
+            std::hint::spin_loop();
+            self.links.rings_have_come()
+        })
     }
 
     /// Asks the system what has happened, and waits at most so long for something.
@@ -213,7 +259,7 @@ impl EventLoop {
     }
 
     fn has_come(&self) -> bool {
-        !self.events.is_empty() || self.has_mail()
+        !self.events.is_empty() || self.has_mail() || self.links.rings_have_come()
     }
 
     fn has_mail(&self) -> bool {
@@ -251,6 +297,7 @@ impl EventLoop {
         }
         self.events = events;
         let around = NodeSurroundings { node: &self.node, functions: &self.functions };
+        self.links.read_rings(now, &around);
         self.links.read_rest(now, &around);
         self.take_in(now);
     }

@@ -13,6 +13,7 @@ use tracing::{debug, warn};
 use super::link::{Event, Link, Phase, Progress};
 use super::peer::{LinkKey, Peer, State};
 use super::quick_hash::QuickHash;
+use super::ring_links::watch;
 use super::socket::{Accepting, Socket};
 use super::{Address, Peers};
 use crate::chain::Time;
@@ -76,6 +77,10 @@ pub(super) struct Links {
     pub(super) dirty: Vec<LinkKey>,
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
+    /// Links whose rings have been in use since the node last slept: it looks at them by itself.
+    pub(super) watched: Vec<LinkKey>,
+    /// Whether links over Unix sockets may use rings in shared memory.
+    rings: bool,
     /// Links and expected links with a deadline; few, since a link that is up has none.
     pub(super) timed: usize,
     pub(super) buffer: Box<[u8]>,
@@ -90,6 +95,7 @@ impl Links {
         registry: Registry,
         mut listener: Option<Accepting>,
         addresses: Peers,
+        rings: bool,
     ) -> io::Result<Links> {
         if let Some(listener) = &mut listener {
             listener.register(&registry, LISTENER)?;
@@ -107,6 +113,8 @@ impl Links {
             stirred: false,
             dirty: Vec::new(),
             unread: Vec::new(),
+            watched: Vec::new(),
+            rings,
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             events: Vec::new(),
@@ -231,7 +239,7 @@ impl Links {
     pub(super) fn accept(&mut self, now: Time) {
         for _ in 0..ACCEPT_BUDGET {
             let Some(listener) = &self.listener else { return };
-            match listener.accept() {
+            match listener.accept(self.rings) {
                 Ok(_) if self.timed >= GREETINGS_MAX => {
                     warn!(
                         id = self.me,
@@ -272,6 +280,7 @@ impl Links {
                 continue;
             }
             let mut progress = link.flush();
+            watch(&mut self.watched, key, link);
             if let Err(error) = listen_for_room(&self.registry, key, link) {
                 progress =
                     Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
@@ -337,7 +346,8 @@ impl Links {
         let Some(address) = self.addresses.address(to).cloned() else {
             return self.lose(to, "no address is known for it: add it to the peers");
         };
-        let link = Socket::connect(&address).and_then(|socket| self.add(now, socket, Phase::Connecting(to)));
+        let link = Socket::connect(&address, self.rings)
+            .and_then(|socket| self.add(now, socket, Phase::Connecting(to)));
         match link {
             Ok(key) => {
                 if let Some(peer) = self.peers.get_mut(&to) {

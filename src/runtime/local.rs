@@ -11,25 +11,27 @@ use super::functions::Functions;
 use super::node::{Builder, Node};
 use super::{Address, Listener, Peers};
 
-/// Which sockets the nodes of one machine talk over.
+/// What the nodes of one machine talk over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkKind {
     /// TCP over loopback.
     Tcp,
     /// Unix sockets without a file (Linux abstract names).
     Unix,
+    /// Rings in shared memory, which two nodes agree on over such a Unix socket; where the system refuses them, that socket.
+    Shm,
 }
 
 impl LinkKind {
     /// The faster kind where it leaves no file behind, which is so on Linux.
-    pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Unix } else { LinkKind::Tcp };
+    pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Shm } else { LinkKind::Tcp };
 
     /// An address of this kind on this machine that no one else has.
     pub fn fresh_address(self, id: Id) -> Address {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         match self {
             LinkKind::Tcp => Address::Tcp(([127, 0, 0, 1], 0).into()),
-            LinkKind::Unix => {
+            LinkKind::Unix | LinkKind::Shm => {
                 let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
                 Address::Abstract(format!("gpc-{process}-{:x}-{count}-{id}", super::clock::incarnation()))
             }
@@ -65,8 +67,8 @@ impl LocalNodes {
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
         let peers: Peers = (0..n).zip(addresses).collect();
         let start = |(id, listener)| {
-            let builder = Node::builder(id).functions(functions).peers(peers.clone()).listener(listener);
-            adjust(id, builder).start().map(|node| (id, node))
+            let builder = Node::builder(id).functions(functions).peers(peers.clone());
+            adjust(id, builder.listener(listener).link(link)).start().map(|node| (id, node))
         };
         Ok(LocalNodes((0..n).zip(listeners).map(start).collect::<io::Result<_>>()?))
     }

@@ -24,6 +24,8 @@ mod plan;
 mod quick_hash;
 mod reading;
 mod request;
+mod ring_links;
+mod shm;
 mod socket;
 mod wait;
 

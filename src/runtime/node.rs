@@ -20,7 +20,7 @@ use super::handle::CallHandle;
 use super::links::Links;
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
-use super::{Address, Listener, Peers, Wait};
+use super::{Address, LinkKind, Listener, Peers, Wait};
 use crate::chain::{self, Heartbeat};
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
@@ -40,6 +40,7 @@ pub struct Builder {
     peers: Peers,
     listener: Option<Listener>,
     wait: Wait,
+    link: LinkKind,
 }
 
 impl Builder {
@@ -105,6 +106,13 @@ impl Builder {
         self
     }
 
+    /// What links over Unix sockets are made of: with [`LinkKind::Shm`], which is the default, two nodes that both have it pass their bytes through shared memory, where the system has it;
+    /// with any other kind, through the socket.
+    pub fn link(mut self, link: LinkKind) -> Builder {
+        self.link = link;
+        self
+    }
+
     /// Limits of trees: depth and fan-out.
     pub fn tree_limits(mut self, limits: Limits) -> Builder {
         self.config.trees = limits;
@@ -137,14 +145,16 @@ impl Builder {
     }
 
     fn build(self, polled: bool) -> io::Result<(Front, EventLoop)> {
-        let Builder { config, functions, peers, listener, wait } = self;
+        let Builder { config, functions, peers, listener, wait, link } = self;
         let (id, limits) = (config.me, config.trees);
         let address = listener.as_ref().map(Listener::address).transpose()?;
         let poll = Poll::new()?;
         let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let mailbox = Arc::new(mailbox);
         let accepting = listener.map(Listener::into_accepting).transpose()?;
-        let links = Links::new(id, config.incarnation, poll.registry().try_clone()?, accepting, peers)?;
+        let rings = link == LinkKind::Shm;
+        let links =
+            Links::new(id, config.incarnation, poll.registry().try_clone()?, accepting, peers, rings)?;
         let executor = match polled {
             true => Executor::here(id, functions.clone(), mailbox.clone()),
             false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
@@ -191,6 +201,7 @@ impl Node {
             peers: Peers::new(),
             listener: None,
             wait: Wait::default(),
+            link: LinkKind::Shm,
         }
     }
 

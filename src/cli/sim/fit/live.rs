@@ -11,8 +11,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::builtin;
 use crate::cli::interrupt::Interrupt;
 use crate::cli::launch::{Launch, Plan};
+use crate::cli::node::Watching;
 use crate::cli::quantile::percentile;
-use crate::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Peers};
+use crate::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Peers, Wait};
 
 /// Whatever goes wrong, in words.
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -76,10 +77,12 @@ pub(super) fn measure(
     let functions = Functions::new();
     builtin::register(&functions)?;
     let echo = functions.named("echo")?;
-    let plan =
-        Plan { ids: 1..most, link, exe: std::env::current_exe()?, args: Vec::new(), others: Peers::new() };
+    let watching = Watching { dead_after: None, wait: Wait::default(), link };
+    let (exe, args) = (std::env::current_exe()?, watching.to_args());
+    let plan = Plan { ids: 1..most, link, exe, args, others: Peers::new() };
     let launch = Launch::start_unless(&plan, || interrupt.signal().is_some())?;
-    let node = Node::builder(0).functions(&functions).peers(launch.peers().clone()).start()?;
+    let builder = Node::builder(0).functions(&functions).peers(launch.peers().clone());
+    let node = watching.apply(builder).start()?;
     let live = Live { node, launch, echo };
     let measured = live.rounds(kinds, rounds, interrupt);
     live.launch.end(END_LIMIT);
