@@ -25,7 +25,7 @@ fn call(echo: FuncHandle, n: u32) -> Call {
 
 fn round_trip(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("round_trip");
-    for link in [LinkKind::Tcp, LinkKind::Unix] {
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
         for n in [2, 8, 64] {
             let (nodes, echo) = nodes(n, link);
             group.bench_function(BenchmarkId::new(format!("{link:?}"), n), |bencher| {
@@ -41,7 +41,7 @@ fn round_trip(criterion: &mut Criterion) {
 fn in_flight(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("in_flight_64");
     group.throughput(Throughput::Elements(1));
-    for link in [LinkKind::Tcp, LinkKind::Unix] {
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
         for n in [2, 8, 64] {
             let (nodes, echo) = nodes(n, link);
             let mut flying = VecDeque::new();

@@ -68,7 +68,7 @@ impl Chain {
         let peers: Peers = (0..).zip(addresses).collect();
         let build = |(id, listener)| {
             let builder = Node::builder(id).functions(&functions).peers(peers.clone());
-            builder.listener(listener).polled().expect("a node")
+            builder.listener(listener).link(link).polled().expect("a node")
         };
         Chain { nodes: (0..).zip(listeners).map(build).collect(), func, taken: [0; 3] }
     }
@@ -95,7 +95,7 @@ impl Chain {
 
 #[test]
 fn a_call_allocates_no_more_than_it_must() {
-    for link in [LinkKind::Tcp, LinkKind::Unix] {
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
         let mut chain = Chain::new(link);
         (0..WARM_UP).for_each(|_| chain.call());
         chain.taken = [0; 3];

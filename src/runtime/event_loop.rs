@@ -427,7 +427,7 @@ mod tests {
         let mut ids = 0..;
         listeners.map(|listener| {
             let builder = Node::builder(ids.next().unwrap()).functions(functions).peers(peers.clone());
-            builder.listener(listener).polled().unwrap()
+            builder.listener(listener).link(link).polled().unwrap()
         })
     }
 
@@ -444,7 +444,7 @@ mod tests {
     fn an_idle_node_sleeps_as_long_as_it_may() {
         let functions = Functions::new();
         let func = functions.func("nothing", |_, _| Ok(())).unwrap();
-        for link in [LinkKind::Tcp, LinkKind::Unix] {
+        for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
             let mut nodes = pair(&functions, link);
             for data in [0, 3 << 20] {
                 let call = Call::new(func).ids(0..2).data(vec![1; data]);

@@ -121,8 +121,11 @@ impl<M: Memory> Writer<M> {
     /// When the reader has broken the ring.
     pub(super) fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<usize, Broken> {
         let wanted = parts.iter().map(|part| part.len()).sum::<usize>().min(step(&self.memory));
+        if wanted == 0 {
+            return Ok(0);
+        }
         let mut room = self.room(wanted)?;
-        if room == 0 && wanted > 0 {
+        if room == 0 {
             self.waits = true;
             self.memory.control()[WRITER_WAITS].store(1, Relaxed);
             M::Cell::fence();
@@ -293,3 +296,6 @@ fn pick<C: Cell>(data: &[C], place: usize, into: &mut [u8]) {
 fn lead(place: usize, bytes: usize) -> usize {
     (place.wrapping_neg() % WORD).min(bytes)
 }
+
+#[cfg(test)]
+mod tests;
