@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(refused([0, 0, 0, 0, 0, 0, 0, 0]), FrameError::UnknownKind { kind: 0 });
         assert_eq!(refused([0, 0, 0, 0, 12, 0, 0, 0]), FrameError::UnknownKind { kind: 12 });
         assert!(matches!(
-            refused([0, 0, 0, 0, 1, 1, 0, 0]),
+            refused([0, 0, 0, 0, 1, 2, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }
         ));
         assert!(matches!(refused([0, 0, 0, 0, 2, 16, 0, 0]), FrameError::UnknownFlags { .. }));

@@ -12,6 +12,7 @@ mod partial;
 mod peers;
 mod polled;
 mod raw;
+mod rings;
 mod shutdown;
 mod trees;
 mod workers;

@@ -23,7 +23,7 @@ use super::common::LIMIT;
 pub(crate) const EARLY: u64 = 1000;
 
 /// Takes every body.
-struct Everything;
+pub(crate) struct Everything;
 
 impl Context for Everything {
     fn tree(&self, _: u32) -> Option<Tree> {
