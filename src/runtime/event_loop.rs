@@ -439,6 +439,26 @@ mod tests {
         })
     }
 
+    /// While both sides look, nothing but memory passes between them: the calls go through though the system is never asked what has come.
+    #[test]
+    fn a_hop_through_rings_needs_no_call_of_the_system_while_both_look() {
+        let functions = Functions::new();
+        let func = functions.inline_func("nothing", |_, _| Ok(())).unwrap();
+        let mut nodes = pair(&functions, LinkKind::Shm);
+        let call = |nodes: &mut [PolledNode; 2], data| {
+            let mut handle = nodes[0].call(Call::new(func).ids(0..2).data(vec![1; data])).unwrap();
+            assert!(drive(nodes, &mut handle), "the call hangs");
+        };
+        call(&mut nodes, 0);
+        for node in &mut nodes {
+            assert!(node.event_loop().links.has_rings());
+            node.event_loop_mut().asked = Time::from_nanos(u64::MAX);
+        }
+        for data in [0, 64, 3 << 20] {
+            call(&mut nodes, data);
+        }
+    }
+
     /// A node with nothing to do must sleep, not turn: thousands of them share a machine with the work.
     #[test]
     fn an_idle_node_sleeps_as_long_as_it_may() {
