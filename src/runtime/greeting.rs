@@ -184,7 +184,13 @@ impl Links {
             link.outbox.push(message);
         }
         self.dirty.push(key);
-        debug!(id = self.me, peer = hello.from, generation = hello.generation, "link up");
+        debug!(
+            id = self.me,
+            peer = hello.from,
+            generation = hello.generation,
+            over = link.socket.name(),
+            "link up"
+        );
     }
 
     /// A peer whose connection was expected is here.

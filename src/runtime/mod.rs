@@ -17,6 +17,7 @@ pub mod link;
 mod links;
 mod local;
 mod mailbox;
+mod near;
 mod node;
 mod outcome;
 mod peer;

@@ -17,10 +17,10 @@ use super::event_loop::{EventLoop, Parts, WAKER};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::links::Links;
+use super::links::{Links, Local};
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
-use super::{Address, LinkKind, Listener, Peers, Wait};
+use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
@@ -106,8 +106,8 @@ impl Builder {
         self
     }
 
-    /// What links over Unix sockets are made of: with [`LinkKind::Shm`], which is the default, two nodes that both have it pass their bytes through shared memory, where the system has it;
-    /// with any other kind, through the socket.
+    /// What the node talks over with nodes of its own host that have the same choice: with [`LinkKind::Shm`], which is the default, shared memory, where the system has it; with
+    /// [`LinkKind::Unix`], Unix sockets; both also where addresses are TCP ones; with [`LinkKind::Tcp`], what the addresses say, and no shared memory. Where the choices differ, the slower one holds.
     pub fn link(mut self, link: LinkKind) -> Builder {
         self.link = link;
         self
@@ -151,10 +151,12 @@ impl Builder {
         let poll = Poll::new()?;
         let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let mailbox = Arc::new(mailbox);
-        let accepting = listener.map(Listener::into_accepting).transpose()?;
-        let rings = link == LinkKind::Shm;
-        let links =
-            Links::new(id, config.incarnation, poll.registry().try_clone()?, accepting, peers, rings)?;
+        let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
+        let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
+        let local = Local { kind: link, mine: address.clone() };
+        let registry = poll.registry().try_clone()?;
+        let listeners = listeners.chain(near).collect();
+        let links = Links::new(id, config.incarnation, registry, listeners, peers, local)?;
         let executor = match polled {
             true => Executor::here(id, functions.clone(), mailbox.clone()),
             false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,

@@ -49,6 +49,16 @@ impl Socket {
         }
     }
 
+    /// The Unix socket, of one that has or is one.
+    #[cfg(target_os = "linux")]
+    pub(super) fn unix(&self) -> Option<&UnixStream> {
+        match self {
+            Socket::Tcp(_) => None,
+            Socket::Unix(socket) => Some(socket),
+            Socket::Ring(socket) => Some(socket.stream()),
+        }
+    }
+
     /// The shared-memory side, of a socket that may have one.
     pub(super) fn ring(&self) -> Option<&RingSocket> {
         match self {
@@ -62,6 +72,15 @@ impl Socket {
         match self {
             Socket::Ring(socket) => Some(socket),
             Socket::Tcp(_) | Socket::Unix(_) => None,
+        }
+    }
+
+    /// What bytes go through, for people.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Socket::Tcp(_) => "TCP",
+            Socket::Ring(socket) if socket.has_rings() => "rings in shared memory",
+            Socket::Unix(_) | Socket::Ring(_) => "a Unix socket",
         }
     }
 

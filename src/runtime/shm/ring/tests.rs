@@ -51,7 +51,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 512 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 512 }))]
     #[test]
     fn a_ring_is_a_queue_of_bytes(steps in steps(), size in 0..5u32) {
         let words = 1 << size;
@@ -140,7 +140,7 @@ fn an_index_that_cannot_be_is_an_error_at_either_end() {
 #[test]
 fn small_messages_use_the_start_of_a_ring_only() {
     let (mut writer, mut reader, memory) = ring(CAPACITY_WORDS);
-    for round in 0..10_000u32 {
+    for round in 0..if cfg!(miri) { 100 } else { 10_000u32 } {
         writer.write(&[IoSlice::new(&[round as u8; 150])]).unwrap();
         assert_eq!(reader.read(&mut [0; 500]).unwrap(), 150);
     }
