@@ -108,7 +108,7 @@ pub struct CallArgs {
     #[arg(long)]
     pub forward_first: bool,
 
-    /// How the processes are connected. With --peers: whether links over Unix sockets may become rings in shared memory, with shm
+    /// How the processes are connected. With --peers: what to talk over with nodes of this host; shm and unix also where addresses are TCP ones, tcp what the addresses say
     #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
@@ -223,7 +223,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     pub wait: WaitName,
 
-    /// Whether links over Unix sockets may become rings in shared memory, with shm
+    /// What to talk over with nodes of this host: shm and unix also where addresses are TCP ones, tcp what the addresses say
     #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
