@@ -1,10 +1,13 @@
-//! Whole calls over nodes of this process: the round trip of one, and many in flight.
+//! Whole calls over nodes of this process: the round trip of one, and many in flight; and of two nodes without threads, what they themselves cost, and how fast they are with a core each.
 #![allow(missing_docs)]
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use chained_gpc::{Call, FuncHandle, Functions, LinkKind, LocalNodes, Tree};
+use chained_gpc::{
+    Call, FuncHandle, Functions, LinkKind, Listener, LocalNodes, Node, Peers, PolledNode, Tree, Wait,
+};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 const IN_FLIGHT: usize = 64;
@@ -25,7 +28,7 @@ fn call(echo: FuncHandle, n: u32) -> Call {
 
 fn round_trip(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("round_trip");
-    for link in [LinkKind::Tcp, LinkKind::Unix] {
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
         for n in [2, 8, 64] {
             let (nodes, echo) = nodes(n, link);
             group.bench_function(BenchmarkId::new(format!("{link:?}"), n), |bencher| {
@@ -41,7 +44,7 @@ fn round_trip(criterion: &mut Criterion) {
 fn in_flight(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("in_flight_64");
     group.throughput(Throughput::Elements(1));
-    for link in [LinkKind::Tcp, LinkKind::Unix] {
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
         for n in [2, 8, 64] {
             let (nodes, echo) = nodes(n, link);
             let mut flying = VecDeque::new();
@@ -58,9 +61,74 @@ fn in_flight(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Two nodes without threads, which look for messages as long as they are driven.
+fn polled(link: LinkKind) -> ([PolledNode; 2], FuncHandle) {
+    let functions = Functions::new();
+    let echo = functions.inline_func("echo", |request, reply| {
+        reply.data.extend_from_slice(request.data());
+        Ok(())
+    });
+    let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).expect("a fresh address"));
+    let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
+    let peers: Peers = (0..).zip(addresses).collect();
+    let mut ids = 0..;
+    let nodes = listeners.map(|listener| {
+        let builder =
+            Node::builder(ids.next().expect("without end")).functions(&functions).peers(peers.clone());
+        let builder = builder.listener(listener).link(link).wait(Wait::Spin(Duration::from_millis(1)));
+        builder.polled().expect("a node")
+    });
+    (nodes, echo.expect("a fresh name"))
+}
+
+/// One thread drives both in turn: the work of a round, without any wake-up.
+fn by_one_thread(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("by_one_thread");
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
+        let ([mut root, mut leaf], echo) = polled(link);
+        group.bench_function(BenchmarkId::from_parameter(format!("{link:?}")), |bencher| {
+            bencher.iter(|| {
+                let mut handle = root.call(call(echo, 2)).expect("a good call");
+                loop {
+                    root.progress(Duration::ZERO).expect("the poll works");
+                    leaf.progress(Duration::ZERO).expect("the poll works");
+                    if let Some(outcome) = handle.test() {
+                        return outcome.expect("the call ends well");
+                    }
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Each has a thread, and neither sleeps: the fastest there is, where each thread has a core.
+fn by_two_threads(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("by_two_threads");
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
+        let ([mut root, mut leaf], echo) = polled(link);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    leaf.progress(Duration::from_millis(1)).expect("the poll works");
+                }
+            });
+            group.bench_function(BenchmarkId::from_parameter(format!("{link:?}")), |bencher| {
+                bencher.iter(|| {
+                    let handle = root.call(call(echo, 2)).expect("a good call");
+                    root.wait(handle).expect("the call ends well")
+                });
+            });
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(30).measurement_time(Duration::from_secs(3));
-    targets = round_trip, in_flight
+    targets = round_trip, in_flight, by_one_thread, by_two_threads
 }
 criterion_main!(benches);

@@ -29,7 +29,7 @@
 //!
 //! [`gpc_trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time. An upper floor uses a
 //! lower one, never the other way.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod chain;
 #[cfg(feature = "cli")]

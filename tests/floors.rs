@@ -40,6 +40,9 @@ const SYSTEM_AND_LOCKS: &[&str] = &[
     "atomic",
 ];
 
+/// Where maps get a hash whose order is the same in every run, and their other name.
+const SEEDED: &str = "src/chain/seeded_hash.rs";
+
 const FLOORS: &[Floor] = &[
     Floor { folder: "trees/src", floors: &[], packages: &["smallvec"], banned: SYSTEM },
     Floor {
@@ -71,6 +74,7 @@ const FLOORS: &[Floor] = &[
             "crossbeam",
             "mio",
             "rayon",
+            "rustix",
             "socket2",
             "tracing",
         ],
@@ -218,7 +222,11 @@ fn an_upper_floor_uses_a_lower_one_and_never_the_other_way() {
             }
             let text = fs::read_to_string(&file).unwrap();
             let name = file.strip_prefix(root()).unwrap().display().to_string();
-            found.extend(trespasses(floor, &text).iter().map(|what| format!("{name} uses {what}")));
+            let seeded =
+                |what: &&String| name == SEEDED && ["`HashMap`", "`HashSet`"].contains(&what.as_str());
+            let trespasses = trespasses(floor, &text);
+            let rest = trespasses.iter().filter(|what| !seeded(what));
+            found.extend(rest.map(|what| format!("{name} uses {what}")));
         }
     }
     assert!(found.is_empty(), "floors are crossed:\n{}", found.join("\n"));

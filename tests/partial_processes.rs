@@ -29,7 +29,9 @@ fn check_without(ended: &Ended, n: u64, missing: &[u64], counts: [u64; 4], stage
 
 #[test]
 fn a_process_that_is_killed_in_the_middle_is_left_out_alone() {
-    for (tree, link) in [("binary", "tcp"), ("binomial", "unix"), ("chain", "unix"), ("flat", "tcp")] {
+    for (tree, link) in
+        [("binary", "tcp"), ("binomial", "unix"), ("chain", "unix"), ("flat", "tcp"), ("binomial", "shm")]
+    {
         let call = Gpc::start(&format!("call sleep -n 10 --tree {tree} --link {link} --header 3s {ASLEEP}"));
         all_asleep(&call, 10);
         call.node(1).kill(Signal::KILL);
@@ -64,7 +66,7 @@ fn a_process_that_is_killed_before_the_call_gets_to_it_is_unreached() {
 /// Its children are adopted when it has been silent for long enough; that it goes on later, in the middle of the same call, changes nothing.
 #[test]
 fn a_process_that_is_stopped_is_given_up_and_comes_back_to_nothing() {
-    for link in ["tcp", "unix"] {
+    for link in ["tcp", "unix", "shm"] {
         let line = format!("call sleep -n 7 --link {link} --header 10s --dead-after 3s {ASLEEP}");
         let call = Gpc::start_in(&line, b"", &[("GPC_LOG", "debug")]);
         all_asleep(&call, 7);

@@ -67,7 +67,7 @@ fn broken(functions: &Functions) -> Result<(), Box<dyn Error>> {
 #[test]
 fn nothing_is_left_of_nodes_that_have_ended() -> Result<(), Box<dyn Error>> {
     let before = held();
-    for link in [LinkKind::Tcp, LinkKind::Unix] {
+    for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
         run(link, 1, |nodes| nodes.shutdown(LIMIT))?;
         run(link, 1, drop)?;
         if cfg!(feature = "rayon") {

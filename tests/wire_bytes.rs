@@ -12,7 +12,7 @@ use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
-    Body, CallId, Cause, Coverage, Failure, Message, Payload, Report, Request, Response, Stage, Status,
+    Body, CallId, Cause, Coverage, Failure, Hello, Message, Payload, Report, Request, Response, Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 use wire_support::{AROUND, HELLO, Said, Seen, drain, greeted, read, written};
@@ -98,12 +98,15 @@ fn runs_request(data: Body) -> Request {
 
 #[test]
 fn hello() {
-    let mut outbox = Outbox::new();
-    outbox.hello(&HELLO);
-    assert_eq!(drain(&mut outbox, usize::MAX), example("HELLO"));
-    let mut events = Vec::new();
-    Inbox::new().feed(&example("HELLO"), &AROUND, &mut events).unwrap();
-    assert!(matches!(only(events), Event::Hello(HELLO)));
+    let taking = Hello { from: HELLO.to, to: HELLO.from, rings: true, ..HELLO };
+    for (name, hello) in [("HELLO", HELLO), ("HELLO that takes rings", taking)] {
+        let mut outbox = Outbox::new();
+        outbox.hello(&hello);
+        assert_eq!(drain(&mut outbox, usize::MAX), example(name));
+        let mut events = Vec::new();
+        Inbox::new().feed(&example(name), &AROUND, &mut events).unwrap();
+        assert!(matches!(only(events), Event::Hello(heard) if heard == hello));
+    }
 }
 
 #[test]

@@ -3,14 +3,13 @@
 //! Most ids hold one call at a time, and a million ids that each hold one must fit into memory: the first one costs no table. Names come from peers, so that the table's hash has a
 //! seed that they do not know. A place is used again when its call is gone, never while an input is taken that knew the old one: only a request adds a call, as its last step.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use gpc_trees::IdList;
 
 use super::Time;
 use super::call::{Call, Origin};
-use super::seeded_hash::Seeded;
+use super::seeded_hash::{Seeded, SeededMap};
 use crate::wire::{CallId, Request};
 
 /// Where a call lies, for as long as one input is taken, and as long as it is in flight.
@@ -28,11 +27,12 @@ const SPARE_MAX: usize = 128;
 pub(super) struct Calls {
     first: Option<Box<Call>>,
     /// The places of all calls but the first.
-    places: HashMap<CallId, Slot, Seeded>,
+    places: SeededMap<CallId, Slot>,
     /// Slot n lies at n - 1.
     others: Vec<Option<Box<Call>>>,
     free: Vec<Slot>,
     /// Calls that have ended, with nothing in them.
+    #[allow(clippy::vec_box, reason = "a call stays where it is while its box goes from place to place")]
     spare: Vec<Box<Call>>,
     /// What they hold for a request.
     nothing: Option<Arc<Request>>,
@@ -42,7 +42,7 @@ impl Calls {
     pub(super) fn new(seed: u64) -> Calls {
         Calls {
             first: None,
-            places: HashMap::with_hasher(Seeded::new(seed)),
+            places: SeededMap::with_hasher(Seeded::new(seed)),
             others: Vec::new(),
             free: Vec::new(),
             spare: Vec::new(),

@@ -3,10 +3,10 @@
 //! Source: chained-gpc.md, "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long at least; any other only
 //! as long as frames may be under way. Time alone makes nothing forgotten: a process that was stopped reads what was sent to it when all time has passed.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Time;
-use super::seeded_hash::Seeded;
+use super::seeded_hash::{Seeded, SeededSet};
 use crate::wire::CallId;
 
 /// How many ended calls are remembered. A second request is delayed by at most a few frames of one link against another, so a thousand calls
@@ -20,7 +20,7 @@ const PARTIAL_REMEMBERED: usize = 65_536;
 #[derive(Debug)]
 pub(super) struct Recent {
     order: VecDeque<CallId>,
-    calls: HashSet<CallId, Seeded>,
+    calls: SeededSet<CallId>,
     partial: BTreeMap<CallId, Time>,
     by_time: BTreeSet<(Time, CallId)>,
 }
@@ -29,7 +29,7 @@ impl Recent {
     pub(super) fn new(seed: u64) -> Recent {
         Recent {
             order: VecDeque::new(),
-            calls: HashSet::with_hasher(Seeded::new(seed)),
+            calls: SeededSet::with_hasher(Seeded::new(seed)),
             partial: BTreeMap::new(),
             by_time: BTreeSet::new(),
         }

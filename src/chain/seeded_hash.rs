@@ -1,6 +1,13 @@
 //! A hash for names that peers give: a few multiplications with a seed that peers do not know, so that nobody can make names meet.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
+
+/// A map whose order depends on its seed and on what was done to it, and on nothing else.
+pub(super) type SeededMap<K, V> = HashMap<K, V, Seeded>;
+
+/// A set of the same kind.
+pub(super) type SeededSet<K> = HashSet<K, Seeded>;
 
 /// Makes hashers with one seed. The same seed gives the same hashes, everywhere.
 #[derive(Clone, Copy, Debug)]

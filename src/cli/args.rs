@@ -108,7 +108,7 @@ pub struct CallArgs {
     #[arg(long)]
     pub forward_first: bool,
 
-    /// How the processes are connected
+    /// How the processes are connected. With --peers: what to talk over with nodes of this host; shm and unix also where addresses are TCP ones, tcp what the addresses say
     #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
@@ -162,14 +162,25 @@ The exit status is 0 only if every id is done; else standard error names the fir
 
 impl ValueEnum for LinkKind {
     fn value_variants<'a>() -> &'a [LinkKind] {
-        &[LinkKind::Tcp, LinkKind::Unix]
+        &[LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
+        let name = PossibleValue::new(link_name(*self));
         Some(match self {
-            LinkKind::Tcp => PossibleValue::new("tcp").help("TCP on the loopback interface"),
-            LinkKind::Unix => PossibleValue::new("unix").help("Unix sockets"),
+            LinkKind::Tcp => name.help("TCP on the loopback interface"),
+            LinkKind::Unix => name.help("Unix sockets"),
+            LinkKind::Shm => name.help("Rings in shared memory, agreed on over Unix sockets"),
         })
+    }
+}
+
+/// What a kind of link is called in arguments, files and output.
+pub(super) fn link_name(link: LinkKind) -> &'static str {
+    match link {
+        LinkKind::Tcp => "tcp",
+        LinkKind::Unix => "unix",
+        LinkKind::Shm => "shm",
     }
 }
 
@@ -211,6 +222,10 @@ pub struct NodeArgs {
     /// How the node waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     pub wait: WaitName,
+
+    /// What to talk over with nodes of this host: shm and unix also where addresses are TCP ones, tcp what the addresses say
+    #[arg(long, value_enum, default_value_t = LinkKind::DEFAULT)]
+    pub link: LinkKind,
 
     /// Started by `gpc call`: the listening socket is standard input, the control link standard output
     #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "insecure"])]

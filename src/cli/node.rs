@@ -78,7 +78,7 @@ fn builder(id: Id, listener: Listener, peers: Peers, watching: Watching) -> Resu
 
 /// How the arguments say that a node is to look out for its peers.
 fn watching(args: &NodeArgs) -> Watching {
-    Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0 }
+    Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0, link: args.link }
 }
 
 /// A node as it is to run: checked.
@@ -150,6 +150,7 @@ mod tests {
             insecure,
             dead_after: None,
             wait: WaitName(Wait::Block),
+            link: crate::runtime::LinkKind::DEFAULT,
             launched: false,
         })
     }

@@ -112,7 +112,11 @@ impl CallPlan {
             data: args.data.as_deref().map(read_data).transpose()?.unwrap_or_default(),
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
-            watching: Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0 },
+            watching: Watching {
+                dead_after: args.dead_after.map(Duration::from),
+                wait: args.wait.0,
+                link: args.link,
+            },
             forward_first: args.forward_first,
             output: args.output,
             repeat: args.repeat,

@@ -6,9 +6,11 @@ use gpc_trees::Id;
 use tracing::debug;
 
 use super::clock::incarnation;
-use super::link::{HIWATER, Phase};
+use super::link::{HIWATER, Phase, Progress};
 use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links};
 use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
+use super::ring_links::watch;
+use super::shm::RingSocket;
 use crate::chain::Time;
 use crate::wire::Hello;
 use crate::wire::head::{Goodbye, GoodbyeReason};
@@ -28,13 +30,17 @@ impl Links {
     }
 
     fn hello(&self, to: Id, generation: u32) -> Hello {
-        Hello { from: self.me, to, incarnation: self.incarnation, generation, hiwater: HIWATER }
+        Hello { from: self.me, to, incarnation: self.incarnation, generation, hiwater: HIWATER, rings: false }
     }
 
     /// The hello of someone who has connected.
     pub(super) fn accepted(&mut self, now: Time, key: LinkKey, hello: Hello) {
         if hello.to != self.me {
             let text = format!("this is id {}, not {}", self.me, hello.to);
+            return self.refuse(now, key, GoodbyeReason::Refused, text);
+        }
+        if hello.rings {
+            let text = "a first hello takes no rings: nobody has offered any".to_owned();
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
         if hello.from == self.me {
@@ -66,11 +72,38 @@ impl Links {
             Verdict::Replace(Some(old)) => self.replace(old, hello.from),
             Verdict::Replace(None) => self.expected(hello.from),
         }
-        let answer = self.hello(hello.from, hello.generation);
-        if let Some(link) = self.links.get_mut(&key) {
-            link.outbox.hello(&answer);
+        if self.answer(key, &hello) {
+            self.establish(key, &hello);
         }
-        self.establish(key, &hello);
+    }
+
+    /// Answers the hello of someone who has connected. What follows goes through the rings, if there are any: so the answer is written before. False when it cannot be; then there is no link.
+    fn answer(&mut self, key: LinkKey, hello: &Hello) -> bool {
+        let mut answer = self.hello(hello.from, hello.generation);
+        let Some(link) = self.links.get_mut(&key) else { return false };
+        answer.rings = link.socket.ring().is_some_and(RingSocket::has_memory);
+        link.outbox.hello(&answer);
+        if answer.rings && (!matches!(link.flush(), Progress::Waiting) || !link.outbox.is_idle()) {
+            self.close(key, "the answer to its hello cannot be written");
+            return false;
+        }
+        self.settle(key, answer.rings);
+        true
+    }
+
+    /// From the hellos on, bytes go through the rings, or never do. False when they should and there are none.
+    fn settle(&mut self, key: LinkKey, rings: bool) -> bool {
+        let Some(link) = self.links.get_mut(&key) else { return false };
+        let settled = match link.socket.ring_mut() {
+            Some(socket) if rings => socket.use_rings(),
+            Some(socket) => {
+                socket.use_none();
+                true
+            }
+            None => !rings,
+        };
+        watch(&mut self.watched, key, link);
+        settled
     }
 
     /// A later connection takes a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
@@ -91,6 +124,9 @@ impl Links {
         }
         if self.peers.get(&peer).is_some_and(|known| hello.incarnation < known.incarnation) {
             return Err(format!("an earlier run of id {peer} answers, of which a later one is known"));
+        }
+        if !self.settle(key, hello.rings) {
+            return Err("it takes rings that nobody has offered".into());
         }
         self.establish(key, &hello);
         Ok(())
@@ -146,7 +182,13 @@ impl Links {
             link.outbox.push(message);
         }
         self.dirty.push(key);
-        debug!(id = self.me, peer = hello.from, generation = hello.generation, "link up");
+        debug!(
+            id = self.me,
+            peer = hello.from,
+            generation = hello.generation,
+            over = link.socket.name(),
+            "link up"
+        );
     }
 
     /// A peer whose connection was expected is here.

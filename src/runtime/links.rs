@@ -13,8 +13,9 @@ use tracing::{debug, warn};
 use super::link::{Event, Link, Phase, Progress};
 use super::peer::{LinkKey, Peer, State};
 use super::quick_hash::QuickHash;
+use super::ring_links::watch;
 use super::socket::{Accepting, Socket};
-use super::{Address, Peers};
+use super::{Address, LinkKind, Peers, near};
 use crate::chain::Time;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, Message};
@@ -59,12 +60,28 @@ pub(super) enum Arrival {
     },
 }
 
+/// What a node talks over with those of its own host.
+#[derive(Debug)]
+pub(super) struct Local {
+    pub(super) kind: LinkKind,
+    /// Where the node itself listens.
+    pub(super) mine: Option<Address>,
+}
+
+impl Local {
+    fn connect(&self, to: &Address) -> io::Result<Socket> {
+        let rings = self.kind == LinkKind::Shm;
+        let near = (self.kind != LinkKind::Tcp).then(|| near::connect(to, self.mine.as_ref(), rings));
+        near.flatten().map_or_else(|| Socket::connect(to, rings), Ok)
+    }
+}
+
 /// The connections of one node.
 pub(super) struct Links {
     pub(super) me: Id,
     pub(super) incarnation: u64,
     registry: Registry,
-    listener: Option<Accepting>,
+    listeners: Vec<Accepting>,
     accept_again: Option<Time>,
     addresses: Peers,
     pub(super) links: HashMap<LinkKey, Link, QuickHash>,
@@ -76,6 +93,10 @@ pub(super) struct Links {
     pub(super) dirty: Vec<LinkKey>,
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
+    /// Links whose rings have been in use since the node last slept: it looks at them by itself.
+    pub(super) watched: Vec<LinkKey>,
+    /// What to talk over with nodes of this host.
+    local: Local,
     /// Links and expected links with a deadline; few, since a link that is up has none.
     pub(super) timed: usize,
     pub(super) buffer: Box<[u8]>,
@@ -88,17 +109,18 @@ impl Links {
         me: Id,
         incarnation: u64,
         registry: Registry,
-        mut listener: Option<Accepting>,
+        mut listeners: Vec<Accepting>,
         addresses: Peers,
+        local: Local,
     ) -> io::Result<Links> {
-        if let Some(listener) = &mut listener {
+        for listener in &mut listeners {
             listener.register(&registry, LISTENER)?;
         }
         Ok(Links {
             me,
             incarnation,
             registry,
-            listener,
+            listeners,
             accept_again: None,
             addresses,
             links: HashMap::default(),
@@ -107,6 +129,8 @@ impl Links {
             stirred: false,
             dirty: Vec::new(),
             unread: Vec::new(),
+            watched: Vec::new(),
+            local,
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             events: Vec::new(),
@@ -229,9 +253,14 @@ impl Links {
 
     /// Accepts connections that wait.
     pub(super) fn accept(&mut self, now: Time) {
+        for listener in 0..self.listeners.len() {
+            self.accept_at(now, listener);
+        }
+    }
+
+    fn accept_at(&mut self, now: Time, listener: usize) {
         for _ in 0..ACCEPT_BUDGET {
-            let Some(listener) = &self.listener else { return };
-            match listener.accept() {
+            match self.listeners[listener].accept(self.local.kind == LinkKind::Shm) {
                 Ok(_) if self.timed >= GREETINGS_MAX => {
                     warn!(
                         id = self.me,
@@ -272,6 +301,7 @@ impl Links {
                 continue;
             }
             let mut progress = link.flush();
+            watch(&mut self.watched, key, link);
             if let Err(error) = listen_for_room(&self.registry, key, link) {
                 progress =
                     Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
@@ -337,14 +367,16 @@ impl Links {
         let Some(address) = self.addresses.address(to) else {
             return self.lose(to, "no address is known for it: add it to the peers");
         };
-        let link = Socket::connect(&address).and_then(|socket| self.add(now, socket, Phase::Connecting(to)));
+        let socket = self.local.connect(&address);
+        // A Unix socket is connected at once, and no event may come to say so.
+        let at_once = !matches!(socket, Ok(Socket::Tcp(_)));
+        let link = socket.and_then(|socket| self.add(now, socket, Phase::Connecting(to)));
         match link {
             Ok(key) => {
                 if let Some(peer) = self.peers.get_mut(&to) {
                     peer.state = State::Connecting(key);
                 }
-                // A Unix socket is connected at once, and no event may come to say so.
-                if matches!(address, Address::Unix(_) | Address::Abstract(_)) {
+                if at_once {
                     self.greet(key, to);
                 }
             }

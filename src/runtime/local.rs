@@ -12,24 +12,32 @@ use super::functions::Functions;
 use super::node::{Builder, Node};
 use super::{Address, AddressRow, Listener, Peers};
 
-/// Which sockets the nodes of one machine talk over.
+/// What the nodes of one machine talk over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkKind {
     /// TCP over loopback.
     Tcp,
     /// Unix sockets without a file (Linux abstract names).
     Unix,
+    /// Rings in shared memory, which two nodes agree on over such a Unix socket; where the system refuses them, that socket.
+    Shm,
+}
+
+impl Default for LinkKind {
+    fn default() -> LinkKind {
+        LinkKind::DEFAULT
+    }
 }
 
 impl LinkKind {
     /// The faster kind where it leaves no file behind, which is so on Linux.
-    pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Unix } else { LinkKind::Tcp };
+    pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Shm } else { LinkKind::Tcp };
 
     /// An address of this kind on this machine that no one else has.
     pub fn fresh_address(self, id: Id) -> Address {
         match self {
             LinkKind::Tcp => Address::Tcp(([127, 0, 0, 1], 0).into()),
-            LinkKind::Unix => Address::Abstract(format!("{}{id}", fresh_prefix())),
+            LinkKind::Unix | LinkKind::Shm => Address::Abstract(format!("{}{id}", fresh_prefix())),
         }
     }
 
@@ -45,7 +53,7 @@ impl LinkKind {
             let error = |error| (id, error);
             let address = match self {
                 LinkKind::Tcp => self.fresh_address(id),
-                LinkKind::Unix => Address::Abstract(format!("{prefix}{id}")),
+                LinkKind::Unix | LinkKind::Shm => Address::Abstract(format!("{prefix}{id}")),
             };
             let listener = Listener::bind(&address).map_err(error)?;
             if let Address::Tcp(address) = listener.address().map_err(error)? {
@@ -55,7 +63,7 @@ impl LinkKind {
         }
         let row = match self {
             LinkKind::Tcp => AddressRow::ports(ids.start, [127, 0, 0, 1].into(), ports),
-            LinkKind::Unix => AddressRow::names(ids, &prefix),
+            LinkKind::Unix | LinkKind::Shm => AddressRow::names(ids, &prefix),
         };
         Ok((listeners, row.expect("the ids are a range, and a fresh prefix is short")))
     }
@@ -94,8 +102,8 @@ impl LocalNodes {
         let (listeners, row) = link.listen(0..n).map_err(|(_, error)| error)?;
         let peers = Peers::from(row);
         let start = |(id, listener)| {
-            let builder = Node::builder(id).functions(functions).peers(peers.clone()).listener(listener);
-            adjust(id, builder).start().map(|node| (id, node))
+            let builder = Node::builder(id).functions(functions).peers(peers.clone());
+            adjust(id, builder.listener(listener).link(link)).start().map(|node| (id, node))
         };
         Ok(LocalNodes((0..n).zip(listeners).map(start).collect::<io::Result<_>>()?))
     }

@@ -17,6 +17,7 @@ pub mod link;
 mod links;
 mod local;
 mod mailbox;
+mod near;
 mod node;
 mod outcome;
 mod peer;
@@ -24,7 +25,9 @@ mod plan;
 mod quick_hash;
 mod reading;
 mod request;
+mod ring_links;
 mod row;
+mod shm;
 mod socket;
 mod wait;
 

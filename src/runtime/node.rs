@@ -18,10 +18,10 @@ use super::event_loop::{EventLoop, Parts, WAKER};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::links::Links;
+use super::links::{Links, Local};
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
-use super::{Address, Listener, Peers, Wait};
+use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
@@ -44,6 +44,7 @@ pub struct Builder {
     peers: Peers,
     listener: Option<Listener>,
     wait: Wait,
+    link: LinkKind,
 }
 
 impl Builder {
@@ -109,6 +110,13 @@ impl Builder {
         self
     }
 
+    /// What the node talks over with nodes of its own host that have the same choice: with [`LinkKind::Shm`], which is the default, shared memory, where the system has it; with
+    /// [`LinkKind::Unix`], Unix sockets; both also where addresses are TCP ones; with [`LinkKind::Tcp`], what the addresses say, and no shared memory. Where the choices differ, the slower one holds.
+    pub fn link(mut self, link: LinkKind) -> Builder {
+        self.link = link;
+        self
+    }
+
     /// Limits of trees: depth and fan-out.
     pub fn tree_limits(mut self, limits: Limits) -> Builder {
         self.config.trees = limits;
@@ -152,14 +160,18 @@ impl Builder {
     }
 
     fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {
-        let Builder { config, functions, peers, listener, wait } = self;
+        let Builder { config, functions, peers, listener, wait, link } = self;
         let (id, limits) = (config.me, config.trees);
         let address = listener.as_ref().map(Listener::address).transpose()?;
         let poll = Poll::new()?;
         let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands);
         let mailbox = Arc::new(mailbox);
-        let accepting = listener.map(Listener::into_accepting).transpose()?;
-        let links = Links::new(id, config.incarnation, poll.registry().try_clone()?, accepting, peers)?;
+        let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
+        let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
+        let local = Local { kind: link, mine: address.clone() };
+        let registry = poll.registry().try_clone()?;
+        let listeners = listeners.chain(near).collect();
+        let links = Links::new(id, config.incarnation, registry, listeners, peers, local)?;
         let executor = match polled {
             true => Executor::here(id, functions.clone(), mailbox.clone()),
             false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
@@ -206,6 +218,7 @@ impl Node {
             peers: Peers::new(),
             listener: None,
             wait: Wait::default(),
+            link: LinkKind::Shm,
         }
     }
 
@@ -326,6 +339,10 @@ impl PolledNode {
 impl PolledNode {
     pub(super) fn event_loop(&self) -> &EventLoop {
         &self.event_loop
+    }
+
+    pub(super) fn event_loop_mut(&mut self) -> &mut EventLoop {
+        &mut self.event_loop
     }
 }
 

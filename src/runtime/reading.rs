@@ -7,6 +7,7 @@ use gpc_trees::Id;
 use super::link::{Context, Event, HIWATER, Host, Phase, Progress};
 use super::links::{Arrival, Links};
 use super::peer::LinkKey;
+use super::ring_links::watch;
 use crate::chain::Time;
 use crate::wire::leaf::LeafRequest;
 use crate::wire::message::{Answer, Response};
@@ -85,11 +86,32 @@ impl Links {
             }
             self.greet(key, peer);
         }
+        let mut room = event.writable;
+        if let Some(link) = self.links.get_mut(&key)
+            && let Some(socket) = link.socket.ring_mut()
+        {
+            socket.rung(event.closed);
+            room |= socket.has_room_again();
+            watch(&mut self.watched, key, link);
+        }
         if event.readable {
             self.read(now, key, event.closed, surroundings);
         }
-        if event.writable {
+        if room {
             self.dirty.push(key);
+        }
+    }
+
+    /// Reads from the rings in which something has come, and goes on writing where room was made.
+    pub(super) fn read_rings(&mut self, now: Time, surroundings: &mut dyn Surroundings) {
+        for place in 0..self.watched.len() {
+            let Some(&key) = self.watched.get(place) else { return };
+            let socket = self.links.get(&key).and_then(|link| link.socket.ring());
+            let Some(socket) = socket.filter(|socket| socket.has_come()) else { continue };
+            if socket.has_room_again() {
+                self.dirty.push(key);
+            }
+            self.read(now, key, false, surroundings);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Sockets of both kinds behind one face: TCP without delay, and Unix sockets.
+//! Connections of all kinds behind one face: TCP without delay, Unix sockets, and Unix sockets that bring rings in shared memory.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
@@ -13,6 +13,7 @@ use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockAddr, Type};
 
 use super::Address;
+use super::shm::RingSocket;
 
 /// Connections that wait to be accepted: every node of a large machine may connect to one at once.
 const BACKLOG: i32 = 4096;
@@ -25,11 +26,13 @@ const PROBE_LIMIT: Duration = Duration::from_secs(1);
 pub(super) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Boxed, so that the others stay small.
+    Ring(Box<RingSocket>),
 }
 
 impl Socket {
-    /// Begins to connect; the socket becomes writable when it is connected or has failed.
-    pub(super) fn connect(address: &Address) -> io::Result<Socket> {
+    /// Begins to connect; the socket becomes writable when it is connected or has failed. Over Unix sockets it may offer rings to the peer.
+    pub(super) fn connect(address: &Address, rings: bool) -> io::Result<Socket> {
         match address {
             Address::Tcp(address) => {
                 let socket = TcpStream::connect(*address)?;
@@ -37,14 +40,58 @@ impl Socket {
                 Ok(Socket::Tcp(socket))
             }
             local => {
-                unix_address(local).and_then(|address| UnixStream::connect_addr(&address)).map(Socket::Unix)
+                let stream = unix_address(local).and_then(|address| UnixStream::connect_addr(&address))?;
+                Ok(match rings {
+                    true => Socket::Ring(Box::new(RingSocket::connecting(stream))),
+                    false => Socket::Unix(stream),
+                })
             }
+        }
+    }
+
+    /// The Unix socket, of one that has or is one.
+    #[cfg(target_os = "linux")]
+    pub(super) fn unix(&self) -> Option<&UnixStream> {
+        match self {
+            Socket::Tcp(_) => None,
+            Socket::Unix(socket) => Some(socket),
+            Socket::Ring(socket) => Some(socket.stream()),
+        }
+    }
+
+    /// The shared-memory side, of a socket that may have one.
+    pub(super) fn ring(&self) -> Option<&RingSocket> {
+        match self {
+            Socket::Ring(socket) => Some(socket),
+            Socket::Tcp(_) | Socket::Unix(_) => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub(super) fn ring_mut(&mut self) -> Option<&mut RingSocket> {
+        match self {
+            Socket::Ring(socket) => Some(socket),
+            Socket::Tcp(_) | Socket::Unix(_) => None,
+        }
+    }
+
+    /// What bytes go through, for people.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Socket::Tcp(_) => "TCP",
+            Socket::Ring(socket) if socket.has_rings() => "rings in shared memory",
+            Socket::Unix(_) | Socket::Ring(_) => "a Unix socket",
         }
     }
 
     /// Whether the system tells a writer each time that the peer has read, which would wake it for every message.
     pub(super) fn tells_of_each_read(&self) -> bool {
-        matches!(self, Socket::Unix(_))
+        match self {
+            Socket::Tcp(_) => false,
+            Socket::Unix(_) => true,
+            // With rings, the reader rings when it has made room.
+            Socket::Ring(socket) => !socket.has_rings(),
+        }
     }
 
     /// Whether connecting has failed, and why.
@@ -52,6 +99,7 @@ impl Socket {
         match self {
             Socket::Tcp(socket) => socket.take_error(),
             Socket::Unix(socket) => socket.take_error(),
+            Socket::Ring(socket) => socket.stream().take_error(),
         }
     }
 
@@ -60,6 +108,7 @@ impl Socket {
         match self {
             Socket::Tcp(socket) => socket.peer_addr().is_ok(),
             Socket::Unix(socket) => socket.peer_addr().is_ok(),
+            Socket::Ring(socket) => socket.stream().peer_addr().is_ok(),
         }
     }
 }
@@ -69,6 +118,7 @@ impl Read for Socket {
         match self {
             Socket::Tcp(socket) => socket.read(buffer),
             Socket::Unix(socket) => socket.read(buffer),
+            Socket::Ring(socket) => socket.read(buffer),
         }
     }
 }
@@ -82,6 +132,7 @@ impl Write for Socket {
         match self {
             Socket::Tcp(socket) => socket.write_vectored(parts),
             Socket::Unix(socket) => socket.write_vectored(parts),
+            Socket::Ring(socket) => socket.write_vectored(parts),
         }
     }
 
@@ -95,6 +146,7 @@ impl Source for Socket {
         match self {
             Socket::Tcp(socket) => socket.register(registry, token, interest),
             Socket::Unix(socket) => socket.register(registry, token, interest),
+            Socket::Ring(socket) => socket.stream_mut().register(registry, token, interest),
         }
     }
 
@@ -102,6 +154,7 @@ impl Source for Socket {
         match self {
             Socket::Tcp(socket) => socket.reregister(registry, token, interest),
             Socket::Unix(socket) => socket.reregister(registry, token, interest),
+            Socket::Ring(socket) => socket.stream_mut().reregister(registry, token, interest),
         }
     }
 
@@ -109,6 +162,7 @@ impl Source for Socket {
         match self {
             Socket::Tcp(socket) => socket.deregister(registry),
             Socket::Unix(socket) => socket.deregister(registry),
+            Socket::Ring(socket) => socket.stream_mut().deregister(registry),
         }
     }
 }
@@ -217,14 +271,21 @@ pub(super) enum Accepting {
 }
 
 impl Accepting {
-    pub(super) fn accept(&self) -> io::Result<Socket> {
+    /// The next connection; over Unix sockets its peer may bring rings.
+    pub(super) fn accept(&self, rings: bool) -> io::Result<Socket> {
         match self {
             Accepting::Tcp(listener) => {
                 let (socket, _) = listener.accept()?;
                 socket.set_nodelay(true)?;
                 Ok(Socket::Tcp(socket))
             }
-            Accepting::Unix(listener) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
+            Accepting::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                Ok(match rings {
+                    true => Socket::Ring(Box::new(RingSocket::accepted(stream))),
+                    false => Socket::Unix(stream),
+                })
+            }
         }
     }
 

@@ -70,6 +70,7 @@ impl Kind {
         match self {
             Kind::Request => flags::REPLY_WANTED | flags::FORWARD_FIRST | flags::PARTIAL | flags::ADOPTED,
             Kind::Segment => flags::OF_RESPONSE,
+            Kind::Hello => flags::RINGS,
             _ => 0,
         }
     }
@@ -77,6 +78,8 @@ impl Kind {
 
 /// Flag bits of the frame header.
 pub mod flags {
+    /// HELLO, the second on a link: the shared memory that came with the first one is used from here on.
+    pub const RINGS: u8 = 1;
     /// REQUEST: replies are collected.
     pub const REPLY_WANTED: u8 = 1;
     /// REQUEST: forward before executing.
@@ -274,7 +277,7 @@ mod tests {
         assert_eq!(refused([0, 0, 0, 0, 0, 0, 0, 0]), FrameError::UnknownKind { kind: 0 });
         assert_eq!(refused([0, 0, 0, 0, 12, 0, 0, 0]), FrameError::UnknownKind { kind: 12 });
         assert!(matches!(
-            refused([0, 0, 0, 0, 1, 1, 0, 0]),
+            refused([0, 0, 0, 0, 1, 2, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }
         ));
         assert!(matches!(refused([0, 0, 0, 0, 2, 16, 0, 0]), FrameError::UnknownFlags { .. }));

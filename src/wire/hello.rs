@@ -20,10 +20,12 @@ pub struct Hello {
     pub generation: u32,
     /// Requests that the speaker takes without having acknowledged them.
     pub hiwater: u32,
+    /// Whether the speaker has mapped the shared memory that the other side has sent, and uses its rings from here on. A flag of the frame, not a field of its payload.
+    pub rings: bool,
 }
 
 impl Hello {
-    /// Reads the payload of a HELLO frame.
+    /// Reads the payload of a HELLO frame; `rings` is not in it, and false.
     pub fn parse(payload: &[u8]) -> Result<Hello, FrameError> {
         let mut fields = Fields::new(Kind::Hello, payload, LENGTH)?;
         let magic = fields.take();
@@ -44,6 +46,7 @@ impl Hello {
             incarnation: fields.u64(),
             generation: fields.u32(),
             hiwater: fields.u32(),
+            rings: false,
         };
         if payload.len() > LENGTH {
             return Err(FrameError::TooMuch { kind: Kind::Hello, extra: (payload.len() - LENGTH) as u64 });
@@ -75,7 +78,7 @@ mod tests {
     use super::*;
 
     fn hello() -> Hello {
-        Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 1, hiwater: 64 }
+        Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 1, hiwater: 64, rings: false }
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn a_call_that_fails_ends_the_measurement_with_its_cause() {
 
 #[test]
 fn a_process_that_dies_ends_the_measurement() {
-    for (root, link) in [("polled", "unix"), ("thread", "tcp")] {
+    for (root, link) in [("polled", "unix"), ("thread", "tcp"), ("polled", "shm"), ("thread", "shm")] {
         let bench =
             Gpc::start(&format!("bench -n 4 --tree chain --root {root} --link {link} --time 20m --repeat 1"));
         bench.until_said("gpc: 1 row in 1 turn: about ");

@@ -42,7 +42,7 @@ fn every_tree_and_link_carries_a_call() {
     let (_folder, path) = tree_file();
     let file = format!("file:{path}");
     for tree in ["binary", "binomial", "kary:3", "knomial:3", "chain", "flat", &file] {
-        for link in ["tcp", "unix"] {
+        for link in ["tcp", "unix", "shm"] {
             for more in ["", "--forward-first"] {
                 let value =
                     json_of(&format!("call digest -n 8 --tree {tree} --link {link} --data {FILE} {more}"));

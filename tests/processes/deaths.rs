@@ -26,7 +26,7 @@ fn kill_the_first(call: Gpc) -> (Ended, Value) {
 #[test]
 fn a_process_that_is_killed_while_all_are_at_work_ends_the_call() {
     for tree in ["binary", "binomial", "kary:3", "chain", "flat"] {
-        for link in ["tcp", "unix"] {
+        for link in ["tcp", "unix", "shm"] {
             let call =
                 Gpc::start(&format!("call sleep -n 12 --tree {tree} --link {link} --forward-first {LONG}"));
             (0..12).for_each(|id| call.until_asleep(id));
@@ -39,7 +39,7 @@ fn a_process_that_is_killed_while_all_are_at_work_ends_the_call() {
 
 #[test]
 fn a_process_that_is_killed_before_the_call_gets_to_it_ends_the_call() {
-    for (tree, link) in [("binary", "unix"), ("chain", "tcp")] {
+    for (tree, link) in [("binary", "unix"), ("chain", "tcp"), ("binary", "shm")] {
         let call = Gpc::start(&format!("call sleep -n 12 --tree {tree} --link {link} {LONG}"));
         call.until_asleep(0);
         let (_, value) = kill_the_first(call);
@@ -49,7 +49,7 @@ fn a_process_that_is_killed_before_the_call_gets_to_it_ends_the_call() {
 
 #[test]
 fn a_process_that_is_killed_deep_in_the_tree_is_named() {
-    for link in ["tcp", "unix"] {
+    for link in ["tcp", "unix", "shm"] {
         let call = Gpc::start(&format!("call sleep -n 12 --tree chain --link {link} --forward-first {LONG}"));
         (0..12).for_each(|id| call.until_asleep(id));
         call.node(7).kill(Signal::KILL);
@@ -79,7 +79,7 @@ fn a_process_that_takes_no_part_may_die() {
 
 #[test]
 fn when_the_command_is_killed_its_nodes_end() {
-    for link in ["tcp", "unix"] {
+    for link in ["tcp", "unix", "shm"] {
         for more in ["", "--forward-first"] {
             let call = Gpc::start(&format!("call sleep -n 16 --link {link} {more} {LONG}"));
             call.until_asleep(if more.is_empty() { 0 } else { 15 });

@@ -110,6 +110,41 @@ fn roots_come_and_go() {
     }
 }
 
+/// Nodes that know each other by TCP addresses of one host use what is faster there, as far as both want it.
+#[test]
+fn nodes_of_one_host_find_each_other_without_tcp() {
+    let set = Set::over_tcp();
+    let over = |link: &str| {
+        let line = format!("call echo --peers {} --id 0 --link {link} --ids 1-3 --tree flat", set.peers());
+        let ended = Gpc::start_in(&line, b"", &[("GPC_LOG", "debug")]).end();
+        assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+        let links = ended.stderr.lines().filter(|line| line.contains("link up")).map(str::to_owned);
+        links.collect::<Vec<_>>()
+    };
+    for (link, words) in [("shm", "rings in shared memory"), ("unix", "a Unix socket"), ("tcp", "TCP")] {
+        let links = over(link);
+        assert_eq!(links.len(), 3, "{links:?}");
+        assert!(links.iter().all(|line| line.contains(words)), "{link}: {links:?}");
+    }
+    set.end();
+}
+
+#[test]
+fn a_node_that_wants_tcp_is_reached_by_it() {
+    let set = Set::over_tcp();
+    let wants_tcp = Gpc::start(&format!("{} --link tcp", set.line(0)));
+    wants_tcp.until_said("gpc: id 0 listens at");
+    let line = format!("call echo --peers {} --id 7 --ids 0,1 --tree flat", set.peers());
+    let ended = Gpc::start_in(&line, b"", &[("GPC_LOG", "debug")]).end();
+    let over = |words: &str| {
+        ended.stderr.lines().filter(|line| line.contains("link up") && line.contains(words)).count()
+    };
+    assert_eq!((ended.code(), over("TCP"), over("rings")), (Some(0), 1, 1), "{}", ended.stderr);
+    wants_tcp.process().kill(Signal::INT);
+    assert_eq!(wants_tcp.end().code(), Some(0));
+    set.end();
+}
+
 #[test]
 fn roots_call_at_the_same_time() {
     let set = Set::over_tcp();
@@ -161,7 +196,7 @@ impl Thrown for UnixStream {
 
 /// Bytes that no node sends.
 fn bad_bytes() -> Vec<Vec<u8>> {
-    let hello = Hello { from: 9, to: 1, incarnation: 1, generation: 1, hiwater: 64 };
+    let hello = Hello { from: 9, to: 1, incarnation: 1, generation: 1, hiwater: 64, rings: false };
     let frame = |kind: u8, payload: &[u8]| {
         [&(payload.len() as u32).to_le_bytes()[..], &[kind, 0, 0, 0], payload].concat()
     };

@@ -15,7 +15,7 @@ use chained_gpc::{
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// What `LocalNodes` can be linked with.
-pub(crate) const LINKS: [LinkKind; 2] = [LinkKind::Tcp, LinkKind::Unix];
+pub(crate) const LINKS: [LinkKind; 3] = [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm];
 
 /// Runs a test on a thread of its own, and fails if it does not end: shutting a node down joins its thread, which has no limit.
 pub(crate) fn limited(body: impl FnOnce() + Send + 'static) {

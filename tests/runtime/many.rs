@@ -37,7 +37,7 @@ fn all_nodes_call_all_others_at_the_same_moment() {
     const NODES: u32 = 10;
     limited(|| {
         for round in 0..12 {
-            let (nodes, who) = nodes_of_who(NODES, LINKS[round % 2]);
+            let (nodes, who) = nodes_of_who(NODES, LINKS[round % LINKS.len()]);
             let start = Arc::new(Barrier::new(NODES as usize));
             thread::scope(|scope| {
                 for node in (0..NODES).map(|id| nodes.node(id)) {

@@ -370,7 +370,7 @@ fn where_nobody_listens_the_error_names_the_id_and_the_address() {
     limited(|| {
         let functions = Functions::new();
         let who = who(&functions);
-        for link in [LinkKind::Tcp, LinkKind::Unix] {
+        for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
             let gone = Listener::bind(&link.fresh_address(3)).unwrap();
             let address = gone.address().unwrap();
             drop(gone);

@@ -22,7 +22,7 @@ fn polled(n: u32, link: LinkKind, functions: &Functions) -> io::Result<Vec<Polle
     let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
     let peers: Peers = (0..n).zip(addresses).collect();
     let node = |(id, listener)| {
-        Node::builder(id).functions(functions).peers(peers.clone()).listener(listener).polled()
+        Node::builder(id).functions(functions).peers(peers.clone()).listener(listener).link(link).polled()
     };
     (0..n).zip(listeners).map(node).collect()
 }

@@ -23,7 +23,7 @@ use super::common::LIMIT;
 pub(crate) const EARLY: u64 = 1000;
 
 /// Takes every body.
-struct Everything;
+pub(crate) struct Everything;
 
 impl Context for Everything {
     fn tree(&self, _: u32) -> Option<Tree> {
@@ -99,7 +99,7 @@ impl RawPeer {
     }
 
     pub(crate) fn hello(&mut self, from: Id, to: Id, incarnation: u64, generation: u32) {
-        self.outbox.hello(&Hello { from, to, incarnation, generation, hiwater: HIWATER });
+        self.outbox.hello(&Hello { from, to, incarnation, generation, hiwater: HIWATER, rings: false });
         self.flush();
     }
 

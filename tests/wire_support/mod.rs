@@ -11,7 +11,7 @@ use gpc_trees::Tree;
 use smallvec::SmallVec;
 
 pub(crate) const HELLO: Hello =
-    Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 2, hiwater: 64 };
+    Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 2, hiwater: 64, rings: false };
 
 /// A node without registered trees that awaits every call whose sequence is even.
 pub(crate) struct Around {

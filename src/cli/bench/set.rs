@@ -14,7 +14,9 @@ use crate::cli::interrupt::Interrupt;
 use crate::cli::launch::{Launch, Plan};
 use crate::cli::taken::refuse_taken;
 use crate::cli::watching::Watching;
-use crate::runtime::{Call, CallError, CallHandle, Functions, IdReply, Node, Outcome, Peers, PolledNode};
+use crate::runtime::{
+    Call, CallError, CallHandle, Functions, IdReply, LinkKind, Node, Outcome, Peers, PolledNode,
+};
 
 /// Whatever goes wrong, in words.
 pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -78,7 +80,11 @@ impl Set {
     /// # Errors
     /// When one cannot be started, the root's id is taken, or it is interrupted; then nothing of it is left running.
     pub(super) fn open(plan: &SetPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Set, Error> {
-        let watching = Watching { dead_after: None, wait: plan.wait.0 };
+        let link = match plan.nodes {
+            Nodes::Start { link, .. } => link,
+            Nodes::Join { .. } => LinkKind::DEFAULT,
+        };
+        let watching = Watching { dead_after: None, wait: plan.wait.0, link };
         let (id, launch, joined) = match &plan.nodes {
             Nodes::Join { peers, root } => {
                 refuse_taken(*root, peers)?;

@@ -1,14 +1,17 @@
 //! What a process that is launched is told: the same for all, and so short that it is in the control link before the process runs.
 //!
-//! Text, a line for each: `wait adaptive`, `dead-after 10s`, a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS` for each other node, and `end`. Who reads it trusts none of it: everything is checked and bounded.
+//! Text, a line for each: `wait adaptive`, `link shm`, `dead-after 10s`, a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS` for each other node, and `end`. Who reads it trusts none of it: everything is checked and bounded.
 
 use std::fmt;
 use std::str::FromStr;
 
+use clap::ValueEnum as _;
+
+use crate::cli::args::link_name;
 use crate::cli::duration::{Span, SpanError};
 use crate::cli::wait::WaitName;
 use crate::cli::watching::Watching;
-use crate::runtime::{AddressRow, AddressRowError, Peers, PeersError};
+use crate::runtime::{AddressRow, AddressRowError, LinkKind, Peers, PeersError};
 
 /// The line that ends orders.
 pub(in crate::cli) const END: &str = "end\n";
@@ -43,6 +46,9 @@ pub enum OrdersError {
     /// How to wait.
     #[error("wait: {0}")]
     Wait(String),
+    /// What links are made of.
+    #[error("link: {0}")]
+    Link(String),
     /// How long to wait.
     #[error("dead-after: {0}")]
     DeadAfter(#[from] SpanError),
@@ -64,8 +70,9 @@ impl Orders {
 
 impl fmt::Display for Orders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Watching { dead_after, wait } = self.watching;
+        let Watching { dead_after, wait, link } = self.watching;
         writeln!(f, "wait {}", WaitName(wait))?;
+        writeln!(f, "link {}", link_name(link))?;
         if let Some(dead_after) = dead_after {
             writeln!(f, "dead-after {}us", dead_after.as_micros())?;
         }
@@ -85,6 +92,9 @@ impl FromStr for Orders {
             match line.split_once(' ') {
                 Some(("wait", wait)) => {
                     watching.wait = wait.parse::<WaitName>().map_err(OrdersError::Wait)?.0;
+                }
+                Some(("link", link)) => {
+                    watching.link = LinkKind::from_str(link, false).map_err(OrdersError::Link)?;
                 }
                 Some(("dead-after", span)) => watching.dead_after = Some(span.parse::<Span>()?.duration()),
                 Some(("peer", peer)) => {
@@ -109,7 +119,7 @@ mod tests {
     #[test]
     fn orders_read_as_they_are_written() {
         let row = "names 1 63 gpc-1-";
-        let text = format!("wait adaptive\n{row}\nend\n");
+        let text = format!("wait adaptive\nlink shm\n{row}\nend\n");
         let mut orders: Orders = text.parse().unwrap();
         assert_eq!((orders.watching, orders.to_string()), (Watching::default(), text));
         orders.others.insert(0, "127.0.0.1:1".parse().unwrap());
@@ -118,6 +128,7 @@ mod tests {
         orders.watching = Watching {
             dead_after: Some(Duration::from_millis(1500)),
             wait: Wait::Spin(Duration::from_micros(50)),
+            link: LinkKind::Tcp,
         };
         let text = orders.to_string();
         assert_eq!(text.parse(), Ok(orders.clone()));
@@ -132,6 +143,7 @@ mod tests {
         assert_eq!(read("end\n"), "there is no row of addresses");
         assert_eq!(read("nonsense\n"), "`nonsense` is no order");
         assert!(read("names 1 2 a\nwait long\n").starts_with("wait: write block,"));
+        assert!(read("names 1 2 a\nlink rope\n").starts_with("link: "));
         assert!(read("names 1 2 a\ndead-after never\n").starts_with("dead-after: `never` is no length"));
         assert!(read("names 1 x a\n").contains("is no row of addresses"));
         assert!(

@@ -236,7 +236,8 @@ impl Inbox {
     ) -> Result<(), FrameError> {
         match header.kind {
             Kind::Hello => {
-                events.push(Event::Hello(Hello::parse(payload)?));
+                let rings = header.flags & flags::RINGS != 0;
+                events.push(Event::Hello(Hello { rings, ..Hello::parse(payload)? }));
                 self.greeted = true;
             }
             Kind::Request => self.request(header.flags, payload, context, events)?,

@@ -93,6 +93,8 @@ pub(super) struct Link {
     pub(super) blocked: bool,
     /// Whether the system tells when the socket takes bytes again.
     pub(super) told_of_room: bool,
+    /// Whether its rings are among those that the node looks at by itself.
+    pub(super) watched: bool,
 }
 
 impl Link {
@@ -110,6 +112,7 @@ impl Link {
             served: false,
             blocked: false,
             told_of_room: true,
+            watched: false,
         }
     }
 

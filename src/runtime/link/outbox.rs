@@ -74,7 +74,8 @@ impl Outbox {
 
     /// Queues the link's first frame.
     pub fn hello(&mut self, hello: &Hello) {
-        self.small_frame(Kind::Hello, &hello.emit());
+        let flags = if hello.rings { flags::RINGS } else { 0 };
+        self.frame(Kind::Hello, flags, |tail| tail.extend_from_slice(&hello.emit()));
     }
 
     /// Queues the link's last frame.

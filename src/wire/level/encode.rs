@@ -131,13 +131,16 @@ fn joined<'a>(
 }
 
 /// A payload of so many bytes, all of them copied, which `emit` writes: few into the payload itself, more into one allocation.
+#[allow(
+    clippy::slow_vector_initialization,
+    reason = "cleared memory comes the long way through the allocator"
+)]
 fn copied_alone(len: usize, emit: impl FnOnce(&mut &mut [u8])) -> Payload {
     if len <= INLINE_MAX {
         let mut bytes = [0; INLINE_MAX];
         emit(&mut &mut bytes[..]);
         return Payload::copy_from_slice(&bytes[..len]);
     }
-    // Not from the system's cleared memory, which takes longer.
     let mut bytes = Vec::with_capacity(len);
     bytes.resize(len, 0);
     emit(&mut &mut bytes[..]);

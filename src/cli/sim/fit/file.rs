@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::cli::args::link_name;
 use crate::cli::files::read_text;
 use crate::runtime::LinkKind;
 use crate::sim::{HostCost, LinkCost, Sharing};
@@ -52,14 +53,6 @@ pub(in crate::cli::sim) fn read_fit(path: &Path) -> Result<FitFile, String> {
     FitFile::parse(&read_text(path)?).map_err(|fault| format!("{}: {fault}", path.display()))
 }
 
-/// What a link is called in files and output.
-pub(super) fn link_name(link: LinkKind) -> &'static str {
-    match link {
-        LinkKind::Tcp => "tcp",
-        LinkKind::Unix => "unix",
-    }
-}
-
 impl FitFile {
     /// Reads the text of a file.
     ///
@@ -74,9 +67,10 @@ impl FitFile {
         let link = match fields.get(LINK).and_then(Value::as_str) {
             Some("tcp") => LinkKind::Tcp,
             Some("unix") => LinkKind::Unix,
+            Some("shm") => LinkKind::Shm,
             _ => {
                 return Err(format!(
-                    "`{LINK}` is {}: it must be \"tcp\" or \"unix\"",
+                    "`{LINK}` is {}: it must be \"tcp\", \"unix\" or \"shm\"",
                     shown(fields.get(LINK))
                 ));
             }
@@ -196,7 +190,7 @@ mod tests {
         );
         assert!(
             fault("\"tcp\"", "\"pigeon\"")
-                .starts_with("`link` is \"pigeon\": it must be \"tcp\" or \"unix\"")
+                .starts_with("`link` is \"pigeon\": it must be \"tcp\", \"unix\" or \"shm\"")
         );
         assert!(fault("}", "").starts_with("no JSON: "));
         assert_eq!(FitFile::parse("[1]").unwrap_err(), "no JSON object");

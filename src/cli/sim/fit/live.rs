@@ -77,10 +77,12 @@ pub(super) fn measure(
     let functions = Functions::new();
     builtin::register(&functions)?;
     let echo = functions.named("echo")?;
-    let (exe, watching) = (std::env::current_exe()?, Watching::default());
+    let watching = Watching { link, ..Watching::default() };
+    let exe = std::env::current_exe()?;
     let plan = Plan { ids: 1..most, link, exe, watching, others: Peers::new() };
     let launch = Launch::start_unless(&plan, || interrupt.signal().is_some())?;
-    let node = Node::builder(0).functions(&functions).peers(launch.peers().clone()).start()?;
+    let builder = Node::builder(0).functions(&functions).peers(launch.peers().clone());
+    let node = watching.apply(builder).start()?;
     let live = Live { node, launch, echo };
     let measured = live.rounds(kinds, rounds, interrupt);
     live.launch.end(END_LIMIT);

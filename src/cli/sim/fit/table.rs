@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::file::{FitFile, link_name};
+use super::file::FitFile;
 use super::live::{Kind, Times};
+use crate::cli::args::link_name;
 use crate::sim::{HostCost, LinkCost, Sharing};
 
 /// What was measured, fitted and predicted.

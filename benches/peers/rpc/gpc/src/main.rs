@@ -38,12 +38,16 @@ fn wait(options: &Options) -> Outcome<Wait> {
     })
 }
 
-fn listener(options: &Options, id: u32) -> Outcome<Listener> {
-    let link = match options.word("link", &["tcp", "unix"])? {
+fn link(options: &Options) -> Outcome<LinkKind> {
+    Ok(match options.word("link", &["tcp", "unix", "shm"])? {
         "unix" => LinkKind::Unix,
+        "shm" => LinkKind::Shm,
         _ => LinkKind::Tcp,
-    };
-    Ok(Listener::bind(&link.fresh_address(id))?)
+    })
+}
+
+fn listener(options: &Options, id: u32) -> Outcome<Listener> {
+    Ok(Listener::bind(&link(options)?.fresh_address(id))?)
 }
 
 /// An id other than the root: says where it listens, is told where the others do, and serves.
@@ -54,7 +58,7 @@ fn serve(options: &Options, id: u32) -> Outcome<()> {
     let table: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
     let peers: Peers = table.join("\n").parse()?;
     let builder = Node::builder(id).functions(&functions()?.0).peers(peers).listener(listener);
-    let node = builder.wait(wait(options)?).start()?;
+    let node = builder.wait(wait(options)?).link(link(options)?).start()?;
     std::io::stdin().lock().lines().for_each(drop);
     drop(node);
     Ok(())
@@ -69,7 +73,7 @@ enum Root {
 impl Root {
     fn start(options: &Options, functions: &Functions, peers: Peers, listener: Listener) -> Outcome<Root> {
         let builder = Node::builder(0).functions(functions).peers(peers).listener(listener);
-        let builder = builder.wait(wait(options)?);
+        let builder = builder.wait(wait(options)?).link(link(options)?);
         Ok(match options.word("root", &["polled", "thread"])? {
             "thread" => Root::Threaded(builder.start()?),
             _ => Root::Polled(Box::new(builder.polled()?)),

@@ -1,0 +1,276 @@
+//! A Unix socket that may bring two rings with it, and then stays for their bells, and to tell that the peer has gone.
+//!
+//! The side that connects makes the memory and sends its descriptor with its first bytes; the other side maps it and says so in its hello. From then on bytes go through the rings, and
+//! every byte on the socket is a bell. Whatever is missing or wrong, the socket stays what it was. Source: docs/wire.md, "Shared rings".
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::mem::replace;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use mio::net::UnixStream;
+use rustix::net::{SendFlags, send};
+use tracing::{debug, warn};
+
+use super::handover;
+use super::mapping::{Half, Mapping, Which};
+use super::ring::{Broken, Reader, Writer};
+
+/// Times that a socket says that a bell came before the bells are read: each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
+const UNREAD_MAX: u32 = 32;
+
+/// Reads of bells in a row: more than an honest peer can have rung.
+const BELL_READS: usize = 4;
+
+/// A Unix socket, perhaps with rings.
+#[derive(Debug)]
+pub(in crate::runtime) struct RingSocket {
+    stream: UnixStream,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Bytes go through the socket, for good.
+    Plain,
+    /// Connected: the memory goes out with the first bytes.
+    Offering(OwnedFd, Mapping),
+    /// The memory was sent; whether the peer takes it is not known.
+    Offered(Mapping),
+    /// Accepted: the first bytes may bring memory.
+    Expecting,
+    /// They have.
+    Brought(Mapping),
+    /// Bytes go through the rings.
+    Rings(Rings),
+}
+
+#[derive(Debug)]
+struct Rings {
+    reader: Reader<Half>,
+    writer: Writer<Half>,
+    /// Times that bells have come since they were last read.
+    unread: u32,
+    /// Whether the peer has closed the socket: what is in the ring is its last.
+    closed: bool,
+}
+
+impl RingSocket {
+    /// A socket that this side connects, with memory to offer if the system has any.
+    pub(in crate::runtime) fn connecting(stream: UnixStream) -> RingSocket {
+        let state = match Mapping::create() {
+            Ok((memory, mapping)) => State::Offering(memory, mapping),
+            Err(error) => {
+                debug!(%error, "no shared memory for a link: it uses its socket");
+                State::Plain
+            }
+        };
+        RingSocket { stream, state }
+    }
+
+    /// A socket that the peer has connected.
+    pub(in crate::runtime) fn accepted(stream: UnixStream) -> RingSocket {
+        RingSocket { stream, state: State::Expecting }
+    }
+
+    pub(in crate::runtime) fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    pub(in crate::runtime) fn stream_mut(&mut self) -> &mut UnixStream {
+        &mut self.stream
+    }
+
+    /// Whether bytes go through rings.
+    pub(in crate::runtime) fn has_rings(&self) -> bool {
+        matches!(self.state, State::Rings(_))
+    }
+
+    /// Whether the peer's first bytes brought memory that can be used.
+    pub(in crate::runtime) fn has_memory(&self) -> bool {
+        matches!(self.state, State::Brought(_))
+    }
+
+    /// Both sides have the memory: every byte after the hellos goes through the rings. False when this side has none to use.
+    pub(in crate::runtime) fn use_rings(&mut self) -> bool {
+        let (mapping, written, read) = match replace(&mut self.state, State::Plain) {
+            State::Offered(mapping) => (mapping, Which::First, Which::Second),
+            State::Brought(mapping) => (mapping, Which::Second, Which::First),
+            other => {
+                self.state = other;
+                return false;
+            }
+        };
+        let mapping = Arc::new(mapping);
+        let writer = Writer::new(Half::new(mapping.clone(), written));
+        let reader = Reader::new(Half::new(mapping, read));
+        self.state = State::Rings(Rings { reader, writer, unread: 0, closed: false });
+        true
+    }
+
+    /// The hellos are through, and there will be no rings.
+    pub(in crate::runtime) fn use_none(&mut self) {
+        self.state = State::Plain;
+    }
+
+    /// The system says that something happened on the socket: a bell, or the peer has gone.
+    pub(in crate::runtime) fn rung(&mut self, closed: bool) {
+        if let State::Rings(rings) = &mut self.state {
+            rings.rung(&mut self.stream, closed);
+        }
+    }
+
+    /// Whether there is something to read in a ring, or room for what found none.
+    pub(in crate::runtime) fn has_come(&self) -> bool {
+        match &self.state {
+            State::Rings(rings) => rings.reader.has_bytes() || rings.writer.has_room_again(),
+            _ => false,
+        }
+    }
+
+    /// Whether there is room again for what found none.
+    pub(in crate::runtime) fn has_room_again(&self) -> bool {
+        matches!(&self.state, State::Rings(rings) if rings.writer.has_room_again())
+    }
+
+    /// From now on the peer rings for what it writes.
+    pub(in crate::runtime) fn sleep(&self) {
+        if let State::Rings(rings) = &self.state {
+            rings.reader.sleep();
+        }
+    }
+
+    /// From now on the peer need not ring.
+    pub(in crate::runtime) fn wake(&self) {
+        if let State::Rings(rings) = &self.state {
+            rings.reader.wake();
+        }
+    }
+
+    /// Writes the first bytes of a connection, and the memory with them.
+    fn offer(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let State::Offering(memory, mapping) = replace(&mut self.state, State::Plain) else {
+            return self.stream.write_vectored(parts);
+        };
+        match handover::send(&self.stream, parts, memory.as_fd()) {
+            Ok(count) => {
+                self.state = State::Offered(mapping);
+                Ok(count)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                self.state = State::Offering(memory, mapping);
+                Err(error)
+            }
+            Err(error) => {
+                debug!(%error, "shared memory cannot be sent: the link uses its socket");
+                self.stream.write_vectored(parts)
+            }
+        }
+    }
+
+    /// Reads the first bytes of a connection, and the memory that may come with them.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut descriptors = Vec::new();
+        let received = handover::receive(&self.stream, buffer, &mut descriptors);
+        let Some(memory) = descriptors.pop() else { return received };
+        let opened = match (&self.state, descriptors.is_empty()) {
+            (State::Expecting, true) => Mapping::open(&memory),
+            _ => Err(io::Error::new(ErrorKind::InvalidData, "more than one descriptor came")),
+        };
+        self.state = opened.map_or_else(
+            |error| {
+                warn!(%error, "the shared memory of a peer is refused: the link uses its socket");
+                State::Plain
+            },
+            State::Brought,
+        );
+        received
+    }
+}
+
+impl Read for RingSocket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.state {
+            State::Rings(rings) => rings.read(&self.stream, buffer),
+            State::Expecting | State::Brought(_) => self.receive(buffer),
+            State::Plain | State::Offering(..) | State::Offered(_) => self.stream.read(buffer),
+        }
+    }
+}
+
+impl Write for RingSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.state {
+            State::Rings(rings) => rings.write(&self.stream, parts),
+            State::Offering(..) => self.offer(parts),
+            _ => self.stream.write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Rings {
+    fn read(&mut self, stream: &UnixStream, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.reader.read(buffer).map_err(broken)? {
+            // What the peer wrote before it closed the socket was there before that was known.
+            0 if self.closed => Ok(0),
+            0 => Err(ErrorKind::WouldBlock.into()),
+            count => {
+                if self.reader.must_ring() {
+                    // A peer that has gone needs no bell, and the socket tells.
+                    let _ = ring_bell(stream);
+                }
+                Ok(count)
+            }
+        }
+    }
+
+    fn write(&mut self, stream: &UnixStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let count = self.writer.write(parts).map_err(broken)?;
+        if count == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        if self.writer.must_ring() {
+            ring_bell(stream)?;
+        }
+        Ok(count)
+    }
+
+    fn rung(&mut self, stream: &mut UnixStream, closed: bool) {
+        self.closed |= closed;
+        self.unread += 1;
+        if self.unread < UNREAD_MAX || self.closed {
+            return;
+        }
+        self.unread = 0;
+        let mut bells = [0; 512];
+        for _ in 0..BELL_READS {
+            match stream.read(&mut bells) {
+                Ok(0) => self.closed = true,
+                Ok(count) if count == bells.len() => continue,
+                // What went wrong is told again with the next event, or is told as closed.
+                Ok(_) | Err(_) => {}
+            }
+            return;
+        }
+    }
+}
+
+fn ring_bell(stream: &UnixStream) -> io::Result<()> {
+    match send(stream, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+        // So many bells wait there that it does not look at them: one more changes nothing.
+        Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn broken(error: Broken) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
+}

@@ -1,0 +1,490 @@
+//! Rings in shared memory with a peer made by hand from docs/wire.md: one that keeps to it, and ones that do not. It maps nothing: it reads and writes the memory as a file.
+#![cfg(target_os = "linux")]
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+
+use chained_gpc::runtime::link::{Event, HIWATER, Inbox, Outbox};
+use chained_gpc::runtime::{Address, Listener};
+use chained_gpc::wire::frame::FRAME_HEADER;
+use chained_gpc::wire::message::Answer;
+use chained_gpc::wire::{CallId, Hello, Message};
+use chained_gpc::{Call, FuncHandle, Functions, Id, LinkKind, Node, Stage};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use smallvec::SmallVec;
+
+use super::common::{LIMIT, assert_cause, assert_who, cause_of, ids, limited, noise, replies_of, who};
+use super::raw::{EARLY, Everything, call, request};
+
+/// Of docs/wire.md, "Shared rings".
+const CAPACITY: u64 = 262_144;
+const LENGTH: u64 = 4096 + 2 * CAPACITY;
+const PRODUCED: u64 = 0;
+const BASE: u64 = 8;
+const CONSUMED: u64 = 128;
+const READER_SLEEPS: u64 = 256;
+const WRITER_WAITS: u64 = 384;
+
+/// Memory of a size, with seals.
+fn memory(length: u64, seals: SealFlags) -> File {
+    let memory = memfd_create("rings by hand", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&memory, length).unwrap();
+    fcntl_add_seals(&memory, seals).unwrap();
+    File::from(memory)
+}
+
+fn sealed() -> SealFlags {
+    SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL
+}
+
+fn good_memory() -> File {
+    memory(LENGTH, sealed())
+}
+
+/// A node that listens at an abstract Unix socket.
+fn node(id: Id, functions: &Functions, peers: impl IntoIterator<Item = (Id, Address)>) -> Node {
+    let listener = Listener::bind(&LinkKind::Shm.fresh_address(id)).unwrap();
+    let builder = Node::builder(id).functions(functions).peers(peers.into_iter().collect());
+    builder.listener(listener).link(LinkKind::Shm).start().unwrap()
+}
+
+fn name_of(address: &Address) -> SocketAddr {
+    let Address::Abstract(name) = address else { panic!("{address} has no name") };
+    SocketAddr::from_abstract_name(name).unwrap()
+}
+
+fn send_with(stream: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(descriptors.is_empty() || control.push(SendAncillaryMessage::ScmRights(descriptors)));
+    let sent = sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
+    assert_eq!(sent, bytes.len());
+}
+
+/// A peer that does everything by hand.
+struct Peer {
+    stream: UnixStream,
+    /// The memory; none when bytes go through the socket.
+    memory: Option<File>,
+    /// Which of the two rings it writes.
+    writes: u64,
+    sent: u64,
+    got: u64,
+    inbox: Inbox,
+    outbox: Outbox,
+    events: VecDeque<Event>,
+}
+
+impl Peer {
+    fn new(stream: UnixStream, memory: Option<File>, writes: u64) -> Peer {
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let (inbox, outbox, events) = (Inbox::new(), Outbox::new(), VecDeque::new());
+        Peer { stream, memory, writes, sent: 0, got: 0, inbox, outbox, events }
+    }
+
+    /// Connects as id 7, sends these descriptors along with its hello, and checks whether the node takes the memory.
+    fn connect(node: &Node, memory: Option<File>, descriptors: &[BorrowedFd<'_>]) -> Peer {
+        let stream = UnixStream::connect_addr(&name_of(node.address().unwrap())).unwrap();
+        let mut peer = Peer::new(stream, None, 0);
+        send_with(&peer.stream, &hello(7, node.id(), false), descriptors);
+        let Event::Hello(answer) = peer.next().unwrap() else { panic!("a hello is to come") };
+        assert_eq!((answer.from, answer.to, answer.rings), (node.id(), 7, memory.is_some()));
+        peer.memory = memory;
+        peer
+    }
+
+    /// The same, with good memory.
+    fn with_rings(node: &Node) -> Peer {
+        let memory = good_memory();
+        let descriptor = memory.try_clone().unwrap();
+        Peer::connect(node, Some(memory), &[descriptor.as_fd()])
+    }
+
+    /// Accepts a node that connects, and takes the memory that it brings.
+    fn accept(listener: &UnixListener) -> Peer {
+        let (stream, _) = listener.accept().unwrap();
+        let mut peer = Peer::new(stream, None, 1);
+        let mut buffer = [0; 1024];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let count = recvmsg(&peer.stream, &mut parts, &mut control, flags).unwrap().bytes;
+        for message in control.drain() {
+            let RecvAncillaryMessage::ScmRights(descriptors) = message else { continue };
+            peer.memory = descriptors.last().map(File::from);
+        }
+        let mut events = Vec::new();
+        peer.inbox.feed(&buffer[..count], &Everything, &mut events).unwrap();
+        peer.events.extend(events);
+        peer
+    }
+
+    /// Answers the hello of a node that has connected.
+    fn answer(&mut self, rings: bool) {
+        let Some(Event::Hello(theirs)) = self.events.pop_front() else { panic!("a hello is to come") };
+        self.stream.write_all(&hello(theirs.to, theirs.from, rings)).unwrap();
+    }
+
+    fn word(&self, ring: u64, word: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.memory.as_ref().unwrap().read_exact_at(&mut bytes, ring * 512 + word).unwrap();
+        u64::from_ne_bytes(bytes)
+    }
+
+    fn set(&self, ring: u64, word: u64, value: u64) {
+        let memory = self.memory.as_ref().unwrap();
+        memory.write_all_at(&value.to_ne_bytes(), ring * 512 + word).unwrap();
+    }
+
+    fn bell(&mut self) {
+        // A node that has closed the link hears nothing.
+        let _ = self.stream.write(&[1]);
+    }
+
+    fn send(&mut self, message: Message) {
+        self.outbox.grant(1);
+        self.outbox.push(message);
+        while self.outbox.is_ready() {
+            let mut parts = SmallVec::new();
+            self.outbox.parts(&mut parts);
+            let bytes: Vec<u8> = parts.iter().flat_map(|part| part.to_vec()).collect();
+            drop(parts);
+            self.outbox.written(bytes.len());
+            self.bytes(&bytes);
+        }
+    }
+
+    /// Sends bytes, one by one where they go through the memory.
+    fn bytes(&mut self, bytes: &[u8]) {
+        let Some(memory) = &self.memory else { return self.stream.write_all(bytes).unwrap() };
+        for (at, byte) in (self.sent..).zip(bytes) {
+            let place = 4096 + self.writes * CAPACITY + at % CAPACITY;
+            memory.write_all_at(&[*byte], place).unwrap();
+        }
+        self.sent += bytes.len() as u64;
+        self.set(self.writes, PRODUCED, self.sent);
+        self.bell();
+    }
+
+    /// The next bytes, or none when the node has closed the connection.
+    fn read(&mut self) -> Vec<u8> {
+        let mut buffer = vec![0; 65_536];
+        if self.memory.is_some() {
+            let ring = 1 - self.writes;
+            loop {
+                let (produced, base) = (self.word(ring, PRODUCED), self.word(ring, BASE));
+                if produced > self.got {
+                    let place = |at: u64| 4096 + ring * CAPACITY + (at - base) % CAPACITY;
+                    let memory = self.memory.as_ref().unwrap();
+                    let mut bytes = vec![0; (produced - self.got) as usize];
+                    for (at, byte) in (self.got..).zip(&mut bytes) {
+                        memory.read_exact_at(std::slice::from_mut(byte), place(at)).unwrap();
+                    }
+                    self.got = produced;
+                    self.set(ring, CONSUMED, produced);
+                    return bytes;
+                }
+                self.set(ring, READER_SLEEPS, 1);
+                // What came before the node could see that is there now.
+                if self.word(ring, PRODUCED) == self.got && !matches!(self.stream.read(&mut buffer), Ok(1..))
+                {
+                    return Vec::new();
+                }
+            }
+        }
+        let count = self.stream.read(&mut buffer).unwrap_or(0);
+        buffer.truncate(count);
+        buffer
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            match self.events.pop_front() {
+                Some(Event::Ping) => self.send(Message::Pong),
+                Some(Event::Credit(_)) => {}
+                Some(event) => return Some(event),
+                None => {
+                    let bytes = self.read();
+                    if bytes.is_empty() {
+                        return None;
+                    }
+                    let mut events = Vec::new();
+                    self.inbox.feed(&bytes, &Everything, &mut events).unwrap();
+                    self.events.extend(events);
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, call: CallId, func: FuncHandle) {
+        self.send(Message::Request(Arc::new(request(LIMIT, call, func, &ids("1")))));
+    }
+
+    /// Checks that it is served.
+    fn is_served(&mut self, who: FuncHandle, sequence: u64) {
+        self.request(call(7, sequence), who);
+        match self.next() {
+            Some(Event::Response(response)) if response.call == call(7, sequence) => {
+                assert!(matches!(response.answer, Answer::Reply(_)), "{response:?}");
+            }
+            other => panic!("a response is to come, but: {other:?}"),
+        }
+    }
+
+    /// Checks that the node closes the connection; it may say something before.
+    fn is_closed(&mut self) {
+        let mut rest = [0; 4096];
+        let end = loop {
+            match self.stream.read(&mut rest) {
+                Ok(1..) => {}
+                end => break end,
+            }
+        };
+        // Reset, where bells were not taken.
+        let reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
+        assert!(end.as_ref().map_or_else(reset, |_| true), "the node does not close: {end:?}");
+    }
+}
+
+/// A hello of an early run.
+fn hello(from: Id, to: Id, rings: bool) -> Vec<u8> {
+    let mut outbox = Outbox::new();
+    outbox.hello(&Hello { from, to, incarnation: EARLY, generation: 1, hiwater: HIWATER, rings });
+    assert!(outbox.is_ready());
+    let mut parts = SmallVec::new();
+    outbox.parts(&mut parts);
+    assert_eq!(parts[0].len(), FRAME_HEADER + 32);
+    parts[0].to_vec()
+}
+
+#[test]
+fn a_peer_made_from_the_document_is_served_through_the_memory() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let one = node(1, &functions, []);
+        let mut peer = Peer::with_rings(&one);
+        // Often enough that the node's ring begins anew more than once.
+        (1..200).for_each(|sequence| peer.is_served(who, sequence));
+        assert!(peer.word(1, BASE) > 0 && peer.got > 8192);
+    });
+}
+
+#[test]
+fn a_node_brings_memory_that_nobody_can_truncate() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let address = LinkKind::Shm.fresh_address(5);
+        let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
+        let zero = node(0, &functions, [(5, address)]);
+        let handle = zero.call(Call::new(who).ids(ids("0,5"))).unwrap();
+        let mut peer = Peer::accept(&listener);
+        let memory = peer.memory.as_ref().expect("a node brings memory");
+        assert_eq!(memory.metadata().unwrap().len(), LENGTH);
+        assert!(memory.set_len(0).is_err() && memory.set_len(2 * LENGTH).is_err());
+        peer.answer(true);
+        let Some(Event::Request(request)) = peer.next() else { panic!("a request is to come") };
+        assert_eq!(request.ids, ids("5"));
+        peer.set(0, CONSUMED, u64::MAX);
+        peer.bell();
+        // Found when the node next writes there, at the latest when it asks for a sign of life.
+        peer.set(1, PRODUCED, CAPACITY + 1);
+        peer.bell();
+        peer.is_closed();
+        assert_cause(&cause_of(handle), 5, Stage::Link, "the peer broke the shared ring");
+    });
+}
+
+/// Everything that may come with a hello and is not two rings: the link stays on its socket.
+#[test]
+fn memory_that_is_not_right_is_left_alone() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let one = node(1, &functions, []);
+        let (pipe, _other_end) = std::io::pipe().unwrap();
+        let descriptors: Vec<(&str, Vec<OwnedFd>)> = vec![
+            ("nothing", vec![]),
+            ("memory that is not sealed", vec![memory(LENGTH, SealFlags::empty()).into()]),
+            ("memory that may shrink", vec![memory(LENGTH, SealFlags::GROW | SealFlags::SEAL).into()]),
+            ("memory that may get seals", vec![memory(LENGTH, SealFlags::GROW | SealFlags::SHRINK).into()]),
+            ("memory that is too small", vec![memory(LENGTH - 1, sealed()).into()]),
+            ("memory that is too large", vec![memory(LENGTH + 4096, sealed()).into()]),
+            ("memory without a byte", vec![memory(0, sealed()).into()]),
+            ("memory that must not be written", vec![memory(LENGTH, sealed() | SealFlags::WRITE).into()]),
+            ("a pipe", vec![pipe.into()]),
+            ("a file", vec![tempfile::tempfile().unwrap().into()]),
+            ("two memories", vec![good_memory().into(), good_memory().into()]),
+            ("four memories", (0..4).map(|_| good_memory().into()).collect()),
+        ];
+        for (generation, (what, descriptors)) in (1..).zip(descriptors) {
+            let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+            let mut peer = Peer::connect(&one, None, &borrowed);
+            peer.is_served(who, generation);
+            peer.stream.shutdown(std::net::Shutdown::Write).unwrap();
+            peer.is_closed();
+            assert!(one.address().is_some(), "after {what}");
+        }
+    });
+}
+
+#[test]
+fn indices_that_cannot_be_close_the_link_and_no_other() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let one = node(1, &functions, []);
+        let zero = node(0, &functions, [(1, one.address().unwrap().clone())]);
+        let lies: [(&str, fn(&mut Peer)); 5] = [
+            ("more than the ring holds", |peer| peer.set(0, PRODUCED, peer.sent + CAPACITY + 1)),
+            ("less than there was", |peer| peer.set(0, PRODUCED, peer.sent - 1)),
+            ("the last number there is", |peer| peer.set(0, PRODUCED, u64::MAX)),
+            ("bytes that are no frames", |peer| peer.bytes(&noise(1000, 5))),
+            ("bytes of nowhere", |peer| {
+                peer.set(0, BASE, 0x1234_5678_9abc_def1);
+                peer.set(0, PRODUCED, peer.sent + 1000);
+            }),
+        ];
+        for (sequence, (what, lie)) in (1..).zip(lies) {
+            let mut peer = Peer::with_rings(&one);
+            peer.is_served(who, sequence);
+            lie(&mut peer);
+            peer.bell();
+            peer.is_closed();
+            let replies = replies_of(zero.call(Call::new(who).ids(0..2)).unwrap());
+            assert_eq!(replies.len(), 2, "after {what}");
+        }
+        // What a node wants to write is where it finds that its own ring was broken.
+        let mut peer = Peer::with_rings(&one);
+        peer.set(1, CONSUMED, 2 * CAPACITY);
+        // Until it must look there, since it has written a page.
+        (11..200).for_each(|sequence| peer.request(call(7, sequence), who));
+        peer.is_closed();
+    });
+}
+
+/// Noise over all of the memory, and over the flags that say who sleeps, again and again while calls go on.
+#[test]
+fn noise_in_the_memory_harms_nobody_but_its_own_link() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let one = node(1, &functions, []);
+        let zero = node(0, &functions, [(1, one.address().unwrap().clone())]);
+        for round in 0..40 {
+            let mut peer = Peer::with_rings(&one);
+            peer.request(call(7, round), who);
+            let memory = peer.memory.as_ref().unwrap();
+            memory
+                .write_all_at(&noise(if round % 2 == 0 { 1024 } else { LENGTH as usize }, round + 1), 0)
+                .unwrap();
+            peer.bell();
+            assert_who(&replies_of(zero.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
+        }
+    });
+}
+
+/// A peer may ring as often as it likes, say that it sleeps while it does not, and write to the socket what it wants.
+#[test]
+fn flags_and_bells_say_nothing_that_counts() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let one = node(1, &functions, []);
+        let mut peer = Peer::with_rings(&one);
+        peer.stream.set_nonblocking(true).unwrap();
+        for sequence in 1..100 {
+            for ring in [0, 1] {
+                peer.set(ring, READER_SLEEPS, sequence);
+                peer.set(ring, WRITER_WAITS, u64::MAX);
+            }
+            let _ = peer.stream.write(&noise(100_000, sequence));
+            peer.request(call(7, sequence), who);
+        }
+        peer.stream.set_nonblocking(false).unwrap();
+        for sequence in 1..100 {
+            match peer.next() {
+                Some(Event::Response(response)) => assert_eq!(response.call, call(7, sequence)),
+                other => panic!("a response is to come, but: {other:?}"),
+            }
+        }
+    });
+}
+
+/// What a peer has written before it goes counts, though it goes at once.
+#[test]
+fn the_last_words_of_a_peer_are_heard() {
+    limited(|| {
+        let functions = Functions::new();
+        let (runs, ran) = std::sync::mpsc::channel();
+        let note = functions.func("note", move |_, _| Ok(runs.send(())?)).unwrap();
+        let one = node(1, &functions, []);
+        for sequence in 1..20 {
+            let mut peer = Peer::with_rings(&one);
+            peer.request(call(7, sequence), note);
+            drop(peer);
+            ran.recv_timeout(LIMIT).expect("the request was there before the peer went");
+        }
+    });
+}
+
+#[test]
+fn rings_that_nobody_has_offered_are_refused() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let address = LinkKind::Unix.fresh_address(5);
+        let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
+        let plain = Node::builder(0).functions(&functions).peers([(5, address)].into_iter().collect());
+        let plain = plain.link(LinkKind::Unix).start().unwrap();
+        let handle = plain.call(Call::new(who).ids(ids("0,5"))).unwrap();
+        let mut peer = Peer::accept(&listener);
+        assert!(peer.memory.is_none(), "a node of plain sockets brings nothing");
+        peer.answer(true);
+        peer.is_closed();
+        assert_cause(&cause_of(handle), 5, Stage::Link, "it takes rings that nobody has offered");
+        // Nor does the first hello take any.
+        let one = node(1, &functions, []);
+        let mut stream = UnixStream::connect_addr(&name_of(one.address().unwrap())).unwrap();
+        stream.write_all(&hello(7, 1, true)).unwrap();
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).unwrap();
+        assert!(String::from_utf8_lossy(&said).contains("takes no rings"), "{said:?}");
+    });
+}
+
+/// A peer that wants sockets, of an earlier version or by choice, is talked to over its socket, whoever connects.
+#[test]
+fn nodes_with_and_without_rings_understand_each_other() {
+    limited(|| {
+        for kinds in [[LinkKind::Shm, LinkKind::Unix], [LinkKind::Unix, LinkKind::Shm]] {
+            let functions = Functions::new();
+            let who = who(&functions);
+            let listeners = [0, 1].map(|id| Listener::bind(&LinkKind::Shm.fresh_address(id)).unwrap());
+            let peers = (0..).zip(listeners.iter().map(|listener| listener.address().unwrap()));
+            let peers: chained_gpc::Peers = peers.collect();
+            let nodes: Vec<Node> = (0..)
+                .zip(listeners)
+                .zip(kinds)
+                .map(|((id, listener), kind)| {
+                    let builder = Node::builder(id).functions(&functions).peers(peers.clone());
+                    builder.listener(listener).link(kind).start().unwrap()
+                })
+                .collect();
+            assert_who(&replies_of(nodes[0].call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
+        }
+    });
+}
