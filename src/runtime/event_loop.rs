@@ -77,14 +77,15 @@ pub(super) struct EventLoop {
     pub(super) executor: Executor,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
-    events: Events,
+    /// What the system has said; taken out while it is carried out.
+    events: Option<Events>,
     waiting: Waiting,
+    /// When this turn began: what it does, it does at that time.
+    now: Time,
     /// When the system was last asked for events by one who looks at rings too.
     asked: Time,
     /// Whether the last turn began with something to do: then more may come soon.
     active: bool,
-    /// Room for what comes in on the links; empty between turns.
-    arrivals: Vec<Arrival>,
     /// Inputs that carrying out outputs has brought about.
     inputs: VecDeque<Input>,
     /// What the chain asks for; empty between its inputs.
@@ -163,11 +164,11 @@ impl EventLoop {
             executor,
             mailbox,
             slots,
-            events: Events::with_capacity(EVENTS),
+            events: Some(Events::with_capacity(EVENTS)),
             waiting: Waiting::new(wait),
+            now: Time::default(),
             asked: Time::default(),
             active: false,
-            arrivals: Vec::new(),
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
             calls: HashMap::default(),
@@ -186,8 +187,9 @@ impl EventLoop {
 
     /// Turns until the node has ended.
     pub(super) fn run(&mut self) -> io::Result<()> {
+        self.now = self.clock.now();
         while self.ending != Ending::Ended {
-            self.turn(SLEEP_MAX)?;
+            self.next_turn(SLEEP_MAX)?;
         }
         Ok(())
     }
@@ -196,10 +198,16 @@ impl EventLoop {
         self.ending == Ending::Ended
     }
 
-    /// One turn; sleeps at most `limit` when nothing is there to do.
+    /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do.
     pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
+        self.now = self.clock.now();
+        self.next_turn(limit)
+    }
+
+    /// One turn, right behind the last one.
+    fn next_turn(&mut self, limit: Duration) -> io::Result<()> {
         self.wait(self.sleep(limit))?;
-        let now = self.clock.now();
+        let now = self.now;
         self.serve_links(now);
         self.serve_mail(now);
         self.links.check_deadlines(now);
@@ -213,14 +221,15 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Waits until something comes, at most so long: looks for it a while if that pays, then sleeps.
+    /// Waits until something comes, at most so long: looks for it a while if that pays, then sleeps. What time it is then is the turn's time.
     fn wait(&mut self, limit: Duration) -> io::Result<()> {
         if limit.is_zero() {
             self.active = true;
+            self.now = self.clock.now();
             return self.glance();
         }
-        let begun = self.clock.now();
-        if self.active && self.waiting.looks() && self.look_for_a_while(begun, limit)? {
+        let begun = self.now;
+        if self.active && self.waiting.looks() && self.look_for_a_while(limit)? {
             return Ok(());
         }
         self.links.rest_rings();
@@ -231,39 +240,41 @@ impl EventLoop {
         self.mailbox.awake();
         self.active = self.has_come();
         self.links.forget_rings();
+        self.now = self.clock.now();
         if self.active {
-            self.waiting.woken(self.clock.now().since(begun));
+            self.waiting.woken(self.now.since(begun));
         }
         slept
     }
 
     /// Looks once, without sleeping.
     fn glance(&mut self) -> io::Result<()> {
-        self.events.clear();
+        self.events.iter_mut().for_each(Events::clear);
         self.links.look_at_rings();
-        if !self.links.has_rings() || self.is_to_ask(self.clock.now()) {
+        if !self.links.has_rings() || self.is_to_ask() {
             self.look(Duration::ZERO)?;
         }
         Ok(())
     }
 
     /// Looks without sleeping; says whether something came.
-    fn look_for_a_while(&mut self, begun: Time, limit: Duration) -> io::Result<bool> {
-        self.events.clear();
+    fn look_for_a_while(&mut self, limit: Duration) -> io::Result<bool> {
+        self.events.iter_mut().for_each(Events::clear);
         self.links.look_at_rings();
         let rings = self.links.has_rings();
-        let mut now = begun;
+        let begun = self.clock.now();
+        self.now = begun;
         // Ends: the time passes.
         loop {
-            if !rings || self.is_to_ask(now) {
+            if !rings || self.is_to_ask() {
                 self.look(Duration::ZERO)?;
             }
             if self.has_come() {
                 self.waiting.found();
                 return Ok(true);
             }
-            now = self.clock.now();
-            let all = now.since(begun);
+            self.now = self.clock.now();
+            let all = self.now.since(begun);
             match self.waiting.found_nothing(all) {
                 _ if all >= limit => return Ok(false),
                 Look::Enough => return Ok(false),
@@ -275,10 +286,10 @@ impl EventLoop {
     }
 
     /// Whether it is time to ask the system what has come outside the rings.
-    fn is_to_ask(&mut self, now: Time) -> bool {
-        let due = now.since(self.asked) >= ASK_EVERY;
+    fn is_to_ask(&mut self) -> bool {
+        let due = self.now.since(self.asked) >= ASK_EVERY;
         if due {
-            self.asked = now;
+            self.asked = self.now;
         }
         due
     }
@@ -293,18 +304,21 @@ impl EventLoop {
 
     /// Asks the system what has happened, and waits at most so long for something.
     fn look(&mut self, limit: Duration) -> io::Result<()> {
-        match self.poll.poll(&mut self.events, Some(limit)) {
+        let events = self.events.get_or_insert_with(|| Events::with_capacity(EVENTS));
+        match self.poll.poll(events, Some(limit)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             done => done,
         }
     }
 
     fn has_come(&self) -> bool {
-        !self.events.is_empty() || self.has_mail() || self.links.rings_have_come()
+        self.events.as_ref().is_some_and(|events| !events.is_empty())
+            || self.has_mail()
+            || self.links.rings_have_come()
     }
 
     fn has_mail(&self) -> bool {
-        !self.slots.commands.is_empty() || !self.slots.results.is_empty()
+        self.mailbox.has_come()
     }
 
     /// How long there is nothing to do.
@@ -318,13 +332,13 @@ impl EventLoop {
         };
         let deadlines = [self.node.next_deadline(), self.links.next_deadline(), ending];
         let Some(next) = deadlines.into_iter().flatten().min() else { return limit };
-        let left = next.since(self.clock.now());
+        let left = next.since(self.now);
         // The system counts milliseconds and may round down: a little later is in time, a little earlier is a turn for nothing.
         left.checked_add(Duration::from_micros(999)).unwrap_or(left).min(limit)
     }
 
     fn serve_links(&mut self, now: Time) {
-        let events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        let Some(events) = self.events.take() else { return };
         for event in &events {
             match event.token() {
                 WAKER => {}
@@ -342,7 +356,7 @@ impl EventLoop {
                 }
             }
         }
-        self.events = events;
+        self.events = Some(events);
         let EventLoop { node, functions, executor, links, .. } = self;
         let mut around = NodeSurroundings { now, node, functions, executor };
         links.read_rings(now, &mut around);
@@ -352,9 +366,8 @@ impl EventLoop {
 
     /// Gives the chain what has come in on the links.
     fn take_in(&mut self, now: Time) {
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        self.links.swap_arrivals(&mut arrivals);
-        for arrival in arrivals.drain(..) {
+        // Ends: what an arrival brings about is finite, and nothing is read meanwhile.
+        while let Some(arrival) = self.links.arrivals.pop_front() {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
@@ -366,10 +379,12 @@ impl EventLoop {
             };
             self.apply(now, input);
         }
-        self.arrivals = arrivals;
     }
 
     fn serve_mail(&mut self, now: Time) {
+        if !self.mailbox.open() {
+            return;
+        }
         for _ in 0..MAIL_BUDGET {
             let Ok(input) = self.slots.results.try_recv() else { break };
             self.apply(now, input);
@@ -377,6 +392,9 @@ impl EventLoop {
         for _ in 0..MAIL_BUDGET {
             let Ok(command) = self.slots.commands.try_recv() else { break };
             self.command(now, command);
+        }
+        if !self.slots.results.is_empty() || !self.slots.commands.is_empty() {
+            self.mailbox.keep();
         }
     }
 
@@ -419,7 +437,11 @@ impl EventLoop {
                 }
                 self.links.send(now, to, message);
             }
-            Output::Run(job) => self.inputs.extend(self.executor.run(job)),
+            Output::Run(job) => {
+                if let Some(ran) = self.executor.run(job) {
+                    self.inputs.push_back(ran);
+                }
+            }
             Output::Consumed { from } => self.links.consumed(from),
             Output::Abandon { peer } => self.links.abandon(peer),
             Output::Finished { ticket, call, result, report } => {

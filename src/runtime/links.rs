@@ -2,7 +2,7 @@
 //!
 //! Source: docs/wire.md, "HELLO" and "One link per pair". Links open on first use; messages for a peer wait until its link is up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ pub(super) struct Links {
     pub(super) timed: usize,
     pub(super) buffer: Box<[u8]>,
     pub(super) events: Vec<Event>,
-    pub(super) arrivals: Vec<Arrival>,
+    pub(super) arrivals: VecDeque<Arrival>,
 }
 
 impl Links {
@@ -134,13 +134,8 @@ impl Links {
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             events: Vec::new(),
-            arrivals: Vec::new(),
+            arrivals: VecDeque::new(),
         })
-    }
-
-    /// Changes what has come in since the last time for an empty list, whose room is used again.
-    pub(super) fn swap_arrivals(&mut self, empty: &mut Vec<Arrival>) {
-        std::mem::swap(&mut self.arrivals, empty);
     }
 
     /// Whether something is left to do without waiting.
@@ -168,29 +163,36 @@ impl Links {
 
     /// Sends a message, opening a link first if there is none.
     pub(super) fn send(&mut self, now: Time, to: Id, message: Message) {
+        match self.up(to) {
+            Some(key) => {
+                if let Some(link) = self.links.get_mut(&key) {
+                    link.outbox.push(message);
+                    mark(&mut self.dirty, key);
+                }
+            }
+            None => self.send_when_up(now, to, message),
+        }
+    }
+
+    /// Keeps a message until there is a link, if it needs one, and opens that.
+    fn send_when_up(&mut self, now: Time, to: Id, message: Message) {
+        let is_request = matches!(message, Message::Request(_));
         // A request may name any id there is: only those that can be reached are remembered.
         if !self.peers.contains_key(&to) && !self.addresses.contains(to) {
-            if let Message::Request(_) = message {
+            if is_request {
                 let why = "no address is known for it: add it to the peers".into();
-                self.arrivals.push(Arrival::Lost { peer: to, why, unreached: true });
+                self.arrivals.push_back(Arrival::Lost { peer: to, why, unreached: true });
             }
             return;
         }
         let peer = self.peers.entry(to).or_insert_with(Peer::new);
-        match peer.state {
-            State::Up(key) => {
-                if let Some(link) = self.links.get_mut(&key) {
-                    link.outbox.push(message);
-                    self.dirty.push(key);
-                }
-            }
-            State::Connecting(_) | State::Expecting(_) => peer.pending.push(message),
-            // A cancel or a response is for calls of a link that is gone.
-            State::Absent if !matches!(message, Message::Request(_)) => {}
-            State::Absent => {
-                peer.pending.push(message);
-                self.connect(now, to);
-            }
+        let absent = peer.state == State::Absent;
+        // A cancel or a response is for calls of a link that is gone.
+        if !absent || is_request {
+            peer.pending.push(message);
+        }
+        if absent && is_request {
+            self.connect(now, to);
         }
     }
 
@@ -220,7 +222,7 @@ impl Links {
             && let Some(link) = self.links.get_mut(&key)
         {
             link.consume();
-            self.dirty.push(key);
+            mark(&mut self.dirty, key);
         }
     }
 
@@ -246,7 +248,7 @@ impl Links {
                 && let Some(link) = self.links.get_mut(&key)
             {
                 link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: text.into() });
-                self.dirty.push(key);
+                mark(&mut self.dirty, key);
             }
         }
     }
@@ -293,8 +295,10 @@ impl Links {
                 self.links.iter().filter(|(_, link)| link.outbox.is_streaming()).map(|(key, _)| *key),
             );
         }
-        dirty.sort_unstable();
-        dirty.dedup();
+        if dirty.len() > 1 {
+            dirty.sort_unstable();
+            dirty.dedup();
+        }
         for key in dirty.drain(..) {
             let Some(link) = self.links.get_mut(&key) else { continue };
             if let Phase::Connecting(_) = link.phase {
@@ -307,14 +311,14 @@ impl Links {
                     Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
             }
             if let (Phase::Up(peer), true) = (link.phase, std::mem::take(&mut link.heard)) {
-                self.arrivals.push(Arrival::Heard(peer));
+                self.arrivals.push_back(Arrival::Heard(peer));
             }
             match progress {
                 Progress::Waiting if link.phase == Phase::Closing && link.outbox.is_idle() => {
                     self.close(key, "closed")
                 }
                 Progress::Waiting => {}
-                Progress::More => self.dirty.push(key),
+                Progress::More => mark(&mut self.dirty, key),
                 Progress::Closed(why) => self.stop_writing(key, why),
             }
         }
@@ -442,7 +446,14 @@ impl Links {
         peer.state = State::Absent;
         peer.pending.clear();
         debug!(id = self.me, peer = id, why, "link lost");
-        self.arrivals.push(Arrival::Lost { peer: id, why: why.into(), unreached });
+        self.arrivals.push_back(Arrival::Lost { peer: id, why: why.into(), unreached });
+    }
+}
+
+/// Notes that a link has something to write. One that is noted for each of many messages is noted once.
+pub(super) fn mark(dirty: &mut Vec<LinkKey>, key: LinkKey) {
+    if dirty.last() != Some(&key) {
+        dirty.push(key);
     }
 }
 

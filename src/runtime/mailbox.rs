@@ -22,6 +22,8 @@ pub(super) struct Mailbox {
     waker: Waker,
     /// Whether the loop looks by itself before it sleeps, or has been woken.
     awake: AtomicBool,
+    /// Whether something may lie in the queues: one look of the loop instead of four.
+    full: AtomicBool,
     /// Whether the loop has looked for the last time.
     closed: AtomicBool,
     tickets: AtomicU64,
@@ -48,8 +50,9 @@ impl Mailbox {
     pub(super) fn new(waker: Waker, commands: usize) -> (Mailbox, Slots) {
         let (commands, commands_out) = bounded(commands);
         let (results, results_out) = unbounded();
-        let (awake, closed, tickets) = (AtomicBool::new(true), AtomicBool::new(false), AtomicU64::new(0));
-        let mailbox = Mailbox { commands, results, waker, awake, closed, tickets };
+        let (awake, full) = (AtomicBool::new(true), AtomicBool::new(false));
+        let (closed, tickets) = (AtomicBool::new(false), AtomicU64::new(0));
+        let mailbox = Mailbox { commands, results, waker, awake, full, closed, tickets };
         (mailbox, Slots { commands: commands_out, results: results_out })
     }
 
@@ -64,7 +67,7 @@ impl Mailbox {
             // It came after the last look, or was answered by it: to the sender it is the same.
             Ok(()) if self.closed.load(Ordering::SeqCst) => Err(Unsent::Ended),
             Ok(()) => {
-                self.wake();
+                self.deliver();
                 Ok(())
             }
             Err(SendTimeoutError::Timeout(_)) => Err(Unsent::Full),
@@ -75,8 +78,29 @@ impl Mailbox {
     /// Brings what a function gave. When the node has ended, nobody waits for it.
     pub(super) fn result(&self, input: Input) {
         if self.results.send(input).is_ok() {
-            self.wake();
+            self.deliver();
         }
+    }
+
+    /// Something lies in a queue.
+    fn deliver(&self) {
+        self.full.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Whether something may lie in the queues.
+    pub(super) fn has_come(&self) -> bool {
+        self.full.load(Ordering::SeqCst)
+    }
+
+    /// The loop takes what lies in the queues; says whether anything may. What comes from here on says so anew.
+    pub(super) fn open(&self) -> bool {
+        self.has_come() && self.full.swap(false, Ordering::SeqCst)
+    }
+
+    /// The loop has left something.
+    pub(super) fn keep(&self) {
+        self.full.store(true, Ordering::SeqCst);
     }
 
     /// The loop is about to look for the last time: what comes from here on is refused, as is what it cannot see any more.

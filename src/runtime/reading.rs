@@ -5,7 +5,7 @@
 use gpc_trees::Id;
 
 use super::link::{Context, Event, HIWATER, Host, Phase, Progress};
-use super::links::{Arrival, Links};
+use super::links::{Arrival, Links, mark};
 use super::peer::LinkKey;
 use super::ring_links::watch;
 use crate::chain::Time;
@@ -98,7 +98,7 @@ impl Links {
             self.read(now, key, event.closed, surroundings);
         }
         if room {
-            self.dirty.push(key);
+            mark(&mut self.dirty, key);
         }
     }
 
@@ -109,7 +109,7 @@ impl Links {
             let socket = self.links.get(&key).and_then(|link| link.socket.ring());
             let Some(socket) = socket.filter(|socket| socket.has_come()) else { continue };
             if socket.has_room_again() {
-                self.dirty.push(key);
+                mark(&mut self.dirty, key);
             }
             self.read(now, key, false, surroundings);
         }
@@ -135,7 +135,7 @@ impl Links {
         let progress = link.read(&mut self.buffer, to_end, &mut context, &mut self.events);
         let heard = std::mem::take(&mut link.heard) && !link.served;
         if std::mem::take(&mut link.served) {
-            self.dirty.push(key);
+            mark(&mut self.dirty, key);
         }
         let mut events = std::mem::take(&mut self.events);
         let arrived = self.arrivals.len();
@@ -193,7 +193,7 @@ impl Links {
             }
             Event::Response(response) => {
                 link.outbox.answered(response.call);
-                self.dirty.push(key);
+                mark(&mut self.dirty, key);
                 Some(Arrival::Message { from, message: Message::Response(response) })
             }
             Event::Oversized { call, bytes } => {
@@ -226,7 +226,7 @@ impl Links {
             }
             Event::Credit(count) => {
                 link.outbox.grant(count);
-                self.dirty.push(key);
+                mark(&mut self.dirty, key);
                 None
             }
             Event::Goodbye(goodbye) => return Err(format!("it said goodbye: {}", goodbye.text)),
