@@ -36,6 +36,8 @@ pub(super) struct Calls {
     spare: Vec<Box<Call>>,
     /// What they hold for a request.
     nothing: Option<Arc<Request>>,
+    /// Whether there has been a call, and whether another one.
+    seen: (bool, bool),
 }
 
 impl Calls {
@@ -47,6 +49,7 @@ impl Calls {
             free: Vec::new(),
             spare: Vec::new(),
             nothing: None,
+            seen: (false, false),
         }
     }
 
@@ -81,6 +84,7 @@ impl Calls {
     /// Adds a call that is not in flight yet.
     pub(super) fn insert(&mut self, request: Arc<Request>, origin: Origin, begun: Time) -> Slot {
         let id = request.call;
+        self.seen = (true, self.seen.0);
         let call = match self.spare.pop() {
             Some(mut call) => {
                 call.renew(request, origin, begun);
@@ -112,9 +116,9 @@ impl Calls {
         Some(call)
     }
 
-    /// Keeps the room of a call that has ended, and nothing that it held.
+    /// Keeps the room of a call that has ended, and nothing that it held. An id that has had no other call may never have one.
     pub(super) fn recycle(&mut self, mut call: Box<Call>) {
-        if !self.places.is_empty() && self.spare.len() < SPARE_MAX {
+        if self.seen.1 && self.spare.len() < SPARE_MAX {
             let request = || Arc::new(Request::new(CallId { root: 0, sequence: 0 }, IdList::range(0..0)));
             call.empty(self.nothing.get_or_insert_with(request));
             self.spare.push(call);
