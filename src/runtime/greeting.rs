@@ -9,7 +9,6 @@ use super::clock::incarnation;
 use super::link::{HIWATER, Phase, Progress};
 use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links};
 use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
-use super::ring_links::watch;
 use super::shm::RingSocket;
 use crate::chain::Time;
 use crate::wire::Hello;
@@ -83,11 +82,9 @@ impl Links {
         let Some(link) = self.links.get_mut(&key) else { return false };
         answer.rings = link.socket.ring().is_some_and(RingSocket::has_memory);
         link.outbox.hello(&answer);
-        if answer.rings {
-            if !matches!(link.flush(), Progress::Waiting) || !link.outbox.is_idle() {
-                self.close(key, "the answer to its hello cannot be written");
-                return false;
-            }
+        if answer.rings && (!matches!(link.flush(), Progress::Waiting) || !link.outbox.is_idle()) {
+            self.close(key, "the answer to its hello cannot be written");
+            return false;
         }
         self.settle(key, answer.rings);
         true
@@ -104,7 +101,7 @@ impl Links {
             }
             None => !rings,
         };
-        watch(&mut self.watched, key, link);
+        self.watched.watch(key, link);
         settled
     }
 
