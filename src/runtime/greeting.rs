@@ -9,7 +9,6 @@ use super::clock::incarnation;
 use super::link::{HIWATER, Phase, Progress};
 use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links, mark};
 use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
-use super::ring_links::watch;
 use super::shm::RingSocket;
 use crate::chain::Time;
 use crate::wire::Hello;
@@ -102,7 +101,7 @@ impl Links {
             }
             None => !rings,
         };
-        watch(&mut self.watched, key, link);
+        self.watched.watch(key, link);
         settled
     }
 

@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 use super::link::{Event, Link, Phase, Progress};
 use super::peer::{LinkKey, Peer, State};
 use super::quick_hash::QuickHash;
-use super::ring_links::watch;
+use super::ring_links::Watched;
 use super::socket::{Accepting, Socket};
 use super::{Address, LinkKind, Peers, near};
 use crate::chain::Time;
@@ -94,7 +94,7 @@ pub(super) struct Links {
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
     /// Links whose rings have been in use since the node last slept: it looks at them by itself.
-    pub(super) watched: Vec<LinkKey>,
+    pub(super) watched: Watched,
     /// What to talk over with nodes of this host.
     local: Local,
     /// Links and expected links with a deadline; few, since a link that is up has none.
@@ -129,7 +129,7 @@ impl Links {
             stirred: false,
             dirty: Vec::new(),
             unread: Vec::new(),
-            watched: Vec::new(),
+            watched: Watched::default(),
             local,
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
@@ -305,7 +305,7 @@ impl Links {
                 continue;
             }
             let mut progress = link.flush();
-            watch(&mut self.watched, key, link);
+            self.watched.watch(key, link);
             if let Err(error) = listen_for_room(&self.registry, key, link) {
                 progress =
                     Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));

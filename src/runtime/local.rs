@@ -30,7 +30,7 @@ impl Default for LinkKind {
 }
 
 impl LinkKind {
-    /// The faster kind where it leaves no file behind, which is so on Linux.
+    /// The fastest kind where it leaves no file behind, which is so on Linux.
     pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Shm } else { LinkKind::Tcp };
 
     /// An address of this kind on this machine that no one else has.

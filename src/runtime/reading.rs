@@ -7,7 +7,6 @@ use gpc_trees::Id;
 use super::link::{Context, Event, HIWATER, Host, Phase, Progress};
 use super::links::{Arrival, Links, mark};
 use super::peer::LinkKey;
-use super::ring_links::watch;
 use crate::chain::Time;
 use crate::wire::leaf::LeafRequest;
 use crate::wire::message::{Answer, Response};
@@ -92,7 +91,7 @@ impl Links {
         {
             socket.rung(event.closed);
             room |= socket.has_room_again();
-            watch(&mut self.watched, key, link);
+            self.watched.watch(key, link);
         }
         if event.readable {
             self.read(now, key, event.closed, surroundings);
@@ -104,8 +103,9 @@ impl Links {
 
     /// Reads from the rings in which something has come, and goes on writing where room was made.
     pub(super) fn read_rings(&mut self, now: Time, surroundings: &mut dyn Surroundings) {
-        for place in 0..self.watched.len() {
-            let Some(&key) = self.watched.get(place) else { return };
+        // Bounded: reading a link watches no other.
+        for place in 0.. {
+            let Some(key) = self.watched.key(place) else { return };
             let socket = self.links.get(&key).and_then(|link| link.socket.ring());
             let Some(socket) = socket.filter(|socket| socket.has_come()) else { continue };
             if socket.has_room_again() {

@@ -9,18 +9,34 @@ use super::links::Links;
 use super::peer::LinkKey;
 use super::shm::RingSocket;
 
-/// Notes that a link is in use, if it is one over rings.
-pub(super) fn watch(watched: &mut Vec<LinkKey>, key: LinkKey, link: &mut Link) {
-    if !link.watched && link.socket.ring().is_some_and(RingSocket::has_rings) {
-        link.watched = true;
-        watched.push(key);
+/// Links over rings that the node looks at by itself.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    keys: Vec<LinkKey>,
+    /// Whether the peers of some may still ring, though they need not.
+    may_ring: bool,
+}
+
+impl Watched {
+    /// Notes that a link is in use, if it is one over rings.
+    pub(super) fn watch(&mut self, key: LinkKey, link: &mut Link) {
+        if !link.watched && link.socket.ring().is_some_and(RingSocket::has_rings) {
+            link.watched = true;
+            self.keys.push(key);
+            self.may_ring = true;
+        }
+    }
+
+    /// The link at a place, if there are so many.
+    pub(super) fn key(&self, place: usize) -> Option<LinkKey> {
+        self.keys.get(place).copied()
     }
 }
 
 impl Links {
     /// Whether there are rings to look at.
     pub(super) fn has_rings(&self) -> bool {
-        !self.watched.is_empty()
+        !self.watched.keys.is_empty()
     }
 
     /// Whether something has come in a ring that is looked at.
@@ -29,14 +45,18 @@ impl Links {
     }
 
     /// The node is about to look at its rings for a while: no peer need ring.
-    pub(super) fn look_at_rings(&self) {
-        self.watched_sockets().for_each(RingSocket::wake);
+    pub(super) fn look_at_rings(&mut self) {
+        // Whoever looks all the time does not write to words that the peers read each time.
+        if std::mem::take(&mut self.watched.may_ring) {
+            self.watched_sockets().for_each(RingSocket::wake);
+        }
     }
 
     /// The node is about to sleep: what comes from here on rings. It has to look once more for what came before.
-    pub(super) fn rest_rings(&self) {
+    pub(super) fn rest_rings(&mut self) {
         if self.has_rings() {
             self.watched_sockets().for_each(RingSocket::sleep);
+            self.watched.may_ring = true;
             // Either the peer sees that this node sleeps, or this node sees what the peer has written.
             fence(Ordering::SeqCst);
         }
@@ -45,7 +65,7 @@ impl Links {
     /// The node has slept: only rings in which something has come are looked at, the others ring.
     pub(super) fn forget_rings(&mut self) {
         let links = &mut self.links;
-        self.watched.retain(|key| match links.get_mut(key) {
+        self.watched.keys.retain(|key| match links.get_mut(key) {
             Some(link) => {
                 link.watched = link.socket.ring().is_some_and(RingSocket::has_come);
                 link.watched
@@ -55,6 +75,6 @@ impl Links {
     }
 
     fn watched_sockets(&self) -> impl Iterator<Item = &RingSocket> {
-        self.watched.iter().filter_map(|key| self.links.get(key)?.socket.ring())
+        self.watched.keys.iter().filter_map(|key| self.links.get(key)?.socket.ring())
     }
 }

@@ -1,5 +1,6 @@
 //! Rings in shared memory with a peer made by hand from docs/wire.md: one that keeps to it, and ones that do not. It maps nothing: it reads and writes the memory as a file.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -181,13 +182,12 @@ impl Peer {
     /// The next bytes, or none when the node has closed the connection.
     fn read(&mut self) -> Vec<u8> {
         let mut buffer = vec![0; 65_536];
-        if self.memory.is_some() {
+        if let Some(memory) = &self.memory {
             let ring = 1 - self.writes;
             loop {
                 let (produced, base) = (self.word(ring, PRODUCED), self.word(ring, BASE));
                 if produced > self.got {
                     let place = |at: u64| 4096 + ring * CAPACITY + (at - base) % CAPACITY;
-                    let memory = self.memory.as_ref().unwrap();
                     let mut bytes = vec![0; (produced - self.got) as usize];
                     for (at, byte) in (self.got..).zip(&mut bytes) {
                         memory.read_exact_at(std::slice::from_mut(byte), place(at)).unwrap();
@@ -341,6 +341,9 @@ fn memory_that_is_not_right_is_left_alone() {
     });
 }
 
+/// What a peer may do to the memory.
+type Lie = fn(&mut Peer);
+
 #[test]
 fn indices_that_cannot_be_close_the_link_and_no_other() {
     limited(|| {
@@ -348,7 +351,7 @@ fn indices_that_cannot_be_close_the_link_and_no_other() {
         let who = who(&functions);
         let one = node(1, &functions, []);
         let zero = node(0, &functions, [(1, one.address().unwrap().clone())]);
-        let lies: [(&str, fn(&mut Peer)); 5] = [
+        let lies: [(&str, Lie); 5] = [
             ("more than the ring holds", |peer| peer.set(0, PRODUCED, peer.sent + CAPACITY + 1)),
             ("less than there was", |peer| peer.set(0, PRODUCED, peer.sent - 1)),
             ("the last number there is", |peer| peer.set(0, PRODUCED, u64::MAX)),
