@@ -97,6 +97,10 @@ impl Surroundings for NodeSurroundings<'_> {
     fn reply_max(&self) -> u64 {
         self.node.config().reply_max
     }
+
+    fn streams(&self, func: u32) -> bool {
+        self.functions.streams(func)
+    }
 }
 
 /// The parts of an event loop, as the builder makes them.

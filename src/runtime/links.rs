@@ -74,6 +74,8 @@ pub(super) struct Links {
     pub(super) stirred: bool,
     /// Links with something to write: a few entries for each link and turn.
     pub(super) dirty: Vec<LinkKey>,
+    /// Links whose peers are to be told how far the data of some request may come; few entries for each.
+    pub(super) granting: Vec<LinkKey>,
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
     /// Links and expected links with a deadline; few, since a link that is up has none.
@@ -106,6 +108,7 @@ impl Links {
             peers: BTreeMap::new(),
             stirred: false,
             dirty: Vec::new(),
+            granting: Vec::new(),
             unread: Vec::new(),
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
@@ -258,6 +261,32 @@ impl Links {
 
     /// Writes what is queued on any link, one gather write each.
     pub(super) fn flush(&mut self) {
+        self.flush_dirty();
+        // What has left may make room for what comes.
+        if !self.granting.is_empty() && self.grant() {
+            self.flush_dirty();
+        }
+    }
+
+    /// Tells the senders of long data how far they may go on; says whether there is any news.
+    fn grant(&mut self) -> bool {
+        let mut granting = std::mem::take(&mut self.granting);
+        granting.sort_unstable();
+        granting.dedup();
+        let mut news = false;
+        granting.retain(|key| {
+            let Some(link) = self.links.get_mut(key) else { return false };
+            if link.grant_windows() {
+                self.dirty.push(*key);
+                news = true;
+            }
+            link.inbox.will_grant()
+        });
+        self.granting = granting;
+        news
+    }
+
+    fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.stirred) {
             dirty.extend(

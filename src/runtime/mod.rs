@@ -25,6 +25,7 @@ mod quick_hash;
 mod reading;
 mod request;
 mod socket;
+mod stream;
 mod wait;
 
 pub use address::{Address, AddressError, Peers, PeersError};
@@ -38,4 +39,5 @@ pub use node::{Builder, Node, PolledNode};
 pub use outcome::{CallError, IdReply, Outcome, RepliesError};
 pub use request::{ChildReply, Deferred, Request};
 pub use socket::Listener;
+pub use stream::Streaming;
 pub use wait::Wait;

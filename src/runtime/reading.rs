@@ -8,6 +8,7 @@ use super::link::{Context, Event, HIWATER, Phase, Progress};
 use super::links::{Arrival, Links};
 use super::peer::LinkKey;
 use crate::chain::Time;
+use crate::wire::frame::WINDOW;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
 
@@ -16,6 +17,7 @@ pub(super) trait Surroundings {
     fn tree(&self, id: u32) -> Option<gpc_trees::Tree>;
     fn awaits(&self, child: Id, call: CallId) -> bool;
     fn reply_max(&self) -> u64;
+    fn streams(&self, func: u32) -> bool;
 }
 
 struct PeerContext<'a> {
@@ -34,6 +36,10 @@ impl Context for PeerContext<'_> {
 
     fn reply_max(&self) -> u64 {
         self.surroundings.reply_max()
+    }
+
+    fn streams(&self, func: u32) -> bool {
+        self.surroundings.streams(func)
     }
 }
 
@@ -146,6 +152,9 @@ impl Links {
                 if link.unacknowledged > HIWATER {
                     return Err(format!("it sent more than the {HIWATER} requests that it has credit for"));
                 }
+                if request.data.len() > WINDOW {
+                    self.granting.push(key);
+                }
                 if request.skipped > 0 {
                     // It may bring the rest of data that a lost parent has begun to send.
                     self.stir();
@@ -176,13 +185,18 @@ impl Links {
                 self.stir();
                 None
             }
-            Event::DataArrived(call) => {
+            Event::DataArrived(call) | Event::DataDue(call) => {
                 self.stir();
                 Some(Arrival::DataArrived(call))
             }
             Event::Abandoned => {
                 link.unacknowledged += 1;
                 link.consume();
+                None
+            }
+            Event::Window(window) => {
+                link.outbox.widen(&window);
+                self.dirty.push(key);
                 None
             }
             Event::Credit(count) => {

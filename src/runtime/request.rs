@@ -18,7 +18,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A view of a request whose data are whole.
+    /// A view of a request; `data` are empty where func takes them as they come.
     pub(super) fn new(me: Id, parent: Option<Id>, inner: &'a wire::Request, data: &'a Bytes) -> Request<'a> {
         Request { me, parent, inner, data }
     }
@@ -48,9 +48,14 @@ impl<'a> Request<'a> {
         &self.inner.header
     }
 
-    /// The request's data, whole.
+    /// The request's data, whole. Where func [takes them as they come](super::Streaming) they may be gone, and then they are empty here.
     pub fn data(&self) -> &'a [u8] {
         self.data
+    }
+
+    /// The length of the request's data when all have come, bytes.
+    pub fn data_len(&self) -> u64 {
+        self.inner.data.len()
     }
 
     /// The request's data, to keep without copying them.
@@ -66,13 +71,13 @@ impl<'a> Request<'a> {
 
 impl fmt::Debug for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Request { me, parent, inner, data } = self;
+        let Request { me, parent, inner, .. } = self;
         f.debug_struct("Request")
             .field("call", &inner.call)
             .field("me", me)
             .field("parent", parent)
             .field("header_len", &inner.header.len())
-            .field("data_len", &data.len())
+            .field("data_len", &inner.data.len())
             .finish()
     }
 }

@@ -1,6 +1,6 @@
 //! Sockets of both kinds behind one face: TCP without delay, and Unix sockets.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net as unix;
@@ -69,6 +69,13 @@ impl Read for Socket {
         match self {
             Socket::Tcp(socket) => socket.read(buffer),
             Socket::Unix(socket) => socket.read(buffer),
+        }
+    }
+
+    fn read_vectored(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.read_vectored(parts),
+            Socket::Unix(socket) => socket.read_vectored(parts),
         }
     }
 }

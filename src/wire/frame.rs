@@ -13,6 +13,10 @@ pub const FRAME_MAX: usize = 1 << 20;
 /// Bytes of body that a sender puts into one frame: the measured best for bulk data over TCP.
 pub const SEGMENT: usize = 256 << 10;
 
+/// Bytes of a request's data that a sender may send before the receiver says how far it may go on: what a node holds at most of a body that passes through it, for each link and call. Large enough that the
+/// segments on a link and the answers to them keep it busy (a megabyte is 8 ms at 1 Gbit/s), small enough that a thousand such calls fit a node.
+pub const WINDOW: u64 = 4 << 20;
+
 /// Longest request header: the source's ARMCI_GPC_HLEN.
 pub const HEADER_MAX: usize = 64 << 10;
 
@@ -48,10 +52,12 @@ pub enum Kind {
     Ping = 10,
     /// Yes.
     Pong = 11,
+    /// So far the data of a request may come.
+    Window = 12,
 }
 
 impl Kind {
-    const ALL: [Kind; 11] = [
+    const ALL: [Kind; 12] = [
         Kind::Hello,
         Kind::Request,
         Kind::Response,
@@ -63,6 +69,7 @@ impl Kind {
         Kind::Moved,
         Kind::Ping,
         Kind::Pong,
+        Kind::Window,
     ];
 
     /// The flag bits that mean something for this kind.
@@ -272,7 +279,7 @@ mod tests {
         let refused = |bytes| FrameHeader::parse(bytes).unwrap_err();
         assert_eq!(refused([1, 0, 16, 0, 2, 0, 0, 0]), FrameError::TooLong { length: (1 << 20) + 1 });
         assert_eq!(refused([0, 0, 0, 0, 0, 0, 0, 0]), FrameError::UnknownKind { kind: 0 });
-        assert_eq!(refused([0, 0, 0, 0, 12, 0, 0, 0]), FrameError::UnknownKind { kind: 12 });
+        assert_eq!(refused([0, 0, 0, 0, 13, 0, 0, 0]), FrameError::UnknownKind { kind: 13 });
         assert!(matches!(
             refused([0, 0, 0, 0, 1, 1, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }

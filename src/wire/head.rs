@@ -266,6 +266,40 @@ impl CallRef {
     }
 }
 
+/// The payload of WINDOW: so many bytes of the data of this call's request may come, all in all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowRef {
+    /// Which call.
+    pub call: CallId,
+    /// How far its sender may go, bytes from the beginning of the data.
+    pub limit: u64,
+}
+
+impl WindowRef {
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse(payload: &[u8]) -> Result<WindowRef, FrameError> {
+        const LENGTH: usize = CallRef::LENGTH + 8;
+        let CallRef(call) = CallRef::parse(Kind::Window, payload)?;
+        let rest = &payload[CallRef::LENGTH..];
+        let limit = Fields::new(Kind::Window, rest, 8)
+            .map_err(|_| FrameError::TooShort { kind: Kind::Window, length: payload.len(), needed: LENGTH })?
+            .u64();
+        match payload.len() - LENGTH {
+            0 => Ok(WindowRef { call, limit }),
+            extra => Err(FrameError::TooMuch { kind: Kind::Window, extra: extra as u64 }),
+        }
+    }
+
+    /// Appends the payload.
+    pub fn emit(&self, out: &mut impl BufMut) {
+        CallRef(self.call).emit(out);
+        out.put_u64_le(self.limit);
+    }
+}
+
 /// Why a side ends the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
