@@ -150,6 +150,7 @@ fn show(output: Output) -> String {
         Output::Abandon { peer } => format!("abandon {peer}"),
         Output::Run(job) => match job.work {
             Work::Func => "run func".into(),
+            Work::More(_) => "run more".into(),
             Work::Callback { from, child, own } => {
                 let own = String::from_utf8_lossy(&own.data).into_owned();
                 format!("run callback {from} {own}+{}", text(child.data.to_bytes()))
