@@ -48,7 +48,8 @@ pub fn run(data: &[u8]) {
     let chunk = if streaming { SEGMENT / HELD_PER_BYTE } else { 0 };
     let read = |cuts: &[usize]| {
         let mut inbox = begin();
-        let said = memory::bounded(stream.len() + chunk, HELD_PER_BYTE, || feed(&mut inbox, stream, cuts, &around));
+        let said =
+            memory::bounded(stream.len() + chunk, HELD_PER_BYTE, || feed(&mut inbox, stream, cuts, &around));
         (said, inbox.is_idle())
     };
     let ((events, result), idle) = read(&[]);

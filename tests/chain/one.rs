@@ -54,9 +54,13 @@ impl One {
     }
 
     pub(crate) fn feed(&mut self, input: Input) -> Vec<String> {
+        self.outputs(input).into_iter().map(show).collect()
+    }
+
+    pub(crate) fn outputs(&mut self, input: Input) -> Outputs {
         let mut outputs = Outputs::new();
         self.node.input(Time::default().plus(self.now), input, &mut outputs);
-        outputs.into_iter().map(show).collect()
+        outputs
     }
 
     pub(crate) fn start(&mut self, start: Start) -> Vec<String> {

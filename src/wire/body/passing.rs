@@ -29,6 +29,12 @@ impl Passing {
         self.places.first_key_value().map_or(self.end, |(place, _)| *place)
     }
 
+    /// Bytes held.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        self.parts.iter().map(|(_, part)| part.len() as u64).sum()
+    }
+
     /// How far the sender may go: a window beyond the slowest reader. A reader that cannot begin for others' sake is waited for by nobody: what comes is kept for it.
     pub(super) fn limit(&self) -> u64 {
         let from = if self.waiting > 0 { self.end } else { self.start() };
