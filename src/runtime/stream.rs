@@ -49,6 +49,17 @@ pub trait Streaming: Send + 'static {
     fn finish(&mut self, reply: &mut Reply) -> FunctionResult;
 }
 
+/// Chosen when a call begins.
+impl<S: Streaming + ?Sized> Streaming for Box<S> {
+    fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
+        (**self).segment(bytes)
+    }
+
+    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+        (**self).finish(reply)
+    }
+}
+
 /// Makes what takes the data of a call.
 pub(super) type Factory = dyn Fn(&Request<'_>) -> Result<Box<dyn Streaming>, FunctionError> + Send + Sync;
 

@@ -13,5 +13,6 @@ mod peers;
 mod polled;
 mod raw;
 mod shutdown;
+mod streaming;
 mod trees;
 mod workers;
