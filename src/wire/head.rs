@@ -282,11 +282,9 @@ impl WindowRef {
     /// When it is none.
     pub fn parse(payload: &[u8]) -> Result<WindowRef, FrameError> {
         const LENGTH: usize = CallRef::LENGTH + 8;
-        let CallRef(call) = CallRef::parse(Kind::Window, payload)?;
-        let rest = &payload[CallRef::LENGTH..];
-        let limit = Fields::new(Kind::Window, rest, 8)
-            .map_err(|_| FrameError::TooShort { kind: Kind::Window, length: payload.len(), needed: LENGTH })?
-            .u64();
+        let mut fields = Fields::new(Kind::Window, payload, LENGTH)?;
+        let CallRef(call) = CallRef::parse(Kind::Window, &fields.take::<{ CallRef::LENGTH }>())?;
+        let limit = fields.u64();
         match payload.len() - LENGTH {
             0 => Ok(WindowRef { call, limit }),
             extra => Err(FrameError::TooMuch { kind: Kind::Window, extra: extra as u64 }),

@@ -34,8 +34,8 @@ fn collecting(functions: &Functions) -> [FuncHandle; 2] {
         Ok(Collect(Vec::with_capacity(request.data_len().min(1 << 20) as usize)))
     };
     [
-        functions.streaming_func("collect", begin).unwrap(),
-        functions.inline_streaming_func("inline", begin).unwrap(),
+        functions.streaming_func("collect", begin).expect("a name of its own"),
+        functions.inline_streaming_func("inline", begin).expect("a name of its own"),
     ]
 }
 
@@ -164,7 +164,7 @@ impl Streaming for Slow {
         self.taken[self.me].fetch_add(bytes.len() as u64, Ordering::SeqCst);
         if let Some(leave) = self.leave.take() {
             self.begun.send(())?;
-            leave.lock().unwrap().recv()?;
+            leave.lock().map_err(|_| "another id has panicked")?.recv()?;
         }
         Ok(())
     }
