@@ -10,7 +10,8 @@ pub const FRAME_HEADER: usize = 8;
 /// millisecond, large enough that its system call is cheap beside its copy.
 pub const FRAME_MAX: usize = 1 << 20;
 
-/// Bytes of body that a sender puts into one frame: the measured best for bulk data over TCP.
+/// Bytes of body that a sender puts into one frame: the measured best for bulk data over TCP and over Unix sockets. For 64 MiB down a chain of 8 processes each spends this many ms of its CPU on them over TCP and Unix sockets: by 64 KiB 35.1
+/// and 21.2, by 128 KiB 31.6 and 20.4, by 256 KiB 30.9 and 19.7, by 512 KiB 30.9 and 20.5; a bare program in C by 256 KiB 25.8 and 17.2.
 pub const SEGMENT: usize = 256 << 10;
 
 /// Bytes of a request's data that a sender may send before the receiver says how far it may go on: what a node holds at most of a body that passes through it, for each link and call. Large enough that the

@@ -80,6 +80,8 @@ pub(super) struct Link {
     pub(super) heard: bool,
     /// Whether bytes wait for the peer to take those before them.
     pub(super) blocked: bool,
+    /// Whether it has had long data to send.
+    bulk: bool,
     /// Whether the system tells when the socket takes bytes again.
     pub(super) told_of_room: bool,
 }
@@ -97,6 +99,7 @@ impl Link {
             unacknowledged: 0,
             heard: false,
             blocked: false,
+            bulk: false,
             told_of_room: true,
         }
     }
@@ -171,6 +174,10 @@ impl Link {
 
     /// Writes what is queued, as one gather write if the socket takes it.
     pub(super) fn flush(&mut self) -> Progress {
+        if !self.bulk && self.outbox.is_streaming() {
+            self.bulk = true;
+            self.socket.prepare_for_bulk();
+        }
         for _ in 0..WRITE_BUDGET {
             if !self.outbox.is_ready() {
                 return Progress::Waiting;
