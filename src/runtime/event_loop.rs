@@ -39,6 +39,9 @@ const MAIL_BUDGET: usize = 1024;
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 
+/// How long the memory of long data is kept for the next ones: longer than most callers take between two calls.
+const SPARE_LIMIT: Duration = Duration::from_secs(1);
+
 /// How long the last frames may take to be written when the node ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
@@ -69,6 +72,8 @@ pub(super) struct EventLoop {
     waiting: Waiting,
     /// Whether the last turn began with something to do: then more may come soon.
     active: bool,
+    /// When it last was so.
+    busy_until: Time,
     /// Room for what comes in on the links; empty between turns.
     arrivals: Vec<Arrival>,
     /// Inputs that carrying out outputs has brought about.
@@ -130,6 +135,7 @@ impl EventLoop {
             events: Events::with_capacity(EVENTS),
             waiting: Waiting::new(wait),
             active: false,
+            busy_until: Time::default(),
             arrivals: Vec::new(),
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
@@ -164,7 +170,17 @@ impl EventLoop {
         self.links.flush();
         self.take_in(now);
         self.end_if_due(now);
+        self.release_memory(now);
         Ok(())
+    }
+
+    /// Gives the memory of the last long data back when nothing has come for a while.
+    fn release_memory(&mut self, now: Time) {
+        if self.active {
+            self.busy_until = now;
+        } else if self.links.spare.is_held() && now.since(self.busy_until) >= SPARE_LIMIT {
+            self.links.spare.release();
+        }
     }
 
     /// Waits until something comes, at most so long: looks for it a while if that pays, then sleeps.
@@ -233,6 +249,7 @@ impl EventLoop {
             Ending::Finishing(at) | Ending::Draining(at) => Some(at),
             Ending::No | Ending::Ended => None,
         };
+        let limit = if self.links.spare.is_held() { limit.min(SPARE_LIMIT) } else { limit };
         let deadlines = [self.node.next_deadline(), self.links.next_deadline(), ending];
         let Some(next) = deadlines.into_iter().flatten().min() else { return limit };
         let left = next.since(self.clock.now());

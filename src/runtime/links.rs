@@ -16,6 +16,7 @@ use super::quick_hash::QuickHash;
 use super::socket::{Accepting, Socket};
 use super::{Address, Peers};
 use crate::chain::Time;
+use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, Message};
 
@@ -81,6 +82,8 @@ pub(super) struct Links {
     /// Links and expected links with a deadline; few, since a link that is up has none.
     pub(super) timed: usize,
     pub(super) buffer: Box<[u8]>,
+    /// The memory of the last long data, for the next.
+    pub(super) spare: Spare,
     pub(super) events: Vec<Event>,
     pub(super) arrivals: Vec<Arrival>,
 }
@@ -112,6 +115,7 @@ impl Links {
             unread: Vec::new(),
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            spare: Spare::default(),
             events: Vec::new(),
             arrivals: Vec::new(),
         })
@@ -397,6 +401,7 @@ impl Links {
         self.next_key += 1;
         let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT));
         link.told_of_room = told_of_room;
+        link.inbox.use_memory(self.spare.clone());
         self.links.insert(key, link);
         self.timed += 1;
         Ok(key)

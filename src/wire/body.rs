@@ -6,6 +6,7 @@
 
 mod chunk;
 mod passing;
+mod spare;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,11 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-pub use chunk::Chunk;
+pub use chunk::{CHUNK_MIN, Chunk};
+pub use spare::Spare;
 
 use self::chunk::Pool;
 use self::passing::Passing;
-use super::frame::WINDOW;
+use super::frame::{SEGMENT, WINDOW};
 
 /// A request's data. Cloning shares it; a clone of an arriving body reads at the same place as the one it was made of.
 #[derive(Clone)]
@@ -57,6 +59,7 @@ struct Arriving {
     /// The same bytes from another sender, where this one has stopped.
     instead: OnceLock<Body>,
     pool: Arc<Pool>,
+    spare: Spare,
 }
 
 /// What has come of an arriving body.
@@ -70,6 +73,17 @@ impl Arriving {
     /// The lock guards plain bytes that are valid after any panic.
     fn received(&self) -> MutexGuard<'_, Received> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A copy of some of the bytes; long ones in memory that is used again.
+    fn copied(&self, bytes: &[u8]) -> Bytes {
+        if !(CHUNK_MIN..=SEGMENT).contains(&bytes.len()) {
+            return Bytes::copy_from_slice(bytes);
+        }
+        let mut chunk = Chunk::of(&self.pool);
+        chunk.room()[..bytes.len()].copy_from_slice(bytes);
+        chunk.fill(bytes.len());
+        chunk.freeze()
     }
 
     fn reader(self: &Arc<Arriving>) -> Body {
@@ -115,13 +129,19 @@ impl Body {
 
     /// Like [`arriving`](Self::arriving), for whatever becomes of the bytes.
     pub fn arriving_for(announced: u64, usage: Use) -> (Body, BodyWriter) {
+        Body::arriving_in(announced, usage, &Spare::default())
+    }
+
+    /// Like [`arriving_for`](Self::arriving_for), in memory that is used again.
+    pub fn arriving_in(announced: u64, usage: Use, spare: &Spare) -> (Body, BodyWriter) {
         let start = match usage {
             _ if announced == 0 => Received::Whole(Bytes::new()),
             Use::Passing => Received::Passing(Passing::default()),
             Use::Whole | Use::Kept => Received::Part(Vec::new()),
         };
         let (received, instead, pool) = (Mutex::new(start), OnceLock::new(), Arc::default());
-        let arriving = Arc::new(Arriving { announced, usage, received, instead, pool });
+        let spare = spare.clone();
+        let arriving = Arc::new(Arriving { announced, usage, received, instead, pool, spare });
         let granted = announced.min(WINDOW);
         (arriving.reader(), BodyWriter { body: arriving, granted })
     }
@@ -272,7 +292,7 @@ impl Body {
         match &self.0 {
             Repr::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
             Repr::Arriving(reader) => match &*reader.body.received() {
-                Received::Part(part) => Bytes::copy_from_slice(&part[window(part.len(), offset, max)]),
+                Received::Part(part) => reader.body.copied(&part[window(part.len(), offset, max)]),
                 Received::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
                 Received::Passing(passing) => passing.read(offset, max),
             },
@@ -347,10 +367,18 @@ impl BodyWriter {
         let taken = bytes.len().min(missing);
         match &mut *received {
             Received::Part(part) => {
+                if part.capacity() == 0 && taken > 0 {
+                    *part = self.body.spare.buffer(self.body.announced);
+                }
+                // It doubles, but for the last time: then it is as long as the data.
+                if part.capacity() - part.len() < taken {
+                    let doubled = part.len() + part.len().max(taken).min(missing);
+                    part.reserve_exact(doubled - part.len());
+                }
                 part.extend_from_slice(&bytes[..taken]);
                 if part.len() as u64 == self.body.announced {
                     let whole = std::mem::take(part);
-                    *received = Received::Whole(Bytes::from(whole));
+                    *received = Received::Whole(self.body.spare.share(whole));
                 }
             }
             Received::Passing(passing) if taken > 0 => passing.push(Bytes::copy_from_slice(&bytes[..taken])),

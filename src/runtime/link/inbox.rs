@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use gpc_trees::Tree;
 
-use crate::wire::body::Chunk;
+use crate::wire::body::{CHUNK_MIN, Chunk, Spare};
 use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
 use crate::wire::head::{AnswerKind, CallRef, Goodbye, RequestHead, ResponseHead, WindowRef, parse_credit};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
@@ -23,9 +23,6 @@ pub const BODIES_MAX: usize = 512;
 /// Responses in arrival from which on those that nobody awaits any more are looked for: few enough to hold little memory in
 /// vain, and the mark doubles with those that are awaited, so that looking costs a constant per response.
 const SWEEP_MIN: usize = 16;
-
-/// Bytes of a segment from which on it is read to where it belongs: below that a copy costs less than memory of its own.
-const CHUNK_MIN: usize = 16 << 10;
 
 /// What the inbox must know of the node it serves.
 pub trait Context {
@@ -133,6 +130,8 @@ pub struct Inbox {
     passing: Option<Passing>,
     /// Where the bytes of the segment go that is passing, if its body is one that passes through.
     chunk: Option<Chunk>,
+    /// Memory for long data.
+    spare: Spare,
     requests: BTreeMap<CallId, RequestBody>,
     responses: BTreeMap<CallId, ResponseBody>,
     /// How many responses were left by the last sweep.
@@ -143,6 +142,11 @@ impl Inbox {
     /// An inbox at the start of a link.
     pub fn new() -> Inbox {
         Inbox::default()
+    }
+
+    /// Long data that come are put into memory that the node keeps for them.
+    pub fn use_memory(&mut self, spare: Spare) {
+        self.spare = spare;
     }
 
     /// Takes the next bytes of the link and appends what they complete. Bytes of bodies are copied once, to where
@@ -486,7 +490,7 @@ impl Inbox {
             }
             let prefix = std::mem::take(bytes);
             let mut request = parse_prefix(head, *flags, &prefix, Body::default(), &|id| context.tree(id))?;
-            let (data, writer) = Body::arriving_for(head.data_len, usage(&request, context));
+            let (data, writer) = Body::arriving_in(head.data_len, usage(&request, context), &self.spare);
             request.data = data;
             events.push(Event::Request(Arc::new(request)));
             *body = RequestBody::Data(writer);
