@@ -72,7 +72,7 @@ pub(super) struct EventLoop {
     waiting: Waiting,
     /// Whether the last turn began with something to do: then more may come soon.
     active: bool,
-    /// When it last was so.
+    /// When the system last had something to say.
     busy_until: Time,
     /// Room for what comes in on the links; empty between turns.
     arrivals: Vec<Arrival>,
@@ -176,7 +176,8 @@ impl EventLoop {
 
     /// Gives the memory of the last long data back when nothing has come for a while.
     fn release_memory(&mut self, now: Time) {
-        if self.active {
+        // Whoever drives a node without a pause looks for things that do not come.
+        if !self.events.is_empty() {
             self.busy_until = now;
         } else if self.links.spare.is_held() && now.since(self.busy_until) >= SPARE_LIMIT {
             self.links.spare.release();
@@ -411,6 +412,26 @@ mod tests {
             nodes.iter_mut().for_each(|node| node.progress(Duration::ZERO).unwrap());
             handle.test().is_some()
         })
+    }
+
+    /// Of a node that got long data once, 64 MiB would never come back.
+    #[test]
+    fn memory_for_long_data_is_given_back_when_nothing_comes() {
+        let functions = Functions::new();
+        let func = functions.func("nothing", |_, _| Ok(())).unwrap();
+        let mut nodes = pair(&functions, LinkKind::Unix);
+        let mut handle = nodes[0].call(Call::new(func).ids(0..2).data(vec![1; 5 << 20])).unwrap();
+        assert!(drive(&mut nodes, &mut handle), "the call hangs");
+        let node = nodes[1].event_loop_mut();
+        assert!(node.links.spare.is_held(), "the next call is to use it");
+        assert!(node.sleep(SLEEP_MAX) <= SPARE_LIMIT, "somebody must look when it is time");
+        node.events = Events::with_capacity(1);
+        let soon = node.busy_until.plus(SPARE_LIMIT / 2);
+        node.release_memory(soon);
+        assert!(node.links.spare.is_held());
+        let late = node.busy_until.plus(SPARE_LIMIT);
+        node.release_memory(late);
+        assert!(!node.links.spare.is_held());
     }
 
     /// A node with nothing to do must sleep, not turn: thousands of them share a machine with the work.

@@ -312,6 +312,10 @@ impl PolledNode {
     pub(super) fn event_loop(&self) -> &EventLoop {
         &self.event_loop
     }
+
+    pub(super) fn event_loop_mut(&mut self) -> &mut EventLoop {
+        &mut self.event_loop
+    }
 }
 
 impl fmt::Debug for PolledNode {
