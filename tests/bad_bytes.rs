@@ -101,8 +101,8 @@ fn out_of_place(bytes: &[u8], kind: Kind, when: &'static str) {
 fn frame_headers() {
     assert_eq!(refused(&[1, 0, 0x10, 0, 2, 0, 0, 0]), FrameError::TooLong { length: 0x10_0001 });
     assert_eq!(refused(&[0; 8]), FrameError::UnknownKind { kind: 0 });
-    assert_eq!(refused(&frame(12, 0, &[])), FrameError::UnknownKind { kind: 12 });
-    let known = [1u8, 15, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(refused(&frame(13, 0, &[])), FrameError::UnknownKind { kind: 13 });
+    let known = [0u8, 15, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     for (kind, known) in (1u8..).zip(known) {
         for bit in (0..8).map(|bit| 1u8 << bit).filter(|bit| bit & known == 0) {
             let error = refused(&frame(kind, bit, &[]));
@@ -119,7 +119,13 @@ fn frame_headers() {
 fn payloads_shorter_than_their_fixed_part() {
     let kinds =
         [(2, Kind::Request, 72), (3, Kind::Response, 40), (4, Kind::Segment, 17), (5, Kind::Cancel, 16)];
-    let small = [(6, Kind::Credit, 4), (7, Kind::Goodbye, 1), (8, Kind::Release, 16), (9, Kind::Moved, 16)];
+    let small = [
+        (6, Kind::Credit, 4),
+        (7, Kind::Goodbye, 1),
+        (8, Kind::Release, 16),
+        (9, Kind::Moved, 16),
+        (12, Kind::Window, 24),
+    ];
     for (number, kind, needed) in kinds.into_iter().chain(small) {
         for length in [0, needed - 1] {
             assert_eq!(
@@ -144,6 +150,7 @@ fn payloads_longer_than_announced() {
     too_much(&frame(9, 0, &[0; 17]), Kind::Moved, 1);
     too_much(&frame(10, 0, &[0; 1]), Kind::Ping, 1);
     too_much(&frame(11, 0, &[0; 5]), Kind::Pong, 5);
+    too_much(&frame(12, 0, &[0; 25]), Kind::Window, 1);
 
     let begun = request_with(&[(40, &[10])]);
     too_much(&[begun, segment(0, &[0; 12])].concat(), Kind::Segment, 2);

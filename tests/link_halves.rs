@@ -491,7 +491,7 @@ fn long_transfers_take_turns() {
     let answer = Answer::Reply(SubtreeReply { level: 0, header: Payload::new(), data });
     outbox.push(Message::Response(Response { call: call(2), answer }));
     let events = feed(&mut inbox, drain(&mut outbox, usize::MAX));
-    let order = [(1, "request"), (3, "request"), (3, "data"), (2, "response"), (1, "data")];
+    let order = [(1, "request"), (3, "request"), (2, "response"), (3, "data"), (1, "data")];
     assert_eq!(ends(&events), order);
 }
 

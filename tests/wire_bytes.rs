@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
-use chained_gpc::wire::frame::{FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX};
-use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
+use chained_gpc::wire::frame::{FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX, WINDOW};
+use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
@@ -219,6 +219,11 @@ fn small_frames() {
     assert_eq!(drain(&mut outbox, usize::MAX), example("CREDIT"));
     assert!(matches!(only(read(&example("CREDIT")).unwrap()), Event::Credit(5)));
 
+    let window = WindowRef { call: CALL, limit: 5 << 20 };
+    outbox.window(&window);
+    assert_eq!(drain(&mut outbox, usize::MAX), example("WINDOW"));
+    assert!(matches!(only(read(&example("WINDOW")).unwrap()), Event::Window(back) if back == window));
+
     let goodbye = Goodbye { reason: GoodbyeReason::Duplicate, text: "id 3 led".into() };
     outbox.goodbye(&goodbye);
     assert_eq!(drain(&mut outbox, usize::MAX), example("GOODBYE"));
@@ -229,9 +234,9 @@ fn small_frames() {
 /// Each example is tested above; one that is added to the document is to be tested too.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 18);
+    assert_eq!(examples().len(), 19);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
-    assert!((1..=11).all(|kind| kinds.contains(&kind)), "{kinds:?}");
+    assert!((1..=12).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }
 
 #[test]
@@ -241,6 +246,7 @@ fn the_limits_of_the_document_are_those_of_the_code() {
     assert!(DOCUMENT.contains("the header at most 65,536 bytes") && HEADER_MAX == 65_536);
     assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);
     assert!(DOCUMENT.contains("At most 512 requests (`BODIES_MAX`)") && BODIES_MAX == 512);
+    assert!(DOCUMENT.contains("sends 4,194,304 (`WINDOW`)") && WINDOW == 4_194_304);
     assert!(DOCUMENT.contains("at most 64 MiB (`REPORT_MAX`)") && REPORT_MAX == 64 << 20);
     assert!(DOCUMENT.contains("at most 1,024 causes (`CAUSES_MAX`)") && CAUSES_MAX == 1024);
     assert!(DOCUMENT.contains("at most 255 bytes") && Goodbye::TEXT_MAX == 255);

@@ -8,13 +8,14 @@
 use std::collections::BTreeSet;
 
 use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
+use chained_gpc::wire::frame::SEGMENT;
 use chained_gpc::wire::head::Goodbye;
 use chained_gpc::wire::{Body, CallId, Message, Request};
 use gpc_trees::Tree;
 
 use super::input::{Input, pieces};
 use super::memory;
-use super::wire::{Around, drain, feed, greeted, same_event, written};
+use super::wire::{ALL, Around, come, drain, feed, greeted, same_event, written};
 
 /// The peer has not said hello yet.
 const FIRST: u8 = 8;
@@ -22,6 +23,8 @@ const FIRST: u8 = 8;
 const SOME_AWAITED: u8 = 16;
 /// Replies are taken up to 64 bytes.
 const SMALL_REPLIES: u8 = 32;
+/// Functions with odd handles take their data as they come.
+const STREAMING: u8 = 128;
 /// Calls end between the reads, and with them what was on its way for them.
 const CALLS_END: u8 = 64;
 
@@ -39,10 +42,14 @@ pub fn run(data: &[u8]) {
     }
     let begin = || if options & FIRST == 0 { greeted() } else { Inbox::new() };
     let reply_max = if options & SMALL_REPLIES == 0 { u64::MAX } else { 64 };
-    let around = Around { awaits_all: options & SOME_AWAITED == 0, reply_max };
+    let streaming = options & STREAMING != 0;
+    let around = Around { awaits_all: options & SOME_AWAITED == 0, reply_max, streaming };
+    // A link has one chunk for what comes next of a body that passes through.
+    let chunk = if streaming { SEGMENT / HELD_PER_BYTE } else { 0 };
     let read = |cuts: &[usize]| {
         let mut inbox = begin();
-        let said = memory::bounded(stream.len(), HELD_PER_BYTE, || feed(&mut inbox, stream, cuts, &around));
+        let said =
+            memory::bounded(stream.len() + chunk, HELD_PER_BYTE, || feed(&mut inbox, stream, cuts, &around));
         (said, inbox.is_idle())
     };
     let ((events, result), idle) = read(&[]);
@@ -80,8 +87,9 @@ fn written_and_read(event: Event, cuts: &[usize]) {
         Event::Ping => Message::Ping,
         Event::Pong => Message::Pong,
         Event::Goodbye(goodbye) => return goodbye_again(goodbye, cuts),
-        Event::Credit(_) | Event::Hello(_) => return small_again(&event, cuts),
-        Event::DataGrew | Event::DataArrived(_) | Event::Oversized { .. } | Event::Abandoned => return,
+        Event::Credit(_) | Event::Window(_) | Event::Hello(_) => return small_again(&event, cuts),
+        Event::DataGrew | Event::DataDue(_) | Event::DataArrived(_) => return,
+        Event::Oversized { .. } | Event::Abandoned => return,
     };
     comes_back(&event, &written(message, cuts), cuts);
 }
@@ -101,8 +109,7 @@ fn split(request: &Request) {
 
 /// The bytes say nothing but the event, and that its data have come.
 fn comes_back(event: &Event, bytes: &[u8], cuts: &[usize]) {
-    let all = Around { awaits_all: true, reply_max: u64::MAX };
-    let (events, result) = feed(&mut greeted(), bytes, cuts, &all);
+    let (events, result) = feed(&mut greeted(), bytes, cuts, &ALL);
     assert_eq!(result, Ok(()), "{event:?}");
     let mut said = events.iter().filter(|event| !matches!(event, Event::DataArrived(_)));
     let (first, second) = (said.next(), said.next());
@@ -121,7 +128,7 @@ fn in_segments(event: &Event, cuts: &[usize]) {
     outbox.grant(1);
     outbox.push(Message::Request(again.into()));
     let mut bytes = drain(&mut outbox, cuts);
-    for piece in pieces(&request.data.read(0, usize::MAX), cuts) {
+    for piece in pieces(&come(&request.data), cuts) {
         assert_eq!(writer.push(piece), piece.len());
         bytes.extend(drain(&mut outbox, cuts));
     }
@@ -133,6 +140,7 @@ fn small_again(event: &Event, cuts: &[usize]) {
     let mut outbox = Outbox::new();
     match event {
         Event::Credit(count) => outbox.acknowledge(*count),
+        Event::Window(window) => outbox.window(window),
         Event::Hello(hello) => return assert_eq!(hello.emit().len(), 32),
         _ => return,
     }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::arrived::Arrived;
 use super::runs::Turn;
-use super::{Reply, Time};
+use super::{Reply, Taken, Time};
 use crate::wire::message::SubtreeReply;
 use crate::wire::{Coverage, Report, Request, Status};
 
@@ -26,8 +26,10 @@ pub(super) enum Origin {
 /// The node's own part.
 #[derive(Debug)]
 pub(super) enum Own {
-    /// func has not ended.
+    /// func has not begun, or runs for the first time.
     Pending,
+    /// func takes its data as they come, and has begun; `None` while it runs.
+    Taking(Option<Taken>),
     /// func has ended and will answer later.
     Deferred,
     /// func has ended, and this is the reply so far.
@@ -192,12 +194,12 @@ impl Call {
 
     /// The source's order: func, forward, callbacks, response; with the option, forward before func.
     pub(super) fn next_step(&self) -> Step {
-        let executed = !matches!(self.own, Own::Pending);
+        let executed = !matches!(self.own, Own::Pending | Own::Taking(_));
         if self.children.is_none() && (executed || self.request.forward_first) {
             return Step::Forward;
         }
         match (&self.job, &self.own) {
-            (JobState::Idle, Own::Pending) if self.request.data.is_whole() => Step::Func,
+            (JobState::Idle, Own::Pending | Own::Taking(_)) if self.request.data.is_due() => Step::Func,
             (JobState::Idle, Own::Ready(_)) if self.waits_for_callback() => Step::Callback,
             (JobState::Idle, Own::Ready(_) | Own::Failed) if self.children.is_some() && self.awaited == 0 => {
                 Step::Respond
@@ -309,7 +311,7 @@ impl Call {
             (Own::Failed, _) => Status::Failed,
             (Own::Ready(_) | Own::Lent, _) => Status::Done,
             (Own::Pending, JobState::Idle | JobState::Queued(_)) => Status::Unreached,
-            (Own::Pending, JobState::Running) | (Own::Deferred, _) => Status::Unknown,
+            (Own::Pending, JobState::Running) | (Own::Taking(_) | Own::Deferred, _) => Status::Unknown,
         };
         let mut coverage = Coverage::all(own, 1);
         let Some(children) = &self.children else {

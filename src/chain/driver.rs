@@ -1,6 +1,8 @@
 //! What a driver brings to a node, and what the node asks of it.
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,7 +134,7 @@ pub enum Input {
     },
     /// Something came from a peer that is no message yet, such as a part of a long reply: a sign of life.
     Heard(Id),
-    /// The data of a request have arrived whole.
+    /// The data of a request have arrived whole, or more of those that func takes as they come.
     DataArrived(CallId),
     /// A job has ended.
     Ran {
@@ -208,10 +210,19 @@ pub struct Job {
     pub me: Id,
     /// The parent; `None` at the root.
     pub parent: Option<Id>,
-    /// The request, with the data whole.
+    /// The request, with the data whole, or some of those that func takes as they come.
     pub request: Arc<Request>,
     /// Which function.
     pub work: Work,
+}
+
+/// What a func that takes its data as they come has made of them so far. The chain keeps it between two jobs, and does not look into it.
+pub struct Taken(pub Box<dyn Any + Send>);
+
+impl fmt::Debug for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Taken")
+    }
 }
 
 /// Which function of a call is to run.
@@ -219,6 +230,8 @@ pub struct Job {
 pub enum Work {
     /// func, with an empty reply.
     Func,
+    /// func goes on: more of the data that it takes as they come is there, or all.
+    More(Taken),
     /// callback, to merge a child's reply into the node's own.
     Callback {
         /// The child.
@@ -237,6 +250,8 @@ pub enum JobResult {
     Replied(Reply),
     /// func keeps a token and answers later with [`Input::Answered`].
     Deferred,
+    /// func has taken what there was of its data, and goes on when more has come.
+    Taken(Taken),
     /// It failed, and says why.
     Failed(String),
     /// It could not be run: no such function here.

@@ -142,11 +142,13 @@ fn expiry(me: Id, call: &Call) -> Cause {
         Cause::new(me, stage, format!("the time limit ({limit:?} here) passed {doing}"))
     };
     match (&call.own, &call.job) {
-        (Own::Pending, JobState::Running) => here(Stage::Func, "while func was running".into()),
-        (Own::Pending, JobState::Queued(_)) => {
+        (Own::Pending | Own::Taking(_), JobState::Running) => {
+            here(Stage::Func, "while func was running".into())
+        }
+        (Own::Pending | Own::Taking(_), JobState::Queued(_)) => {
             here(Stage::Func, "while func waited for its turn behind other functions of this id".into())
         }
-        (Own::Pending, JobState::Idle) => {
+        (Own::Pending | Own::Taking(_), JobState::Idle) => {
             let data = &call.request.data;
             here(Stage::Setup, format!("when {} of {} bytes of data had arrived", data.arrived(), data.len()))
         }

@@ -60,7 +60,7 @@ mod setup;
 mod steps;
 mod time;
 
-pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Work};
+pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Taken, Work};
 pub use leaf::Leaf;
 pub use liveness::Heartbeat;
 pub use node::Node;

@@ -213,7 +213,7 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         match call.own {
             Own::Ready(_) | Own::Failed => call.add_cause(cause),
-            Own::Pending | Own::Deferred | Own::Lent => call.own_failed(cause),
+            Own::Pending | Own::Taking(_) | Own::Deferred | Own::Lent => call.own_failed(cause),
         }
         self.respond_partial(slot);
     }

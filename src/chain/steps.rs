@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// A job has ended.
+    /// A job has ended. A func that waits for more of its data has not, so its request is not consumed.
     pub(super) fn ran(&mut self, id: CallId, result: JobResult) {
         self.runs.done();
         // A call that failed meanwhile is gone, and what its job says is ignored.
@@ -60,13 +60,19 @@ impl Node {
             Own::Lent => Stage::Callback,
             _ => Stage::Func,
         };
-        self.pay_credit(slot);
+        if !matches!(result, JobResult::Taken(_)) {
+            self.pay_credit(slot);
+        }
         let me = self.config.me;
         match (result, stage) {
             (JobResult::Replied(reply), _) => self.own_reply(slot, Own::Ready(reply)),
             (JobResult::Deferred, Stage::Func) => self.deferred(slot),
             (JobResult::Deferred, _) => {
                 self.stage_failed(slot, Cause::new(me, stage, "a callback cannot defer its reply"));
+            }
+            (JobResult::Taken(taken), Stage::Func) => self.own_reply(slot, Own::Taking(Some(taken))),
+            (JobResult::Taken(_), _) => {
+                self.stage_failed(slot, Cause::new(me, stage, "a callback takes no data as they come"));
             }
             (JobResult::Failed(message), _) => self.stage_failed(slot, Cause::new(me, stage, message)),
             (JobResult::Unknown(message), _) => {
@@ -160,6 +166,7 @@ impl Node {
             skipped,
             tree: request.tree.clone().map(|tree| tree.subtree(group)),
             ids: request.ids.slice(group),
+            data: request.data.fork(),
             ..Request::clone(request)
         };
         let to = child.ids.first().unwrap_or_default();
@@ -269,6 +276,10 @@ fn next_job(me: Id, call: &mut Call) -> Option<Job> {
                 call.merged.push(child.clone());
             }
             Work::Callback { from, child: Box::new(child), own }
+        }
+        Own::Taking(Some(taken)) => {
+            call.own = Own::Taking(None);
+            Work::More(taken)
         }
         other => {
             call.own = other;

@@ -45,6 +45,9 @@ const MAIL_BUDGET: usize = 1024;
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 
+/// How long the memory of long data is kept for the next ones: longer than most callers take between two calls.
+const SPARE_LIMIT: Duration = Duration::from_secs(1);
+
 /// How long the last frames may take to be written when the node ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
@@ -86,6 +89,8 @@ pub(super) struct EventLoop {
     asked: Time,
     /// Whether the last turn began with something to do: then more may come soon.
     active: bool,
+    /// When the system last had something to say.
+    busy_until: Time,
     /// Inputs that carrying out outputs has brought about.
     inputs: VecDeque<Input>,
     /// What the chain asks for; empty between its inputs.
@@ -138,6 +143,10 @@ impl Surroundings for NodeSurroundings<'_> {
         let result = entry.answer(&Request::leaf(from, request, &IdList::range(me..me + 1)));
         Some(self.node.leaf_ends(&leaf, result))
     }
+
+    fn streams(&self, func: u32) -> bool {
+        self.functions.streams(func)
+    }
 }
 
 /// The parts of an event loop, as the builder makes them.
@@ -169,6 +178,7 @@ impl EventLoop {
             now: Time::default(),
             asked: Time::default(),
             active: false,
+            busy_until: Time::default(),
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
             calls: HashMap::default(),
@@ -218,7 +228,18 @@ impl EventLoop {
         self.links.flush();
         self.take_in(now);
         self.end_if_due(now);
+        self.release_memory(now);
         Ok(())
+    }
+
+    /// Gives the memory of the last long data back when nothing has come for a while.
+    fn release_memory(&mut self, now: Time) {
+        // Whoever drives a node without a pause looks for things that do not come.
+        if self.has_events() {
+            self.busy_until = now;
+        } else if self.links.spare.is_held() && now.since(self.busy_until) >= SPARE_LIMIT {
+            self.links.spare.release();
+        }
     }
 
     /// Waits until something comes, at most so long: looks for it a while if that pays, then sleeps. What time it is then is the turn's time.
@@ -311,6 +332,10 @@ impl EventLoop {
         }
     }
 
+    fn has_events(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| !events.is_empty())
+    }
+
     fn has_come(&self) -> bool {
         self.events.as_ref().is_some_and(|events| !events.is_empty())
             || self.has_mail()
@@ -330,6 +355,7 @@ impl EventLoop {
             Ending::Finishing(at) | Ending::Draining(at) => Some(at),
             Ending::No | Ending::Ended => None,
         };
+        let limit = if self.links.spare.is_held() { limit.min(SPARE_LIMIT) } else { limit };
         let deadlines = [self.node.next_deadline(), self.links.next_deadline(), ending];
         let Some(next) = deadlines.into_iter().flatten().min() else { return limit };
         let left = next.since(self.now);
@@ -527,6 +553,26 @@ mod tests {
         for data in [0, 64, 3 << 20] {
             call(&mut nodes, data);
         }
+    }
+
+    /// Of a node that got long data once, 64 MiB would never come back.
+    #[test]
+    fn memory_for_long_data_is_given_back_when_nothing_comes() {
+        let functions = Functions::new();
+        let func = functions.func("nothing", |_, _| Ok(())).unwrap();
+        let mut nodes = pair(&functions, LinkKind::Unix);
+        let mut handle = nodes[0].call(Call::new(func).ids(0..2).data(vec![1; 5 << 20])).unwrap();
+        assert!(drive(&mut nodes, &mut handle), "the call hangs");
+        let node = nodes[1].event_loop_mut();
+        assert!(node.links.spare.is_held(), "the next call is to use it");
+        assert!(node.sleep(SLEEP_MAX) <= SPARE_LIMIT, "somebody must look when it is time");
+        node.events = None;
+        let soon = node.busy_until.plus(SPARE_LIMIT / 2);
+        node.release_memory(soon);
+        assert!(node.links.spare.is_held());
+        let late = node.busy_until.plus(SPARE_LIMIT);
+        node.release_memory(late);
+        assert!(!node.links.spare.is_held());
     }
 
     /// A node with nothing to do must sleep, not turn: thousands of them share a machine with the work.

@@ -14,6 +14,7 @@ use super::functions::{Entry, Functions, FunctionsError};
 use super::mailbox::Mailbox;
 use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
+use super::stream::{resume, take};
 use crate::chain::{Input, Job, JobResult, Work};
 
 /// Runs the functions of one node.
@@ -128,7 +129,7 @@ fn pool(_: Id, workers: usize) -> io::Result<Hands> {
 
 fn handle(job: &Job) -> u32 {
     match job.work {
-        Work::Func => job.request.func,
+        Work::Func | Work::More(_) => job.request.func,
         Work::Callback { .. } => job.request.callback.unwrap_or_default(),
     }
 }
@@ -150,9 +151,12 @@ fn result(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Jo
         Ok(entry) => entry,
         Err(error) => return JobResult::Unknown(error.to_string()),
     };
-    let data = job.request.data.as_bytes().expect("the chain runs a function only when the data are whole");
+    // Only a func that takes its data as they come runs before they are whole, and only of its calls they are not kept.
+    let data = job.request.data.as_bytes().unwrap_or_default();
     let request = Request::new(job.me, job.parent, &job.request, &data);
     match job.work {
+        Work::Func if entry.streams() => take(entry.begin(&request), &job.request.data),
+        Work::More(taken) => take(resume(taken), &job.request.data),
         Work::Func => entry.execute(&request, || {
             let mailbox = mailbox.clone();
             Deferred::new(job.call, move |call, result| mailbox.result(Input::Answered { call, result }))

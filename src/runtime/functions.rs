@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use gpc_trees::{Registered, Registry, Tree, TreeName};
 
 use super::request::{ChildReply, Deferred, Request};
+use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
 
 /// What a function says when it fails: any error, or words.
@@ -143,12 +144,13 @@ enum Code {
     Callback(Arc<Callback>),
     Phased(Arc<Phased>),
     Deferring(Arc<Deferring>),
+    Streaming(Arc<Factory>),
 }
 
 impl Code {
     fn kind(&self) -> Kind {
         match self {
-            Code::Func(_) | Code::Deferring(_) => Kind::Func,
+            Code::Func(_) | Code::Deferring(_) | Code::Streaming(_) => Kind::Func,
             Code::Callback(_) => Kind::Callback,
             Code::Phased(_) => Kind::Phased,
         }
@@ -257,6 +259,35 @@ impl Functions {
         self.add(name, false, Code::Deferring(Arc::new(func))).map(FuncHandle)
     }
 
+    /// Registers a func that takes its data as they come, so that it works while they arrive: `begin` sees the request and makes what takes the segments, [`Streaming`] says how.
+    ///
+    /// In a call that [forwards first](super::Call::forward_first) a node then holds at most a window of the data, whatever their length, and is as fast as the slowest of its subtree. In any other call they are kept for the
+    /// children, who get them after func has ended, and in a [partial](super::Call::partial) one for an adopter. Between two segments functions of other calls may run.
+    ///
+    /// The handle is that of a [`func`](Self::func) of the same name: each process chooses the form for itself.
+    ///
+    /// # Errors
+    /// As for [`func`](Self::func).
+    pub fn streaming_func<F, S>(&self, name: &str, begin: F) -> Result<FuncHandle, FunctionsError>
+    where
+        F: Fn(&Request<'_>) -> Result<S, FunctionError> + Send + Sync + 'static,
+        S: Streaming,
+    {
+        self.add(name, false, Code::Streaming(stream::factory(begin))).map(FuncHandle)
+    }
+
+    /// Like [`streaming_func`](Self::streaming_func), for what takes a segment quickly: see [`inline_func`](Self::inline_func).
+    ///
+    /// # Errors
+    /// As for [`func`](Self::func).
+    pub fn inline_streaming_func<F, S>(&self, name: &str, begin: F) -> Result<FuncHandle, FunctionsError>
+    where
+        F: Fn(&Request<'_>) -> Result<S, FunctionError> + Send + Sync + 'static,
+        S: Streaming,
+    {
+        self.add(name, true, Code::Streaming(stream::factory(begin))).map(FuncHandle)
+    }
+
     /// Registers a split as a tree, by its name.
     ///
     /// # Errors
@@ -305,6 +336,11 @@ impl Functions {
 
     pub(super) fn check_callback(&self, callback: CallbackHandle) -> Result<(), FunctionsError> {
         self.check(callback.0, "callback", &[Kind::Callback])
+    }
+
+    /// Whether a func takes its data as they come.
+    pub(super) fn streams(&self, func: u32) -> bool {
+        self.read(|tables| tables.entries.get(&func).is_some_and(Entry::streams))
     }
 
     pub(super) fn tree_by_id(&self, id: u32) -> Option<Tree> {
@@ -375,11 +411,24 @@ impl Entry {
         let run = || match &self.code {
             Code::Func(func) => func(request, &mut reply),
             Code::Phased(func) => func(Phase::Init, request, &mut reply),
-            Code::Deferring(_) | Code::Callback(_) => {
+            Code::Deferring(_) | Code::Streaming(_) | Code::Callback(_) => {
                 Err(format!("`{}` has no reply when it returns", self.name).into())
             }
         };
         unwinding(run).map(|()| reply)
+    }
+
+    /// Whether it takes its data as they come.
+    pub(super) fn streams(&self) -> bool {
+        matches!(self.code, Code::Streaming(_))
+    }
+
+    /// What takes the segments of a call, from its beginning.
+    pub(super) fn begin(&self, request: &Request<'_>) -> Result<Intake, String> {
+        match &self.code {
+            Code::Streaming(factory) => unwinding(|| factory(request)).map(Intake::new),
+            _ => Err(format!("`{}` gets its data whole", self.name)),
+        }
     }
 
     /// Executes func: a panic is a failure like any other.
@@ -392,6 +441,7 @@ impl Entry {
                 func(request, deferred());
                 Ok(true)
             }
+            Code::Streaming(_) => Err(format!("`{}` takes its data as they come", self.name).into()),
             Code::Callback(_) => Err(format!("`{}` is a callback, not a func", self.name).into()),
         };
         match unwinding(run) {
@@ -406,7 +456,7 @@ impl Entry {
         let run = || match &self.code {
             Code::Callback(callback) => callback(request, child, &mut own),
             Code::Phased(func) => func(Phase::Wait(child), request, &mut own),
-            Code::Func(_) | Code::Deferring(_) => {
+            Code::Func(_) | Code::Deferring(_) | Code::Streaming(_) => {
                 Err(format!("`{}` is a func, not a callback", self.name).into())
             }
         };
@@ -417,7 +467,7 @@ impl Entry {
     }
 }
 
-fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Result<T, String> {
+pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Result<T, String> {
     // What the function has captured is its own affair after a panic; the reply it was filling is dropped.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|error| error.to_string()),

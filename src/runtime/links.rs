@@ -17,6 +17,7 @@ use super::ring_links::Watched;
 use super::socket::{Accepting, Socket};
 use super::{Address, LinkKind, Peers, near};
 use crate::chain::Time;
+use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, Message};
 
@@ -91,6 +92,8 @@ pub(super) struct Links {
     pub(super) stirred: bool,
     /// Links with something to write: a few entries for each link and turn.
     pub(super) dirty: Vec<LinkKey>,
+    /// Links whose peers are to be told how far the data of some request may come; few entries for each.
+    pub(super) granting: Vec<LinkKey>,
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
     /// Links whose rings have been in use since the node last slept: it looks at them by itself.
@@ -100,6 +103,8 @@ pub(super) struct Links {
     /// Links and expected links with a deadline; few, since a link that is up has none.
     pub(super) timed: usize,
     pub(super) buffer: Box<[u8]>,
+    /// The memory of the last long data, for the next.
+    pub(super) spare: Spare,
     pub(super) events: Vec<Event>,
     pub(super) arrivals: VecDeque<Arrival>,
 }
@@ -128,11 +133,13 @@ impl Links {
             peers: BTreeMap::new(),
             stirred: false,
             dirty: Vec::new(),
+            granting: Vec::new(),
             unread: Vec::new(),
             watched: Watched::default(),
             local,
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            spare: Spare::default(),
             events: Vec::new(),
             arrivals: VecDeque::new(),
         })
@@ -289,6 +296,32 @@ impl Links {
 
     /// Writes what is queued on any link, one gather write each.
     pub(super) fn flush(&mut self) {
+        self.flush_dirty();
+        // What has left may make room for what comes.
+        if !self.granting.is_empty() && self.grant() {
+            self.flush_dirty();
+        }
+    }
+
+    /// Tells the senders of long data how far they may go on; says whether there is any news.
+    fn grant(&mut self) -> bool {
+        let mut granting = std::mem::take(&mut self.granting);
+        granting.sort_unstable();
+        granting.dedup();
+        let mut news = false;
+        granting.retain(|key| {
+            let Some(link) = self.links.get_mut(key) else { return false };
+            if link.grant_windows() {
+                self.dirty.push(*key);
+                news = true;
+            }
+            link.inbox.will_grant()
+        });
+        self.granting = granting;
+        news
+    }
+
+    fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.stirred) {
             dirty.extend(
@@ -404,6 +437,7 @@ impl Links {
         self.next_key += 1;
         let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT));
         link.told_of_room = told_of_room;
+        link.inbox.use_memory(self.spare.clone());
         self.links.insert(key, link);
         self.timed += 1;
         Ok(key)

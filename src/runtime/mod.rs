@@ -29,6 +29,7 @@ mod ring_links;
 mod row;
 mod shm;
 mod socket;
+mod stream;
 mod wait;
 
 pub use address::{Address, AddressError, Peers, PeersError};
@@ -43,4 +44,5 @@ pub use outcome::{CallError, IdReply, Outcome, RepliesError};
 pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};
 pub use socket::Listener;
+pub use stream::Streaming;
 pub use wait::Wait;

@@ -8,6 +8,7 @@ use super::link::{Context, Event, HIWATER, Host, Phase, Progress};
 use super::links::{Arrival, Links, mark};
 use super::peer::LinkKey;
 use crate::chain::Time;
+use crate::wire::frame::WINDOW;
 use crate::wire::leaf::LeafRequest;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
@@ -20,6 +21,7 @@ pub(super) trait Surroundings {
     fn reply_max(&self) -> u64;
     /// Runs a request to this id alone on the spot, if it may: its answer.
     fn run_on_the_spot(&mut self, from: Id, request: &LeafRequest<'_>) -> Option<Answer>;
+    fn streams(&self, func: u32) -> bool;
 }
 
 struct PeerContext<'a> {
@@ -48,6 +50,10 @@ impl Context for PeerContext<'_> {
 
     fn reply_max(&self) -> u64 {
         self.surroundings.reply_max()
+    }
+
+    fn streams(&self, func: u32) -> bool {
+        self.surroundings.streams(func)
     }
 }
 
@@ -185,6 +191,9 @@ impl Links {
                 if link.unacknowledged > HIWATER {
                     return Err(format!("it sent more than the {HIWATER} requests that it has credit for"));
                 }
+                if request.data.len() > WINDOW {
+                    self.granting.push(key);
+                }
                 if request.skipped > 0 {
                     // It may bring the rest of data that a lost parent has begun to send.
                     self.stir();
@@ -215,13 +224,18 @@ impl Links {
                 self.stir();
                 None
             }
-            Event::DataArrived(call) => {
+            Event::DataArrived(call) | Event::DataDue(call) => {
                 self.stir();
                 Some(Arrival::DataArrived(call))
             }
             Event::Abandoned => {
                 link.unacknowledged += 1;
                 link.consume();
+                None
+            }
+            Event::Window(window) => {
+                link.outbox.widen(&window);
+                self.dirty.push(key);
                 None
             }
             Event::Credit(count) => {

@@ -17,6 +17,7 @@ pub struct Request<'a> {
     call: CallId,
     header: &'a [u8],
     data: Data<'a>,
+    data_len: u64,
     ids: &'a IdList,
 }
 
@@ -30,10 +31,10 @@ enum Data<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A view of a request whose data are whole.
+    /// A view of a request; `data` are empty where func takes them as they come.
     pub(super) fn new(me: Id, parent: Option<Id>, inner: &'a wire::Request, data: &'a Bytes) -> Request<'a> {
         let (call, header, ids) = (inner.call, &inner.header, &inner.ids);
-        Request { me, parent, call, header, data: Data::Shared(data), ids }
+        Request { me, parent, call, header, data: Data::Shared(data), data_len: inner.data.len(), ids }
     }
 
     /// A view of a request to this id alone, where it was read; `ids` is the list of this id.
@@ -45,6 +46,7 @@ impl<'a> Request<'a> {
             call,
             header: request.header,
             data: Data::Read(request.data),
+            data_len: request.head.data_len,
             ids,
         }
     }
@@ -74,12 +76,17 @@ impl<'a> Request<'a> {
         self.header
     }
 
-    /// The request's data, whole.
+    /// The request's data, whole. Where func [takes them as they come](super::Streaming) they may be gone, and then they are empty here.
     pub fn data(&self) -> &'a [u8] {
         match self.data {
             Data::Shared(bytes) => bytes,
             Data::Read(bytes) => bytes,
         }
+    }
+
+    /// The length of the request's data when all have come, bytes.
+    pub fn data_len(&self) -> u64 {
+        self.data_len
     }
 
     /// The request's data, to keep; few are copied, many are shared.
@@ -103,7 +110,7 @@ impl fmt::Debug for Request<'_> {
             .field("me", &self.me)
             .field("parent", &self.parent)
             .field("header_len", &self.header.len())
-            .field("data_len", &self.data().len())
+            .field("data_len", &self.data_len)
             .finish()
     }
 }

@@ -1,6 +1,6 @@
 //! Connections of all kinds behind one face: TCP without delay, Unix sockets, and Unix sockets that bring rings in shared memory.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net as unix;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
-use socket2::{Domain, Protocol, SockAddr, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
 use super::Address;
 use super::shm::RingSocket;
@@ -20,6 +20,10 @@ const BACKLOG: i32 = 4096;
 
 /// How long it may take to find out whether somebody listens at a Unix socket.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Bytes on their way through a Unix socket that long data go through. By itself the system takes less than a segment, so that each wakes both sides twice: with this a chain of 8 processes passes 64 MiB on in
+/// 0.85 of the time. TCP finds its own measure.
+const UNIX_BULK: usize = 1 << 20;
 
 /// A connected socket, or one that is connecting.
 #[derive(Debug)]
@@ -94,6 +98,14 @@ impl Socket {
         }
     }
 
+    /// Long data are about to be sent.
+    pub(super) fn prepare_for_bulk(&self) {
+        if let Socket::Unix(socket) = self {
+            // The system may allow less; then it takes longer.
+            let _ = SockRef::from(socket).set_send_buffer_size(UNIX_BULK);
+        }
+    }
+
     /// Whether connecting has failed, and why.
     pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
         match self {
@@ -119,6 +131,14 @@ impl Read for Socket {
             Socket::Tcp(socket) => socket.read(buffer),
             Socket::Unix(socket) => socket.read(buffer),
             Socket::Ring(socket) => socket.read(buffer),
+        }
+    }
+
+    fn read_vectored(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.read_vectored(parts),
+            Socket::Unix(socket) => socket.read_vectored(parts),
+            Socket::Ring(socket) => socket.read_vectored(parts),
         }
     }
 }

@@ -161,7 +161,8 @@ impl World {
         let slowness = self.slowness(id);
         self.observe(&Observation::Began { id, call });
         match job.work {
-            Work::Func => self.func(id, run, call, slowness),
+            // No function of the simulator takes its data as they come.
+            Work::Func | Work::More(_) => self.func(id, run, call, slowness),
             Work::Callback { from, child, mut own } => {
                 let fails = self.call(call).is_some_and(|state| state.callbacks_fail.contains(&id));
                 let result = match fails {

@@ -1,41 +1,118 @@
 //! The data of a request: whole, or still arriving segment by segment.
 //!
 //! A node that forwards first passes its children the same body that it is still receiving; each link reads from it what has come so
-//! far. The bytes grow in one buffer, by what has arrived and never by what was announced, so that func gets them as one slice without a second copy.
+//! far. Where func wants its data whole, the bytes grow in one buffer, by what has arrived and never by what was announced, so that func gets them as one slice without a second copy. Where it takes them
+//! as they come, and nobody else may ask for them later, they stay until func and every child's link has them: a window, whatever the length. [`BodyWriter::grant`] says then how far the sender may go.
+
+mod chunk;
+mod passing;
+mod spare;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-/// A request's data. Cloning shares it.
+pub use chunk::{CHUNK_MIN, Chunk};
+pub use spare::Spare;
+
+use self::chunk::Pool;
+use self::passing::Passing;
+use super::frame::{SEGMENT, WINDOW};
+
+/// A request's data. Cloning shares it; a clone of an arriving body reads at the same place as the one it was made of.
 #[derive(Clone)]
 pub struct Body(Repr);
 
 #[derive(Clone)]
 enum Repr {
     Whole(Bytes),
-    Arriving(Arc<Arriving>),
+    Arriving(Arc<Reader>),
+}
+
+/// What becomes of the bytes of an arriving body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// func gets them whole.
+    Whole,
+    /// func takes them as they come, and they are kept for others: for children that get them after func has ended, or for an adopter.
+    Kept,
+    /// func takes them as they come, and so do the children: what all have is dropped.
+    Passing,
+}
+
+/// One who reads an arriving body: the node itself, or a child's link.
+struct Reader {
+    body: Arc<Arriving>,
+    /// How far it has read. It changes under the body's lock alone.
+    place: AtomicU64,
+    /// Whether it waits for leave to begin.
+    waits: AtomicBool,
 }
 
 struct Arriving {
     announced: u64,
+    usage: Use,
     received: Mutex<Received>,
     /// The same bytes from another sender, where this one has stopped.
     instead: OnceLock<Body>,
+    pool: Arc<Pool>,
+    spare: Spare,
 }
 
 /// What has come of an arriving body.
 enum Received {
     Part(Vec<u8>),
     Whole(Bytes),
+    Passing(Passing),
 }
 
 impl Arriving {
     /// The lock guards plain bytes that are valid after any panic.
     fn received(&self) -> MutexGuard<'_, Received> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A copy of some of the bytes; long ones in memory that is used again.
+    fn copied(&self, bytes: &[u8]) -> Bytes {
+        if !(CHUNK_MIN..=SEGMENT).contains(&bytes.len()) {
+            return Bytes::copy_from_slice(bytes);
+        }
+        let mut chunk = Chunk::of(&self.pool);
+        chunk.room()[..bytes.len()].copy_from_slice(bytes);
+        chunk.fill(bytes.len());
+        chunk.freeze()
+    }
+
+    fn reader(self: &Arc<Arriving>) -> Body {
+        if let Received::Passing(passing) = &mut *self.received() {
+            passing.enter(0);
+        }
+        let (place, waits) = (AtomicU64::new(0), AtomicBool::new(false));
+        Body(Repr::Arriving(Arc::new(Reader { body: self.clone(), place, waits })))
+    }
+}
+
+impl Received {
+    fn len(&self) -> u64 {
+        match self {
+            Received::Part(part) => part.len() as u64,
+            Received::Whole(bytes) => bytes.len() as u64,
+            Received::Passing(passing) => passing.end(),
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Received::Passing(passing) = &mut *self.body.received() {
+            passing.leave(self.place.load(Ordering::Relaxed));
+            if self.waits.load(Ordering::Relaxed) {
+                passing.wait(false);
+            }
+        }
     }
 }
 
@@ -45,29 +122,102 @@ impl Body {
         Body(Repr::Whole(bytes.into()))
     }
 
-    /// A body of `announced` bytes of which none has come yet, and the end that fills it.
+    /// A body of `announced` bytes of which none has come yet, and the end that fills it; func gets it whole.
     pub fn arriving(announced: u64) -> (Body, BodyWriter) {
-        let start = if announced == 0 { Received::Whole(Bytes::new()) } else { Received::Part(Vec::new()) };
-        let arriving =
-            Arc::new(Arriving { announced, received: Mutex::new(start), instead: OnceLock::new() });
-        (Body(Repr::Arriving(arriving.clone())), BodyWriter(arriving))
+        Body::arriving_for(announced, Use::Whole)
+    }
+
+    /// Like [`arriving`](Self::arriving), for whatever becomes of the bytes.
+    pub fn arriving_for(announced: u64, usage: Use) -> (Body, BodyWriter) {
+        Body::arriving_in(announced, usage, &Spare::default())
+    }
+
+    /// Like [`arriving_for`](Self::arriving_for), in memory that is used again.
+    pub fn arriving_in(announced: u64, usage: Use, spare: &Spare) -> (Body, BodyWriter) {
+        let start = match usage {
+            _ if announced == 0 => Received::Whole(Bytes::new()),
+            Use::Passing => Received::Passing(Passing::default()),
+            Use::Whole | Use::Kept => Received::Part(Vec::new()),
+        };
+        let (received, instead, pool) = (Mutex::new(start), OnceLock::new(), Arc::default());
+        let spare = spare.clone();
+        let arriving = Arc::new(Arriving { announced, usage, received, instead, pool, spare });
+        let granted = announced.min(WINDOW);
+        (arriving.reader(), BodyWriter { body: arriving, granted })
+    }
+
+    /// The same body for another who reads it from its beginning, such as a child's link.
+    ///
+    /// To be made before anything is dropped: before the first [`passed`](Self::passed).
+    pub fn fork(&self) -> Body {
+        match &self.0 {
+            Repr::Whole(_) => self.clone(),
+            Repr::Arriving(reader) => reader.body.reader(),
+        }
+    }
+
+    /// Notes that this reader has all bytes before `offset`; where nobody else needs them, they are dropped.
+    pub fn passed(&self, offset: u64) {
+        let Repr::Arriving(reader) = &self.0 else { return };
+        let mut received = reader.body.received();
+        let from = reader.place.load(Ordering::Relaxed);
+        let to = match &*received {
+            Received::Passing(passing) => offset.min(passing.end()),
+            Received::Part(_) | Received::Whole(_) => offset.min(reader.body.announced),
+        };
+        if to <= from {
+            return;
+        }
+        reader.place.store(to, Ordering::Relaxed);
+        if let Received::Passing(passing) = &mut *received {
+            passing.advance(from, to);
+        }
+    }
+
+    /// Notes whether this reader waits for leave to begin. As long as it does, nothing waits for it: the bytes are kept.
+    pub fn waits(&self, waits: bool) {
+        let Repr::Arriving(reader) = &self.0 else { return };
+        if let Received::Passing(passing) = &mut *reader.body.received()
+            && reader.waits.swap(waits, Ordering::Relaxed) != waits
+        {
+            passing.wait(waits);
+        }
+    }
+
+    /// What becomes of its bytes.
+    pub fn usage(&self) -> Use {
+        match &self.0 {
+            Repr::Whole(_) => Use::Whole,
+            Repr::Arriving(reader) => reader.body.usage,
+        }
+    }
+
+    /// Whether func may have it: all of it, or if it takes the bytes as they come, any that it has not.
+    pub fn is_due(&self) -> bool {
+        match &self.0 {
+            Repr::Arriving(reader) if reader.body.usage != Use::Whole => {
+                let arrived = self.arrived();
+                arrived > reader.place.load(Ordering::Relaxed) || arrived == self.len()
+            }
+            _ => self.is_whole(),
+        }
     }
 
     /// Goes on with the bytes of another body of the same data: the sender of this one is lost. Whoever reads this body gets them, also those who began before.
     ///
-    /// Without effect on a body that is whole, or where the lengths differ.
+    /// Without effect on a body that is whole or whose bytes are dropped, or where the lengths differ.
     pub fn follow(&self, other: &Body) {
-        if self.len() != other.len() || self.is_whole() {
+        if self.len() != other.len() || self.is_whole() || self.usage() == Use::Passing {
             return;
         }
         // Each body follows a younger one, so that this ends at the youngest.
         let mut last = self;
-        while let Repr::Arriving(arriving) = &last.0 {
-            match arriving.instead.get() {
+        while let Repr::Arriving(reader) = &last.0 {
+            match reader.body.instead.get() {
                 Some(next) => last = next,
                 None => {
                     // Nobody else sets it: a node's state has one thread.
-                    let _ = arriving.instead.set(other.clone());
+                    let _ = reader.body.instead.set(other.clone());
                     return;
                 }
             }
@@ -78,7 +228,7 @@ impl Body {
     fn instead(&self) -> Option<&Body> {
         match &self.0 {
             Repr::Whole(_) => None,
-            Repr::Arriving(arriving) => arriving.instead.get(),
+            Repr::Arriving(reader) => reader.body.instead.get(),
         }
     }
 
@@ -86,7 +236,7 @@ impl Body {
     pub fn len(&self) -> u64 {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
-            Repr::Arriving(arriving) => arriving.announced,
+            Repr::Arriving(reader) => reader.body.announced,
         }
     }
 
@@ -104,14 +254,11 @@ impl Body {
     fn arrived_here(&self) -> u64 {
         match &self.0 {
             Repr::Whole(bytes) => bytes.len() as u64,
-            Repr::Arriving(arriving) => match &*arriving.received() {
-                Received::Part(part) => part.len() as u64,
-                Received::Whole(bytes) => bytes.len() as u64,
-            },
+            Repr::Arriving(reader) => reader.body.received().len(),
         }
     }
 
-    /// All of it, once all has come.
+    /// All of it, once all has come; never of one whose bytes are dropped.
     pub fn bytes(&self) -> Option<Bytes> {
         self.as_bytes().map(Cow::into_owned)
     }
@@ -120,19 +267,20 @@ impl Body {
     pub fn as_bytes(&self) -> Option<Cow<'_, Bytes>> {
         match &self.0 {
             Repr::Whole(bytes) => Some(Cow::Borrowed(bytes)),
-            Repr::Arriving(arriving) => match &*arriving.received() {
+            Repr::Arriving(reader) => match &*reader.body.received() {
                 Received::Part(_) => self.instead()?.as_bytes(),
                 Received::Whole(bytes) => Some(Cow::Owned(bytes.clone())),
+                Received::Passing(_) => None,
             },
         }
     }
 
-    /// Whether all of it has come.
+    /// Whether all of it has come, and is there.
     pub fn is_whole(&self) -> bool {
         self.as_bytes().is_some()
     }
 
-    /// Up to `max` bytes from `offset`, as far as they have come. Copies only while the body is still arriving.
+    /// Up to `max` bytes from `offset`, as far as they have come: none only if none of them is there. Copies only while a body that is kept is still arriving.
     pub fn read(&self, offset: u64, max: usize) -> Bytes {
         match self.instead() {
             Some(followed) if self.arrived_here() <= offset => followed.read(offset, max),
@@ -143,9 +291,10 @@ impl Body {
     fn read_here(&self, offset: u64, max: usize) -> Bytes {
         match &self.0 {
             Repr::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
-            Repr::Arriving(arriving) => match &*arriving.received() {
-                Received::Part(part) => Bytes::copy_from_slice(&part[window(part.len(), offset, max)]),
+            Repr::Arriving(reader) => match &*reader.body.received() {
+                Received::Part(part) => reader.body.copied(&part[window(part.len(), offset, max)]),
                 Received::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
+                Received::Passing(passing) => passing.read(offset, max),
             },
         }
     }
@@ -170,29 +319,89 @@ impl fmt::Debug for Body {
 }
 
 /// The end of an arriving body that fills it.
-pub struct BodyWriter(Arc<Arriving>);
+pub struct BodyWriter {
+    body: Arc<Arriving>,
+    /// How far the sender may go, as it knows.
+    granted: u64,
+}
 
 impl BodyWriter {
     /// How many bytes are still to come.
     pub fn missing(&self) -> u64 {
-        match &*self.0.received() {
-            Received::Part(part) => self.0.announced - part.len() as u64,
-            Received::Whole(_) => 0,
+        self.body.announced - self.body.received().len()
+    }
+
+    /// How many bytes the sender may still send before it hears [how far it may go on](Self::grant).
+    pub fn allowed(&self) -> u64 {
+        self.granted.saturating_sub(self.body.received().len())
+    }
+
+    /// What becomes of the bytes.
+    pub fn usage(&self) -> Use {
+        self.body.usage
+    }
+
+    /// How far the sender may go from now on, if that is enough news to tell it: a whole body's all at once, of others a quarter of a window or what is left.
+    pub fn grant(&mut self) -> Option<u64> {
+        let limit = match &*self.body.received() {
+            Received::Passing(passing) => passing.limit().min(self.body.announced),
+            Received::Part(_) | Received::Whole(_) => self.body.announced,
+        };
+        let news = limit.saturating_sub(self.granted);
+        if news == 0 || (news < WINDOW / 4 && limit < self.body.announced) {
+            return None;
         }
+        self.granted = limit;
+        Some(limit)
+    }
+
+    /// Whether [`grant`](Self::grant) will have more to say some time.
+    pub fn will_grant(&self) -> bool {
+        self.granted < self.body.announced
     }
 
     /// Appends what has come: at most [`missing`](Self::missing) bytes; returns how many were taken.
     pub fn push(&mut self, bytes: &[u8]) -> usize {
-        let mut received = self.0.received();
-        let Received::Part(part) = &mut *received else { return 0 };
-        let missing = usize::try_from(self.0.announced - part.len() as u64).unwrap_or(usize::MAX);
+        let mut received = self.body.received();
+        let missing = usize::try_from(self.body.announced - received.len()).unwrap_or(usize::MAX);
         let taken = bytes.len().min(missing);
-        part.extend_from_slice(&bytes[..taken]);
-        if part.len() as u64 == self.0.announced {
-            let whole = std::mem::take(part);
-            *received = Received::Whole(Bytes::from(whole));
+        match &mut *received {
+            Received::Part(part) => {
+                if part.capacity() == 0 && taken > 0 {
+                    *part = self.body.spare.buffer(self.body.announced);
+                }
+                // It doubles, but for the last time: then it is as long as the data.
+                if part.capacity() - part.len() < taken {
+                    let doubled = part.len() + part.len().max(taken).min(missing);
+                    part.reserve_exact(doubled - part.len());
+                }
+                part.extend_from_slice(&bytes[..taken]);
+                if part.len() as u64 == self.body.announced {
+                    let whole = std::mem::take(part);
+                    *received = Received::Whole(self.body.spare.share(whole));
+                }
+            }
+            Received::Passing(passing) if taken > 0 => passing.push(Bytes::copy_from_slice(&bytes[..taken])),
+            Received::Passing(_) | Received::Whole(_) => {}
         }
         taken
+    }
+
+    /// Room for the next bytes of a body that passes through, to be given back with [`append`](Self::append); `None` of others, which grow in one buffer.
+    pub fn chunk(&self) -> Option<Chunk> {
+        (self.body.usage == Use::Passing).then(|| Chunk::of(&self.body.pool))
+    }
+
+    /// Appends the bytes of a chunk without copying them: at most [`missing`](Self::missing) of them.
+    pub fn append(&mut self, chunk: Chunk) {
+        let mut received = self.body.received();
+        let missing = usize::try_from(self.body.announced - received.len()).unwrap_or(usize::MAX);
+        let taken = chunk.filled().min(missing);
+        if let Received::Passing(passing) = &mut *received
+            && taken > 0
+        {
+            passing.push(chunk.freeze().slice(..taken));
+        }
     }
 }
 
@@ -203,55 +412,4 @@ impl fmt::Debug for BodyWriter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_body_grows_by_what_arrives_and_can_be_read_meanwhile() {
-        let (body, mut writer) = Body::arriving(10);
-        assert_eq!((body.len(), body.arrived(), body.bytes()), (10, 0, None));
-        assert_eq!(writer.push(b"0123"), 4);
-        assert_eq!(body.read(2, 100).as_ref(), b"23");
-        assert_eq!(body.read(9, 100).as_ref(), b"");
-        assert_eq!(writer.missing(), 6);
-        assert_eq!(writer.push(b"456789and too much"), 6);
-        assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
-        assert_eq!(writer.push(b"x"), 0);
-        assert_eq!(body.read(u64::MAX, 3).as_ref(), b"");
-    }
-
-    #[test]
-    fn an_announced_length_takes_no_memory() {
-        let (body, mut writer) = Body::arriving(u64::MAX);
-        assert_eq!(writer.push(&[7; 100]), 100);
-        assert_eq!(body.arrived(), 100);
-    }
-
-    #[test]
-    fn a_body_goes_on_with_the_one_that_it_follows() {
-        let (body, mut writer) = Body::arriving(10);
-        writer.push(b"0123");
-        let (second, mut other) = Body::arriving(10);
-        other.push(b"01");
-        body.follow(&second);
-        assert_eq!((body.arrived(), body.read(2, 100).as_ref()), (4, &b"23"[..]));
-        assert_eq!(body.read(4, 100).as_ref(), b"");
-        other.push(b"234567");
-        assert_eq!((body.arrived(), body.read(4, 2).as_ref(), body.bytes()), (8, &b"45"[..], None));
-        // The second stops too; a third is whole, and one of another length is none of this data.
-        body.follow(&Body::whole("x"));
-        body.follow(&Body::whole("0123456789"));
-        assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
-        assert_eq!((body.read(8, 9).as_ref(), second.read(0, 2).as_ref()), (&b"89"[..], &b"01"[..]));
-        // The first sender is heard no more, and breaks nothing.
-        assert_eq!((writer.missing(), writer.push(b"4567"), body.arrived()), (6, 4, 10));
-        body.follow(&Body::whole("9876543210"));
-        assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
-    }
-
-    #[test]
-    fn an_empty_body_is_whole_at_once() {
-        let (body, writer) = Body::arriving(0);
-        assert_eq!((body.bytes(), writer.missing()), (Some(Bytes::new()), 0));
-    }
-}
+mod tests;

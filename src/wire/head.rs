@@ -266,6 +266,38 @@ impl CallRef {
     }
 }
 
+/// The payload of WINDOW: so many bytes of the data of this call's request may come, all in all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowRef {
+    /// Which call.
+    pub call: CallId,
+    /// How far its sender may go, bytes from the beginning of the data.
+    pub limit: u64,
+}
+
+impl WindowRef {
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse(payload: &[u8]) -> Result<WindowRef, FrameError> {
+        const LENGTH: usize = CallRef::LENGTH + 8;
+        let mut fields = Fields::new(Kind::Window, payload, LENGTH)?;
+        let CallRef(call) = CallRef::parse(Kind::Window, &fields.take::<{ CallRef::LENGTH }>())?;
+        let limit = fields.u64();
+        match payload.len() - LENGTH {
+            0 => Ok(WindowRef { call, limit }),
+            extra => Err(FrameError::TooMuch { kind: Kind::Window, extra: extra as u64 }),
+        }
+    }
+
+    /// Appends the payload.
+    pub fn emit(&self, out: &mut impl BufMut) {
+        CallRef(self.call).emit(out);
+        out.put_u64_le(self.limit);
+    }
+}
+
 /// Why a side ends the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

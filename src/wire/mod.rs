@@ -17,7 +17,7 @@ pub mod payload;
 pub mod prefix;
 pub mod report;
 
-pub use body::{Body, BodyWriter};
+pub use body::{Body, BodyWriter, Use};
 pub use coverage::{Coverage, CoverageCounts, Status};
 pub use failure::{Cause, Failure, Stage};
 pub use hello::Hello;

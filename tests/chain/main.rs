@@ -13,4 +13,5 @@ mod partial_check;
 mod partial_worlds;
 mod properties;
 mod steps;
+mod taking;
 mod world;

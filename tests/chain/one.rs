@@ -54,9 +54,13 @@ impl One {
     }
 
     pub(crate) fn feed(&mut self, input: Input) -> Vec<String> {
+        self.outputs(input).into_iter().map(show).collect()
+    }
+
+    pub(crate) fn outputs(&mut self, input: Input) -> Outputs {
         let mut outputs = Outputs::new();
         self.node.input(Time::default().plus(self.now), input, &mut outputs);
-        outputs.into_iter().map(show).collect()
+        outputs
     }
 
     pub(crate) fn start(&mut self, start: Start) -> Vec<String> {
@@ -150,6 +154,7 @@ pub(crate) fn show(output: Output) -> String {
         Output::Abandon { peer } => format!("abandon {peer}"),
         Output::Run(job) => match job.work {
             Work::Func => "run func".into(),
+            Work::More(_) => "run more".into(),
             Work::Callback { from, child, own } => {
                 let own = String::from_utf8_lossy(&own.data).into_owned();
                 format!("run callback {from} {own}+{}", text(child.data.to_bytes()))

@@ -217,7 +217,7 @@ impl World {
         let call = job.call;
         let stage = if let Work::Func = job.work { Stage::Func } else { Stage::Callback };
         let reply = match job.work {
-            Work::Func => own_reply(id),
+            Work::Func | Work::More(_) => own_reply(id),
             Work::Callback { child, mut own, .. } => {
                 own.header.extend_from_slice(&child.header.to_bytes());
                 own.data.extend_from_slice(&child.data.to_bytes());
@@ -360,7 +360,7 @@ impl World {
             Output::Abandon { peer } => self.abandon(id, peer),
             Output::Run(job) => {
                 let seen = match &job.work {
-                    Work::Func => Seen::Func(id),
+                    Work::Func | Work::More(_) => Seen::Func(id),
                     Work::Callback { from, .. } => Seen::Callback(id, *from),
                 };
                 self.seen.push((job.call, seen));

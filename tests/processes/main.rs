@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bench;
+mod bulk;
 mod calls;
 mod deaths;
 mod idle;

@@ -3,7 +3,7 @@
 use crate::support::{Gpc, coverage, json_of};
 
 /// Most resident memory of a node process that does nothing special, KiB. Without optimizations the code itself is larger, and is counted.
-const RESIDENT_KIB_MAX: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 6 << 10 };
+pub(crate) const RESIDENT_KIB_MAX: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 6 << 10 };
 
 #[test]
 fn a_thousand_processes_answer() {

@@ -103,8 +103,13 @@ impl Gpc {
 
     /// The node process of an id, which must be running.
     pub(crate) fn node(&self, id: u32) -> Process {
+        self.find_node(id).unwrap_or_else(|| panic!("id {id} is not running"))
+    }
+
+    /// The node process of an id, if it is running.
+    pub(crate) fn find_node(&self, id: u32) -> Option<Process> {
         let is_it = |process: &Process| process.arguments().ends_with(&["--id".into(), id.to_string()]);
-        self.processes().into_iter().find(is_it).unwrap_or_else(|| panic!("id {id} is not running"))
+        self.processes().into_iter().find(is_it)
     }
 
     /// Waits until the function `sleep` is running at an id.
@@ -190,9 +195,22 @@ impl Process {
 
     /// The most memory that it has had, KiB.
     pub(crate) fn resident_kib_max(&self) -> u64 {
-        let status = fs::read_to_string(self.proc.join("status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+        self.resident_kib_max_if_alive().unwrap()
+    }
+
+    /// The same; none of a process that has ended.
+    pub(crate) fn resident_kib_max_if_alive(&self) -> Option<u64> {
+        let status = fs::read_to_string(self.proc.join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    }
+}
+
+impl Process {
+    /// Bytes that it has read in any way that the system counts; sockets count where several buffers are read at once, as long data are. None of one that has ended.
+    pub(crate) fn bytes_read(&self) -> Option<u64> {
+        let io = fs::read_to_string(self.proc.join("io")).ok()?;
+        io.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()
     }
 }
 

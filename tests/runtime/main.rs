@@ -15,5 +15,6 @@ mod polled;
 mod raw;
 mod rings;
 mod shutdown;
+mod streaming;
 mod trees;
 mod workers;

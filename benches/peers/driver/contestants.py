@@ -85,8 +85,10 @@ def gpc(programs):
         row("Unix flat, spin", ("one",), link="unix", tree="flat", wait="spin"),
         row("Unix flat, adaptive", both, link="unix", tree="flat", wait="adaptive"),
         row("TCP binomial, threaded root", both, link="tcp", tree="binomial", root="thread"),
-        row("TCP chain", ("bulk",), link="tcp", tree="chain"),
-        row("Unix chain", ("bulk",), link="unix", tree="chain"),
+        row("TCP chain", ("bulk",), link="tcp", tree="chain", form="streaming"),
+        row("Unix chain", ("bulk",), link="unix", tree="chain", form="streaming"),
+        row("TCP chain, whole", ("bulk",), link="tcp", tree="chain"),
+        row("Unix chain, whole", ("bulk",), link="unix", tree="chain"),
         Row("chained GPC, gpc call", "gpc", call, ("start",), takes_rounds=False),
     ]
 

@@ -164,12 +164,12 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
             Event::Moved(call) => Message::Moved(call),
             Event::Ping => Message::Ping,
             Event::Pong => Message::Pong,
-            Event::DataArrived(call) => {
+            Event::DataArrived(call) | Event::DataDue(call) => {
                 world.input(to, Happened::DataArrived(call));
                 continue;
             }
             Event::Goodbye(_) | Event::Hello(_) => return world.lose(from, to),
-            Event::Abandoned | Event::Credit(_) | Event::DataGrew => continue,
+            Event::Abandoned | Event::Credit(_) | Event::Window(_) | Event::DataGrew => continue,
         };
         world.input(to, Happened::Message { from, message });
     }

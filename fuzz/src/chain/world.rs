@@ -261,7 +261,7 @@ impl World {
     pub(super) fn end_job(&mut self, index: usize, result: impl FnOnce(Reply) -> JobResult) {
         let (id, job) = self.jobs.remove(index);
         let reply = match job.work {
-            Work::Func => reply(id),
+            Work::Func | Work::More(_) => reply(id),
             Work::Callback { child, mut own, .. } => {
                 own.header.extend_from_slice(&child.header.to_bytes());
                 own.data.extend_from_slice(&child.data.to_bytes());

@@ -1,29 +1,51 @@
-//! `digest`: the SHA-256 and the length of the data received.
+//! `digest`: the SHA-256 and the length of the data received, made while they arrive.
 
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::runtime::{Functions, FunctionsError};
+use crate::Reply;
+use crate::runtime::{FunctionResult, Functions, FunctionsError, Streaming};
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     // Long data take their time: not on the event loop.
-    functions
-        .func("digest", |request, reply| {
-            reply.data = digest(request.data()).into_bytes();
-            Ok(())
-        })
-        .map(drop)
+    functions.streaming_func("digest", |_| Ok(Digest::default())).map(drop)
+}
+
+/// The digest of what has come.
+#[derive(Default)]
+struct Digest {
+    sha: Sha256,
+    length: u64,
+}
+
+impl Streaming for Digest {
+    fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
+        self.sha.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+        reply.data = std::mem::take(self).text().into_bytes();
+        Ok(())
+    }
+}
+
+impl Digest {
+    fn text(self) -> String {
+        let mut text = String::with_capacity(64 + 1 + 20);
+        for byte in self.sha.finalize() {
+            write!(text, "{byte:02x}").expect("a string takes every text");
+        }
+        write!(text, " {}", self.length).expect("a string takes every text");
+        text
+    }
 }
 
 /// SHA-256 in 64 lower-case hexadecimal digits as `sha256sum` prints it, a space, and the length in bytes.
 pub fn digest(data: &[u8]) -> String {
-    let mut text = String::with_capacity(64 + 1 + 20);
-    for byte in Sha256::digest(data) {
-        write!(text, "{byte:02x}").expect("a string takes every text");
-    }
-    write!(text, " {}", data.len()).expect("a string takes every text");
-    text
+    Digest { sha: Sha256::new_with_prefix(data), length: data.len() as u64 }.text()
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use gpc_trees::Tree;
 
-use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, flags};
-use crate::wire::head::{AnswerKind, CallRef, Goodbye, RequestHead, ResponseHead, parse_credit};
+use crate::wire::body::{CHUNK_MIN, Chunk, Spare};
+use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
+use crate::wire::head::{AnswerKind, CallRef, Goodbye, RequestHead, ResponseHead, WindowRef, parse_credit};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::prefix::parse_prefix;
-use crate::wire::{Body, BodyWriter, CallId, Hello, Payload, Report, Request};
+use crate::wire::{Body, BodyWriter, CallId, Hello, Payload, Report, Request, Use};
 
 /// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
 pub const BODIES_MAX: usize = 512;
@@ -31,6 +32,10 @@ pub trait Context {
     fn awaits(&self, call: CallId) -> bool;
     /// Longest header and data of a reply together, bytes.
     fn reply_max(&self) -> u64;
+    /// Whether the function under this handle takes its data as they come.
+    fn streams(&self, _func: u32) -> bool {
+        false
+    }
 }
 
 /// What came on a link.
@@ -40,8 +45,10 @@ pub enum Event {
     Hello(Hello),
     /// A call begins; its data may still be arriving.
     Request(Arc<Request>),
-    /// More of the data of a request that is still arriving.
+    /// More of the data of a request that is still arriving, whose func gets them whole.
     DataGrew,
+    /// More of the data of this request, whose func takes them as they come.
+    DataDue(CallId),
     /// The data of this request are whole now.
     DataArrived(CallId),
     /// A call has ended below.
@@ -67,6 +74,8 @@ pub enum Event {
     Pong,
     /// The peer has consumed so many requests.
     Credit(u32),
+    /// The peer takes so much of the data of a request.
+    Window(WindowRef),
     /// The peer ends the link.
     Goodbye(Goodbye),
 }
@@ -119,6 +128,10 @@ pub struct Inbox {
     /// The start of a frame whose rest has not come.
     partial: BytesMut,
     passing: Option<Passing>,
+    /// Where the bytes of the segment go that is passing, if its body is one that passes through.
+    chunk: Option<Chunk>,
+    /// Memory for long data.
+    spare: Spare,
     requests: BTreeMap<CallId, RequestBody>,
     responses: BTreeMap<CallId, ResponseBody>,
     /// How many responses were left by the last sweep.
@@ -129,6 +142,11 @@ impl Inbox {
     /// An inbox at the start of a link.
     pub fn new() -> Inbox {
         Inbox::default()
+    }
+
+    /// Long data that come are put into memory that the node keeps for them.
+    pub fn use_memory(&mut self, spare: Spare) {
+        self.spare = spare;
     }
 
     /// Takes the next bytes of the link and appends what they complete. Bytes of bodies are copied once, to where
@@ -161,7 +179,62 @@ impl Inbox {
     pub fn drop_request(&mut self, call: CallId) {
         if let Some(RequestBody::Data(_)) = self.requests.get(&call) {
             self.requests.remove(&call);
+            if self.passing.is_some_and(|passing| passing.call == call && !passing.of_response) {
+                self.chunk = None;
+            }
         }
+    }
+
+    /// Where the next bytes of the link belong, if that is known before they are read, and enough of them to be worth it; what was read there is for [`filled`](Self::filled).
+    pub fn room(&mut self) -> Option<&mut [u8]> {
+        let left = self.passing?.left;
+        let room = self.chunk.as_mut()?.room();
+        let room_len = room.len().min(left);
+        Some(&mut room[..room_len])
+    }
+
+    /// So many bytes were read into the [`room`](Self::room), or all of it if that is less; says how many.
+    pub fn filled(&mut self, count: usize, events: &mut Vec<Event>) -> usize {
+        let taken = self.room().map_or(0, |room| room.len()).min(count);
+        let (Some(passing), Some(chunk)) = (&mut self.passing, &mut self.chunk) else { return 0 };
+        let call = passing.call;
+        chunk.fill(taken);
+        passing.left -= taken;
+        let through = passing.left == 0;
+        let full = chunk.room().is_empty();
+        if through {
+            self.passing = None;
+        }
+        if through || full {
+            self.seal(call, events);
+            // A segment longer than a chunk goes on in another.
+            self.chunk = self.requests.get(&call).filter(|_| !through).and_then(RequestBody::chunk);
+        }
+        taken
+    }
+
+    /// What the chunk holds belongs to its body from now on.
+    fn seal(&mut self, call: CallId, events: &mut Vec<Event>) {
+        let Some(chunk) = self.chunk.take() else { return };
+        let Some(RequestBody::Data(writer)) = self.requests.get_mut(&call) else { return };
+        writer.append(chunk);
+        self.grown(call, events);
+    }
+
+    /// Says which of the requests in arrival may go on, and how far.
+    pub fn windows(&mut self, mut say: impl FnMut(WindowRef)) {
+        for (&call, body) in &mut self.requests {
+            if let RequestBody::Data(writer) = body
+                && let Some(limit) = writer.grant()
+            {
+                say(WindowRef { call, limit });
+            }
+        }
+    }
+
+    /// Whether a request is in arrival whose sender is to be told, sooner or later, how far it may go on.
+    pub fn will_grant(&self) -> bool {
+        self.requests.values().any(|body| matches!(body, RequestBody::Data(writer) if writer.will_grant()))
     }
 
     /// Whether nothing is arriving: no part of a frame, no part of a body.
@@ -250,7 +323,17 @@ impl Inbox {
                 if left as u64 > missing {
                     return Err(FrameError::TooMuch { kind: Kind::Segment, extra: left as u64 - missing });
                 }
+                if !of_response && self.allowed(call).is_some_and(|allowed| left as u64 > allowed) {
+                    return Err(FrameError::OutOfPlace {
+                        kind: Kind::Segment,
+                        when: "beyond the window of its body",
+                    });
+                }
                 self.passing = Some(Passing { call, of_response, left });
+                self.chunk = match left >= CHUNK_MIN && !of_response {
+                    true => self.requests.get(&call).and_then(RequestBody::chunk),
+                    false => None,
+                };
             }
             Kind::Cancel => {
                 let call = call_alone(header.kind, payload)?;
@@ -260,6 +343,7 @@ impl Inbox {
                 events.push(Event::Cancel(call));
             }
             Kind::Credit => events.push(Event::Credit(parse_credit(payload)?)),
+            Kind::Window => events.push(Event::Window(WindowRef::parse(payload)?)),
             Kind::Goodbye => events.push(Event::Goodbye(Goodbye::parse(payload)?)),
             Kind::Release => events.push(Event::Release(call_alone(header.kind, payload)?)),
             Kind::Moved => events.push(Event::Moved(call_alone(header.kind, payload)?)),
@@ -372,6 +456,13 @@ impl Inbox {
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
+        if let Some(room) = self.room() {
+            // What came in one read with other bytes is copied.
+            let piece = split_to(bytes, room.len().min(bytes.len()));
+            room[..piece.len()].copy_from_slice(piece);
+            self.filled(piece.len(), events);
+            return Ok(());
+        }
         let Some(mut passing) = self.passing.take() else { return Ok(()) };
         let piece = split_to(bytes, passing.left.min(bytes.len()));
         passing.left -= piece.len();
@@ -398,22 +489,41 @@ impl Inbox {
             if (bytes.len() as u64) < head.prefix_len() {
                 return Ok(());
             }
-            let (data, writer) = Body::arriving(head.data_len);
             let prefix = std::mem::take(bytes);
-            let request = parse_prefix(head, *flags, &prefix, data, &|id| context.tree(id))?;
+            let mut request = parse_prefix(head, *flags, &prefix, Body::default(), &|id| context.tree(id))?;
+            let (data, writer) = Body::arriving_in(head.data_len, usage(&request, context), &self.spare);
+            request.data = data;
             events.push(Event::Request(Arc::new(request)));
             *body = RequestBody::Data(writer);
         }
         let RequestBody::Data(writer) = body else { return Ok(()) };
         // What goes past the end of a body was refused with the header of its frame.
         let taken = writer.push(piece);
+        if taken > 0 || writer.missing() == 0 {
+            self.grown(call, events);
+        }
+        Ok(())
+    }
+
+    /// More of a request's data has come.
+    fn grown(&mut self, call: CallId, events: &mut Vec<Event>) {
+        let Some(RequestBody::Data(writer)) = self.requests.get(&call) else { return };
         if writer.missing() == 0 {
             self.requests.remove(&call);
             events.push(Event::DataArrived(call));
-        } else if taken > 0 {
-            events.push(Event::DataGrew);
+        } else {
+            events.push(if writer.usage() == Use::Whole { Event::DataGrew } else { Event::DataDue(call) });
         }
-        Ok(())
+    }
+
+    /// How many bytes of a call's data may come before this side says how far they may go on.
+    fn allowed(&self, call: CallId) -> Option<u64> {
+        match self.requests.get(&call)? {
+            RequestBody::Prefix { head, bytes, .. } => {
+                Some((head.prefix_len() - bytes.len() as u64).saturating_add(WINDOW))
+            }
+            RequestBody::Data(writer) => Some(writer.allowed()),
+        }
     }
 
     fn response_bytes(
@@ -436,6 +546,25 @@ impl Inbox {
             events.push(Event::Response(answer_keeping(&head, Bytes::from(bytes))?));
         }
         Ok(())
+    }
+}
+
+impl RequestBody {
+    fn chunk(&self) -> Option<Chunk> {
+        match self {
+            RequestBody::Prefix { .. } => None,
+            RequestBody::Data(writer) => writer.chunk(),
+        }
+    }
+}
+
+/// What becomes of the data of a request: they pass through where func takes them as they come, children get them at once or there are none, and no adopter can ask for them.
+fn usage(request: &Request, context: &dyn Context) -> Use {
+    let at_once = request.forward_first || request.ids.len() == 1;
+    match context.streams(request.func) {
+        false => Use::Whole,
+        true if at_once && !request.partial => Use::Passing,
+        true => Use::Kept,
     }
 }
 

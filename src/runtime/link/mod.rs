@@ -5,7 +5,7 @@
 mod inbox;
 mod outbox;
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 
 use gpc_trees::Id;
 use smallvec::SmallVec;
@@ -32,6 +32,9 @@ const BACKLOG: u64 = 4 << 20;
 
 /// Bytes read from one link before the others get their turn.
 const READ_BUDGET: usize = 1 << 20;
+
+/// Bytes read behind a segment that is passing: the head of the next one, and small messages between the two; what it brings of the next one's bytes is copied.
+const BEHIND: usize = 4 << 10;
 
 /// Gather writes on one link before the others get their turn.
 const WRITE_BUDGET: usize = 16;
@@ -91,6 +94,8 @@ pub(super) struct Link {
     pub(super) served: bool,
     /// Whether bytes wait for the peer to take those before them.
     pub(super) blocked: bool,
+    /// Whether it has had long data to send.
+    bulk: bool,
     /// Whether the system tells when the socket takes bytes again.
     pub(super) told_of_room: bool,
     /// Whether its rings are among those that the node looks at by itself.
@@ -111,6 +116,7 @@ impl Link {
             heard: false,
             served: false,
             blocked: false,
+            bulk: false,
             told_of_room: true,
             watched: false,
         }
@@ -131,6 +137,16 @@ impl Link {
         }
     }
 
+    /// Tells the peer how far the data of its requests may come; says whether there is any news.
+    pub(super) fn grant_windows(&mut self) -> bool {
+        let mut news = false;
+        self.inbox.windows(|window| {
+            news = true;
+            self.outbox.window(&window);
+        });
+        news
+    }
+
     /// Reads what is there and appends what it completes. `to_end` when the system has said that the peer is through: then a short read does not
     /// mean that nothing follows.
     pub(super) fn read(
@@ -142,7 +158,8 @@ impl Link {
     ) -> Progress {
         let mut read = 0;
         while read < READ_BUDGET {
-            let count = match self.socket.read(buffer) {
+            let (read_at_once, whole) = self.read_once(buffer);
+            let count = match read_at_once {
                 Ok(0) => return Progress::Closed("the peer closed the connection".into()),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::Waiting,
@@ -151,12 +168,13 @@ impl Link {
             };
             read += count;
             self.heard = true;
-            if let Err(error) = self.take_in(&buffer[..count], host, events) {
+            let behind = count - self.inbox.filled(count, events);
+            if let Err(error) = self.take_in(&buffer[..behind], host, events) {
                 warn!(phase = ?self.phase, %error, "a peer broke the protocol: its link is closed");
                 return Progress::Closed(format!("the peer broke the protocol: {error}"));
             }
             // A stream gives all it has: what comes later is a new event.
-            if count < buffer.len() && !to_end {
+            if count < whole && !to_end {
                 return Progress::Waiting;
             }
         }
@@ -194,8 +212,21 @@ impl Link {
         if may { LeafRequest::parse(bytes, host.me()) } else { None }
     }
 
+    /// One read: of a segment that is passing to where it belongs, with a little behind it; else into the buffer. Returns also how much there was room for.
+    fn read_once(&mut self, buffer: &mut [u8]) -> (io::Result<usize>, usize) {
+        let Some(room) = self.inbox.room() else { return (self.socket.read(buffer), buffer.len()) };
+        let behind = buffer.len().min(BEHIND);
+        let whole = room.len() + behind;
+        let mut parts = [IoSliceMut::new(room), IoSliceMut::new(&mut buffer[..behind])];
+        (self.socket.read_vectored(&mut parts), whole)
+    }
+
     /// Writes what is queued, as one gather write if the socket takes it.
     pub(super) fn flush(&mut self) -> Progress {
+        if !self.bulk && self.outbox.is_streaming() {
+            self.bulk = true;
+            self.socket.prepare_for_bulk();
+        }
         for _ in 0..WRITE_BUDGET {
             if !self.outbox.is_ready() {
                 return Progress::Waiting;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bytes::{Buf as _, Bytes, BytesMut};
 use smallvec::SmallVec;
 
-use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, flags};
-use crate::wire::head::{AnswerKind, CallRef, Goodbye, IdsForm, RequestHead, ResponseHead};
+use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
+use crate::wire::head::{AnswerKind, CallRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
 use crate::wire::{Body, CallId, Hello, Message, Report, Request};
@@ -29,7 +29,12 @@ pub const PARTS_MAX: usize = 16;
 #[derive(Debug)]
 enum Part {
     Bytes(Bytes),
-    Body { body: Body, read: u64 },
+    /// The peer takes it as far as `limit` for the moment.
+    Body {
+        body: Body,
+        read: u64,
+        limit: u64,
+    },
 }
 
 /// A long message on its way.
@@ -90,10 +95,27 @@ impl Outbox {
         }
     }
 
+    /// Says how far the data of a request may come.
+    pub fn window(&mut self, window: &WindowRef) {
+        self.frame(Kind::Window, 0, |tail| window.emit(tail));
+    }
+
+    /// The peer takes so much of the data of a request. Of one that is not under way any more nobody cares.
+    pub fn widen(&mut self, window: &WindowRef) {
+        let asked = |stream: &&mut Stream| stream.call == window.call && stream.kind == Kind::Request;
+        if let Some(stream) = self.streams.iter_mut().find(asked)
+            && let Some(Part::Body { limit, .. }) = stream.parts.back_mut()
+        {
+            *limit = window.limit.max(*limit);
+        }
+    }
+
     /// Queues a message.
     pub fn push(&mut self, message: Message) {
         match message {
             Message::Request(request) => {
+                // What it waits for may be the end of other calls: nothing waits for it meanwhile.
+                request.data.waits(true);
                 self.waiting.push_back(request);
                 self.release();
             }
@@ -191,6 +213,7 @@ impl Outbox {
     }
 
     fn request(&mut self, request: &Request) {
+        request.data.waits(false);
         let head = request_head(request);
         let flags = request_flags(request);
         let form: IdsForm = head.ids_form;
@@ -206,7 +229,7 @@ impl Outbox {
         head.emit(&mut fixed);
         let mut prefix = Vec::with_capacity(head.prefix_len() as usize);
         emit_prefix(request, form, &mut prefix);
-        let data = Part::Body { body: request.data.clone(), read: 0 };
+        let data = Part::Body { body: request.data.clone(), read: 0, limit: WINDOW };
         let data = Some(data).filter(|_| head.data_len > 0);
         let parts = std::iter::once(Part::Bytes(prefix.into())).chain(data).collect();
         let (call, kind, head) = (request.call, Kind::Request, Some(fixed));
@@ -346,9 +369,14 @@ impl Stream {
     fn backlog(&self) -> u64 {
         let left = |part: &Part| match part {
             Part::Bytes(bytes) => bytes.len() as u64,
-            Part::Body { body, read } => body.arrived().saturating_sub(*read),
+            Part::Body { body, read, limit } => body.arrived().min(*limit).saturating_sub(*read),
         };
         self.parts.iter().map(left).sum()
+    }
+
+    /// Whether long data come next. They begin in a frame of their own, so that they are cut at the same places on every link of a tree, and each node passes segments on as they came.
+    fn begins_long_data(&self) -> bool {
+        matches!(self.parts.front(), Some(Part::Body { body, .. }) if body.len() > SEGMENT as u64)
     }
 
     /// The next bytes of the body, at most a segment, as far as they have come. Parts that are through are dropped.
@@ -364,9 +392,11 @@ impl Stream {
                     let through = bytes.is_empty();
                     (piece, through)
                 }
-                Part::Body { body, read } => {
-                    let piece = body.read(*read, room);
+                Part::Body { body, read, limit } => {
+                    let allowed = usize::try_from(limit.saturating_sub(*read)).unwrap_or(room);
+                    let piece = body.read(*read, room.min(allowed));
                     *read += piece.len() as u64;
+                    body.passed(*read);
                     let through = *read == body.len();
                     (piece, through)
                 }
@@ -379,7 +409,7 @@ impl Stream {
             if through {
                 self.parts.pop_front();
             }
-            if stuck {
+            if stuck || (through && self.begins_long_data()) {
                 break;
             }
         }

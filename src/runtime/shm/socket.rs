@@ -3,7 +3,7 @@
 //! The side that connects makes the memory and sends its descriptor with its first bytes; the other side maps it and says so in its hello. From then on bytes go through the rings, and
 //! every byte on the socket is a bell. Whatever is missing or wrong, the socket stays what it was. Source: docs/wire.md, "Shared rings".
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::replace;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -196,6 +196,17 @@ impl Read for RingSocket {
             State::Plain | State::Offering(..) | State::Offered(_) => self.stream.read(buffer),
         }
     }
+
+    fn read_vectored(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match &mut self.state {
+            State::Rings(rings) => rings.read_parts(&self.stream, parts),
+            State::Expecting | State::Brought(_) => {
+                let first = parts.iter_mut().find(|part| !part.is_empty());
+                first.map_or(Ok(0), |part| self.receive(part))
+            }
+            State::Plain | State::Offering(..) | State::Offered(_) => self.stream.read_vectored(parts),
+        }
+    }
 }
 
 impl Write for RingSocket {
@@ -230,6 +241,25 @@ impl Rings {
                 Ok(count)
             }
         }
+    }
+
+    /// Fills the parts one after the other, as far as there are bytes.
+    fn read_parts(&mut self, stream: &UnixStream, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut all = 0;
+        for part in parts.iter_mut().filter(|part| !part.is_empty()) {
+            match self.read(stream, part) {
+                Ok(count) => {
+                    all += count;
+                    if count < part.len() {
+                        break;
+                    }
+                }
+                // What is wrong still is with the next read.
+                Err(_) if all > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
     }
 
     fn write(&mut self, stream: &UnixStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {

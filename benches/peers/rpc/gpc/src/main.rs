@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use book::{Book, Options, Outcome, PART, Processes};
 use chained_gpc::{
-    Call, CallHandle, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode, Tree, Wait,
+    Call, CallHandle, FuncHandle, FunctionResult, Functions, LinkKind, Listener, Node, Peers, PolledNode,
+    Reply, Streaming, Tree, Wait,
 };
 
 fn main() -> Outcome<()> {
@@ -17,14 +18,37 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// The function that every id executes.
-fn functions() -> Outcome<(Functions, FuncHandle)> {
+/// The function that every id executes: it gets the request whole, or takes it as it comes.
+fn functions(options: &Options) -> Outcome<(Functions, FuncHandle)> {
     let functions = Functions::new();
-    let round = functions.inline_func("round", |request, reply| {
-        reply.data = book::part(request.data(), request.me());
-        Ok(())
-    })?;
+    let round = match options.word("form", &["whole", "streaming"])? {
+        "streaming" => functions
+            .inline_streaming_func("round", |request| Ok(Last { id: request.me(), bytes: Vec::new() }))?,
+        _ => functions.inline_func("round", |request, reply| {
+            reply.data = book::part(request.data(), request.me());
+            Ok(())
+        })?,
+    };
     Ok((functions, round))
+}
+
+/// The last bytes of what has come of a request.
+struct Last {
+    id: u32,
+    bytes: Vec<u8>,
+}
+
+impl Streaming for Last {
+    fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
+        self.bytes.extend_from_slice(&bytes[bytes.len().saturating_sub(PART)..]);
+        self.bytes.drain(..self.bytes.len().saturating_sub(PART));
+        Ok(())
+    }
+
+    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+        reply.data = book::part(&self.bytes, self.id);
+        Ok(())
+    }
 }
 
 /// How the processes wait for messages: as the crate does by itself, asleep, or looking for as long as the spinners in C.
@@ -57,7 +81,7 @@ fn serve(options: &Options, id: u32) -> Outcome<()> {
     let lines = std::io::stdin().lock().lines().map_while(Result::ok);
     let table: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
     let peers: Peers = table.join("\n").parse()?;
-    let builder = Node::builder(id).functions(&functions()?.0).peers(peers).listener(listener);
+    let builder = Node::builder(id).functions(&functions(options)?.0).peers(peers).listener(listener);
     let node = builder.wait(wait(options)?).link(link(options)?).start()?;
     std::io::stdin().lock().lines().for_each(drop);
     drop(node);
@@ -107,13 +131,14 @@ fn lead(options: &Options) -> Outcome<()> {
     let n: u32 = options.value("n", 2)?;
     let link = options.word("link", &["tcp", "unix"])?;
     let listener = listener(options, 0)?;
-    let mut processes = Processes::start(n, &["--link", link, "--wait", options.word("wait", &WAITS)?])?;
+    let (wait, form) = (options.word("wait", &WAITS)?, options.word("form", &["whole", "streaming"])?);
+    let mut processes = Processes::start(n, &["--link", link, "--wait", wait, "--form", form])?;
     let mut table = format!("0 {}\n", listener.address()?);
     for (id, address) in (1..).zip(&processes.addresses) {
         table += &format!("{id} {address}\n");
     }
     processes.tell(&format!("{table}\n"))?;
-    let (functions, func) = functions()?;
+    let (functions, func) = functions(options)?;
     let mut root = Root::start(options, &functions, table.parse()?, listener)?;
     let mut book = Book::open(options, processes.numbers())?;
     rounds(options, &mut root, func, &mut book)?;

@@ -1,0 +1,127 @@
+//! Functions that take their data as they come.
+//!
+//! Beyond the source, whose func gets its data whole. What such a func has made of the data so far travels with its jobs: the chain keeps it between two of them and drops it with the call.
+
+use std::sync::Arc;
+
+use super::functions::{FunctionError, FunctionResult, unwinding};
+use super::request::Request;
+use crate::chain::{JobResult, Reply, Taken};
+use crate::wire::Body;
+use crate::wire::frame::{SEGMENT, WINDOW};
+
+/// What takes the data of one call at one id, made when its first bytes are there.
+///
+/// ```
+/// use chained_gpc::{Functions, Reply, Streaming};
+/// use chained_gpc::runtime::FunctionResult;
+///
+/// struct Zeros(u64);
+///
+/// impl Streaming for Zeros {
+///     fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
+///         self.0 += bytes.iter().filter(|&&byte| byte == 0).count() as u64;
+///         Ok(())
+///     }
+///
+///     fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+///         reply.data = self.0.to_string().into_bytes();
+///         Ok(())
+///     }
+/// }
+///
+/// let functions = Functions::new();
+/// let zeros = functions.streaming_func("zeros", |_request| Ok(Zeros(0)))?;
+/// # let _ = zeros;
+/// # Ok::<(), chained_gpc::FunctionsError>(())
+/// ```
+pub trait Streaming: Send + 'static {
+    /// The next bytes of the data, at least one and at most 256 KiB; where they are cut means nothing.
+    ///
+    /// # Errors
+    /// Fails the call at this id, as a func does; nothing more is asked of this value then.
+    fn segment(&mut self, bytes: &[u8]) -> FunctionResult;
+
+    /// All has come: fills the id's own reply. Called once, last.
+    ///
+    /// # Errors
+    /// As for [`segment`](Self::segment).
+    fn finish(&mut self, reply: &mut Reply) -> FunctionResult;
+}
+
+/// Chosen when a call begins.
+impl<S: Streaming + ?Sized> Streaming for Box<S> {
+    fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
+        (**self).segment(bytes)
+    }
+
+    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+        (**self).finish(reply)
+    }
+}
+
+/// Makes what takes the data of a call.
+pub(super) type Factory = dyn Fn(&Request<'_>) -> Result<Box<dyn Streaming>, FunctionError> + Send + Sync;
+
+/// Bytes taken in one job, before other calls get their turn: so many as may wait.
+const JOB_MAX: u64 = WINDOW;
+
+pub(super) fn factory<F, S>(begin: F) -> Arc<Factory>
+where
+    F: Fn(&Request<'_>) -> Result<S, FunctionError> + Send + Sync + 'static,
+    S: Streaming,
+{
+    Arc::new(move |request: &Request<'_>| Ok(Box::new(begin(request)?) as Box<dyn Streaming>))
+}
+
+/// What takes the data of a call, and how far it has come.
+pub(super) struct Intake {
+    streaming: Box<dyn Streaming>,
+    taken: u64,
+}
+
+impl Intake {
+    pub(super) fn new(streaming: Box<dyn Streaming>) -> Intake {
+        Intake { streaming, taken: 0 }
+    }
+
+    /// Takes what is there, up to a bound; ends with the reply if that was all.
+    fn take(mut self, data: &Body) -> JobResult {
+        let until = self.taken.saturating_add(JOB_MAX);
+        while self.taken < until {
+            let bytes = data.read(self.taken, SEGMENT);
+            if bytes.is_empty() {
+                break;
+            }
+            if let Err(message) = unwinding(|| self.streaming.segment(&bytes)) {
+                return JobResult::Failed(message);
+            }
+            self.taken += bytes.len() as u64;
+            drop(bytes);
+            data.passed(self.taken);
+        }
+        if self.taken < data.len() {
+            return JobResult::Taken(Taken(Box::new(self)));
+        }
+        let mut reply = Reply::default();
+        match unwinding(|| self.streaming.finish(&mut reply)) {
+            Ok(()) => JobResult::Replied(reply),
+            Err(message) => JobResult::Failed(message),
+        }
+    }
+}
+
+/// Goes on with the data of a call, or begins with them.
+pub(super) fn take(intake: Result<Intake, String>, data: &Body) -> JobResult {
+    match intake {
+        Ok(intake) => intake.take(data),
+        Err(message) => JobResult::Failed(message),
+    }
+}
+
+/// What an earlier job has left.
+pub(super) fn resume(Taken(left): Taken) -> Result<Intake, String> {
+    left.downcast()
+        .map(|intake| *intake)
+        .map_err(|_| "what an earlier job has left is of another kind".into())
+}

@@ -1,0 +1,105 @@
+//! Memory for the segments of one body, used again when nobody reads it any more.
+//!
+//! Fresh memory is dear: the system clears every page of it before its first use. A body that passes through a node needs a few segments' worth at a time, so
+//! those that were read by all take the bytes of those that come. The memory goes with its body: an idle node holds none.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use crate::wire::frame::{SEGMENT, WINDOW};
+
+/// Chunks that wait to be used again: as many as a body's window has segments, and the two that its link may have cut ahead.
+const POOL_MAX: usize = WINDOW as usize / SEGMENT + 2;
+
+/// Bytes from which on they are put into a chunk: below that a copy costs less than memory of its own.
+pub const CHUNK_MIN: usize = 16 << 10;
+
+/// The chunks of a body that nobody reads.
+#[derive(Debug, Default)]
+pub(super) struct Pool(Mutex<Vec<Vec<u8>>>);
+
+/// Room for bytes that are coming, at most a segment's. It is taken when some of them are there, and one link has one.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Of the size of a segment.
+    bytes: Vec<u8>,
+    filled: usize,
+    pool: Arc<Pool>,
+}
+
+impl Chunk {
+    pub(super) fn of(pool: &Arc<Pool>) -> Chunk {
+        // The lock guards memory without meaning.
+        let used = pool.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Chunk { bytes: used.unwrap_or_else(|| vec![0; SEGMENT]), filled: 0, pool: pool.clone() }
+    }
+
+    /// Where the next bytes go; empty when it is full.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.filled..]
+    }
+
+    /// So many bytes of the room have been written, or all of it if that is less.
+    pub fn fill(&mut self, count: usize) {
+        self.filled = self.filled.saturating_add(count).min(self.bytes.len());
+    }
+
+    /// How many bytes it holds.
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// What it holds, to be shared; its memory comes back to the pool with the last that reads it.
+    pub(super) fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Chunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.filled]
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let mut pool = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if pool.len() < POOL_MAX {
+            pool.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_again_when_its_last_reader_is_through_and_no_byte_of_before_shows() {
+        let pool = Arc::new(Pool::default());
+        let mut chunk = Chunk::of(&pool);
+        chunk.room()[..3].copy_from_slice(b"abc");
+        chunk.fill(3);
+        let (bytes, place) = (chunk.freeze(), 3);
+        let (first, rest) = (bytes.slice(..1), bytes.slice(1..place));
+        let memory = first.as_ptr();
+        drop((bytes, first));
+        assert_ne!(Chunk::of(&pool).as_ref().as_ptr(), memory, "somebody still reads it");
+        assert_eq!(rest, "bc");
+        drop(rest);
+        let again = Chunk::of(&pool);
+        assert_eq!((again.as_ref().as_ptr(), again.filled()), (memory, 0));
+    }
+
+    #[test]
+    fn the_pool_is_bounded() {
+        let pool = Arc::new(Pool::default());
+        let many: Vec<Chunk> = (0..POOL_MAX + 5).map(|_| Chunk::of(&pool)).collect();
+        drop(many);
+        assert_eq!(pool.0.lock().unwrap().len(), POOL_MAX);
+        let mut chunk = Chunk::of(&pool);
+        chunk.fill(usize::MAX);
+        assert_eq!((chunk.filled(), chunk.room().len()), (SEGMENT, 0));
+    }
+}

@@ -1,0 +1,93 @@
+//! A body that passes through a node: the bytes that somebody still has to read, and how far the sender may go on.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use crate::wire::frame::WINDOW;
+
+/// The bytes of a body between the slowest of its readers and what has come.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    /// In order, each with its offset; at most a window of them, but while somebody waits for leave to begin.
+    parts: VecDeque<(u64, Bytes)>,
+    end: u64,
+    /// How many readers have come how far. A flat tree has a reader for each of its ids, most of them at the same few places.
+    places: BTreeMap<u64, u32>,
+    /// How many readers wait for leave to begin. What they wait for may depend on other calls, so this body must not wait for them.
+    waiting: u32,
+}
+
+impl Passing {
+    /// How far it has come, bytes.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The first byte that somebody still has to read.
+    pub(super) fn start(&self) -> u64 {
+        self.places.first_key_value().map_or(self.end, |(place, _)| *place)
+    }
+
+    /// Bytes held.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        self.parts.iter().map(|(_, part)| part.len() as u64).sum()
+    }
+
+    /// How far the sender may go: a window beyond the slowest reader. A reader that cannot begin for others' sake is waited for by nobody: what comes is kept for it.
+    pub(super) fn limit(&self) -> u64 {
+        let from = if self.waiting > 0 { self.end } else { self.start() };
+        from.saturating_add(WINDOW)
+    }
+
+    pub(super) fn push(&mut self, part: Bytes) {
+        let offset = self.end;
+        self.end += part.len() as u64;
+        if !self.places.is_empty() {
+            self.parts.push_back((offset, part));
+        }
+    }
+
+    /// Bytes from `offset`, as many as lie in one piece and at most `max`; none where they have not come, or are gone.
+    pub(super) fn read(&self, offset: u64, max: usize) -> Bytes {
+        let behind = self.parts.partition_point(|(start, _)| *start <= offset);
+        let Some((start, part)) = behind.checked_sub(1).and_then(|at| self.parts.get(at)) else {
+            return Bytes::new();
+        };
+        part.slice(super::window(part.len(), offset - start, max))
+    }
+
+    pub(super) fn enter(&mut self, place: u64) {
+        *self.places.entry(place).or_insert(0) += 1;
+    }
+
+    pub(super) fn leave(&mut self, place: u64) {
+        if let Some(count) = self.places.get_mut(&place) {
+            *count -= 1;
+            if *count == 0 {
+                self.places.remove(&place);
+                self.trim();
+            }
+        }
+    }
+
+    pub(super) fn advance(&mut self, from: u64, to: u64) {
+        self.enter(to);
+        self.leave(from);
+    }
+
+    pub(super) fn wait(&mut self, waits: bool) {
+        self.waiting = if waits { self.waiting + 1 } else { self.waiting.saturating_sub(1) };
+    }
+
+    /// Drops what every reader has read.
+    fn trim(&mut self) {
+        let start = self.start();
+        while let Some((offset, part)) = self.parts.front()
+            && offset + part.len() as u64 <= start
+        {
+            self.parts.pop_front();
+        }
+    }
+}

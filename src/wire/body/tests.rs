@@ -1,0 +1,200 @@
+//! Bodies whole, arriving, followed, passing through.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn a_body_grows_by_what_arrives_and_can_be_read_meanwhile() {
+    let (body, mut writer) = Body::arriving(10);
+    assert_eq!((body.len(), body.arrived(), body.bytes()), (10, 0, None));
+    assert_eq!(writer.push(b"0123"), 4);
+    assert_eq!(body.read(2, 100).as_ref(), b"23");
+    assert_eq!(body.read(9, 100).as_ref(), b"");
+    assert_eq!(writer.missing(), 6);
+    assert_eq!(writer.push(b"456789and too much"), 6);
+    assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
+    assert_eq!(writer.push(b"x"), 0);
+    assert_eq!(body.read(u64::MAX, 3).as_ref(), b"");
+}
+
+#[test]
+fn an_announced_length_takes_no_memory() {
+    let (body, mut writer) = Body::arriving(u64::MAX);
+    assert_eq!(writer.push(&[7; 100]), 100);
+    assert_eq!(body.arrived(), 100);
+}
+
+#[test]
+fn a_body_goes_on_with_the_one_that_it_follows() {
+    let (body, mut writer) = Body::arriving(10);
+    writer.push(b"0123");
+    let (second, mut other) = Body::arriving(10);
+    other.push(b"01");
+    body.follow(&second);
+    assert_eq!((body.arrived(), body.read(2, 100).as_ref()), (4, &b"23"[..]));
+    assert_eq!(body.read(4, 100).as_ref(), b"");
+    other.push(b"234567");
+    assert_eq!((body.arrived(), body.read(4, 2).as_ref(), body.bytes()), (8, &b"45"[..], None));
+    // The second stops too; a third is whole, and one of another length is none of this data.
+    body.follow(&Body::whole("x"));
+    body.follow(&Body::whole("0123456789"));
+    assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
+    assert_eq!((body.read(8, 9).as_ref(), second.read(0, 2).as_ref()), (&b"89"[..], &b"01"[..]));
+    // The first sender is heard no more, and breaks nothing.
+    assert_eq!((writer.missing(), writer.push(b"4567"), body.arrived()), (6, 4, 10));
+    body.follow(&Body::whole("9876543210"));
+    assert_eq!(body.bytes().unwrap().as_ref(), b"0123456789");
+}
+
+#[test]
+fn an_empty_body_is_whole_at_once() {
+    let (body, writer) = Body::arriving(0);
+    assert_eq!((body.bytes(), writer.missing()), (Some(Bytes::new()), 0));
+}
+
+fn passing(len: u64) -> (Body, BodyWriter) {
+    Body::arriving_for(len, Use::Passing)
+}
+
+/// The memory that a body that passes through holds.
+fn held(body: &Body) -> u64 {
+    let Repr::Arriving(reader) = &body.0 else { panic!("it is whole") };
+    match &*reader.body.received() {
+        Received::Passing(passing) => passing.held(),
+        Received::Part(part) => part.len() as u64,
+        Received::Whole(bytes) => bytes.len() as u64,
+    }
+}
+
+#[test]
+fn what_every_reader_has_is_dropped_and_no_more() {
+    let (body, mut writer) = passing(100);
+    let (one, two) = (body.fork(), body.fork());
+    writer.push(&[1; 10]);
+    writer.push(&[2; 10]);
+    body.passed(20);
+    one.passed(15);
+    assert_eq!((held(&body), two.read(0, 100).as_ref()), (20, &[1; 10][..]), "one piece at a time");
+    two.passed(12);
+    assert_eq!((held(&body), two.read(5, 100).len(), one.read(15, 100).as_ref()), (10, 0, &[2; 5][..]));
+    drop(two);
+    drop(one);
+    assert_eq!((held(&body), body.arrived(), writer.missing()), (0, 20, 80));
+    // Nobody reads any more: what comes is counted alone.
+    drop(body);
+    assert_eq!((writer.push(&[3; 90]), writer.missing()), (80, 0));
+}
+
+#[test]
+fn clones_are_one_reader_and_going_back_changes_nothing() {
+    let (body, mut writer) = passing(30);
+    let clone = body.clone();
+    writer.push(&[1; 10]);
+    assert!(body.is_due());
+    clone.passed(10);
+    clone.passed(3);
+    assert!(!body.is_due() && held(&body) == 0);
+    drop(body);
+    writer.push(&[2; 20]);
+    assert!(clone.is_due() && held(&clone) == 20);
+    clone.passed(u64::MAX);
+    assert!(clone.is_due() && held(&clone) == 0 && clone.bytes().is_none(), "it is at its end, and gone");
+}
+
+#[test]
+fn a_sender_may_go_on_a_window_beyond_the_slowest_reader() {
+    let len = 3 * WINDOW;
+    let (body, mut writer) = passing(len);
+    let child = body.fork();
+    assert_eq!((writer.allowed(), writer.grant(), writer.will_grant()), (WINDOW, None, true));
+    writer.push(&vec![0; WINDOW as usize]);
+    assert_eq!((writer.allowed(), writer.grant()), (0, None));
+    body.passed(WINDOW);
+    assert_eq!(writer.grant(), None, "the child's link has nothing yet");
+    child.passed(WINDOW / 4 - 1);
+    assert_eq!(writer.grant(), None, "that is little news");
+    child.passed(WINDOW / 4);
+    assert_eq!((writer.grant(), writer.allowed()), (Some(WINDOW + WINDOW / 4), WINDOW / 4));
+    assert_eq!(writer.grant(), None, "it was said already");
+    // Who waits for leave to begin is not waited for, but what comes is kept for it.
+    let other = body.fork();
+    other.waits(true);
+    assert_eq!(writer.grant(), Some(2 * WINDOW));
+    writer.push(&vec![0; WINDOW as usize]);
+    assert_eq!((writer.grant(), writer.will_grant()), (Some(len), false), "the last news, however little");
+    other.waits(false);
+    assert_eq!(writer.grant(), None, "what was granted stays so");
+}
+
+#[test]
+fn a_body_that_is_kept_is_granted_whole() {
+    for usage in [Use::Whole, Use::Kept] {
+        let (body, mut writer) = Body::arriving_for(9 * WINDOW, usage);
+        assert_eq!((writer.grant(), writer.grant(), writer.will_grant()), (Some(9 * WINDOW), None, false));
+        writer.push(b"abc");
+        assert_eq!((body.is_due(), writer.chunk().is_some()), (usage == Use::Kept, false));
+        body.passed(3);
+        assert!(!body.is_due() && body.read(0, 2) == "ab");
+    }
+}
+
+#[test]
+fn one_who_waits_and_goes_holds_up_nobody() {
+    let (body, mut writer) = passing(9 * WINDOW);
+    let child = body.fork();
+    child.waits(true);
+    drop(child);
+    writer.push(&vec![0; WINDOW as usize]);
+    assert_eq!(writer.grant(), None);
+    body.passed(WINDOW);
+    assert_eq!(writer.grant(), Some(2 * WINDOW));
+}
+
+#[test]
+fn chunks_are_appended_without_a_copy_and_their_memory_is_used_again() {
+    let (body, mut writer) = passing(10);
+    let mut memory = Vec::new();
+    for part in [&b"abc"[..], b"defg"] {
+        let mut chunk = writer.chunk().unwrap();
+        memory.push(chunk.room().as_ptr());
+        chunk.room()[..part.len()].copy_from_slice(part);
+        chunk.fill(part.len());
+        writer.append(chunk);
+        let at = body.arrived() - part.len() as u64;
+        assert_eq!((body.read(at, 9).as_ref(), body.read(at, 9).as_ptr()), (part, *memory.last().unwrap()));
+        body.passed(body.arrived());
+    }
+    assert_eq!(memory[0], memory[1]);
+    let mut chunk = writer.chunk().unwrap();
+    chunk.fill(7);
+    writer.append(chunk);
+    assert_eq!((body.arrived(), writer.missing()), (10, 0), "no more than was announced");
+}
+
+proptest! {
+    /// Whatever the parts, the reads and their order, each reader gets the bytes that were sent, and what is held is what somebody needs and the rest of a part.
+    #[test]
+    fn every_reader_gets_what_was_sent(
+        steps in prop::collection::vec((0usize..4, 1usize..50), 1..200),
+    ) {
+        let bytes: Vec<u8> = (0..2000u32).map(|at| (at % 251) as u8).collect();
+        let (body, mut writer) = passing(bytes.len() as u64);
+        let readers = [body.fork(), body.fork(), body];
+        let (mut sent, mut places) = (0, [0usize; 3]);
+        for (who, count) in steps {
+            if who == 3 {
+                sent += writer.push(&bytes[sent..bytes.len().min(sent + count)]);
+                continue;
+            }
+            let (reader, place) = (&readers[who], &mut places[who]);
+            let piece = reader.read(*place as u64, count);
+            prop_assert_eq!(&piece[..], &bytes[*place..*place + piece.len()]);
+            prop_assert_eq!(piece.is_empty(), *place == sent);
+            *place += piece.len();
+            reader.passed(*place as u64);
+            let needed = sent - places.iter().min().unwrap();
+            prop_assert!((needed..needed + 50).contains(&(held(reader) as usize)));
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Long data through chains of processes: the memory that they take, and processes that die meanwhile.
+
+use std::fs::File;
+
+use rustix::process::Signal;
+
+use crate::size::RESIDENT_KIB_MAX;
+use crate::support::{Gpc, coverage, ids, until};
+
+const MIB: u64 = 1 << 20;
+
+/// A file of zeros that takes no room.
+fn zeros(len: u64) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    File::options().write(true).open(file.path()).unwrap().set_len(len).unwrap();
+    file
+}
+
+/// What a node may hold of a body: a window of 4 MiB; the two segments that its link to the child has cut and those that it reads to; and what the allocator adds.
+const IN_PASSING_KIB_MAX: u64 = 8 << 10;
+
+#[test]
+fn long_data_pass_through_a_process_that_holds_a_window_of_them() {
+    let data = zeros(64 * MIB);
+    for link in ["tcp", "unix"] {
+        let call = Gpc::start(&format!(
+            "call digest -n 3 --tree chain --link {link} --forward-first --time-limit 2m --output json --data {}",
+            data.path().display()
+        ));
+        until("both nodes run", || [1, 2].iter().all(|&id| call.find_node(id).is_some()));
+        let nodes = [1, 2].map(|id| call.node(id));
+        let mut most = [0; 2];
+        until("the nodes end", || {
+            let now = [0, 1].map(|index| nodes[index].resident_kib_max_if_alive());
+            (0..2).for_each(|index| most[index] = most[index].max(now[index].unwrap_or_default()));
+            now == [None; 2]
+        });
+        let ended = call.end();
+        assert_eq!((ended.code(), coverage(&ended.json())), (Some(0), [3, 0, 0, 0]), "{}", ended.stderr);
+        for kib in most {
+            assert!((1..RESIDENT_KIB_MAX + IN_PASSING_KIB_MAX).contains(&kib), "{link}: {most:?} KiB");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_while_data_pass_through_it_ends_the_call() {
+    let data = zeros(256 * MIB);
+    for (link, killed) in [("tcp", 3), ("unix", 1), ("unix", 5)] {
+        let call = Gpc::start(&format!(
+            "call digest -n 6 --tree chain --link {link} --forward-first --time-limit 5m --output json --data {}",
+            data.path().display()
+        ));
+        until("data pass", || call.find_node(killed).and_then(|node| node.bytes_read()) > Some(8 * MIB));
+        call.node(killed).kill(Signal::KILL);
+        let ended = call.end();
+        let value = ended.json();
+        assert_eq!(
+            (ended.code(), value["cause"]["id"].as_u64(), &value["cause"]["stage"]),
+            (Some(1), Some(killed.into()), &"link".into()),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(coverage(&value)[0], 0, "nobody has all: {value}");
+    }
+}
+
+/// Nothing is dropped that an adopter may ask for: the data are kept, and the others end well.
+#[test]
+fn a_partial_call_goes_on_without_a_process_that_is_killed_while_data_pass() {
+    let data = zeros(24 * MIB);
+    let call = Gpc::start(&format!(
+        "call digest -n 5 --tree chain --link unix --forward-first --partial --time-limit 2m --output json --data {}",
+        data.path().display()
+    ));
+    let kept = || call.find_node(2).and_then(|node| node.resident_kib_max_if_alive());
+    until("data come", || kept() > Some(RESIDENT_KIB_MAX + (2 << 10)));
+    call.node(2).kill(Signal::KILL);
+    let ended = call.end();
+    let value = ended.json();
+    let replies: Vec<&str> =
+        value["replies"].as_array().unwrap().iter().map(|reply| reply["data"].as_str().unwrap()).collect();
+    assert_eq!(replies.len(), 4, "{value}");
+    assert!(replies.iter().all(|reply| *reply == replies[0] && reply.ends_with(&format!(" {}", 24 * MIB))));
+    assert!(!ids(&value).contains(&2));
+}
