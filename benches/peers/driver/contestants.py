@@ -84,9 +84,14 @@ def gpc(programs):
         row("TCP binomial, adaptive", both, link="tcp", tree="binomial", wait="adaptive"),
         row("Unix flat, spin", ("one",), link="unix", tree="flat", wait="spin"),
         row("Unix flat, adaptive", both, link="unix", tree="flat", wait="adaptive"),
+        row("shared memory binomial", both, link="shm", tree="binomial", wait="block"),
+        row("shared memory flat", both, link="shm", tree="flat", wait="block"),
+        row("shared memory flat, spin", ("one",), link="shm", tree="flat", wait="spin"),
+        row("shared memory flat, adaptive", (*both, "start"), link="shm", tree="flat", wait="adaptive"),
         row("TCP binomial, threaded root", both, link="tcp", tree="binomial", root="thread"),
         row("TCP chain", ("bulk",), link="tcp", tree="chain", form="streaming"),
         row("Unix chain", ("bulk",), link="unix", tree="chain", form="streaming"),
+        row("shared memory chain", ("bulk",), link="shm", tree="chain", form="streaming"),
         row("TCP chain, whole", ("bulk",), link="tcp", tree="chain"),
         row("Unix chain, whole", ("bulk",), link="unix", tree="chain"),
         Row("chained GPC, gpc call", "gpc", call, ("start",), takes_rounds=False),
@@ -110,12 +115,12 @@ def bare(programs):
         found.append(row(f"{name}, spin", "sockets", ("one",), f"{name}, spin", {"one": "≤ 1.20 at 2"}, **pairs, **spin))
         found.append(row(f"{name}, spin and yield", "sockets", both, f"{name}, adaptive", {}, **pairs, **yielding))
     for tree in ["binomial", "flat"]:
-        found.append(row(f"shared memory {tree}", "shared", both, f"Unix {tree}", {}, tree=tree))
-    found.append(row("shared memory flat, spin", "shared", ("one",), "Unix flat, spin", {}, tree="flat", **spin))
-    found.append(row("shared memory flat, spin and yield", "shared", both, "Unix flat, adaptive", {}, tree="flat", **yielding))
+        found.append(row(f"shared memory {tree}", "shared", both, f"shared memory {tree}", {}, tree=tree))
+    found.append(row("shared memory flat, spin", "shared", ("one",), "shared memory flat, spin", {}, tree="flat", **spin))
+    found.append(row("shared memory flat, spin and yield", "shared", both, "shared memory flat, adaptive", {}, tree="flat", **yielding))
     for link, title in LINKS.items():
         found.append(row(f"{title} chain", "bulk", ("bulk",), f"{title} chain", {"bulk": "≤ 1.11"}, link=link))
-    found.append(row("shared memory chain", "bulk_shared", ("bulk",), "Unix chain", {}))
+    found.append(row("shared memory chain", "bulk_shared", ("bulk",), "shared memory chain", {"bulk": "≤ 1.11"}))
     return found
 
 
@@ -140,10 +145,10 @@ def mpi(title, family, programs, links, wanted, once=False):
     """Two rows for each link, since its bulk goes beside another tree of ours; over TCP first, then by shared memory."""
     program = (str(programs[f"rounds.{family}"]),)
     found = []
-    for link, ours, (launcher, environment), wants in zip(["TCP", "shared memory"], ["TCP", "Unix"], links, wanted):
+    for link, ours, (launcher, environment), wants in zip(["TCP", "shared memory"], ["TCP", "shared memory"], links, wanted):
         common = {"wanted": wants, "environment": environment, "launcher": launcher, "once": once}
         name, kinds = f"{title}, {link}", ("one", "flight", "start")
-        beside = f"chained GPC, {'TCP binomial, adaptive' if ours == 'TCP' else 'Unix flat, adaptive'}"
+        beside = f"chained GPC, {'TCP binomial, adaptive' if ours == 'TCP' else 'shared memory flat, adaptive'}"
         found.append(Row(name, family, program, kinds, beside, **common))
         found.append(Row(f"{name}, bulk", family, program, ("bulk",), f"chained GPC, {ours} chain", **common))
     true = {"takes_rounds": False, "launcher": links[0][0], "once": once}

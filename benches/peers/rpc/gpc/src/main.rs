@@ -129,7 +129,7 @@ impl Root {
 
 fn lead(options: &Options) -> Outcome<()> {
     let n: u32 = options.value("n", 2)?;
-    let link = options.word("link", &["tcp", "unix"])?;
+    let link = options.word("link", &["tcp", "unix", "shm"])?;
     let listener = listener(options, 0)?;
     let (wait, form) = (options.word("wait", &WAITS)?, options.word("form", &["whole", "streaming"])?);
     let mut processes = Processes::start(n, &["--link", link, "--wait", wait, "--form", form])?;
