@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::ring::{CONTROL, Memory};
 
-/// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would, while two processes copy different quarters of it at once.
+/// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would, while two processes copy different halves of it at once.
 pub(super) const CAPACITY: usize = 256 << 10;
 
 /// Bytes before the first ring: the control words of both, in one page.
