@@ -79,7 +79,7 @@ fn connecting_takes_one_descriptor_for_each_peer() -> Result<(), Box<dyn Error>>
     let before = getrlimit(Resource::Nofile);
     // The folder that is read to count is open meanwhile.
     let enough = held().0 as u64 - 1 + u64::from(PEERS) + 4;
-    setrlimit(Resource::Nofile, Rlimit { current: Some(enough), ..before.clone() })?;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(enough), ..before })?;
     let turned = node.progress(Duration::ZERO);
     setrlimit(Resource::Nofile, before)?;
     turned?;
