@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::runtime::{Listener, Peers};
-use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Node};
+use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Node, Tree};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -64,6 +65,29 @@ fn broken(functions: &Functions) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// A node that connected to hundreds at once held the memory that it offered to each of them as a descriptor, beside the socket, and ran out of them.
+fn connecting_takes_one_descriptor_for_each_peer() -> Result<(), Box<dyn Error>> {
+    const PEERS: u32 = 100;
+    let functions = Functions::new();
+    let func = functions.func("nothing", |_, _| Ok(()))?;
+    let listen = |id| Listener::bind(&LinkKind::Shm.fresh_address(id));
+    let listeners = (1..=PEERS).map(listen).collect::<Result<Vec<_>, _>>()?;
+    let addresses = listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>()?;
+    let builder = Node::builder(0).functions(&functions).peers((1..).zip(addresses).collect());
+    let mut node = builder.link(LinkKind::Shm).polled()?;
+    let mut handle = node.call(Call::new(func).ids(0..PEERS + 1).tree(Tree::Flat))?;
+    let before = getrlimit(Resource::Nofile);
+    // The folder that is read to count is open meanwhile.
+    let enough = held().0 as u64 - 1 + u64::from(PEERS) + 4;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(enough), ..before })?;
+    let turned = node.progress(Duration::ZERO);
+    setrlimit(Resource::Nofile, before)?;
+    turned?;
+    let ended = handle.test();
+    assert!(ended.is_none(), "it waits for answers that nobody gives: {ended:?}");
+    Ok(())
+}
+
 #[test]
 fn nothing_is_left_of_nodes_that_have_ended() -> Result<(), Box<dyn Error>> {
     let before = held();
@@ -75,6 +99,7 @@ fn nothing_is_left_of_nodes_that_have_ended() -> Result<(), Box<dyn Error>> {
         }
     }
     broken(&Functions::new())?;
+    connecting_takes_one_descriptor_for_each_peer()?;
     wait_until(|| held() == before, "descriptors and threads are left");
     Ok(())
 }

@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::ring::{CONTROL, Memory};
 
-/// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would, while two processes copy different quarters of it at once.
+/// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would, while two processes copy different halves of it at once.
 pub(super) const CAPACITY: usize = 256 << 10;
 
 /// Bytes before the first ring: the control words of both, in one page.
@@ -157,4 +157,48 @@ fn sealed(_: u64) -> io::Result<OwnedFd> {
 #[cfg(not(target_os = "linux"))]
 fn check(_: &OwnedFd) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::IoSlice;
+
+    use super::super::ring::{Reader, Writer};
+    use super::*;
+
+    #[test]
+    fn both_sides_see_the_same_two_rings() {
+        let (memory, mine) = Mapping::create().unwrap();
+        let (mine, theirs) = (Arc::new(mine), Arc::new(Mapping::open(&memory).unwrap()));
+        // A mapping stays when its descriptor goes.
+        drop(memory);
+        let mut into = [0; 16];
+        for (which, other) in [(Which::First, Which::Second), (Which::Second, Which::First)] {
+            let mut writer = Writer::new(Half::new(mine.clone(), which));
+            let mut reader = Reader::new(Half::new(theirs.clone(), which));
+            assert_eq!(writer.write(&[IoSlice::new(b"through "), IoSlice::new(b"memory")]).unwrap(), 14);
+            assert_eq!(reader.read(&mut into).unwrap(), 14);
+            assert_eq!(&into[..14], b"through memory");
+            // What the one ring holds is none of the other's.
+            let unread = Half::new(theirs.clone(), other);
+            assert_eq!(Reader::new(unread).has_bytes(), which == Which::Second, "{which:?}");
+        }
+        // To its last byte, and from the start again.
+        let mut writer = Writer::new(Half::new(theirs.clone(), Which::First));
+        let full = vec![1; CAPACITY];
+        while writer.write(&[IoSlice::new(&full)]).unwrap() > 0 {}
+    }
+
+    #[test]
+    fn what_could_shrink_is_not_mapped() {
+        use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+        let memory = memfd_create("unsealed", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&memory, LENGTH as u64).unwrap();
+        let error = Mapping::open(&memory).unwrap_err();
+        assert!(error.to_string().starts_with("its size is not sealed"), "{error}");
+        let file = tempfile::tempfile().unwrap().into();
+        assert!(Mapping::open(&file).unwrap_err().to_string().contains("no sealed memory"));
+        let other = sealed(LENGTH as u64 + 1).unwrap();
+        assert!(Mapping::open(&other).unwrap_err().to_string().contains("bytes, not"));
+    }
 }

@@ -81,7 +81,7 @@ fn capacity<M: Memory>(memory: &M) -> u64 {
 
 /// Most bytes that go in or out at once: the other side works on one part while this one copies the next.
 fn step<M: Memory>(memory: &M) -> usize {
-    memory.data().len() * WORD / 4
+    memory.data().len() * WORD / 2
 }
 
 /// The bytes between two indices, if the ring can hold them.

@@ -5,7 +5,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::replace;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use mio::net::UnixStream;
@@ -33,8 +33,8 @@ pub(in crate::runtime) struct RingSocket {
 enum State {
     /// Bytes go through the socket, for good.
     Plain,
-    /// Connected: the memory goes out with the first bytes.
-    Offering(OwnedFd, Mapping),
+    /// Connected: memory goes out with the first bytes. It is made only then, so that a node which connects to a thousand others at once holds one descriptor more, and not a thousand.
+    Offering,
     /// The memory was sent; whether the peer takes it is not known.
     Offered(Mapping),
     /// Accepted: the first bytes may bring memory.
@@ -56,16 +56,9 @@ struct Rings {
 }
 
 impl RingSocket {
-    /// A socket that this side connects, with memory to offer if the system has any.
+    /// A socket that this side connects, to offer memory if the system has any.
     pub(in crate::runtime) fn connecting(stream: UnixStream) -> RingSocket {
-        let state = match Mapping::create() {
-            Ok((memory, mapping)) => State::Offering(memory, mapping),
-            Err(error) => {
-                debug!(%error, "no shared memory for a link: it uses its socket");
-                State::Plain
-            }
-        };
-        RingSocket { stream, state }
+        RingSocket { stream, state: State::Offering }
     }
 
     /// A socket that the peer has connected.
@@ -147,22 +140,22 @@ impl RingSocket {
         }
     }
 
-    /// Writes the first bytes of a connection, and the memory with them.
+    /// Writes the first bytes of a connection, and memory with them, if the system has any and lets it go.
     fn offer(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let State::Offering(memory, mapping) = replace(&mut self.state, State::Plain) else {
-            return self.stream.write_vectored(parts);
-        };
-        match handover::send(&self.stream, parts, memory.as_fd()) {
-            Ok(count) => {
+        let offered = Mapping::create().and_then(|(memory, mapping)| {
+            handover::send(&self.stream, parts, memory.as_fd()).map(|count| (count, mapping))
+        });
+        match offered {
+            Ok((count, mapping)) => {
                 self.state = State::Offered(mapping);
                 Ok(count)
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                self.state = State::Offering(memory, mapping);
                 Err(error)
             }
             Err(error) => {
-                debug!(%error, "shared memory cannot be sent: the link uses its socket");
+                debug!(%error, "no shared memory for a link: it uses its socket");
+                self.state = State::Plain;
                 self.stream.write_vectored(parts)
             }
         }
@@ -193,7 +186,7 @@ impl Read for RingSocket {
         match &mut self.state {
             State::Rings(rings) => rings.read(&self.stream, buffer),
             State::Expecting | State::Brought(_) => self.receive(buffer),
-            State::Plain | State::Offering(..) | State::Offered(_) => self.stream.read(buffer),
+            State::Plain | State::Offering | State::Offered(_) => self.stream.read(buffer),
         }
     }
 
@@ -217,7 +210,7 @@ impl Write for RingSocket {
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.state {
             State::Rings(rings) => rings.write(&self.stream, parts),
-            State::Offering(..) => self.offer(parts),
+            State::Offering => self.offer(parts),
             _ => self.stream.write_vectored(parts),
         }
     }
