@@ -197,7 +197,7 @@ impl Read for RingSocket {
                 let first = parts.iter_mut().find(|part| !part.is_empty());
                 first.map_or(Ok(0), |part| self.receive(part))
             }
-            State::Plain | State::Offering(..) | State::Offered(_) => self.stream.read_vectored(parts),
+            State::Plain | State::Offering | State::Offered(_) => self.stream.read_vectored(parts),
         }
     }
 }
