@@ -8,8 +8,10 @@
 use std::collections::BTreeSet;
 
 use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
+use chained_gpc::wire::frame::FRAME_HEADER;
 use chained_gpc::wire::frame::SEGMENT;
-use chained_gpc::wire::head::Goodbye;
+use chained_gpc::wire::head::{Goodbye, RequestHead};
+use chained_gpc::wire::leaf::LeafRequest;
 use chained_gpc::wire::{Body, CallId, Message, Request};
 use gpc_trees::Tree;
 
@@ -40,6 +42,7 @@ pub fn run(data: &[u8]) {
     if options & CALLS_END != 0 {
         return calls_end(stream, &cuts);
     }
+    on_the_spot(stream);
     let begin = || if options & FIRST == 0 { greeted() } else { Inbox::new() };
     let reply_max = if options & SMALL_REPLIES == 0 { u64::MAX } else { 64 };
     let streaming = options & STREAMING != 0;
@@ -105,6 +108,25 @@ fn split(request: &Request) {
         next += group.len;
     }
     assert_eq!(next, n, "{tree:?} over {n}");
+}
+
+/// What is read where it lies, for an id alone, is what the parser of all frames reads there.
+fn on_the_spot(stream: &[u8]) {
+    // A request's one id is in its bytes: that is the receiver that would take it.
+    let place = FRAME_HEADER + RequestHead::LENGTH;
+    let Some(id) = stream.get(place..).and_then(|rest| rest.first_chunk::<4>()) else { return };
+    let me = u32::from_le_bytes(*id);
+    let Some((leaf, rest)) = LeafRequest::parse(stream, me) else { return };
+    let frame = &stream[..stream.len() - rest.len()];
+    let (events, result) = feed(&mut greeted(), frame, &[], &ALL);
+    let [Event::Request(request)] = &events[..] else { panic!("{events:?}, {result:?}") };
+    assert_eq!(request.ids.iter().collect::<Vec<_>>(), [me]);
+    assert_eq!(
+        (leaf.head.call, leaf.head.func, leaf.reply_wanted),
+        (request.call, request.func, request.reply_wanted)
+    );
+    assert!(!request.partial && !request.adopted && request.skipped == 0 && request.tree.is_ok());
+    assert_eq!((leaf.header, leaf.data), (&request.header[..], &come(&request.data)[..]));
 }
 
 /// The bytes say nothing but the event, and that its data have come.

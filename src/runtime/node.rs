@@ -1,6 +1,7 @@
 //! A node: one id in this process, with its event loop on a thread of its own or driven by the application.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -211,7 +212,10 @@ impl Node {
     /// Begins to describe a node.
     pub fn builder(id: Id) -> Builder {
         let heartbeat = Some(Heartbeat::dead_after(DEAD_AFTER));
-        let config = chain::Config { heartbeat, ..chain::Config::new(id, clock::incarnation()) };
+        let incarnation = clock::incarnation();
+        // What the system gives for tables that strangers fill.
+        let seed = RandomState::new().hash_one(incarnation);
+        let config = chain::Config { heartbeat, seed, ..chain::Config::new(id, incarnation) };
         Builder {
             config,
             functions: Functions::new(),

@@ -145,10 +145,18 @@ impl Read for Socket {
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(bytes)])
+        match self {
+            Socket::Tcp(socket) => socket.write(bytes),
+            Socket::Unix(socket) => socket.write(bytes),
+            Socket::Ring(socket) => socket.write(bytes),
+        }
     }
 
+    /// One part goes the way of those who write one.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let [part] = parts {
+            return self.write(part);
+        }
         match self {
             Socket::Tcp(socket) => socket.write_vectored(parts),
             Socket::Unix(socket) => socket.write_vectored(parts),

@@ -92,6 +92,11 @@ impl Payload {
         Self::inline(bytes).unwrap_or_else(|| Self(Repr::One(Bytes::copy_from_slice(bytes))))
     }
 
+    /// The first `len` of some bytes, which have room in the payload itself.
+    pub(super) fn inline_first(len: usize, bytes: [u8; INLINE_MAX]) -> Self {
+        Self(Repr::Inline { len: len.min(INLINE_MAX) as u8, bytes })
+    }
+
     /// What has room in the payload itself.
     fn inline(from: &[u8]) -> Option<Self> {
         let mut bytes = [0; INLINE_MAX];

@@ -139,7 +139,7 @@ fn copied_alone(len: usize, emit: impl FnOnce(&mut &mut [u8])) -> Payload {
     if len <= INLINE_MAX {
         let mut bytes = [0; INLINE_MAX];
         emit(&mut &mut bytes[..]);
-        return Payload::copy_from_slice(&bytes[..len]);
+        return Payload::inline_first(len, bytes);
     }
     let mut bytes = Vec::with_capacity(len);
     bytes.resize(len, 0);
