@@ -9,6 +9,9 @@ use crate::wire::message::SubtreeReply;
 /// A reply, and the place in the list of the child whose it is.
 pub(super) type Placed = (u32, SubtreeReply);
 
+/// Replies for which a call that has ended keeps room: the children of an id of most trees.
+const ROOM_KEPT: usize = 16;
+
 /// A queue of replies. At most one for each child, and of a partial call the parts of each.
 #[derive(Debug, Default)]
 pub(super) struct Arrived {
@@ -55,6 +58,14 @@ impl Arrived {
     pub(super) fn clear(&mut self) {
         self.taken = 0;
         self.replies.clear();
+    }
+
+    /// Drops all, and room for more than a few.
+    pub(super) fn empty(&mut self) {
+        self.clear();
+        if self.replies.capacity() > ROOM_KEPT {
+            self.replies = SmallVec::new();
+        }
     }
 }
 

@@ -187,8 +187,8 @@ impl Call {
         self.own = Own::Lent;
         (self.early, self.job, self.children) = (None, JobState::Idle, None);
         self.by_id.clear();
-        self.arrived.clear();
-        self.merged.clear();
+        self.arrived.empty();
+        self.merged = Vec::new();
         (self.report, self.awaited, self.orphans) = (None, 0, 0);
     }
 

@@ -1,7 +1,7 @@
 //! The calls in flight at one id: found by their names once for an input, and by their places from then on.
 //!
 //! Most ids hold one call at a time, and a million ids that each hold one must fit into memory: the first one costs no table. Names come from peers, so that the table's hash has a
-//! seed that they do not know. A place is used again when its call is gone, never while an input is taken that knew the old one: only a request adds a call, as its last step.
+//! seed that they do not know. A place is used again when its call is gone, never while an input is taken that knew the old one: only `admit` adds a call, and whoever comes to it holds no other call's place.
 
 use std::sync::Arc;
 

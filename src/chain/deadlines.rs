@@ -65,8 +65,9 @@ impl Deadlines {
         let first = self.queue.front().is_some_and(|(first, _)| *first == entry);
         let place = if first { Ok(0) } else { self.queue.binary_search_by_key(&entry, |(entry, _)| *entry) };
         match place {
-            Ok(place) => self.end(place),
-            Err(_) => {
+            Ok(place) if self.queue[place].1 => self.end(place),
+            // One that has ended may stand there under the same name and time.
+            Ok(_) | Err(_) => {
                 self.others.remove(&entry);
             }
         }
@@ -90,6 +91,13 @@ impl Deadlines {
 
     pub(super) fn next(&self) -> Option<Time> {
         self.first.map(|(at, _)| at)
+    }
+
+    /// Drops the first deadline, of a call that is not in flight: none behind it may wait for it.
+    pub(super) fn drop_first(&mut self) {
+        if let Some((at, call)) = self.first {
+            self.remove(at, call);
+        }
     }
 
     /// A call whose time has come, if there is one.
@@ -119,12 +127,14 @@ mod tests {
         fn it_is_an_ordered_set(deeds in proptest::collection::vec((0u8..6, 0u64..9, 0usize..40), 0..400)) {
             let (mut deadlines, mut model) = (Deadlines::default(), BTreeSet::new());
             for (sequence, (deed, later, which)) in (0u64..).zip(deeds) {
-                let call = CallId { root: 1, sequence };
                 match deed {
+                    // A stranger may give a name and a limit once more.
                     0..=2 => {
-                        let at = Time::from_nanos(if deed == 2 { later } else { sequence + 100 });
-                        deadlines.add(at, call);
-                        model.insert((at, call));
+                        let call = CallId { root: 1, sequence: if deed == 2 { later % 3 } else { sequence } };
+                        let at = Time::from_nanos(if deed == 2 { 100 + later / 3 } else { sequence + 100 });
+                        if model.insert((at, call)) {
+                            deadlines.add(at, call);
+                        }
                     }
                     _ => {
                         let first = if deed == 3 { 0 } else { which };

@@ -122,8 +122,11 @@ impl Node {
     /// Ends the calls whose time limit has passed, and drops the answers that nobody will ask for any more.
     pub(super) fn expire(&mut self) {
         while let Some(id) = self.deadlines.expired(self.now) {
-            let Some(slot) = self.calls.find(id) else { break };
-            let Some(call) = self.calls.get(slot) else { break };
+            let Some((slot, call)) = self.calls.find(id).and_then(|slot| Some((slot, self.calls.get(slot)?)))
+            else {
+                self.deadlines.drop_first();
+                continue;
+            };
             let cause = expiry(self.config.me, call);
             match call.request.partial {
                 true => self.expire_partial(slot, cause),

@@ -157,17 +157,24 @@ impl Node {
             Ok(tree) => tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1),
             Err(_) => UNKNOWN_DEPTH,
         };
+        // Field by field: what a clone would copy to be overwritten is a list, a tree and the data.
         let child = Request {
+            call: request.call,
+            func: request.func,
+            callback: request.callback,
+            reply_wanted: request.reply_wanted,
+            forward_first: request.forward_first,
+            partial: request.partial,
             limit: child_limit(call.deadline.since(self.now), below),
             left: call.until.since(self.now),
             age: request.age.saturating_add(self.now.since(call.begun)),
             // Whoever had this id before, or has it now without knowing, may have adopted its children.
             adopted: !fresh || call.adopted,
             skipped,
-            tree: request.tree.clone().map(|tree| tree.subtree(group)),
+            tree: request.tree.as_ref().map(|tree| tree.subtree(group)).map_err(|unknown| *unknown),
             ids: request.ids.slice(group),
+            header: request.header.clone(),
             data: request.data.fork(),
-            ..Request::clone(request)
         };
         let to = child.ids.first().unwrap_or_default();
         self.emit(Output::Send { to, message: Message::Request(Arc::new(child)) });

@@ -135,12 +135,14 @@ impl Surroundings for NodeSurroundings<'_> {
             limit: head.limit,
             data_len: head.data_len,
         };
+        let me = self.node.config().me;
+        // The last id there is has no range of its own, and takes the long way.
+        let alone = IdList::range(me..me.checked_add(1)?);
         let entry = self.executor.on_the_spot(head.func)?;
         if !self.node.leaf_begins(self.now, from, &leaf) {
             return None;
         }
-        let me = self.node.config().me;
-        let result = entry.answer(&Request::leaf(from, request, &IdList::range(me..me + 1)));
+        let result = entry.answer(&Request::leaf(from, request, &alone));
         Some(self.node.leaf_ends(&leaf, result))
     }
 
@@ -235,7 +237,7 @@ impl EventLoop {
     /// Gives the memory of the last long data back when nothing has come for a while.
     fn release_memory(&mut self, now: Time) {
         // Whoever drives a node without a pause looks for things that do not come.
-        if self.has_events() {
+        if self.has_events() || std::mem::take(&mut self.links.rings_read) {
             self.busy_until = now;
         } else if self.links.spare.is_held() && now.since(self.busy_until) >= SPARE_LIMIT {
             self.links.spare.release();
@@ -249,10 +251,11 @@ impl EventLoop {
             self.now = self.clock.now();
             return self.glance();
         }
-        let begun = self.now;
         if self.active && self.waiting.looks() && self.look_for_a_while(limit)? {
             return Ok(());
         }
+        // What the turn itself has taken was no waiting.
+        let begun = if self.waiting.learns() { self.clock.now() } else { self.now };
         self.links.rest_rings();
         self.mailbox.sleeping();
         // What came just before sees no sleeper to wake.
@@ -358,7 +361,7 @@ impl EventLoop {
         let limit = if self.links.spare.is_held() { limit.min(SPARE_LIMIT) } else { limit };
         let deadlines = [self.node.next_deadline(), self.links.next_deadline(), ending];
         let Some(next) = deadlines.into_iter().flatten().min() else { return limit };
-        let left = next.since(self.now);
+        let left = next.since(self.clock.now());
         // The system counts milliseconds and may round down: a little later is in time, a little earlier is a turn for nothing.
         left.checked_add(Duration::from_micros(999)).unwrap_or(left).min(limit)
     }

@@ -151,7 +151,7 @@ fn result(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Jo
         Ok(entry) => entry,
         Err(error) => return JobResult::Unknown(error.to_string()),
     };
-    // Only a func that takes its data as they come runs before they are whole, and only of its calls they are not kept.
+    // They are missing only in a call whose func takes them as they come.
     let data = job.request.data.as_bytes().unwrap_or_default();
     let request = Request::new(job.me, job.parent, &job.request, &data);
     match job.work {

@@ -276,7 +276,8 @@ impl Functions {
         self.add(name, false, Code::Streaming(stream::factory(begin))).map(FuncHandle)
     }
 
-    /// Like [`streaming_func`](Self::streaming_func), for what takes a segment quickly: see [`inline_func`](Self::inline_func).
+    /// Like [`streaming_func`](Self::streaming_func), for what takes a segment quickly: see [`inline_func`](Self::inline_func). Data that are there whole already are taken at once, however long they
+    /// are, and the node does nothing else meanwhile.
     ///
     /// # Errors
     /// As for [`func`](Self::func).

@@ -73,6 +73,9 @@ impl Links {
         }
         if self.answer(key, &hello) {
             self.establish(key, &hello);
+        } else if self.up(hello.from).is_none() {
+            // Our own attempt, if there was one, has made room for this one: what waits for it waits for nothing.
+            self.lose(hello.from, "it went before the answer to its hello was written");
         }
     }
 

@@ -94,6 +94,8 @@ pub(super) struct Links {
     pub(super) dirty: Vec<LinkKey>,
     /// Links whose peers are to be told how far the data of some request may come; few entries for each.
     pub(super) granting: Vec<LinkKey>,
+    /// Whether anything has come through rings since this was last looked at: the system says nothing of it.
+    pub(super) rings_read: bool,
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
     /// Links whose rings have been in use since the node last slept: it looks at them by itself.
@@ -134,6 +136,7 @@ impl Links {
             stirred: false,
             dirty: Vec::new(),
             granting: Vec::new(),
+            rings_read: false,
             unread: Vec::new(),
             watched: Watched::default(),
             local,
@@ -193,6 +196,10 @@ impl Links {
             return;
         }
         let peer = self.peers.entry(to).or_insert_with(Peer::new);
+        if let Message::Request(request) = &message {
+            // Nothing waits meanwhile for what this link waits for.
+            request.data.waits(true);
+        }
         let absent = peer.state == State::Absent;
         // A cancel or a response is for calls of a link that is gone.
         if !absent || is_request {
@@ -393,7 +400,7 @@ impl Links {
         }
     }
 
-    fn up(&self, peer: Id) -> Option<LinkKey> {
+    pub(super) fn up(&self, peer: Id) -> Option<LinkKey> {
         match self.peers.get(&peer)?.state {
             State::Up(key) => Some(key),
             _ => None,
@@ -464,6 +471,9 @@ impl Links {
     /// Takes a connection out of the loop.
     pub(super) fn discard(&mut self, key: LinkKey) -> Option<Link> {
         let mut link = self.links.remove(&key)?;
+        if link.watched {
+            self.watched.drop_link(key);
+        }
         if link.deadline.is_some() {
             self.timed -= 1;
         }

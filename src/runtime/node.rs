@@ -222,7 +222,7 @@ impl Node {
             peers: Peers::new(),
             listener: None,
             wait: Wait::default(),
-            link: LinkKind::Shm,
+            link: LinkKind::DEFAULT,
         }
     }
 

@@ -117,6 +117,7 @@ impl Links {
             if socket.has_room_again() {
                 mark(&mut self.dirty, key);
             }
+            self.rings_read = true;
             self.read(now, key, false, surroundings);
         }
     }

@@ -27,6 +27,11 @@ impl Watched {
         }
     }
 
+    /// A link is gone.
+    pub(super) fn drop_link(&mut self, key: LinkKey) {
+        self.keys.retain(|watched| *watched != key);
+    }
+
     /// The link at a place, if there are so many.
     pub(super) fn key(&self, place: usize) -> Option<LinkKey> {
         self.keys.get(place).copied()

@@ -61,6 +61,11 @@ impl Waiting {
         }
     }
 
+    /// Whether how long a wait took means anything.
+    pub(super) fn learns(&self) -> bool {
+        self.wait == Wait::Adaptive
+    }
+
     /// A look found nothing; so long this wait has taken so far.
     pub(super) fn found_nothing(&self, all: Duration) -> Look {
         match self.wait {

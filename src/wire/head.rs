@@ -276,16 +276,18 @@ pub struct WindowRef {
 }
 
 impl WindowRef {
+    /// Bytes of the payload.
+    pub const LENGTH: usize = CallRef::LENGTH + 8;
+
     /// Reads the payload.
     ///
     /// # Errors
     /// When it is none.
     pub fn parse(payload: &[u8]) -> Result<WindowRef, FrameError> {
-        const LENGTH: usize = CallRef::LENGTH + 8;
-        let mut fields = Fields::new(Kind::Window, payload, LENGTH)?;
+        let mut fields = Fields::new(Kind::Window, payload, Self::LENGTH)?;
         let CallRef(call) = CallRef::parse(Kind::Window, &fields.take::<{ CallRef::LENGTH }>())?;
         let limit = fields.u64();
-        match payload.len() - LENGTH {
+        match payload.len() - Self::LENGTH {
             0 => Ok(WindowRef { call, limit }),
             extra => Err(FrameError::TooMuch { kind: Kind::Window, extra: extra as u64 }),
         }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
-use super::level::Leveled;
 use super::{Body, Failure, Report};
 
 /// Names one chained GPC: who started it, and its number there.
@@ -151,16 +150,6 @@ pub struct SubtreeReply {
 }
 
 impl SubtreeReply {
-    /// The header as leveled data.
-    pub fn leveled_header(&self) -> Leveled {
-        Leveled { level: self.level, data: self.header.clone() }
-    }
-
-    /// The data as leveled data.
-    pub fn leveled_data(&self) -> Leveled {
-        Leveled { level: self.level, data: self.data.clone() }
-    }
-
     /// Bytes of header and data together.
     pub fn len(&self) -> u64 {
         self.header.len() as u64 + self.data.len() as u64

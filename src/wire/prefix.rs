@@ -46,12 +46,17 @@ pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
             out.put_slice(&run.first.to_le_bytes());
             out.put_slice(&run.count.to_le_bytes());
         }),
+        IdsForm::Listed if request.ids.len() == 1 => {
+            out.put_slice(&request.ids.first().unwrap_or_default().to_le_bytes());
+        }
         IdsForm::Listed => request.ids.iter().for_each(|id| out.put_slice(&id.to_le_bytes())),
     }
     for size in shape(request).map_or(&[][..], Shape::sizes) {
         out.put_slice(&size.to_le_bytes());
     }
-    out.put_slice(&request.header);
+    if !request.header.is_empty() {
+        out.put_slice(&request.header);
+    }
 }
 
 /// The request that a fixed part and its complete prefix describe.
@@ -89,6 +94,9 @@ pub fn parse_prefix(
 
 /// A run costs as much as two ids.
 fn smaller_form(ids: &IdList) -> IdsForm {
+    if ids.len() == 1 {
+        return IdsForm::Listed;
+    }
     match ids.runs().count() * 2 <= ids.len() as usize {
         true => IdsForm::Runs,
         false => IdsForm::Listed,

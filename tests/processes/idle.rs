@@ -46,7 +46,7 @@ fn count(calls: &[String], name: &str) -> usize {
 
 #[test]
 fn a_process_that_is_never_called_sleeps_from_its_start_to_its_end() {
-    for (link, wait) in [("unix", "adaptive"), ("tcp", "block"), ("unix", "spin:1ms")] {
+    for (link, wait) in [("unix", "adaptive"), ("tcp", "block"), ("unix", "spin:1ms"), ("shm", "adaptive")] {
         let line = format!("call echo -n 4 --ids 0-2 --tree flat --repeat 300 --link {link} --wait {wait}");
         let Some(processes) = traced(&line) else {
             eprintln!("skipped: needs strace, and leave to trace");

@@ -38,7 +38,7 @@ impl Nodes {
         let peers = Peers::from(row);
         let node = |(id, listener)| {
             let builder = Node::builder(id).functions(&functions).peers(peers.clone());
-            builder.listener(listener).polled().expect("a node")
+            builder.listener(listener).link(link).polled().expect("a node")
         };
         Nodes {
             nodes: (0..n).zip(listeners).map(node).collect(),

@@ -107,7 +107,7 @@ impl Spawner<'_> {
         let (mut control, theirs) =
             UnixStream::pair().map_err(|error| ("make the control link of", error))?;
         let told = tell(&mut control, self.orders).map_err(|error| ("give orders to", error))?;
-        let process = Command::new(&self.plan.exe)
+        let mut process = Command::new(&self.plan.exe)
             .args(["node", "--launched", "--id", &id.to_string()])
             .stdin(Stdio::from(OwnedFd::from(listener)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
@@ -115,8 +115,11 @@ impl Spawner<'_> {
             .process_group(0)
             .spawn()
             .map_err(|error| ("start", error))?;
-        let rest = tell_rest(&mut control, &self.orders[told..]);
-        rest.map_err(|error| ("give all orders to", error))?;
+        if let Err(error) = tell_rest(&mut control, &self.orders[told..]) {
+            // It is of no use, and must not stay behind: what it says to being killed does not matter any more.
+            let _ = process.kill().and_then(|()| process.wait());
+            return Err(("give all orders to", error));
+        }
         Ok(Started { id, process, control })
     }
 }

@@ -80,7 +80,8 @@ impl Outbox {
     /// Queues the link's first frame.
     pub fn hello(&mut self, hello: &Hello) {
         let flags = if hello.rings { flags::RINGS } else { 0 };
-        self.frame(Kind::Hello, flags, |tail| tail.extend_from_slice(&hello.emit()));
+        let hello = hello.emit();
+        self.frame(Kind::Hello, flags, hello.len(), |tail| tail.extend_from_slice(&hello));
     }
 
     /// Queues the link's last frame.
@@ -97,7 +98,7 @@ impl Outbox {
 
     /// Says how far the data of a request may come.
     pub fn window(&mut self, window: &WindowRef) {
-        self.frame(Kind::Window, 0, |tail| window.emit(tail));
+        self.frame(Kind::Window, 0, WindowRef::LENGTH, |tail| window.emit(tail));
     }
 
     /// The peer takes so much of the data of a request. Of one that is not under way any more nobody cares.
@@ -219,7 +220,8 @@ impl Outbox {
         let form: IdsForm = head.ids_form;
         let small = head.prefix_len().saturating_add(head.data_len) <= SMALL;
         if let (true, Some(data)) = (small, request.data.as_bytes()) {
-            return self.frame(Kind::Request, flags, |tail| {
+            let length = RequestHead::LENGTH + head.prefix_len() as usize + data.len();
+            return self.frame(Kind::Request, flags, length, |tail| {
                 head.emit(tail);
                 emit_prefix(request, form, tail);
                 tail.extend_from_slice(&data);
@@ -254,17 +256,19 @@ impl Outbox {
             data_len: reply.data.len() as u64,
             report_len: report.len() as u32,
         };
-        let parts = reply.header.parts().chain(reply.data.parts());
         if head.body_len() <= SMALL {
-            return self.frame(Kind::Response, 0, |tail| {
+            let length = ResponseHead::LENGTH + head.body_len() as usize;
+            return self.frame(Kind::Response, 0, length, |tail| {
                 head.emit(tail);
-                parts.for_each(|part| tail.extend_from_slice(&part));
+                reply.header.copy_to(tail);
+                reply.data.copy_to(tail);
                 tail.extend_from_slice(&report);
             });
         }
         let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
         head.emit(&mut fixed);
         let report = Some(Bytes::from(report)).filter(|report| !report.is_empty());
+        let parts = reply.header.parts().chain(reply.data.parts());
         let parts = parts.map(Bytes::from).chain(report).map(Part::Bytes).collect();
         self.streams.push_back(Stream { call, kind: Kind::Response, flags: 0, head: Some(fixed), parts });
     }
@@ -283,7 +287,7 @@ impl Outbox {
     }
 
     fn call_frame(&mut self, kind: Kind, call: CallId) {
-        self.frame(kind, 0, |tail| CallRef(call).emit(tail));
+        self.frame(kind, 0, CallRef::LENGTH, |tail| CallRef(call).emit(tail));
     }
 
     /// Takes a long message off the link; says whether it had begun.
@@ -293,18 +297,17 @@ impl Outbox {
     }
 
     fn small_frame(&mut self, kind: Kind, payload: &[u8]) {
-        self.frame(kind, 0, |tail| tail.extend_from_slice(payload));
+        self.frame(kind, 0, payload.len(), |tail| tail.extend_from_slice(payload));
     }
 
-    /// Writes one frame into the buffer of small ones; `emit` appends its payload.
-    fn frame(&mut self, kind: Kind, flags: u8, emit: impl FnOnce(&mut BytesMut)) {
+    /// Writes one frame into the buffer of small ones; `emit` appends its payload of `length` bytes.
+    fn frame(&mut self, kind: Kind, flags: u8, length: usize, emit: impl FnOnce(&mut BytesMut)) {
+        self.tail.reserve(FRAME_HEADER + length);
         let start = self.tail.len();
-        self.tail.extend_from_slice(&[0; FRAME_HEADER]);
+        self.tail.extend_from_slice(&FrameHeader { length: length as u32, kind, flags }.emit());
         emit(&mut self.tail);
-        let length = self.tail.len() - start - FRAME_HEADER;
-        let header = FrameHeader { length: length as u32, kind, flags }.emit();
-        self.tail[start..start + FRAME_HEADER].copy_from_slice(&header);
-        self.queued += FRAME_HEADER + length;
+        debug_assert_eq!(self.tail.len() - start, FRAME_HEADER + length, "a frame says how long it is");
+        self.queued += self.tail.len() - start;
     }
 
     /// Cuts segments from long messages, in turn, until enough is queued or none has bytes.

@@ -12,8 +12,8 @@ use crate::wire::frame::{SEGMENT, WINDOW};
 /// Chunks that wait to be used again: as many as a body's window has segments, and the two that its link may have cut ahead.
 const POOL_MAX: usize = WINDOW as usize / SEGMENT + 2;
 
-/// Bytes from which on they are put into a chunk: below that a copy costs less than memory of its own.
-pub const CHUNK_MIN: usize = 16 << 10;
+/// Bytes from which on they are put into a chunk: a quarter of it, so that a window of them holds no more than four times its length; fewer are copied into as much room as they need.
+pub const CHUNK_MIN: usize = SEGMENT / 4;
 
 /// The chunks of a body that nobody reads.
 #[derive(Debug, Default)]
