@@ -10,11 +10,8 @@ use gpc_trees::IdList;
 use super::Time;
 use super::call::{Call, Origin};
 use super::seeded_hash::{Seeded, SeededMap};
+use super::slot::Slot;
 use crate::wire::{CallId, Request};
-
-/// Where a call lies, for as long as one input is taken, and as long as it is in flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot(u32);
 
 /// The place that needs no table.
 const FIRST: Slot = Slot(0);
@@ -137,11 +134,6 @@ impl Calls {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Call> {
         self.first.as_deref().into_iter().chain(self.others.iter().filter_map(Option::as_deref))
     }
-}
-
-#[cfg(test)]
-pub(super) fn slot(place: u32) -> Slot {
-    Slot(place)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use gpc_trees::Id;
 
 use super::call::{Call, JobState, Origin, Own};
-use super::calls::Slot;
+use super::slot::Slot;
 use super::{Node, Output};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage, Status};

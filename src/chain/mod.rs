@@ -57,6 +57,7 @@ mod recent;
 mod runs;
 mod seeded_hash;
 mod setup;
+mod slot;
 mod steps;
 mod time;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use gpc_trees::{Group, Id, adopted, send_order};
 
 use super::call::{Call, Child, ChildAnswer, Origin, Own};
-use super::calls::Slot;
 use super::kept::{KEEP, Kept};
+use super::slot::Slot;
 use super::{Node, Output, gather};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Report, Request, Stage, Status};

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::calls::Slot;
+use super::slot::Slot;
 
 /// A place in the queue.
 pub(super) type Turn = u64;
@@ -79,7 +79,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chain::calls::slot;
 
     proptest! {
         /// First come first served, whoever leaves.
@@ -88,7 +87,7 @@ mod tests {
             let (mut runs, mut model) = (Runs::new(usize::MAX), Vec::new());
             for (place, (deed, which)) in (0u32..).zip(deeds) {
                 match deed {
-                    0 | 1 => model.push((runs.enter(slot(place)), slot(place))),
+                    0 | 1 => model.push((runs.enter(Slot(place)), Slot(place))),
                     2 if which < model.len() => runs.leave(model.remove(which).0),
                     2 => {}
                     _ => {

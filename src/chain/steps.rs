@@ -7,9 +7,9 @@ use std::sync::Arc;
 use gpc_trees::{Group, Groups, Id, send_order};
 
 use super::call::{Call, Child, ChildAnswer, Children, JobState, Origin, Own, Step};
-use super::calls::Slot;
 use super::deadlines::child_limit;
 use super::kept::KEEP;
+use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Message, Request, Stage};

@@ -31,6 +31,7 @@ mod shm;
 mod socket;
 mod stream;
 mod wait;
+mod watched;
 
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};

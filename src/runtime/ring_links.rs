@@ -4,39 +4,8 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::link::Link;
 use super::links::Links;
-use super::peer::LinkKey;
 use super::shm::RingSocket;
-
-/// Links over rings that the node looks at by itself.
-#[derive(Debug, Default)]
-pub(super) struct Watched {
-    keys: Vec<LinkKey>,
-    /// Whether the peers of some may still ring, though they need not.
-    may_ring: bool,
-}
-
-impl Watched {
-    /// Notes that a link is in use, if it is one over rings.
-    pub(super) fn watch(&mut self, key: LinkKey, link: &mut Link) {
-        if !link.watched && link.socket.ring().is_some_and(RingSocket::has_rings) {
-            link.watched = true;
-            self.keys.push(key);
-            self.may_ring = true;
-        }
-    }
-
-    /// A link is gone.
-    pub(super) fn drop_link(&mut self, key: LinkKey) {
-        self.keys.retain(|watched| *watched != key);
-    }
-
-    /// The link at a place, if there are so many.
-    pub(super) fn key(&self, place: usize) -> Option<LinkKey> {
-        self.keys.get(place).copied()
-    }
-}
 
 impl Links {
     /// Whether there are rings to look at.
