@@ -293,12 +293,11 @@ impl EventLoop {
             if !rings || self.is_to_ask() {
                 self.look(Duration::ZERO)?;
             }
+            let all = self.now.since(begun);
             if self.has_come() {
-                self.waiting.found();
+                self.waiting.found(all);
                 return Ok(true);
             }
-            self.now = self.clock.now();
-            let all = self.now.since(begun);
             match self.waiting.found_nothing(all) {
                 _ if all >= limit => return Ok(false),
                 Look::Enough => return Ok(false),
@@ -306,6 +305,7 @@ impl EventLoop {
                 Look::AgainAfterOthers if rings && self.comes_in_a_moment() => {}
                 Look::AgainAfterOthers => std::thread::yield_now(),
             }
+            self.now = self.clock.now();
         }
     }
 

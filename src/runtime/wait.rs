@@ -28,6 +28,13 @@ const WAKE_UP: Duration = Duration::from_micros(25);
 /// steps; but where processes share cores, time passes at each step, and few looks end in time.
 const WORTH: u32 = 128;
 
+/// A look that has taken so long gave its core to somebody who has work of his own and keeps it: a whole slice of the system's scheduler, some milliseconds.
+const COSTLY: Duration = Duration::from_micros(500);
+
+/// After a costly look, so many waits do without one; twice as many after the next, up to the most.
+const PAUSE_MIN: u32 = 64;
+const PAUSE_MAX: u32 = 8192;
+
 /// What becomes of one look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
@@ -45,11 +52,15 @@ pub(super) struct Waiting {
     wait: Wait,
     /// Of the last waits, the share that ended in time, in 256ths; a moving average.
     soon: u32,
+    /// Waits that are still to do without a look.
+    pause: u32,
+    /// How many will, after the next costly one.
+    next_pause: u32,
 }
 
 impl Waiting {
     pub(super) fn new(wait: Wait) -> Waiting {
-        Waiting { wait, soon: 256 }
+        Waiting { wait, soon: 256, pause: 0, next_pause: PAUSE_MIN }
     }
 
     /// Whether to look before the next sleep, now that something has come.
@@ -57,7 +68,7 @@ impl Waiting {
         match self.wait {
             Wait::Block => false,
             Wait::Spin(limit) => !limit.is_zero(),
-            Wait::Adaptive => self.soon >= WORTH,
+            Wait::Adaptive => self.pause == 0 && self.soon >= WORTH,
         }
     }
 
@@ -67,7 +78,8 @@ impl Waiting {
     }
 
     /// A look found nothing; so long this wait has taken so far.
-    pub(super) fn found_nothing(&self, all: Duration) -> Look {
+    pub(super) fn found_nothing(&mut self, all: Duration) -> Look {
+        self.note_cost(all);
         match self.wait {
             Wait::Block => Look::Enough,
             Wait::Spin(limit) if all >= limit => Look::Enough,
@@ -77,16 +89,28 @@ impl Waiting {
         }
     }
 
-    /// A look found something.
-    pub(super) fn found(&mut self) {
+    /// A look found something after so long.
+    pub(super) fn found(&mut self, all: Duration) {
         if self.wait == Wait::Adaptive {
-            self.learn(true);
+            self.learn(all < LOOK + WAKE_UP);
+            // It trusts the machine again slowly: a costly look is paid for by many good ones.
+            self.next_pause = self.next_pause.saturating_sub(1).max(PAUSE_MIN);
+            self.note_cost(all);
+        }
+    }
+
+    /// Stops looking for a while if a look has taken so long that others must have had the core.
+    fn note_cost(&mut self, all: Duration) {
+        if self.wait == Wait::Adaptive && all >= COSTLY {
+            self.pause = self.next_pause;
+            self.next_pause = (self.next_pause * 2).min(PAUSE_MAX);
         }
     }
 
     /// Something came after the node had slept, so long after it began to wait.
     pub(super) fn woken(&mut self, waited: Duration) {
         if self.wait == Wait::Adaptive {
+            self.pause = self.pause.saturating_sub(1);
             self.learn(waited < LOOK + WAKE_UP);
         }
     }
@@ -104,7 +128,7 @@ mod tests {
     const US: Duration = Duration::from_micros(1);
 
     /// Looks until it is enough, each step taking so long; how long that took.
-    fn look(waiting: &Waiting, each: Duration) -> Duration {
+    fn look(waiting: &mut Waiting, each: Duration) -> Duration {
         let looks = (1..).find(|&looks| waiting.found_nothing(each * looks) == Look::Enough);
         each * looks.expect("every strategy has had enough at some time")
     }
@@ -117,8 +141,8 @@ mod tests {
         for _ in 0..100 {
             assert!(spinning.looks());
             assert_eq!(spinning.found_nothing(US), Look::Again, "it gives the core to nobody");
-            assert_eq!(look(&spinning, US), 20 * US);
-            assert_eq!(look(&spinning, 15 * US), 30 * US);
+            assert_eq!(look(&mut spinning, US), 20 * US);
+            assert_eq!(look(&mut spinning, 15 * US), 30 * US);
             spinning.woken(Duration::from_secs(1));
         }
     }
@@ -131,7 +155,7 @@ mod tests {
             if waiting.looks() {
                 looked += 1;
                 assert_eq!(waiting.found_nothing(US), Look::AgainAfterOthers);
-                assert_eq!(look(&waiting, US), LOOK);
+                assert_eq!(look(&mut waiting, US), LOOK);
             }
             waiting.woken(Duration::from_millis(1));
         }
@@ -140,13 +164,40 @@ mod tests {
             waiting.woken(30 * US);
         }
         assert!(waiting.looks(), "messages come soon again");
-        waiting.found();
+        waiting.found(US);
         assert!(waiting.looks());
     }
 
     /// Where processes share the core, each step of a look takes as long as the others want: it ends with the first that is too long.
     #[test]
     fn an_adaptive_node_looks_no_longer_than_its_limit_though_others_have_the_core() {
-        assert_eq!(look(&Waiting::new(Wait::Adaptive), 200 * US), 200 * US);
+        assert_eq!(look(&mut Waiting::new(Wait::Adaptive), 200 * US), 200 * US);
+    }
+
+    /// Beside a compiler on every core, each look gave its core away for a slice of 4 ms, and each wait that was short without a look brought the next one on: a call in ten took 4 ms
+    /// where asleep it takes 0.1.
+    #[test]
+    fn an_adaptive_node_does_not_look_for_a_while_after_it_has_lost_its_core() {
+        let mut waiting = Waiting::new(Wait::Adaptive);
+        let mut costly = 0;
+        for _ in 0..100_000 {
+            if waiting.looks() {
+                costly += 1;
+                // What was looked for has come meanwhile, or has not.
+                match costly % 2 {
+                    0 => waiting.found(4000 * US),
+                    _ => drop(look(&mut waiting, 4000 * US)),
+                }
+            }
+            waiting.woken(30 * US);
+        }
+        assert!((1..24).contains(&costly), "{costly} looks that cost a slice each");
+        // The others have gone: looks pay again, and cost nothing.
+        (0..PAUSE_MAX).for_each(|_| waiting.woken(30 * US));
+        assert!(waiting.looks());
+        for _ in 0..PAUSE_MAX {
+            waiting.found(US);
+        }
+        assert_eq!(waiting.next_pause, PAUSE_MIN);
     }
 }
