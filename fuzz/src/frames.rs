@@ -81,7 +81,8 @@ fn written_and_read(event: Event, cuts: &[usize]) {
         Event::Request(request) => {
             split(request);
             in_segments(&event, cuts);
-            Message::Request(request.clone())
+            // Who writes what passes through lets it go: that is another reader than the one that is looked at below.
+            Message::Request(Request { data: request.data.fork(), ..Request::clone(request) }.into())
         }
         Event::Response(response) => Message::Response(response.clone()),
         Event::Cancel(call) => Message::Cancel(*call),
