@@ -406,15 +406,15 @@ impl Entry {
         matches!(self.code, Code::Func(_) | Code::Phased(_))
     }
 
-    /// Executes a func that [answers at its end](Self::answers_at_its_end).
+    /// The reply of a func that [answers at its end](Self::answers_at_its_end).
     pub(super) fn answer(&self, request: &Request<'_>) -> Result<Reply, String> {
         let mut reply = Reply::default();
         let run = || match &self.code {
             Code::Func(func) => func(request, &mut reply),
             Code::Phased(func) => func(Phase::Init, request, &mut reply),
-            Code::Deferring(_) | Code::Streaming(_) | Code::Callback(_) => {
-                Err(format!("`{}` has no reply when it returns", self.name).into())
-            }
+            Code::Deferring(_) => Err(format!("`{}` answers later", self.name).into()),
+            Code::Streaming(_) => Err(format!("`{}` takes its data as they come", self.name).into()),
+            Code::Callback(_) => Err(format!("`{}` is a callback, not a func", self.name).into()),
         };
         unwinding(run).map(|()| reply)
     }
@@ -434,22 +434,14 @@ impl Entry {
 
     /// Executes func: a panic is a failure like any other.
     pub(super) fn execute(&self, request: &Request<'_>, deferred: impl FnOnce() -> Deferred) -> JobResult {
-        let mut reply = Reply::default();
-        let run = || match &self.code {
-            Code::Func(func) => func(request, &mut reply).map(|()| false),
-            Code::Phased(func) => func(Phase::Init, request, &mut reply).map(|()| false),
-            Code::Deferring(func) => {
+        let result = match &self.code {
+            Code::Deferring(func) => unwinding(|| {
                 func(request, deferred());
-                Ok(true)
-            }
-            Code::Streaming(_) => Err(format!("`{}` takes its data as they come", self.name).into()),
-            Code::Callback(_) => Err(format!("`{}` is a callback, not a func", self.name).into()),
+                Ok(JobResult::Deferred)
+            }),
+            _ => self.answer(request).map(JobResult::Replied),
         };
-        match unwinding(run) {
-            Ok(true) => JobResult::Deferred,
-            Ok(false) => JobResult::Replied(reply),
-            Err(message) => JobResult::Failed(message),
-        }
+        result.unwrap_or_else(JobResult::Failed)
     }
 
     /// Merges a child's reply into `own`.
