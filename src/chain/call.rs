@@ -40,6 +40,11 @@ pub(super) enum Own {
     Failed,
 }
 
+/// When a call that has begun here must have ended here, and at its root.
+fn ends(request: &Request, begun: Time) -> (Time, Time) {
+    (begun.plus(request.limit), begun.plus(request.left.max(request.limit)))
+}
+
 impl Own {
     /// Where func has not run; a root that only watches has nothing to run.
     fn begin(origin: &Origin) -> Own {
@@ -152,11 +157,12 @@ impl Call {
         let own = Own::begin(&origin);
         let (job, children, arrived) = (JobState::Idle, None, Arrived::default());
         let by_id = BTreeMap::new();
+        let (deadline, until) = ends(&request, begun);
         Call {
             orphans: 0,
             adopted: request.adopted,
-            deadline: begun.plus(request.limit),
-            until: begun.plus(request.left.max(request.limit)),
+            deadline,
+            until,
             request,
             origin,
             own,
@@ -175,8 +181,7 @@ impl Call {
     /// Makes one that has ended and been [emptied](Self::empty) into one that begins.
     pub(super) fn renew(&mut self, request: Arc<Request>, origin: Origin, begun: Time) {
         self.adopted = request.adopted;
-        self.deadline = begun.plus(request.limit);
-        self.until = begun.plus(request.left.max(request.limit));
+        (self.deadline, self.until) = ends(&request, begun);
         self.own = Own::begin(&origin);
         (self.request, self.origin, self.begun) = (request, origin, begun);
     }
