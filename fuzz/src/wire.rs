@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use super::input::pieces;
 
 /// A hello that every inbox takes.
-pub const HELLO: Hello = Hello { from: 3, to: 4, incarnation: 7, generation: 1, hiwater: 64, rings: false };
+pub const HELLO: Hello =
+    Hello { from: 3, to: 4, incarnation: 7, generation: 1, hiwater: 64, rings: false, extents: false };
 
 /// A node without registered trees, which awaits every call, or those with even numbers.
 #[derive(Clone, Copy, Debug)]

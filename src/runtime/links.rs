@@ -13,6 +13,7 @@ use tracing::{debug, warn};
 use super::link::{Event, Link, Phase, Progress};
 use super::peer::{LinkKey, Peer, State};
 use super::quick_hash::QuickHash;
+use super::shm::Extents;
 use super::socket::{Accepting, Socket};
 use super::watched::Watched;
 use super::{Address, LinkKind, Peers, near};
@@ -107,6 +108,8 @@ pub(super) struct Links {
     pub(super) buffer: Box<[u8]>,
     /// The memory of the last long data, for the next.
     pub(super) spare: Spare,
+    /// Sealed memory for data of links that hand it over.
+    extents: Extents,
     pub(super) events: Vec<Event>,
     pub(super) arrivals: VecDeque<Arrival>,
 }
@@ -143,6 +146,7 @@ impl Links {
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             spare: Spare::default(),
+            extents: Extents::default(),
             events: Vec::new(),
             arrivals: VecDeque::new(),
         })
@@ -308,6 +312,10 @@ impl Links {
         if !self.granting.is_empty() && self.grant() {
             self.flush_dirty();
         }
+        // What a link has sent is remembered for the others, as long as any sends.
+        if self.extents.is_held() && !self.links.values().any(|link| link.outbox.is_streaming()) {
+            self.extents.forget();
+        }
     }
 
     /// Tells the senders of long data how far they may go on; says whether there is any news.
@@ -442,7 +450,7 @@ impl Links {
         let told_of_room = !socket.tells_of_each_read();
         self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
         self.next_key += 1;
-        let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT));
+        let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT), self.extents.clone());
         link.told_of_room = told_of_room;
         link.inbox.use_memory(self.spare.clone());
         self.links.insert(key, link);

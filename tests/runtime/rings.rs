@@ -261,7 +261,15 @@ impl Peer {
 /// A hello of an early run.
 fn hello(from: Id, to: Id, rings: bool) -> Vec<u8> {
     let mut outbox = Outbox::new();
-    outbox.hello(&Hello { from, to, incarnation: EARLY, generation: 1, hiwater: HIWATER, rings });
+    outbox.hello(&Hello {
+        from,
+        to,
+        incarnation: EARLY,
+        generation: 1,
+        hiwater: HIWATER,
+        rings,
+        extents: false,
+    });
     assert!(outbox.is_ready());
     let mut parts = SmallVec::new();
     outbox.parts(&mut parts);
