@@ -118,3 +118,104 @@ impl Lane {
         Ok(received.bytes)
     }
 }
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn pair() -> (UnixStream, UnixStream) {
+        let (one, two) = UnixStream::pair().unwrap();
+        two.set_nonblocking(true).unwrap();
+        (one, two)
+    }
+
+    /// A pipe's end from which this number comes.
+    fn numbered(number: u8) -> OwnedFd {
+        let (end, mut other) = std::io::pipe().unwrap();
+        other.write_all(&[number]).unwrap();
+        end.into()
+    }
+
+    fn number(descriptor: OwnedFd) -> u8 {
+        let mut number = [0];
+        File::from(descriptor).read_exact(&mut number).unwrap();
+        number[0]
+    }
+
+    #[test]
+    fn descriptors_come_in_order_however_the_bells_between_are_read() {
+        let ((mut one, two), mut from, mut to) = (pair(), Lane::default(), Lane::default());
+        for round in 0..30u8 {
+            (0..round % 4).for_each(|_| assert_eq!(one.write(&[1]).unwrap(), 1));
+            from.give(&one, numbered(round).as_fd(), 1, 0).unwrap();
+            (0..round % 3).for_each(|_| assert_eq!(one.write(&[1]).unwrap(), 1));
+            if round % 5 == 0 {
+                assert!(!to.read_bells(&two).unwrap());
+            }
+            if round % 2 == 1 {
+                assert_eq!([(); 2].map(|()| number(to.take(&two).unwrap())), [round - 1, round]);
+            }
+        }
+        let error = to.take(&two).unwrap_err();
+        assert!(error.to_string().contains("no descriptor"), "{error}");
+        drop(one);
+        assert!(to.read_bells(&two).unwrap() && to.take(&two).is_err());
+    }
+
+    #[test]
+    fn so_many_bytes_are_under_way_as_the_peer_has_not_read_of() {
+        let ((one, _two), mut lane) = (pair(), Lane::default());
+        let piece = UNDER_WAY_MAX / 4;
+        for place in 1..=4 {
+            assert!(lane.has_room(0));
+            lane.give(&one, numbered(0).as_fd(), piece, 100 * place).unwrap();
+        }
+        assert!(!lane.has_room(99));
+        assert!(lane.has_room(100) && lane.has_room(100));
+        lane.give(&one, numbered(0).as_fd(), 4 * piece, 500).unwrap();
+        assert!(!lane.has_room(499));
+        assert!(lane.has_room(500));
+        assert_eq!((lane.under_way, lane.given.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_does_not_come_one_by_one_or_without_end_is_refused() {
+        let send = |count: usize| {
+            let ((one, two), ends) = (pair(), [0; 4].map(numbered));
+            let borrowed: Vec<BorrowedFd<'_>> = ends[..count].iter().map(AsFd::as_fd).collect();
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+            let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
+            assert!(control.push(rustix::net::SendAncillaryMessage::ScmRights(&borrowed)));
+            let flags = rustix::net::SendFlags::empty();
+            rustix::net::sendmsg(&one, &[IoSlice::new(&[1])], &mut control, flags).unwrap();
+            (Lane::default().take(&two), one)
+        };
+        assert!(send(1).0.is_ok());
+        for count in [2, 4] {
+            assert_eq!(send(count).0.unwrap_err().kind(), ErrorKind::InvalidData, "{count}");
+        }
+        let ((one, two), mut from, mut to) = (pair(), Lane::default(), Lane::default());
+        for _ in 0..=CAME_MAX {
+            from.give(&one, numbered(0).as_fd(), 1, 0).unwrap();
+        }
+        assert!(to.read_bells(&two).is_err());
+        assert!(to.came.len() <= CAME_MAX + 1);
+    }
+
+    #[test]
+    fn a_full_socket_takes_no_descriptor_and_none_is_counted() {
+        let ((one, _two), mut lane) = (pair(), Lane::default());
+        let piece = numbered(0);
+        let error = loop {
+            if let Err(error) = lane.give(&one, piece.as_fd(), 1, 0) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert_eq!(lane.under_way, lane.given.len());
+    }
+}
