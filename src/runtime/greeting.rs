@@ -108,7 +108,12 @@ impl Links {
     fn settle(&mut self, key: LinkKey, answer: &Hello) -> bool {
         let Some(link) = self.links.get_mut(&key) else { return false };
         let settled = match link.socket.ring_mut() {
-            Some(socket) if answer.rings => socket.use_rings(answer.extents),
+            Some(socket) if answer.rings => {
+                if answer.extents {
+                    link.extents.keep_place(socket.stream());
+                }
+                socket.use_rings(answer.extents)
+            }
             Some(socket) => {
                 socket.use_none();
                 true

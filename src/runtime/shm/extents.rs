@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, getrlimit};
 use tracing::debug;
 
@@ -39,6 +40,8 @@ struct Shared {
     held: AtomicUsize,
     /// Addresses that are reserved.
     addresses: AtomicU64,
+    /// A descriptor of no use, which makes room for one that comes: a process that has as many as it may would lose it, and the data with it.
+    place: Mutex<Option<OwnedFd>>,
     /// What was made last, with the bytes that it was made of: as long as they are held, no others can have their place.
     recent: Mutex<VecDeque<(Bytes, Extent)>>,
 }
@@ -72,14 +75,41 @@ impl Extents {
         self.recent().clear();
     }
 
-    /// Takes memory that a peer has handed over.
+    /// Keeps a place for a descriptor that comes, as long as there is one; says whether there is.
+    pub(in crate::runtime) fn keep_place(&self, like: impl AsFd) -> bool {
+        let mut place = self.place();
+        if place.is_none() {
+            *place = fcntl_dupfd_cloexec(like, 0).ok();
+        }
+        place.is_some()
+    }
+
+    /// Makes room for a descriptor that comes now.
+    pub(super) fn give_place(&self) {
+        drop(self.place().take());
+    }
+
+    /// Takes memory that a peer has handed over; `like` is any descriptor, to keep a place with.
     ///
     /// # Errors
     /// When it is not what it must be, in words.
-    pub(super) fn take(&self, descriptor: OwnedFd, length: usize) -> io::Result<Extent> {
+    pub(super) fn take(&self, descriptor: OwnedFd, length: usize, like: impl AsFd) -> io::Result<Extent> {
         let file = SealedFile::open(descriptor, length)?;
         self.0.held.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Piece { file, node: self.0.clone(), counted: true }))
+        let piece = Piece { file, node: self.0.clone(), counted: true };
+        if self.keep_place(&like) {
+            return Ok(Arc::new(piece));
+        }
+        // No descriptor is left: this one's place is the next one's.
+        let bytes = piece.bytes();
+        drop(piece);
+        self.keep_place(like);
+        Ok(Arc::new(Loose(bytes)))
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+        // Whether there is one is true after any panic.
+        self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recent(&self) -> MutexGuard<'_, VecDeque<(Bytes, Extent)>> {
@@ -145,6 +175,28 @@ impl Sealed for Piece {
     }
 }
 
+/// The bytes of a piece whose descriptor could not be kept.
+#[derive(Debug)]
+struct Loose(Bytes);
+
+impl Sealed for Loose {
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    fn room(&self, _: u64) -> Option<Box<dyn Room>> {
+        None
+    }
+
+    fn may_be_kept(&self) -> bool {
+        false
+    }
+}
+
 /// Addresses that are counted as reserved.
 #[derive(Debug)]
 struct Share {
@@ -183,7 +235,10 @@ impl Room for Laid {
     }
 
     fn lay(&mut self, extent: &dyn Sealed) -> bool {
-        piece(extent).is_some_and(|piece| self.region.lay(&piece.file).is_ok())
+        match piece(extent) {
+            Some(piece) => self.region.lay(&piece.file).is_ok(),
+            None => self.region.push(&extent.bytes()).is_ok(),
+        }
     }
 
     fn push(&mut self, bytes: &[u8]) -> bool {

@@ -185,10 +185,13 @@ impl RingSocket {
         length: usize,
         node: &Extents,
     ) -> io::Result<Extent> {
-        let State::Rings(Rings { lane: Some(lane), .. }) = &mut self.state else {
+        let State::Rings(Rings { lane: Some(lane), unread, .. }) = &mut self.state else {
             return Err(io::Error::new(ErrorKind::InvalidData, "the link takes no descriptors"));
         };
-        node.take(lane.take(&self.stream)?, length)
+        node.give_place();
+        let descriptor = lane.take(&self.stream)?;
+        *unread = 0;
+        node.take(descriptor, length, &self.stream)
     }
 
     /// Writes the first bytes of a connection, and memory with them, if the system has any and lets it go.
