@@ -110,7 +110,7 @@ impl Links {
         let settled = match link.socket.ring_mut() {
             Some(socket) if answer.rings => {
                 if answer.extents {
-                    link.extents.keep_place(socket.stream());
+                    link.extents.keep_place();
                 }
                 socket.use_rings(answer.extents)
             }

@@ -19,7 +19,7 @@ pub const SEGMENT: usize = 256 << 10;
 pub const WINDOW: u64 = 4 << 20;
 
 /// Bytes of a request's data that a sender puts into one piece of sealed memory. Measured for 64 MiB down a chain of 8 processes of two cores.
-pub const EXTENT: usize = 1 << 20;
+pub const EXTENT: usize = 2 << 20;
 
 /// Fewest bytes of data that come by descriptor: below it the calls of the system that hand one over cost more than two copies. It bounds the descriptors and mappings of a body by its length, too.
 pub const EXTENT_MIN: usize = SEGMENT;

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut, Read as _, Write};
@@ -288,7 +288,11 @@ impl Peer {
 
 /// The descriptors that have come on a socket.
 #[derive(Default)]
-pub(super) struct Came(pub(super) RefCell<VecDeque<OwnedFd>>);
+pub(super) struct Came {
+    pub(super) waiting: RefCell<VecDeque<OwnedFd>>,
+    /// Bytes that were taken of those that were spoken of.
+    pub(super) taken: Cell<usize>,
+}
 
 impl Came {
     /// Reads bells, and the descriptor that may come with them.
@@ -302,7 +306,7 @@ impl Came {
         let count = recvmsg(stream, &mut parts, &mut control, flags)?.bytes;
         for message in control.drain() {
             let RecvAncillaryMessage::ScmRights(descriptors) = message else { continue };
-            self.0.borrow_mut().extend(descriptors);
+            self.waiting.borrow_mut().extend(descriptors);
         }
         Ok(count)
     }
@@ -328,15 +332,16 @@ impl Context for Taking<'_> {
     }
 
     fn extent(&self, length: usize) -> Result<Extent, FrameError> {
-        while self.came.0.borrow().is_empty() {
+        while self.came.waiting.borrow().is_empty() {
             assert!(self.came.read(self.stream, false).unwrap() > 0, "the descriptor comes before its frame");
         }
-        let memory = File::from(self.came.0.borrow_mut().pop_front().unwrap());
+        let memory = File::from(self.came.waiting.borrow_mut().pop_front().unwrap());
         let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         assert_eq!(fcntl_get_seals(&memory).unwrap(), seals);
         assert_eq!(memory.metadata().unwrap().len(), length as u64);
         let mut bytes = vec![0; length];
         memory.read_exact_at(&mut bytes, 0).unwrap();
+        self.came.taken.set(self.came.taken.get() + length);
         Ok(Arc::new(Read(bytes.into())))
     }
 }

@@ -7,19 +7,18 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, getrlimit};
 use tracing::debug;
 
 use super::mapping::{Region, SealedFile};
 use crate::wire::body::{Extent, Room, Sealed};
 
-/// Descriptors from peers that a node keeps to pass them on; what comes beyond is mapped, and copied where it must be passed on. Those of 256 MiB of data.
-const KEPT_MAX: usize = 256;
+/// Descriptors from peers that a node keeps to pass them on; what comes beyond is mapped, and copied where it must be passed on. Those of half a gibibyte.
+const KEPT_MAX: u64 = 256;
 
 /// The part of the descriptors which a process may have that a node keeps at most.
 const KEPT_PART: u64 = 8;
@@ -28,7 +27,7 @@ const KEPT_PART: u64 = 8;
 const ADDRESSES_MAX: u64 = 1 << 40;
 
 /// Pieces that are remembered for the links that send the same data next: links that go on at the same pace are no more apart.
-const RECENT_MAX: usize = 8;
+const RECENT_MAX: usize = 4;
 
 /// What a node needs to know of its sealed memory. Cloning shares it.
 #[derive(Clone, Debug, Default)]
@@ -37,11 +36,13 @@ pub(in crate::runtime) struct Extents(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     /// Descriptors from peers that are open.
-    held: AtomicUsize,
+    held: AtomicU64,
+    /// How many may be kept, once that was asked for.
+    kept_max: OnceLock<u64>,
     /// Addresses that are reserved.
     addresses: AtomicU64,
     /// A descriptor of no use, which makes room for one that comes: a process that has as many as it may would lose it, and the data with it.
-    place: Mutex<Option<OwnedFd>>,
+    place: Mutex<Option<SealedFile>>,
     /// What was made last, with the bytes that it was made of: as long as they are held, no others can have their place.
     recent: Mutex<VecDeque<(Bytes, Extent)>>,
 }
@@ -76,10 +77,11 @@ impl Extents {
     }
 
     /// Keeps a place for a descriptor that comes, as long as there is one; says whether there is.
-    pub(in crate::runtime) fn keep_place(&self, like: impl AsFd) -> bool {
+    pub(in crate::runtime) fn keep_place(&self) -> bool {
         let mut place = self.place();
         if place.is_none() {
-            *place = fcntl_dupfd_cloexec(like, 0).ok();
+            // Not one of a socket, which would stay open with it.
+            *place = SealedFile::of(&[]).ok();
         }
         place.is_some()
     }
@@ -89,25 +91,25 @@ impl Extents {
         drop(self.place().take());
     }
 
-    /// Takes memory that a peer has handed over; `like` is any descriptor, to keep a place with.
+    /// Takes memory that a peer has handed over.
     ///
     /// # Errors
     /// When it is not what it must be, in words.
-    pub(super) fn take(&self, descriptor: OwnedFd, length: usize, like: impl AsFd) -> io::Result<Extent> {
+    pub(super) fn take(&self, descriptor: OwnedFd, length: usize) -> io::Result<Extent> {
         let file = SealedFile::open(descriptor, length)?;
         self.0.held.fetch_add(1, Ordering::Relaxed);
         let piece = Piece { file, node: self.0.clone(), counted: true };
-        if self.keep_place(&like) {
+        if self.keep_place() {
             return Ok(Arc::new(piece));
         }
         // No descriptor is left: this one's place is the next one's.
         let bytes = piece.bytes();
         drop(piece);
-        self.keep_place(like);
+        self.keep_place();
         Ok(Arc::new(Loose(bytes)))
     }
 
-    fn place(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+    fn place(&self) -> MutexGuard<'_, Option<SealedFile>> {
         // Whether there is one is true after any panic.
         self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -170,8 +172,9 @@ impl Sealed for Piece {
     }
 
     fn may_be_kept(&self) -> bool {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / KEPT_PART;
-        (self.node.held.load(Ordering::Relaxed) as u64) <= limit.min(KEPT_MAX as u64)
+        let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / KEPT_PART;
+        let most = *self.node.kept_max.get_or_init(|| limit().min(KEPT_MAX));
+        self.node.held.load(Ordering::Relaxed) <= most
     }
 }
 

@@ -191,7 +191,7 @@ impl RingSocket {
         node.give_place();
         let descriptor = lane.take(&self.stream)?;
         *unread = 0;
-        node.take(descriptor, length, &self.stream)
+        node.take(descriptor, length)
     }
 
     /// Writes the first bytes of a connection, and memory with them, if the system has any and lets it go.
