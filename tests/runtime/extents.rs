@@ -1,5 +1,6 @@
 //! Data by descriptor with a peer made by hand from docs/wire.md: one that keeps to it, and ones that lie.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs::File;
 use std::io::Write as _;

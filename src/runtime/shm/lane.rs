@@ -119,7 +119,8 @@ impl Lane {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(miri)))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod tests {
     use std::fs::File;
     use std::io::{Read as _, Write as _};

@@ -327,5 +327,6 @@ fn check(_: &OwnedFd, _: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(all(test, target_os = "linux", not(miri)))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod tests;
