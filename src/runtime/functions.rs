@@ -406,17 +406,15 @@ impl Entry {
         matches!(self.code, Code::Func(_) | Code::Phased(_))
     }
 
-    /// The reply of a func that [answers at its end](Self::answers_at_its_end).
-    pub(super) fn answer(&self, request: &Request<'_>) -> Result<Reply, String> {
-        let mut reply = Reply::default();
-        let run = || match &self.code {
-            Code::Func(func) => func(request, &mut reply),
-            Code::Phased(func) => func(Phase::Init, request, &mut reply),
+    /// Runs a func that [answers at its end](Self::answers_at_its_end), on an empty reply.
+    pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), String> {
+        unwinding(|| match &self.code {
+            Code::Func(func) => func(request, reply),
+            Code::Phased(func) => func(Phase::Init, request, reply),
             Code::Deferring(_) => Err(format!("`{}` answers later", self.name).into()),
             Code::Streaming(_) => Err(format!("`{}` takes its data as they come", self.name).into()),
             Code::Callback(_) => Err(format!("`{}` is a callback, not a func", self.name).into()),
-        };
-        unwinding(run).map(|()| reply)
+        })
     }
 
     /// Whether it takes its data as they come.
@@ -439,7 +437,10 @@ impl Entry {
                 func(request, deferred());
                 Ok(JobResult::Deferred)
             }),
-            _ => self.answer(request).map(JobResult::Replied),
+            _ => {
+                let mut reply = Reply::default();
+                self.answer(request, &mut reply).map(|()| JobResult::Replied(reply))
+            }
         };
         result.unwrap_or_else(JobResult::Failed)
     }

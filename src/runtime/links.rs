@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpc_trees::Id;
@@ -16,7 +17,7 @@ use super::quick_hash::QuickHash;
 use super::socket::{Accepting, Socket};
 use super::watched::Watched;
 use super::{Address, LinkKind, Peers, near};
-use crate::chain::Time;
+use crate::chain::{Time, ToChild};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, Message};
@@ -177,10 +178,22 @@ impl Links {
             Some(key) => {
                 if let Some(link) = self.links.get_mut(&key) {
                     link.outbox.push(message);
-                    mark(&mut self.dirty, key);
+                    link.mark(&mut self.dirty, key);
                 }
             }
             None => self.send_when_up(now, to, message),
+        }
+    }
+
+    /// Sends a request on the spot to a child, whose frame its plan holds; the long way where there is no link, or no credit.
+    pub(super) fn relay(&mut self, now: Time, child: &ToChild<'_>) {
+        if let Some(key) = self.up(child.to)
+            && let Some(link) = self.links.get_mut(&key)
+            && link.outbox.relay(child.template, &child.particulars, child.alone)
+        {
+            link.mark(&mut self.dirty, key);
+        } else if let Some(request) = child.request() {
+            self.send(now, child.to, Message::Request(Arc::new(request)));
         }
     }
 
@@ -341,6 +354,7 @@ impl Links {
         }
         for key in dirty.drain(..) {
             let Some(link) = self.links.get_mut(&key) else { continue };
+            link.marked = false;
             if let Phase::Connecting(_) = link.phase {
                 continue;
             }

@@ -18,6 +18,7 @@ mod links;
 mod local;
 mod mailbox;
 mod near;
+mod on_the_spot;
 mod node;
 mod outcome;
 mod peer;

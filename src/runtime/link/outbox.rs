@@ -8,16 +8,19 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use gpc_trees::Id;
 use smallvec::SmallVec;
 
+use crate::chain::ShortAnswer;
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use crate::wire::head::{AnswerKind, CallRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
+use crate::wire::short::{Particulars, SHORT_MAX, Template};
 use crate::wire::{Body, CallId, Hello, Message, Report, Request};
 
 /// Messages up to this many bytes of body are copied into one buffer and leave in one frame: below it a copy costs less than a part of its own.
-const SMALL: u64 = 16 << 10;
+const SMALL: u64 = SHORT_MAX as u64;
 
 /// Bytes that are cut from long messages ahead of the socket: two segments keep it busy, and a small message waits behind no more.
 const AHEAD: usize = 2 * SEGMENT;
@@ -127,6 +130,27 @@ impl Outbox {
             Message::Ping => self.small_frame(Kind::Ping, &[]),
             Message::Pong => self.small_frame(Kind::Pong, &[]),
         }
+    }
+
+    /// Queues a request of a plan; says whether there is credit for it.
+    pub fn relay(&mut self, template: &Template, of: &Particulars<'_>, alone: Option<Id>) -> bool {
+        // Behind those that wait.
+        if self.credit == 0 || !self.waiting.is_empty() {
+            return false;
+        }
+        self.credit -= 1;
+        self.queued += template.frame_len(of);
+        template.fill(of, alone, &mut self.tail);
+        true
+    }
+
+    /// Queues an answer that is written where it leaves.
+    pub fn short_response(&mut self, head: &ResponseHead, answer: &ShortAnswer<'_>) {
+        let length = ResponseHead::LENGTH + head.reply_len() as usize;
+        self.frame(Kind::Response, 0, length, |tail| {
+            head.emit(tail);
+            answer.emit(tail);
+        });
     }
 
     /// The peer takes so many more requests.

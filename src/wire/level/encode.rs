@@ -175,7 +175,7 @@ fn sizes<'a>(
 }
 
 /// Bytes of a count with its space.
-fn count_bytes(count: usize) -> usize {
+pub(super) fn count_bytes(count: usize) -> usize {
     count.checked_ilog10().unwrap_or(0) as usize + 2
 }
 
@@ -195,7 +195,7 @@ fn lift_shared(levels: u16) -> usize {
 }
 
 /// Appends a count with its space.
-fn count(out: &mut impl BufMut, count: usize) {
+pub(super) fn count(out: &mut impl BufMut, count: usize) {
     if count < 10 {
         return out.put_slice(&[b'0' + count as u8, b' ']);
     }
@@ -214,7 +214,7 @@ fn count(out: &mut impl BufMut, count: usize) {
 }
 
 /// Appends a lift that is copied whole.
-fn lift(out: &mut impl BufMut, levels: u16) {
+pub(super) fn lift(out: &mut impl BufMut, levels: u16) {
     if levels == 0 {
         return;
     }

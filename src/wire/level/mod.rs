@@ -29,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod copied;
 mod decode;
 mod encode;
 mod error;
@@ -36,6 +37,7 @@ mod grammar;
 #[cfg(test)]
 mod tests;
 
+pub use copied::Copied;
 pub use decode::{Leaves, StreamDecoder, Token, Tokens, validate};
 pub use encode::{Leveled, aggregate, aggregate_parts, level0};
 pub use error::{LevelError, LevelErrorKind, LevelLimit};
