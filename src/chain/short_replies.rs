@@ -8,13 +8,16 @@ use smallvec::SmallVec;
 use super::Reply;
 use crate::wire::frame::FRAME_HEADER;
 use crate::wire::head::{AnswerKind, ResponseHead};
-use crate::wire::level::Copied;
+use crate::wire::level::{count, count_bytes, lift};
 use crate::wire::message::SubtreeReply;
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{CallId, Payload};
 
 /// Room that is kept for the next call: what a busy id uses all the time.
 const ROOM_KEPT: usize = 16 << 10;
+
+/// Highest level of a reply that is lifted here: what lifts others by more is no small part any more.
+const LEVEL_MAX: u16 = 1_024;
 
 /// One child's.
 #[derive(Clone, Copy, Debug)]
@@ -33,17 +36,25 @@ struct Entry {
 pub(super) struct ShortReplies {
     bytes: Vec<u8>,
     entries: SmallVec<[Entry; 6]>,
+    /// The highest level, and the sum of all.
+    highest: u16,
+    levels: usize,
+    /// Bytes of headers; the others are data.
+    headers: usize,
 }
 
 impl ShortReplies {
-    /// Takes a child's reply, if all of them stay short.
+    /// Takes a child's reply, if all of them stay short, and low.
     pub(super) fn push(&mut self, child: u32, level: u16, header: &[u8], data: &[u8]) -> bool {
         let at = self.bytes.len();
-        if at + header.len() + data.len() > SHORT_MAX {
+        if at + header.len() + data.len() > SHORT_MAX || level > LEVEL_MAX {
             return false;
         }
         self.bytes.extend_from_slice(header);
         self.bytes.extend_from_slice(data);
+        self.highest = self.highest.max(level);
+        self.levels += usize::from(level);
+        self.headers += header.len();
         let entry =
             Entry { child, level, at: at as u32, header: header.len() as u32, data: data.len() as u32 };
         match self.entries.last() {
@@ -57,21 +68,59 @@ impl ShortReplies {
         true
     }
 
-    fn headers(&self) -> impl Iterator<Item = (u16, &[u8])> + Clone {
-        let header = |entry: &Entry| &self.bytes[entry.at as usize..][..entry.header as usize];
-        self.entries.iter().map(move |entry| (entry.level, header(entry)))
+    fn header(&self, entry: &Entry) -> &[u8] {
+        &self.bytes[entry.at as usize..][..entry.header as usize]
     }
 
-    fn data(&self) -> impl Iterator<Item = (u16, &[u8])> + Clone {
-        let data = |entry: &Entry| &self.bytes[(entry.at + entry.header) as usize..][..entry.data as usize];
-        self.entries.iter().map(move |entry| (entry.level, data(entry)))
+    fn data(&self, entry: &Entry) -> &[u8] {
+        &self.bytes[(entry.at + entry.header) as usize..][..entry.data as usize]
+    }
+
+    /// The level of what they are aggregated to, beside an id's own part or alone.
+    fn level(&self, own: bool) -> u16 {
+        match (self.entries.is_empty(), own) {
+            (false, _) => self.highest + 1,
+            (true, true) => 0,
+            (true, false) => 1,
+        }
+    }
+
+    /// Bytes of an aggregate of these that take `bytes` by themselves, and of an id's own part.
+    fn aggregate_len(&self, own: Option<usize>, bytes: usize) -> usize {
+        let highest = usize::from(self.highest);
+        let own_len = own.map_or(0, |own| highest * 2 + count_bytes(own) + own);
+        let members = self.entries.len() + usize::from(own.is_some());
+        let counted = if self.level(own.is_some()) == 0 { 0 } else { count_bytes(members) };
+        counted + own_len + (self.entries.len() * highest - self.levels) * 2 + bytes
+    }
+
+    /// Appends an aggregate.
+    fn aggregate<'a>(
+        &'a self,
+        own: Option<&[u8]>,
+        part: impl Fn(&'a Self, &'a Entry) -> &'a [u8],
+        out: &mut impl BufMut,
+    ) {
+        if self.level(own.is_some()) > 0 {
+            count(out, self.entries.len() + usize::from(own.is_some()));
+        }
+        if let Some(own) = own {
+            lift(out, self.highest);
+            count(out, own.len());
+            out.put_slice(own);
+        }
+        for entry in &self.entries {
+            lift(out, self.highest - entry.level);
+            out.put_slice(part(self, entry));
+        }
     }
 
     /// Each child's index and reply, in list order, as the long way has them.
     pub(super) fn replies(&self) -> impl Iterator<Item = (u32, SubtreeReply)> + '_ {
-        self.entries.iter().zip(self.headers().zip(self.data())).map(|(entry, ((level, header), (_, data)))| {
-            let (header, data) = (Payload::copy_from_slice(header), Payload::copy_from_slice(data));
-            (entry.child, SubtreeReply { level, header, data })
+        self.entries.iter().map(|entry| {
+            let header = Payload::copy_from_slice(self.header(entry));
+            let data = Payload::copy_from_slice(self.data(entry));
+            (entry.child, SubtreeReply { level: entry.level, header, data })
         })
     }
 
@@ -79,6 +128,7 @@ impl ShortReplies {
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
+        (self.highest, self.levels, self.headers) = (0, 0, 0);
         if self.bytes.capacity() > ROOM_KEPT {
             self.bytes = Vec::new();
         }
@@ -104,9 +154,12 @@ impl ShortAnswer<'_> {
         let (kind, (level, header, data)) = match (self.wanted, self.own) {
             (false, _) => (AnswerKind::Completed, (0, 0, 0)),
             (true, Some(own)) if self.merged => (AnswerKind::Reply, (0, own.header.len(), own.data.len())),
-            (true, _) => {
-                let (header, data) = (self.headers()?, self.data()?);
-                (AnswerKind::Reply, (data.level(), header.length(), data.length()))
+            (true, own) => {
+                let replies = self.replies;
+                let (own_header, own_data) = own.map(|own| (own.header.len(), own.data.len())).unzip();
+                let header = replies.aggregate_len(own_header, replies.headers);
+                let data = replies.aggregate_len(own_data, replies.bytes.len() - replies.headers);
+                (AnswerKind::Reply, (replies.level(own.is_some()), header, data))
             }
         };
         let (header_len, data_len) = (header as u64, data as u64);
@@ -122,19 +175,12 @@ impl ShortAnswer<'_> {
                 out.put_slice(&own.header);
                 out.put_slice(&own.data);
             }
-            (true, _) => {
-                self.headers().into_iter().for_each(|headers| headers.emit(out));
-                self.data().into_iter().for_each(|data| data.emit(out));
+            (true, own) => {
+                let (header, data) = own.map(|own| (&own.header[..], &own.data[..])).unzip();
+                self.replies.aggregate(header, ShortReplies::header, out);
+                self.replies.aggregate(data, ShortReplies::data, out);
             }
         }
-    }
-
-    fn headers(&self) -> Option<Copied<'_, impl Iterator<Item = (u16, &[u8])> + Clone>> {
-        Copied::new(self.own.map(|own| &own.header[..]), self.replies.headers())
-    }
-
-    fn data(&self) -> Option<Copied<'_, impl Iterator<Item = (u16, &[u8])> + Clone>> {
-        Copied::new(self.own.map(|own| &own.data[..]), self.replies.data())
     }
 
     /// As the application gets it, if a reply is wanted.

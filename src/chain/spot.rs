@@ -3,12 +3,10 @@
 //! Most calls are like the one before them, and nothing goes wrong with them. What `setup`, `steps` and `gather` do for such a call, input by input and with a place in every table, is done here at once; at the first thing that is
 //! unusual the call is [taken over](Node::take_over) into the tables and goes on the long way, from where it is. Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
 
-use std::time::Duration;
-
 use gpc_trees::{Group, Id, IdList};
 
 use super::call::Origin;
-use super::deadlines::child_limit;
+use super::deadlines::child_limit_us;
 use super::short_replies::ShortAnswer;
 use super::slot::Slot;
 use super::spots::{From, Place, Spot, Spots};
@@ -228,25 +226,27 @@ impl Node {
         }
         let spots = self.spots();
         let mut spot = spots.fresh()?;
-        let limit = Duration::from_micros(of.limit);
         spot.call = of.call;
         spot.from = match asker {
             Asker::Here { ticket, watch } => From::Here { ticket, watch },
             Asker::Parent(id) => From::Parent(id),
         };
+        let left_us = u64::from(of.left) * 1000;
+        let later = |us: u64| Time::from_nanos(now.as_nanos().saturating_add(us.saturating_mul(1000)));
         spot.begun = now;
-        spot.deadline = now.plus(limit);
-        spot.until = now.plus(limit.max(Duration::from_millis(of.left.into())));
+        spot.deadline = later(of.limit);
+        spot.until = later(left_us.max(of.limit));
         spot.age = of.age;
         spot.wait_for_all();
-        let left = limit.max(Duration::from_millis(of.left.into())).as_micros().div_ceil(1000);
-        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        let left = match left_us >= of.limit {
+            true => of.left,
+            false => u32::try_from(of.limit.div_ceil(1000)).unwrap_or(u32::MAX),
+        };
         let plan = &*spot.plan;
         for &index in &plan.order {
             let child = &plan.children[index as usize];
             let (template, alone) = plan.template(child);
-            let limit = child_limit(limit, child.below).as_micros();
-            let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+            let limit = child_limit_us(of.limit, child.below);
             let particulars = Particulars { limit, left, ..*of };
             send(ToChild { to: child.id, template, alone, particulars, group: child.group, plan });
         }

@@ -109,6 +109,16 @@ impl Spot {
     }
 }
 
+/// The room of a reply, if it is not too much to keep.
+fn emptied(mut reply: Reply) -> Reply {
+    if reply.header.capacity() + reply.data.capacity() > REPLY_KEPT {
+        return Reply::default();
+    }
+    reply.header.clear();
+    reply.data.clear();
+    reply
+}
+
 /// A place of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(u32);
@@ -231,25 +241,20 @@ impl Spots {
     pub(super) fn recycle(&mut self, mut spot: Box<Spot>) {
         if self.spare.len() < SPARE_MAX {
             spot.replies.clear();
-            let own = std::mem::take(&mut spot.own);
-            self.keep_reply(own);
+            spot.own = emptied(std::mem::take(&mut spot.own));
             self.spare.push(spot);
         }
     }
 
     /// A reply with nothing in it.
     pub(super) fn reply(&mut self) -> Reply {
-        std::mem::take(&mut self.spare_reply)
+        let spare = if self.spare_reply.data.capacity() > 0 { None } else { self.spare.last_mut() };
+        std::mem::take(spare.map_or(&mut self.spare_reply, |spot| &mut spot.own))
     }
 
     /// Keeps the room of a reply, and nothing that it held.
-    pub(super) fn keep_reply(&mut self, mut reply: Reply) {
-        let kept = |part: &Vec<u8>| part.capacity() <= REPLY_KEPT;
-        if kept(&reply.header) && kept(&reply.data) {
-            reply.header.clear();
-            reply.data.clear();
-            self.spare_reply = reply;
-        }
+    pub(super) fn keep_reply(&mut self, reply: Reply) {
+        self.spare_reply = emptied(reply);
     }
 
     /// All of them, in no order that means anything.

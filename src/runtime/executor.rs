@@ -2,7 +2,7 @@
 //!
 //! The chain decides how many run at once; the executor only provides the hands. Results come back through the [`Mailbox`].
 
-use std::collections::{HashMap, hash_map};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -101,10 +101,10 @@ fn known<'a>(
     functions: &Functions,
     handle: u32,
 ) -> Result<&'a Entry, FunctionsError> {
-    Ok(match entries.entry(handle) {
-        hash_map::Entry::Occupied(known) => known.into_mut(),
-        hash_map::Entry::Vacant(unknown) => unknown.insert(functions.entry(handle)?),
-    })
+    if !entries.contains_key(&handle) {
+        entries.insert(handle, functions.entry(handle)?);
+    }
+    entries.get(&handle).ok_or(FunctionsError::Unknown(handle))
 }
 
 fn start_worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {

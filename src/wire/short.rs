@@ -182,12 +182,19 @@ impl PartialEq<PlanKey<'_>> for PlanOwned {
 }
 
 /// A word of a fixed part that was read whole.
+#[inline]
 fn word<const N: usize>(fixed: &[u8; N], at: usize) -> u32 {
     u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
 }
 
 fn two_words<const N: usize>(fixed: &[u8; N], at: usize) -> u64 {
     u64::from(word(fixed, at)) | u64::from(word(fixed, at + 4)) << 32
+}
+
+/// Writes a field of a fixed part.
+#[inline]
+fn put<const N: usize, const M: usize>(fixed: &mut [u8; N], at: usize, field: [u8; M]) {
+    fixed[at..at + M].copy_from_slice(&field);
 }
 
 /// The payload of the frame at the start of `bytes` and its flags, if it is there whole and of this kind; and the bytes behind it.
@@ -223,7 +230,15 @@ impl<'a> ShortRequest<'a> {
     pub fn parse(bytes: &'a [u8]) -> Option<(ShortRequest<'a>, &'a [u8])> {
         let (set, payload, rest) = payload(bytes, Kind::Request)?;
         let (fixed, body) = payload.split_first_chunk::<{ RequestHead::LENGTH }>()?;
-        let words = [4, 16, 20, 24, 28, 32].map(|at| word(fixed, at));
+        // One by one: a closure over the places would be called for each.
+        let words = [
+            word(fixed, 4),
+            word(fixed, 16),
+            word(fixed, 20),
+            word(fixed, 24),
+            word(fixed, 28),
+            word(fixed, 32),
+        ];
         let entry = match words[4] {
             0 => 8,
             1 => 4,
@@ -315,16 +330,15 @@ impl Template {
         out.reserve(length);
         let start = out.len();
         out.extend_from_slice(&self.0);
-        let (fixed, ids) = out[start..].split_at_mut(FIXED);
-        let mut put = |at: usize, bytes: &[u8]| fixed[at..at + bytes.len()].copy_from_slice(bytes);
-        put(0, &((length - FRAME_HEADER) as u32).to_le_bytes());
-        put(8, &of.call.root.to_le_bytes());
-        put(16, &of.call.sequence.to_le_bytes());
-        put(44, &(of.header.len() as u32).to_le_bytes());
-        put(48, &(of.data.len() as u64).to_le_bytes());
-        put(56, &of.limit.to_le_bytes());
-        put(68, &of.age.to_le_bytes());
-        put(76, &of.left.to_le_bytes());
+        let Some((fixed, ids)) = out[start..].split_first_chunk_mut::<FIXED>() else { return };
+        put(fixed, 0, ((length - FRAME_HEADER) as u32).to_le_bytes());
+        put(fixed, 8, of.call.root.to_le_bytes());
+        put(fixed, 16, of.call.sequence.to_le_bytes());
+        put(fixed, 44, (of.header.len() as u32).to_le_bytes());
+        put(fixed, 48, (of.data.len() as u64).to_le_bytes());
+        put(fixed, 56, of.limit.to_le_bytes());
+        put(fixed, 68, of.age.to_le_bytes());
+        put(fixed, 76, of.left.to_le_bytes());
         if let (Some(id), Some(place)) = (alone, ids.first_chunk_mut()) {
             *place = id.to_le_bytes();
         }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
@@ -146,11 +146,18 @@ impl Outbox {
 
     /// Queues an answer that is written where it leaves.
     pub fn short_response(&mut self, head: &ResponseHead, answer: &ShortAnswer<'_>) {
-        let length = ResponseHead::LENGTH + head.reply_len() as usize;
-        self.frame(Kind::Response, 0, length, |tail| {
-            head.emit(tail);
-            answer.emit(tail);
-        });
+        let length = FRAME_HEADER + ResponseHead::LENGTH + head.reply_len() as usize;
+        let start = self.tail.len();
+        // Its parts are many and small: into room that is there they go without asking for it one by one.
+        self.tail.resize(start + length, 0);
+        self.queued += length;
+        let mut room = &mut self.tail[start..];
+        let header =
+            FrameHeader { length: (length - FRAME_HEADER) as u32, kind: Kind::Response, flags: 0 };
+        room.put_slice(&header.emit());
+        head.emit(&mut room);
+        answer.emit(&mut room);
+        debug_assert!(room.is_empty(), "a frame says how long it is");
     }
 
     /// The peer takes so many more requests.

@@ -175,7 +175,11 @@ fn sizes<'a>(
 }
 
 /// Bytes of a count with its space.
-pub(super) fn count_bytes(count: usize) -> usize {
+#[inline]
+pub(crate) fn count_bytes(count: usize) -> usize {
+    if count < 10 {
+        return 2;
+    }
     count.checked_ilog10().unwrap_or(0) as usize + 2
 }
 
@@ -195,10 +199,19 @@ fn lift_shared(levels: u16) -> usize {
 }
 
 /// Appends a count with its space.
-pub(super) fn count(out: &mut impl BufMut, count: usize) {
+#[inline]
+pub(crate) fn count(out: &mut impl BufMut, count: usize) {
     if count < 10 {
         return out.put_slice(&[b'0' + count as u8, b' ']);
     }
+    if count < 100 {
+        return out.put_slice(&[b'0' + (count / 10) as u8, b'0' + (count % 10) as u8, b' ']);
+    }
+    long_count(out, count);
+}
+
+/// Appends a count of more digits.
+fn long_count(out: &mut impl BufMut, count: usize) {
     // From the last digit to the first, with a space behind it.
     let mut digits = [b' '; 21];
     let (mut at, mut rest) = (digits.len() - 1, count);
@@ -213,12 +226,14 @@ pub(super) fn count(out: &mut impl BufMut, count: usize) {
     out.put_slice(&digits[at..]);
 }
 
-/// Appends a lift that is copied whole.
-pub(super) fn lift(out: &mut impl BufMut, levels: u16) {
-    if levels == 0 {
-        return;
+/// Appends a lift that is copied whole: by 2,048 levels at most.
+#[inline]
+pub(crate) fn lift(out: &mut impl BufMut, levels: u16) {
+    match levels {
+        0 => {}
+        1 => out.put_slice(b"1 "),
+        _ => out.put_slice(&LIFT[..usize::from(levels) * 2]),
     }
-    out.put_slice(&LIFT[..usize::from(levels) * 2]);
 }
 
 /// Joins parts into a payload: small ones by copying them into one buffer, large ones by reference.

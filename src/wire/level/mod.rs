@@ -29,7 +29,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod copied;
 mod decode;
 mod encode;
 mod error;
@@ -37,11 +36,12 @@ mod grammar;
 #[cfg(test)]
 mod tests;
 
-pub use copied::Copied;
 pub use decode::{Leaves, StreamDecoder, Token, Tokens, validate};
 pub use encode::{Leveled, aggregate, aggregate_parts, level0};
 pub use error::{LevelError, LevelErrorKind, LevelLimit};
 pub use grammar::{Event, Limits};
+
+pub(crate) use encode::{count, count_bytes, lift};
 
 /// The highest level there is: a level travels in 16 bits. Trees of logarithmic depth stay below 64; only a chain of
 /// 65,536 processes gets here.
