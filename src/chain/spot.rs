@@ -145,7 +145,9 @@ impl Node {
     ) -> Option<ShortRequest<'a>> {
         self.now = self.now.max(now);
         let short = start.header.len() + data.len() <= SHORT_MAX;
-        if start.partial || !short || start.ids.first() != Some(self.config.me) {
+        // Who watches nobody has nothing to answer.
+        let nobody = start.watch && start.ids.len() == 1;
+        if start.partial || !short || nobody || start.ids.first() != Some(self.config.me) {
             return None;
         }
         let limit = u64::try_from(start.limit.as_micros()).unwrap_or(u64::MAX);

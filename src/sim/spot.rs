@@ -3,6 +3,7 @@
 //! Only in worlds where something goes wrong, at every other id: there nothing is predicted, and both ways meet.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpc_trees::Id;
 
@@ -45,7 +46,7 @@ impl World {
         let mut room = Vec::new();
         let request = self.node(id)?.spot_starts(now, start, &data, &mut room)?;
         let asker = Asker::Here { ticket, watch: start.watch };
-        self.run_on_the_spot(id, asker, &request.particulars, act)
+        self.run_on_the_spot(id, asker, &request.particulars, act, (Duration::ZERO, start.limit))
     }
 
     fn request_on_the_spot(&mut self, id: Id, from: Id, request: &Request) -> Option<()> {
@@ -56,16 +57,18 @@ impl World {
         if !is_quick(act) || !self.node(id)?.spot_begins(now, from, &short) {
             return None;
         }
-        self.run_on_the_spot(id, Asker::Parent(from), &short.particulars, act)
+        let times = (request.age, request.left.max(request.limit));
+        self.run_on_the_spot(id, Asker::Parent(from), &short.particulars, act, times)
     }
 
-    /// Runs func, and carries out what becomes of it.
+    /// Runs func, and carries out what becomes of it. The call's age and what is left of its limit are exact here, as in all messages of the simulator; frames have whole milliseconds.
     fn run_on_the_spot(
         &mut self,
         id: Id,
         asker: Asker,
         of: &Particulars<'_>,
         act: Option<Act>,
+        (age, left): (Duration, Duration),
     ) -> Option<()> {
         let (call, run) = (of.call, self.hosts.run(id));
         let watches = matches!(asker, Asker::Here { watch: true, .. });
@@ -81,7 +84,10 @@ impl World {
             self.observe(&Observation::Consumed { at: id, from });
         }
         let (mut outputs, mut requests) = (Outputs::new(), Vec::new());
-        let send = |child: ToChild<'_>| requests.extend(child.request().map(|request| (child.to, request)));
+        let send = |child: ToChild<'_>| {
+            let exact = |request| Request { age, left, ..request };
+            requests.extend(child.request().map(|request| (child.to, exact(request))));
+        };
         let ran = self.node(id)?.spot_ran(asker, of, result, send, &mut outputs);
         for (to, request) in requests {
             self.send(id, to, Message::Request(Arc::new(request)));
