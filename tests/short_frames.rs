@@ -41,7 +41,7 @@ fn requests() -> impl Strategy<Value = Request> {
             tree: Ok(if flat { Tree::Flat } else { Tree::Binomial }),
             header: header.into(),
             data: Body::whole(data),
-            ..Request::new(CallId { root, sequence }, ids.parse::<IdList>().unwrap())
+            ..Request::new(CallId { root, sequence }, ids.parse::<IdList>().expect("a list"))
         }
     })
 }
@@ -174,9 +174,8 @@ fn what_is_long_is_left_to_the_other_parser() {
         let data = Body::whole(vec![1; data]);
         Request { tree, data, ..Request::new(CallId { root: 1, sequence: 2 }, ids) }
     };
-    let is_short = |request: Request| {
-        ShortRequest::parse(&written(Message::Request(Arc::new(request)))).is_some()
-    };
+    let is_short =
+        |request: Request| ShortRequest::parse(&written(Message::Request(Arc::new(request)))).is_some();
     let scattered = |n: u32| IdList::from_ids((0..n).map(|id| id * 2)).unwrap();
     assert!(is_short(of(scattered(256), 1000)) && !is_short(of(scattered(257), 1000)));
     assert!(is_short(of(IdList::range(0..1 << 20), 16_000)) && !is_short(of(IdList::range(0..9), 17_000)));

@@ -79,10 +79,9 @@ impl Node {
 
     /// The application gives up.
     pub(super) fn give_up(&mut self, ticket: u64) {
-        let on_the_spot = self.spots.as_ref().and_then(|spots| spots.started_as(ticket));
-        if let Some(slot) =
-            self.tickets.get(&ticket).copied().or(on_the_spot).and_then(|id| self.find(id))
-        {
+        let on_the_spot = || self.spots.as_ref()?.started_as(ticket);
+        let call = self.tickets.get(&ticket).copied().or_else(on_the_spot);
+        if let Some(slot) = call.and_then(|id| self.find(id)) {
             self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
         }
     }

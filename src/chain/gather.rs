@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use gpc_trees::Id;
 
-use super::call::{Call, Origin, Own};
 use super::Reply;
+use super::call::{Call, Origin, Own};
 use crate::wire::frame::REPORT_MAX;
 use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggregate_parts, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};

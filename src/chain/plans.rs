@@ -81,7 +81,16 @@ impl Plan {
             by_id.sort_unstable();
         }
         let (reply_wanted, forward_first) = (key.reply_wanted(), key.forward_first());
-        Some(Plan { key: key.to_owned(), ids, children, order, by_id, templates, reply_wanted, forward_first })
+        Some(Plan {
+            key: key.to_owned(),
+            ids,
+            children,
+            order,
+            by_id,
+            templates,
+            reply_wanted,
+            forward_first,
+        })
     }
 
     pub(super) fn key(&self) -> PlanKey<'_> {

@@ -37,8 +37,8 @@ struct Window {
 }
 
 impl Window {
-    fn new(call: CallId) -> Box<Window> {
-        Box::new(Window { root: call.root, last: call.sequence, bits: [0; WINDOW as usize / 64], ones: 0 })
+    fn new(call: CallId) -> Window {
+        Window { root: call.root, last: call.sequence, bits: [0; WINDOW as usize / 64], ones: 0 }
     }
 
     /// The word and the bit of a number, if it is not too old.
@@ -86,7 +86,7 @@ impl Window {
 /// The last calls that ended here.
 #[derive(Debug)]
 pub(super) struct Recent {
-    windows: Vec<Box<Window>>,
+    windows: Vec<Window>,
     /// The place of the one that was used last.
     used: usize,
     places: SeededMap<Id, u32>,
@@ -116,9 +116,7 @@ impl Recent {
         self.used = place;
         let Recent { windows, order, calls, .. } = self;
         let root = call.root;
-        if !windows[place]
-            .add(call.sequence, |sequence| remember(order, calls, CallId { root, sequence }))
-        {
+        if !windows[place].add(call.sequence, |sequence| remember(order, calls, CallId { root, sequence })) {
             self.add_old(call);
         }
     }

@@ -151,15 +151,17 @@ pub struct ShortAnswer<'a> {
 impl ShortAnswer<'_> {
     /// The fixed part of its frame; none if it is not short, or longer than `reply_max`.
     pub fn head(&self, reply_max: u64) -> Option<ResponseHead> {
-        let (kind, (level, header, data)) = match (self.wanted, self.own) {
+        let (own_header, own_data) = self.own.map(|own| (own.header.len(), own.data.len())).unzip();
+        let (kind, (level, header, data)) = match (self.wanted, self.merged) {
             (false, _) => (AnswerKind::Completed, (0, 0, 0)),
-            (true, Some(own)) if self.merged => (AnswerKind::Reply, (0, own.header.len(), own.data.len())),
-            (true, own) => {
+            (true, true) => {
+                (AnswerKind::Reply, (0, own_header.unwrap_or_default(), own_data.unwrap_or_default()))
+            }
+            (true, false) => {
                 let replies = self.replies;
-                let (own_header, own_data) = own.map(|own| (own.header.len(), own.data.len())).unzip();
                 let header = replies.aggregate_len(own_header, replies.headers);
                 let data = replies.aggregate_len(own_data, replies.bytes.len() - replies.headers);
-                (AnswerKind::Reply, (replies.level(own.is_some()), header, data))
+                (AnswerKind::Reply, (replies.level(self.own.is_some()), header, data))
             }
         };
         let (header_len, data_len) = (header as u64, data as u64);
@@ -169,17 +171,25 @@ impl ShortAnswer<'_> {
 
     /// Appends header and data.
     pub fn emit(&self, out: &mut impl BufMut) {
-        match (self.wanted, self.own) {
+        self.emit_header(out);
+        self.emit_data(out);
+    }
+
+    fn emit_header(&self, out: &mut impl BufMut) {
+        let own = self.own.map(|own| &own.header[..]);
+        match (self.wanted, self.merged) {
             (false, _) => {}
-            (true, Some(own)) if self.merged => {
-                out.put_slice(&own.header);
-                out.put_slice(&own.data);
-            }
-            (true, own) => {
-                let (header, data) = own.map(|own| (&own.header[..], &own.data[..])).unzip();
-                self.replies.aggregate(header, ShortReplies::header, out);
-                self.replies.aggregate(data, ShortReplies::data, out);
-            }
+            (true, true) => out.put_slice(own.unwrap_or_default()),
+            (true, false) => self.replies.aggregate(own, ShortReplies::header, out),
+        }
+    }
+
+    fn emit_data(&self, out: &mut impl BufMut) {
+        let own = self.own.map(|own| &own.data[..]);
+        match (self.wanted, self.merged) {
+            (false, _) => {}
+            (true, true) => out.put_slice(own.unwrap_or_default()),
+            (true, false) => self.replies.aggregate(own, ShortReplies::data, out),
         }
     }
 
@@ -189,11 +199,9 @@ impl ShortAnswer<'_> {
         if head.kind != AnswerKind::Reply {
             return None;
         }
-        let mut bytes = Vec::with_capacity(header_len + data_len);
-        self.emit(&mut bytes);
-        let header = Payload::copy_from_slice(&bytes[..header_len]);
-        bytes.drain(..header_len);
-        Some(SubtreeReply { level: head.level, header, data: bytes.into() })
+        let header = Payload::written(header_len, |mut out| self.emit_header(&mut out));
+        let data = Payload::written(data_len, |mut out| self.emit_data(&mut out));
+        Some(SubtreeReply { level: head.level, header, data })
     }
 }
 

@@ -33,7 +33,10 @@ const REPLY_KEPT: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum From {
     /// It was started here.
-    Here { ticket: u64, watch: bool },
+    Here {
+        ticket: u64,
+        watch: bool,
+    },
     Parent(Id),
 }
 
@@ -270,9 +273,9 @@ impl Spots {
 
     /// The calls that this peer has sent, or is asked by.
     pub(super) fn concerned(&self, peer: Id) -> Vec<CallId> {
-        let concerned =
-            |spot: &&Spot| spot.from == From::Parent(peer) || spot.awaited_child(peer).is_some();
-        self.iter().filter(concerned).map(|spot| spot.call).collect()
+        let sent = |spot: &Spot| spot.from == From::Parent(peer);
+        let asked = |spot: &Spot| spot.awaited_child(peer).is_some();
+        self.iter().filter(|spot| sent(spot) || asked(spot)).map(|spot| spot.call).collect()
     }
 
     /// When to look whose deadline has come: then, or later.

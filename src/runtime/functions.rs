@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use gpc_trees::{Registered, Registry, Tree, TreeName};
 
+use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
@@ -167,7 +168,8 @@ impl Code {
 
 #[derive(Default)]
 struct Tables {
-    entries: HashMap<u32, Entry>,
+    /// Their handles are made of the names that this process gives.
+    entries: HashMap<u32, Entry, QuickHash>,
     names: HashMap<Arc<str>, u32>,
     trees: Registry,
 }
@@ -358,11 +360,17 @@ impl Functions {
     }
 
     fn check(&self, handle: u32, needed: &'static str, kinds: &[Kind]) -> Result<(), FunctionsError> {
-        let entry = self.entry(handle)?;
-        if kinds.contains(&entry.code.kind()) {
-            return Ok(());
-        }
-        Err(FunctionsError::OtherKind { name: entry.name.to_string(), is: entry.code.kind_name(), needed })
+        self.read(|tables| {
+            let entry = tables.entries.get(&handle).ok_or(FunctionsError::Unknown(handle))?;
+            if kinds.contains(&entry.code.kind()) {
+                return Ok(());
+            }
+            Err(FunctionsError::OtherKind {
+                name: entry.name.to_string(),
+                is: entry.code.kind_name(),
+                needed,
+            })
+        })
     }
 
     fn add(&self, name: &str, inline: bool, code: Code) -> Result<u32, FunctionsError> {

@@ -127,13 +127,7 @@ impl EventLoop {
     }
 
     /// Carries out the frame at the start of `bytes`, if it is short and usual; returns the bytes behind it.
-    fn on_the_spot<'a>(
-        &mut self,
-        now: Time,
-        key: LinkKey,
-        peer: Id,
-        bytes: &'a [u8],
-    ) -> Option<&'a [u8]> {
+    fn on_the_spot<'a>(&mut self, now: Time, key: LinkKey, peer: Id, bytes: &'a [u8]) -> Option<&'a [u8]> {
         const REQUEST: u8 = Kind::Request as u8;
         const RESPONSE: u8 = Kind::Response as u8;
         let done = match *bytes.get(4)? {
@@ -175,8 +169,7 @@ impl EventLoop {
         let of = &request.particulars;
         let view = Request::short(node.config().me, Some(peer), of, node.spot_ids()?);
         let result = entry.answer(&view, &mut own).map(|()| own);
-        let ran =
-            node.spot_ran(Asker::Parent(peer), of, result, |child| links.relay(now, &child), outputs);
+        let ran = node.spot_ran(Asker::Parent(peer), of, result, |child| links.relay(now, &child), outputs);
         let link = links.links.get_mut(&key)?;
         match ran {
             Ran::Waits => {}

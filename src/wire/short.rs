@@ -215,8 +215,7 @@ impl<'a> ShortRequest<'a> {
         let tree = request.tree.as_ref().ok().filter(|_| usual)?;
         let (func, callback) = (*func, *callback);
         let (reply_wanted, forward_first) = (*reply_wanted, *forward_first);
-        let plan =
-            PlanKey::new(&Planned { func, callback, tree, ids, reply_wanted, forward_first }, room)?;
+        let plan = PlanKey::new(&Planned { func, callback, tree, ids, reply_wanted, forward_first }, room)?;
         if plan.ids.len() + header.len() + data.len() > SHORT_MAX {
             return None;
         }

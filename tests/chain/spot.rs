@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use chained_gpc::chain::{Asker, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, Start, Time, ToChild};
+use chained_gpc::chain::{
+    Asker, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, Start, Time, ToChild,
+};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse};
 use chained_gpc::wire::{Body, CallId, Coverage, Message, Request, Response, Stage, Status};
@@ -58,7 +60,9 @@ impl Spotter {
             Ran::Answered(answer) => answer,
             Ran::Replied(own) => {
                 let node = &self.0.node;
-                let short = node.spot_answers(of.call, &own).map(|(head, answer)| (head.kind as u8, answer.reply(&head)));
+                let short = node
+                    .spot_answers(of.call, &own)
+                    .map(|(head, answer)| (head.kind as u8, answer.reply(&head)));
                 match short {
                     Some((_, Some(reply))) => Answer::Reply(reply),
                     Some((0, None)) => Answer::Completed,
@@ -316,7 +320,10 @@ fn many_calls_at_once_are_all_answered() {
                 Some(_) => short += 1,
                 None => {
                     one.0.request(root, request.clone());
-                    one.0.feed(Input::Ran { call: request.call, result: JobResult::Replied(Reply::default()) });
+                    one.0.feed(Input::Ran {
+                        call: request.call,
+                        result: JobResult::Replied(Reply::default()),
+                    });
                     long += 1;
                 }
             }

@@ -152,8 +152,7 @@ impl Outbox {
         self.tail.resize(start + length, 0);
         self.queued += length;
         let mut room = &mut self.tail[start..];
-        let header =
-            FrameHeader { length: (length - FRAME_HEADER) as u32, kind: Kind::Response, flags: 0 };
+        let header = FrameHeader { length: (length - FRAME_HEADER) as u32, kind: Kind::Response, flags: 0 };
         room.put_slice(&header.emit());
         head.emit(&mut room);
         answer.emit(&mut room);

@@ -7,7 +7,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{LevelLimit, MAX_LEVEL};
-use crate::wire::payload::{INLINE_MAX, Part, Payload};
+use crate::wire::payload::{Part, Payload};
 
 /// Parts shorter than this are copied together. To pass a part on by reference takes as long as copying 1 to 2 KiB
 /// (`benches/level.rs`), at every level it goes through, and again an entry of the gather write, of which the system
@@ -38,7 +38,8 @@ pub struct Leveled {
 pub fn level0(bytes: impl Into<Bytes> + AsRef<[u8]>) -> Payload {
     let len = bytes.as_ref().len();
     if len < COPY_BYTES_MAX {
-        return copied_alone(count_bytes(len) + len, |out| {
+        return Payload::written(count_bytes(len) + len, |mut out| {
+            let out = &mut out;
             count(out, len);
             out.put_slice(bytes.as_ref());
         });
@@ -90,7 +91,8 @@ pub fn aggregate_parts<'a>(
     }
     let Sizes { copied, all } = sizes(members, own.as_ref().map(AsRef::as_ref), children.clone(), highest);
     let data = if copied == all {
-        copied_alone(copied, |out| {
+        Payload::written(copied, |mut out| {
+            let out = &mut out;
             count(out, members);
             if let Some(bytes) = &own {
                 lift(out, highest);
@@ -128,23 +130,6 @@ fn joined<'a>(
         data.parts().for_each(|part| joiner.part(part));
     }
     joiner.finish()
-}
-
-/// A payload of so many bytes, all of them copied, which `emit` writes: few into the payload itself, more into one allocation.
-#[allow(
-    clippy::slow_vector_initialization,
-    reason = "cleared memory comes the long way through the allocator"
-)]
-fn copied_alone(len: usize, emit: impl FnOnce(&mut &mut [u8])) -> Payload {
-    if len <= INLINE_MAX {
-        let mut bytes = [0; INLINE_MAX];
-        emit(&mut &mut bytes[..]);
-        return Payload::inline_first(len, bytes);
-    }
-    let mut bytes = Vec::with_capacity(len);
-    bytes.resize(len, 0);
-    emit(&mut &mut bytes[..]);
-    bytes.into()
 }
 
 /// What an aggregate consists of, bytes.
