@@ -87,11 +87,13 @@ impl ShortReplies {
 
     /// Bytes of an aggregate of these that take `bytes` by themselves, and of an id's own part.
     fn aggregate_len(&self, own: Option<usize>, bytes: usize) -> usize {
+        if let (true, Some(own)) = (self.entries.is_empty(), own) {
+            return count_bytes(own) + own;
+        }
         let highest = usize::from(self.highest);
         let own_len = own.map_or(0, |own| highest * 2 + count_bytes(own) + own);
         let members = self.entries.len() + usize::from(own.is_some());
-        let counted = if self.level(own.is_some()) == 0 { 0 } else { count_bytes(members) };
-        counted + own_len + (self.entries.len() * highest - self.levels) * 2 + bytes
+        count_bytes(members) + own_len + (self.entries.len() * highest - self.levels) * 2 + bytes
     }
 
     /// Appends an aggregate.
@@ -101,9 +103,11 @@ impl ShortReplies {
         part: impl Fn(&'a Self, &'a Entry) -> &'a [u8],
         out: &mut impl BufMut,
     ) {
-        if self.level(own.is_some()) > 0 {
-            count(out, self.entries.len() + usize::from(own.is_some()));
+        if let (true, Some(own)) = (self.entries.is_empty(), own) {
+            count(out, own.len());
+            return out.put_slice(own);
         }
+        count(out, self.entries.len() + usize::from(own.is_some()));
         if let Some(own) = own {
             lift(out, self.highest);
             count(out, own.len());

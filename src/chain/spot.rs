@@ -284,8 +284,9 @@ impl Node {
         self.now = self.now.max(now);
         let Some(spots) = self.spots.as_deref_mut() else { return Heard::Unusual };
         let Some(place) = spots.find(response.call) else { return Heard::Unusual };
+        let last = spots.last_child;
         let Some(spot) = spots.get_mut(place) else { return Heard::Unusual };
-        let Some(index) = spot.awaited_child(from) else { return Heard::Unusual };
+        let Some(index) = spot.awaited_child_at(last, from) else { return Heard::Unusual };
         let kept = match (spot.plan.reply_wanted, response.reply) {
             (true, Some((header, data))) => {
                 let fits = (header.len() + data.len()) as u64 <= self.config.reply_max;
@@ -298,6 +299,7 @@ impl Node {
             return Heard::Unusual;
         }
         let complete = spot.answered(index);
+        spots.last_child = index;
         self.liveness.heard(from, self.now);
         if complete { Heard::Complete(place) } else { Heard::Waits }
     }

@@ -82,6 +82,13 @@ impl Spot {
         self.plan.child(id).filter(|&index| !self.has_answered(index))
     }
 
+    /// The same of one that is perhaps at this place.
+    pub(super) fn awaited_child_at(&self, place: usize, id: Id) -> Option<usize> {
+        let there = self.plan.children.get(place).is_some_and(|child| child.id == id);
+        let index = if there { Some(place) } else { self.plan.child(id) };
+        index.filter(|&index| !self.has_answered(index))
+    }
+
     pub(super) fn has_answered(&self, index: usize) -> bool {
         self.answered[index / 64] >> (index % 64) & 1 == 1
     }
@@ -143,6 +150,8 @@ pub(super) struct Spots {
     spare_reply: Reply,
     /// No deadline is sooner than this.
     soonest: Option<Time>,
+    /// The index of the child that answered last: of many calls its answers come together.
+    pub(super) last_child: usize,
 }
 
 impl Spots {
@@ -156,6 +165,7 @@ impl Spots {
             nothing: ShortReplies::default(),
             spare_reply: Reply::default(),
             soonest: None,
+            last_child: 0,
         }
     }
 

@@ -14,6 +14,7 @@ mod functions;
 mod greeting;
 mod handle;
 pub mod link;
+mod link_table;
 mod links;
 mod local;
 mod mailbox;

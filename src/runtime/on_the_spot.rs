@@ -56,7 +56,7 @@ impl EventLoop {
     fn read(&mut self, now: Time, key: LinkKey, to_end: bool, buffer: &mut [u8]) -> Progress {
         let mut read = 0;
         while read < READ_BUDGET {
-            let link = self.links.links.get_mut(&key).filter(|link| link.phase != Phase::Closing);
+            let link = self.links.links.get_mut(key).filter(|link| link.phase != Phase::Closing);
             let Some(link) = link else { return Progress::Waiting };
             let (read_at_once, whole) = link.read_once(buffer);
             let count = match read_at_once {
@@ -88,7 +88,7 @@ impl EventLoop {
     fn take_bytes(&mut self, now: Time, key: LinkKey, mut bytes: &[u8]) -> Result<(), FrameError> {
         // Each round takes a frame, or all there is.
         while !bytes.is_empty() {
-            let Some(link) = self.links.links.get(&key) else { return Ok(()) };
+            let Some(link) = self.links.links.get(key) else { return Ok(()) };
             let frame = match link.phase {
                 Phase::Closing => return Ok(()),
                 Phase::Up(peer) if link.inbox.is_idle() => {
@@ -110,7 +110,7 @@ impl EventLoop {
     /// Takes bytes the long way.
     fn feed(&mut self, now: Time, key: LinkKey, bytes: &[u8]) -> Result<(), FrameError> {
         let EventLoop { node, functions, links, .. } = self;
-        let Some(link) = links.links.get_mut(&key) else { return Ok(()) };
+        let Some(link) = links.links.get_mut(key) else { return Ok(()) };
         let peer = match link.phase {
             Phase::Up(peer) => Some(peer),
             _ => None,
@@ -142,7 +142,7 @@ impl EventLoop {
             _ => None,
         };
         if done.is_some()
-            && let Some(link) = self.links.links.get_mut(&key)
+            && let Some(link) = self.links.links.get_mut(key)
         {
             link.heard = false;
         }
@@ -158,7 +158,7 @@ impl EventLoop {
         request: &ShortRequest<'_>,
     ) -> Option<bool> {
         let EventLoop { node, links, executor, outputs, .. } = self;
-        if links.links.get(&key)?.unacknowledged >= HIWATER {
+        if links.links.get(key)?.unacknowledged >= HIWATER {
             return None;
         }
         let entry = executor.on_the_spot(request.plan.func())?;
@@ -170,7 +170,7 @@ impl EventLoop {
         let view = Request::short(node.config().me, Some(peer), of, node.spot_ids()?);
         let result = entry.answer(&view, &mut own).map(|()| own);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, |child| links.relay(now, &child), outputs);
-        let link = links.links.get_mut(&key)?;
+        let link = links.links.get_mut(key)?;
         match ran {
             Ran::Waits => {}
             Ran::Answered(answer) => link.outbox.push(Message::Response(Response { call: of.call, answer })),
@@ -206,11 +206,10 @@ impl EventLoop {
     fn complete(&mut self, now: Time, place: Place) {
         let EventLoop { node, links, outputs, .. } = self;
         if let Some((parent, head, answer)) = node.spot_complete(place)
-            && let Some(key) = links.up(parent)
-            && let Some(link) = links.links.get_mut(&key)
+            && let Some((link, dirty, key)) = links.link_up(parent)
         {
             link.outbox.short_response(&head, &answer);
-            link.mark(&mut links.dirty, key);
+            link.mark(dirty, key);
             return node.spot_ends(place);
         }
         if let Some(ended) = node.spot_ends_here(place, outputs) {

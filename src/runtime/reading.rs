@@ -31,7 +31,7 @@ impl From<&mio::event::Event> for Readiness {
 impl Links {
     /// Something happened on a link's socket; says whether there is something to read.
     pub(super) fn ready(&mut self, key: LinkKey, event: Readiness) -> bool {
-        let Some(link) = self.links.get_mut(&key) else { return false };
+        let Some(link) = self.links.get_mut(key) else { return false };
         if let Phase::Connecting(peer) = link.phase {
             match link.socket.take_error() {
                 Ok(Some(error)) | Err(error) => {
@@ -44,7 +44,7 @@ impl Links {
             self.greet(key, peer);
         }
         let mut room = event.writable;
-        if let Some(link) = self.links.get_mut(&key)
+        if let Some(link) = self.links.get_mut(key)
             && let Some(socket) = link.socket.ring_mut()
         {
             socket.rung(event.closed);
@@ -60,7 +60,7 @@ impl Links {
     /// The link at a place of those whose rings the node looks at, and whether something has come; none behind the last.
     pub(super) fn look_at_ring(&mut self, place: usize) -> Option<(LinkKey, bool)> {
         let key = self.watched.key(place)?;
-        let socket = self.links.get(&key).and_then(|link| link.socket.ring());
+        let socket = self.links.get(key).and_then(|link| link.socket.ring());
         let Some(socket) = socket.filter(|socket| socket.has_come()) else { return Some((key, false)) };
         if socket.has_room_again() {
             mark(&mut self.dirty, key);
@@ -81,7 +81,7 @@ impl Links {
         }
         self.events = events;
         if arrived != self.arrivals.len()
-            && let Some(link) = self.links.get_mut(&key)
+            && let Some(link) = self.links.get_mut(key)
         {
             link.heard = false;
         }
@@ -89,7 +89,7 @@ impl Links {
 
     /// A link has been read.
     pub(super) fn after_reading(&mut self, key: LinkKey, progress: Progress) {
-        if let Some(link) = self.links.get_mut(&key)
+        if let Some(link) = self.links.get_mut(key)
             && let Phase::Up(peer) = link.phase
             && std::mem::take(&mut link.heard)
         {
@@ -97,7 +97,7 @@ impl Links {
         }
         match progress {
             Progress::Waiting => {
-                if let Some(why) = self.links.get_mut(&key).and_then(|link| link.unwritable.take()) {
+                if let Some(why) = self.links.get_mut(key).and_then(|link| link.unwritable.take()) {
                     self.close(key, &why);
                 }
             }
@@ -108,7 +108,7 @@ impl Links {
 
     /// One event of a link; an error closes it.
     fn event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         match (link.phase, event) {
             (Phase::Closing, _) => Ok(()),
             (Phase::Accepted, Event::Hello(hello)) => {
@@ -124,7 +124,7 @@ impl Links {
 
     /// One event of a link that is up.
     fn event_up(&mut self, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let arrival = match event {
             Event::Request(request) => {
                 link.unacknowledged += 1;

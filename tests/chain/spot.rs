@@ -50,7 +50,7 @@ impl Spotter {
     fn run(&mut self, asker: Asker, of: &Particulars<'_>, result: Result<Reply, String>) -> Vec<String> {
         let (mut said, mut outputs) = (Vec::new(), Outputs::new());
         let send = |child: ToChild<'_>| {
-            let request = child.request().unwrap();
+            let request = child.request().expect("a plan of a good tree");
             said.push(show(Output::Send { to: child.to, message: Message::Request(request.into()) }));
         };
         let ran = self.0.node.spot_ran(asker, of, result, send, &mut outputs);
