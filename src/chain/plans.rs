@@ -196,3 +196,80 @@ impl Plans {
         place
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gpc_trees::Tree;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::CallId;
+    use crate::wire::short::Planned as Of;
+
+    fn of<'a>(func: u32, tree: &'a Tree, ids: &'a IdList) -> Of<'a> {
+        Of { func, callback: None, tree, ids, reply_wanted: true, forward_first: false }
+    }
+
+    proptest! {
+        /// Whatever is asked for, and however many, what is found is of what was asked for.
+        #[test]
+        fn a_plan_is_that_of_its_key(asked in prop::collection::vec((0u32..150, 1u32..20, any::<bool>()), 1..400), seed: u64) {
+            let mut plans = Plans::new(seed);
+            let mut room = Vec::new();
+            for (func, n, at_once) in asked {
+                let ids = IdList::range(7..7 + n);
+                let key = PlanKey::new(&of(func, &Tree::Binomial, &ids), &mut room).unwrap();
+                let found = plans.find(7, &key, at_once);
+                prop_assert!(found.is_some() || !at_once);
+                let Some(plan) = found else { continue };
+                prop_assert_eq!(plan.key(), key);
+                prop_assert_eq!(&plan.ids, &ids);
+                let groups = Tree::Binomial.split(n).unwrap();
+                let planned: Vec<Group> = plan.children.iter().map(|child| child.group).collect();
+                prop_assert_eq!(&planned[..], &groups[..]);
+                for (index, child) in plan.children.iter().enumerate() {
+                    prop_assert_eq!((child.id, plan.child(child.id)), (7 + child.group.start, Some(index)));
+                }
+                prop_assert_eq!(plan.child(6), None);
+            }
+            prop_assert!(plans.plans.len() <= PLANS_MAX && plans.by_hash.len() <= PLANS_MAX);
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_once_gets_no_plan() {
+        let (mut plans, mut room) = (Plans::new(1), Vec::new());
+        let ids = IdList::range(7..9);
+        for func in 0..1000 {
+            let key = PlanKey::new(&of(func, &Tree::Binomial, &ids), &mut room).unwrap();
+            assert!(plans.find(7, &key, false).is_none());
+        }
+        assert!(plans.plans.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_go_this_way_gets_none() {
+        let (mut plans, mut room) = (Plans::new(1), Vec::new());
+        let wide = IdList::range(7..7 + CHILDREN_MAX + 2);
+        for (tree, me, ids) in [(Tree::Flat, 7, &wide), (Tree::Binomial, 8, &IdList::range(7..9))] {
+            let key = PlanKey::new(&of(1, &tree, ids), &mut room).unwrap();
+            assert!(plans.find(me, &key, true).is_none());
+        }
+        let many = IdList::from_ids((0..600).map(|id| id * 2)).unwrap();
+        assert!(PlanKey::new(&of(1, &Tree::Binomial, &many), &mut room).is_none());
+        let callback = Of { callback: Some(3), ..of(1, &Tree::Binomial, &wide) };
+        let key = PlanKey::new(&callback, &mut room).unwrap();
+        assert!(plans.find(7, &key, true).is_none(), "replies are merged one by one");
+    }
+
+    #[test]
+    fn a_request_of_a_plan_goes_to_its_group() {
+        let (mut plans, mut room, ids) = (Plans::new(1), Vec::new(), IdList::range(7..20));
+        let key = PlanKey::new(&of(1, &Tree::Binomial, &ids), &mut room).unwrap();
+        let plan = plans.find(7, &key, true).unwrap();
+        let call = CallId { root: 7, sequence: 3 };
+        let of = Particulars { call, limit: 5, age: 0, left: 0, header: b"h", data: b"d" };
+        let request = plan.request(&of, plan.children[1].group).unwrap();
+        assert_eq!((request.call, request.ids.first()), (call, Some(plan.children[1].id)));
+    }
+}

@@ -231,7 +231,7 @@ impl Spots {
         })
     }
 
-    /// Puts a call where there is [room](Self::has_room) for it.
+    /// Puts a call where there is [room](Self::has_room) for it. Where it lies holds until room is made again.
     pub(super) fn put(&mut self, spot: Box<Spot>) -> Option<Place> {
         let place = self.place(spot.call)?;
         self.soonest = Some(self.soonest.map_or(spot.deadline, |soonest| soonest.min(spot.deadline)));
@@ -304,5 +304,115 @@ impl Spots {
         let mut due: Vec<CallId> = due.into_iter().map(|(_, call)| call).collect();
         due.sort_unstable();
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gpc_trees::{IdList, Tree};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::short::{PlanKey, Planned};
+
+    fn spots(seed: u64) -> Spots {
+        let (mut spots, ids) = (Spots::new(seed), IdList::range(1..9));
+        let of = Planned {
+            func: 1,
+            callback: None,
+            tree: &Tree::Binomial,
+            ids: &ids,
+            reply_wanted: true,
+            forward_first: false,
+        };
+        let mut room = Vec::new();
+        let key = PlanKey::new(&of, &mut room).unwrap();
+        assert!(spots.plans.find(1, &key, true).is_some());
+        spots
+    }
+
+    fn put(spots: &mut Spots, call: CallId, deadline: u64) -> Place {
+        let mut spot = spots.fresh().unwrap();
+        (spot.call, spot.deadline) = (call, Time::from_nanos(deadline));
+        spot.wait_for_all();
+        spots.put(spot).unwrap()
+    }
+
+    proptest! {
+        /// Whatever comes and ends: a call that has found room lies there, and its deadline is not missed.
+        #[test]
+        fn it_is_a_map(
+            deeds in prop::collection::vec((0u8..4, 0u32..3, 0u64..40, 1u64..100), 0..200), seed: u64,
+        ) {
+            let (mut spots, mut model) = (spots(seed), BTreeMap::new());
+            for (deed, root, sequence, deadline) in deeds {
+                let call = CallId { root, sequence };
+                match deed {
+                    0 | 1 if !model.contains_key(&call) && spots.has_room(call) => {
+                        put(&mut spots, call, deadline);
+                        model.insert(call, deadline);
+                    }
+                    2 if model.remove(&call).is_some() => {
+                        let gone = spots.find(call).and_then(|place| spots.remove(place)).unwrap();
+                        prop_assert_eq!(gone.call, call);
+                        spots.recycle(gone);
+                    }
+                    3 => {
+                        let now = Time::from_nanos(deadline);
+                        let due: Vec<CallId> =
+                            model.iter().filter(|(_, at)| **at <= deadline).map(|(call, _)| *call).collect();
+                        prop_assert_eq!(spots.expired(now), due.clone());
+                        for call in due {
+                            model.remove(&call);
+                            prop_assert!(spots.find(call).and_then(|place| spots.remove(place)).is_some());
+                        }
+                    }
+                    _ => {}
+                }
+                for (call, deadline) in &model {
+                    let there = spots.find(*call).and_then(|place| spots.get(place));
+                    prop_assert!(there.is_some_and(|spot| spot.call == *call));
+                    prop_assert!(spots.next().is_some_and(|next| next <= Time::from_nanos(*deadline)));
+                }
+                prop_assert_eq!((spots.len(), spots.iter().count()), (model.len(), model.len()));
+                prop_assert!(!model.is_empty() || spots.next().is_none());
+                let absent = CallId { root: 9, sequence };
+                prop_assert_eq!(spots.find(absent), None);
+            }
+        }
+    }
+
+    /// The calls of one root, as many as a link has credit for, all find room.
+    #[test]
+    fn consecutive_calls_never_meet() {
+        let mut spots = spots(5);
+        for sequence in 1000..1000 + PLACES_MAX as u64 {
+            let call = CallId { root: 3, sequence };
+            assert!(spots.has_room(call), "{sequence}");
+            put(&mut spots, call, 1);
+        }
+        assert!(!spots.has_room(CallId { root: 3, sequence: 1 }) && spots.table.len() == PLACES_MAX);
+    }
+
+    /// A child's answer counts once, whichever place it is looked for at.
+    #[test]
+    fn each_child_is_awaited_once() {
+        let mut spots = spots(5);
+        let call = CallId { root: 3, sequence: 1 };
+        assert!(spots.has_room(call));
+        let place = put(&mut spots, call, 1);
+        let spot = spots.get_mut(place).unwrap();
+        let ids: Vec<Id> = spot.awaited_ids().collect();
+        assert_eq!(ids, [2, 3, 5]);
+        for (answered, id) in ids.iter().enumerate() {
+            for guess in 0..5 {
+                assert_eq!(spot.awaited_child_at(guess, *id), Some(answered));
+                assert_eq!(spot.awaited_child_at(guess, 77), None);
+            }
+            assert_eq!(spot.answered(answered), answered == 2);
+            assert!(spot.awaited_child(*id).is_none() && spot.awaited_child_at(answered, *id).is_none());
+        }
     }
 }
