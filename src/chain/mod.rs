@@ -71,3 +71,4 @@ pub use short_replies::{ShortAnswer, frame_len};
 pub use spot::{Asker, Ended, Heard, Ran, ToChild};
 pub use spots::Place;
 pub use time::Time;
+pub(crate) use time::sooner;

@@ -11,6 +11,7 @@ use super::liveness::Liveness;
 use super::recent::Recent;
 use super::runs::Runs;
 use super::spots::Spots;
+use super::time::sooner;
 use super::{Config, Input, Output, Outputs, Time};
 use crate::wire::message::Response;
 use crate::wire::{CallId, Message};
@@ -105,7 +106,8 @@ impl Node {
     /// When [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
         let spots = self.spots.as_ref().and_then(|spots| spots.next());
-        [self.deadlines.next(), spots, self.kept.next(), self.liveness.next()].into_iter().flatten().min()
+        let calls = sooner(self.deadlines.next(), spots);
+        sooner(calls, sooner(self.kept.next(), self.liveness.next()))
     }
 
     /// Takes no more calls: whoever asks gets a failure. Those in flight go on.

@@ -23,7 +23,7 @@ use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
 use super::reading::Readiness;
 use super::wait::{Look, Wait, Waiting};
-use crate::chain::{Input, Node, Output, Outputs, Time};
+use crate::chain::{Input, Node, Output, Outputs, Time, sooner};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::{CallId, Failure, Message, Report};
 
@@ -309,8 +309,8 @@ impl EventLoop {
             Ending::No | Ending::Ended => None,
         };
         let limit = if self.links.spare.is_held() { limit.min(SPARE_LIMIT) } else { limit };
-        let deadlines = [self.node.next_deadline(), self.links.next_deadline(), ending];
-        let Some(next) = deadlines.into_iter().flatten().min() else { return limit };
+        let next = sooner(self.node.next_deadline(), sooner(self.links.next_deadline(), ending));
+        let Some(next) = next else { return limit };
         let left = next.since(self.clock.now());
         // The system counts milliseconds and may round down: a little later is in time, a little earlier is a turn for nothing.
         left.checked_add(Duration::from_micros(999)).unwrap_or(left).min(limit)

@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::clock::incarnation;
 use super::link::{HIWATER, Phase, Progress};
-use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links, mark};
+use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links};
 use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
 use super::shm::RingSocket;
 use crate::chain::Time;
@@ -25,7 +25,7 @@ impl Links {
         let Some(link) = self.links.get_mut(key) else { return };
         link.phase = Phase::Greeting(to);
         link.outbox.hello(&hello);
-        mark(&mut self.dirty, key);
+        link.mark(&mut self.dirty, key);
     }
 
     fn hello(&self, to: Id, generation: u32) -> Hello {
@@ -161,7 +161,7 @@ impl Links {
             link.outbox.goodbye(&Goodbye { reason, text });
             link.phase = Phase::Closing;
             link.deadline = Some(now.plus(CLOSING_LIMIT));
-            mark(&mut self.dirty, key);
+            link.mark(&mut self.dirty, key);
         }
     }
 
@@ -183,7 +183,7 @@ impl Links {
         for message in peer.pending.drain(..) {
             link.outbox.push(message);
         }
-        mark(&mut self.dirty, key);
+        link.mark(&mut self.dirty, key);
         debug!(
             id = self.me,
             peer = hello.from,

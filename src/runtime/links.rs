@@ -94,7 +94,7 @@ pub(super) struct Links {
     pub(super) peers: BTreeMap<Id, Peer>,
     /// Whether bytes have come for long messages that links pass on.
     pub(super) stirred: bool,
-    /// Links with something to write: a few entries for each link and turn.
+    /// Links with something to write, in the order in which they had it; each once.
     pub(super) dirty: Vec<LinkKey>,
     /// Links whose peers are to be told how far the data of some request may come; few entries for each.
     pub(super) granting: Vec<LinkKey>,
@@ -250,8 +250,9 @@ impl Links {
         if let Some(key) = self.up(from)
             && let Some(link) = self.links.get_mut(key)
         {
-            link.consume();
-            mark(&mut self.dirty, key);
+            if link.consume() {
+                link.mark(&mut self.dirty, key);
+            }
         }
     }
 
@@ -277,7 +278,7 @@ impl Links {
                 && let Some(link) = self.links.get_mut(key)
             {
                 link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: text.into() });
-                mark(&mut self.dirty, key);
+                link.mark(&mut self.dirty, key);
             }
         }
     }
@@ -316,6 +317,13 @@ impl Links {
         self.accept_again = Some(now);
     }
 
+    /// Notes that a link has something to write, or may have.
+    pub(super) fn note(&mut self, key: LinkKey) {
+        if let Some(link) = self.links.get_mut(key) {
+            link.mark(&mut self.dirty, key);
+        }
+    }
+
     /// Writes what is queued on any link, one gather write each.
     pub(super) fn flush(&mut self) {
         self.flush_dirty();
@@ -334,7 +342,7 @@ impl Links {
         granting.retain(|key| {
             let Some(link) = self.links.get_mut(*key) else { return false };
             if link.grant_windows() {
-                self.dirty.push(*key);
+                link.mark(&mut self.dirty, *key);
                 news = true;
             }
             link.inbox.will_grant()
@@ -373,7 +381,7 @@ impl Links {
                     self.close(key, "closed")
                 }
                 Progress::Waiting => {}
-                Progress::More => mark(&mut self.dirty, key),
+                Progress::More => link.mark(&mut self.dirty, key),
                 Progress::Closed(why) => self.stop_writing(key, why),
             }
         }
@@ -518,13 +526,6 @@ impl Links {
         peer.pending.clear();
         debug!(id = self.me, peer = id, why, "link lost");
         self.arrivals.push_back(Arrival::Lost { peer: id, why: why.into(), unreached });
-    }
-}
-
-/// Notes that a link has something to write. One that is noted for each of many messages is noted once.
-pub(super) fn mark(dirty: &mut Vec<LinkKey>, key: LinkKey) {
-    if dirty.last() != Some(&key) {
-        dirty.push(key);
     }
 }
 

@@ -171,6 +171,7 @@ impl EventLoop {
         let result = entry.answer(&view, &mut own).map(|()| own);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, |child| links.relay(now, &child), outputs);
         let link = links.links.get_mut(key)?;
+        let answered = !matches!(ran, Ran::Waits);
         match ran {
             Ran::Waits => {}
             Ran::Answered(answer) => link.outbox.push(Message::Response(Response { call: of.call, answer })),
@@ -186,8 +187,9 @@ impl EventLoop {
             },
         }
         link.unacknowledged += 1;
-        link.consume();
-        link.mark(&mut links.dirty, key);
+        if link.consume() || answered {
+            link.mark(&mut links.dirty, key);
+        }
         self.settle(now);
         Some(true)
     }

@@ -5,7 +5,7 @@
 use gpc_trees::Id;
 
 use super::link::{Event, HIWATER, Phase, Progress};
-use super::links::{Arrival, Links, mark};
+use super::links::{Arrival, Links};
 use super::peer::LinkKey;
 use crate::chain::Time;
 use crate::wire::frame::WINDOW;
@@ -52,7 +52,7 @@ impl Links {
             self.watched.watch(key, link);
         }
         if room {
-            mark(&mut self.dirty, key);
+            self.note(key);
         }
         event.readable
     }
@@ -63,7 +63,7 @@ impl Links {
         let socket = self.links.get(key).and_then(|link| link.socket.ring());
         let Some(socket) = socket.filter(|socket| socket.has_come()) else { return Some((key, false)) };
         if socket.has_room_again() {
-            mark(&mut self.dirty, key);
+            self.note(key);
         }
         self.rings_read = true;
         Some((key, true))
@@ -142,7 +142,7 @@ impl Links {
             }
             Event::Response(response) => {
                 link.outbox.answered(response.call);
-                mark(&mut self.dirty, key);
+                link.mark(&mut self.dirty, key);
                 Some(Arrival::Message { from, message: Message::Response(response) })
             }
             Event::Oversized { call, bytes } => {
@@ -175,12 +175,12 @@ impl Links {
             }
             Event::Window(window) => {
                 link.outbox.widen(&window);
-                self.dirty.push(key);
+                link.mark(&mut self.dirty, key);
                 None
             }
             Event::Credit(count) => {
                 link.outbox.grant(count);
-                mark(&mut self.dirty, key);
+                link.mark(&mut self.dirty, key);
                 None
             }
             Event::Goodbye(goodbye) => return Err(format!("it said goodbye: {}", goodbye.text)),

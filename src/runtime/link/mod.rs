@@ -110,19 +110,21 @@ impl Link {
         }
     }
 
-    /// Notes that a request was consumed; acknowledges when enough have been.
-    pub(super) fn consume(&mut self) {
+    /// Notes that a request was consumed; acknowledges when enough have been, and says whether it has.
+    pub(super) fn consume(&mut self) -> bool {
         self.consumed += 1;
-        self.acknowledge();
+        self.acknowledge()
     }
 
     /// Acknowledges what has been consumed, when it is enough, and when the peer reads what it is sent: one that only sends gets no more credit.
-    fn acknowledge(&mut self) {
-        if self.consumed >= ACKMARK && self.outbox.backlog() <= BACKLOG {
-            self.outbox.acknowledge(self.consumed);
-            self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
-            self.consumed = 0;
+    fn acknowledge(&mut self) -> bool {
+        if self.consumed < ACKMARK || self.outbox.backlog() > BACKLOG {
+            return false;
         }
+        self.outbox.acknowledge(self.consumed);
+        self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
+        self.consumed = 0;
+        true
     }
 
     /// Notes once that it has something to write.
