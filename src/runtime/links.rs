@@ -249,10 +249,9 @@ impl Links {
     pub(super) fn consumed(&mut self, from: Id) {
         if let Some(key) = self.up(from)
             && let Some(link) = self.links.get_mut(key)
+            && link.consume()
         {
-            if link.consume() {
-                link.mark(&mut self.dirty, key);
-            }
+            link.mark(&mut self.dirty, key);
         }
     }
 
