@@ -2,13 +2,16 @@
 
 mod wire_support;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
+use chained_gpc::wire::body::Extent;
 use chained_gpc::wire::frame::{FrameError, HelloError, Kind, REPORT_MAX};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{Cause, Coverage, Failure, Report, Stage, Status};
 use proptest::prelude::*;
-use wire_support::{AROUND, Around, HELLO, drain, greeted, read};
+use wire_support::{AROUND, Around, Beside, HELLO, Plain, drain, greeted, read};
 
 fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_le_bytes();
@@ -101,8 +104,8 @@ fn out_of_place(bytes: &[u8], kind: Kind, when: &'static str) {
 fn frame_headers() {
     assert_eq!(refused(&[1, 0, 0x10, 0, 2, 0, 0, 0]), FrameError::TooLong { length: 0x10_0001 });
     assert_eq!(refused(&[0; 8]), FrameError::UnknownKind { kind: 0 });
-    assert_eq!(refused(&frame(13, 0, &[])), FrameError::UnknownKind { kind: 13 });
-    let known = [1u8, 15, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(refused(&frame(14, 0, &[])), FrameError::UnknownKind { kind: 14 });
+    let known = [3u8, 15, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     for (kind, known) in (1u8..).zip(known) {
         for bit in (0..8).map(|bit| 1u8 << bit).filter(|bit| bit & known == 0) {
             let error = refused(&frame(kind, bit, &[]));
@@ -125,6 +128,7 @@ fn payloads_shorter_than_their_fixed_part() {
         (8, Kind::Release, 16),
         (9, Kind::Moved, 16),
         (12, Kind::Window, 24),
+        (13, Kind::Extent, 24),
     ];
     for (number, kind, needed) in kinds.into_iter().chain(small) {
         for length in [0, needed - 1] {
@@ -151,6 +155,7 @@ fn payloads_longer_than_announced() {
     too_much(&frame(10, 0, &[0; 1]), Kind::Ping, 1);
     too_much(&frame(11, 0, &[0; 5]), Kind::Pong, 5);
     too_much(&frame(12, 0, &[0; 25]), Kind::Window, 1);
+    too_much(&frame(13, 0, &[0; 26]), Kind::Extent, 2);
 
     let begun = request_with(&[(40, &[10])]);
     too_much(&[begun, segment(0, &[0; 12])].concat(), Kind::Segment, 2);
@@ -168,6 +173,39 @@ fn fields_of_requests() {
     bad_field(&request_with(&[(32, &[0, 0, 0x80, 0]), (36, &[1])]), Kind::Request, prefix, (64 << 20) + 1);
     let explicit = with(&request_of(&[4], &[1], 0x8000_0005), &[(8 + 24, &[1])]);
     bad_field(&explicit, Kind::Request, "tree param of an explicit shape", 1);
+}
+
+/// The length of an EXTENT, and where one may come: the memory that it speaks of is looked at behind these.
+#[test]
+fn data_by_descriptor() {
+    let extent = |length: u64| frame(13, 0, &[&CALL_REF[..], &length.to_le_bytes()].concat());
+    for length in [0, 262_143, 4_194_305, u64::MAX] {
+        bad_field(&extent(length), Kind::Extent, "length", length);
+    }
+    let (kind, when) = (Kind::Extent, "on a link that takes no descriptors");
+    assert_eq!(refused(&extent(262_144)), FrameError::OutOfPlace { kind, when });
+    let piece = |length: usize| -> Extent { Arc::new(Plain(vec![0; length].into())) };
+    let told = |begun: &[u8], length: usize| {
+        let beside = Beside::default();
+        beside.extents.borrow_mut().push_back(piece(length));
+        let (mut inbox, mut events) = (greeted(), Vec::new());
+        inbox.feed(begun, &beside, &mut events).unwrap();
+        inbox.feed(&extent(length as u64), &beside, &mut events)
+    };
+    // Of a call that is not known: its memory is taken, and let go.
+    assert_eq!(told(&[], 1 << 20), Ok(()));
+    let begun = |data_len: u64| request_with(&[(40, &data_len.to_le_bytes())]);
+    assert_eq!(told(&begun(1 << 20), 1 << 20), Ok(()));
+    assert_eq!(told(&begun((1 << 20) - 2), 1 << 20), Err(FrameError::TooMuch { kind, extra: 2 }));
+    let long = begun(u64::MAX);
+    assert_eq!(told(&long, 4 << 20), Ok(()));
+    let further = [long.clone(), segment(0, &[0; 17])].concat();
+    let when = "beyond the window of its body";
+    assert_eq!(told(&further, 4 << 20), Err(FrameError::OutOfPlace { kind, when }));
+    // Its header has not come.
+    let begun = request_with(&[(36, &[10]), (40, &(1u64 << 20).to_le_bytes())]);
+    let when = "before the header of its request";
+    assert_eq!(told(&begun, 1 << 20), Err(FrameError::OutOfPlace { kind, when }));
 }
 
 #[test]

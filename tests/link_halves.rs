@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::runtime::link::{Event, Inbox, Outbox};
+use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, Room};
+use chained_gpc::wire::body::Extent;
+use chained_gpc::wire::frame::{EXTENT, EXTENT_MAX, EXTENT_MIN, WINDOW};
+use chained_gpc::wire::head::WindowRef;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
     Body, BodyWriter, CallId, Cause, Coverage, Failure, Message, Payload, Report, Request, Response, Stage,
@@ -18,7 +21,7 @@ use chained_gpc::wire::{
 };
 use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;
-use wire_support::{AROUND, Said, Seen, drain, drain_once, greeted};
+use wire_support::{AROUND, Beside, Plain, Said, Seen, drain, drain_beside, drain_once, greeted};
 
 const HIWATER: u32 = 3;
 
@@ -85,12 +88,22 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// A way for descriptors that has room now, later or never, and fails now and then.
+fn beside() -> impl Strategy<Value = Beside> {
+    let room = prop_oneof![2 => Just(Room::Now), 1 => Just(Room::Later), 1 => Just(Room::Never)];
+    (prop::collection::vec(room, 0..30), any::<bool>()).prop_map(|(rooms, fails)| Beside {
+        rooms: rooms.into(),
+        fails,
+        ..Beside::default()
+    })
+}
+
 /// Counts frames by their headers alone.
 #[derive(Default)]
 struct Frames {
     held: Vec<u8>,
     skip: usize,
-    counts: [u32; 12],
+    counts: [u32; 14],
 }
 
 impl Frames {
@@ -122,6 +135,8 @@ struct Sent {
 }
 
 struct Model {
+    /// Where data go by descriptor.
+    beside: Option<Beside>,
     outbox: Outbox,
     inbox: Inbox,
     frames: Frames,
@@ -139,10 +154,11 @@ struct Model {
 }
 
 impl Model {
-    fn new() -> Model {
+    fn new(beside: Option<Beside>) -> Model {
         let mut outbox = Outbox::new();
         outbox.grant(HIWATER);
         Model {
+            beside,
             outbox,
             inbox: greeted(),
             frames: Frames::default(),
@@ -250,7 +266,13 @@ impl Model {
         let Some(writer) = &mut sent.writer else { return };
         let all = pattern(sent.seed, sent.seen.data_len as usize);
         let end = sent.fed.saturating_add(bytes).min(all.len());
-        assert_eq!(writer.push(&all[sent.fed..end]), end - sent.fed);
+        // What comes by descriptor to the sending node leaves so, too.
+        if self.beside.is_some() && (EXTENT_MIN..=EXTENT_MAX).contains(&(end - sent.fed)) && end % 3 > 0 {
+            let extent: Extent = Arc::new(Plain(Bytes::copy_from_slice(&all[sent.fed..end])));
+            assert!(writer.extend(&extent));
+        } else {
+            assert_eq!(writer.push(&all[sent.fed..end]), end - sent.fed);
+        }
         sent.fed = end;
     }
 
@@ -269,7 +291,11 @@ impl Model {
     /// The socket: some writes, then reads of the sizes given, over and over.
     fn transfer(&mut self, reads: &[usize], writes: usize) {
         for write in 0..writes {
-            let bytes = drain_once(&mut self.outbox, reads[write % reads.len()]);
+            let max = reads[write % reads.len()];
+            let bytes = match &mut self.beside {
+                Some(beside) => drain_beside(&mut self.outbox, max, beside),
+                None => drain_once(&mut self.outbox, max),
+            };
             self.frames.take(&bytes);
             assert!(self.frames.counts[2] <= self.granted, "a request went out without credit");
             self.on_the_wire.extend_from_slice(&bytes);
@@ -281,7 +307,8 @@ impl Model {
             if at == end {
                 break;
             }
-            self.inbox.feed(&wire[at..end], &AROUND, &mut events).expect("good bytes");
+            let context = self.beside.as_ref().map_or(&AROUND as &dyn Context, |beside| beside);
+            self.inbox.feed(&wire[at..end], context, &mut events).expect("good bytes");
             at = end;
         }
         events.into_iter().for_each(|event| self.event(event));
@@ -359,7 +386,10 @@ impl Model {
             self.feed(call, usize::MAX);
         }
         for _round in 0..=self.order.len() {
-            while self.outbox.is_ready() {
+            while match &mut self.beside {
+                Some(beside) => self.outbox.is_ready_beside(beside),
+                None => self.outbox.is_ready(),
+            } {
                 self.transfer(&[200_000, 7], 20);
             }
             self.transfer(&[usize::MAX >> 1], 1);
@@ -401,8 +431,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_pushed_comes_out(ops in prop::collection::vec(op(), 1..40)) {
-        let mut model = Model::new();
+    fn what_is_pushed_comes_out(ops in prop::collection::vec(op(), 1..40), beside in prop::option::of(beside())) {
+        let mut model = Model::new(beside);
         ops.iter().for_each(|op| model.apply(op));
         model.finish();
         model.check();
@@ -669,4 +699,65 @@ fn small_frames_between_the_writes_of_many_parts_stay_in_order() {
         let replied = |event: &Event| matches!(event, Event::Response(Response { answer: Answer::Reply(reply), .. }) if reply.data == data);
         assert_eq!((credits as u64, events.iter().filter(|event| replied(event)).count()), (small, 1));
     }
+}
+
+/// What lies beside a link whose outbox has been emptied, and the frames that it wrote.
+fn beside_of(outbox: &mut Outbox, beside: &mut Beside) -> (Vec<usize>, Frames, Bytes) {
+    let (mut frames, mut all) = (Frames::default(), Vec::new());
+    loop {
+        let bytes = drain_beside(outbox, usize::MAX, beside);
+        if bytes.is_empty() {
+            let lengths = beside.extents.borrow().iter().map(|extent| extent.length()).collect();
+            return (lengths, frames, all.into());
+        }
+        frames.take(&bytes);
+        all.extend_from_slice(&bytes);
+    }
+}
+
+#[test]
+fn long_data_lie_beside_the_link_and_what_is_left_of_them_goes_through_it() {
+    let (mut outbox, mut beside) = (outbox(), Beside::default());
+    let len = EXTENT + EXTENT_MIN - 1;
+    outbox.push(request(1, IdList::range(4..6), Body::whole(pattern(5, len))));
+    outbox.push(request(3, IdList::range(4..6), Body::whole(vec![1; EXTENT_MIN])));
+    let (lengths, frames, bytes) = beside_of(&mut outbox, &mut beside);
+    assert_eq!((lengths, frames.counts[13]), (vec![EXTENT], 1));
+    // Short data and ends go through the link: the second call needs none.
+    assert!(bytes.len() < 2 * EXTENT_MIN + 1000 && outbox.is_idle());
+    let (mut inbox, mut events) = (greeted(), Vec::new());
+    inbox.feed(&bytes, &beside, &mut events).unwrap();
+    let Event::Request(request) = &events[0] else { panic!("{events:?}") };
+    assert_eq!(request.data.bytes().unwrap(), pattern(5, len));
+    assert!(inbox.is_idle());
+}
+
+/// A window ends in the middle of what came by descriptor: it goes when all of it may.
+#[test]
+fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it() {
+    let (mut outbox, mut beside) = (outbox(), Beside::default());
+    let (body, mut writer) = Body::arriving(4 * WINDOW);
+    outbox.push(request(1, IdList::range(4..6), body));
+    let piece: Extent = Arc::new(Plain(vec![7; EXTENT_MAX - 1].into()));
+    (0..2).for_each(|_| assert!(writer.extend(&piece)));
+    let (lengths, ..) = beside_of(&mut outbox, &mut beside);
+    assert_eq!(lengths, [EXTENT_MAX - 1]);
+    outbox.widen(&WindowRef { call: call(1), limit: 2 * WINDOW - 3 });
+    assert_eq!(beside_of(&mut outbox, &mut beside).0.len(), 1);
+    outbox.widen(&WindowRef { call: call(1), limit: 2 * WINDOW - 2 });
+    assert_eq!(beside_of(&mut outbox, &mut beside).0, [EXTENT_MAX - 1; 2]);
+}
+
+/// A stream that waits for the peer to take descriptors holds up nobody, and goes on.
+#[test]
+fn others_go_on_while_descriptors_wait() {
+    let (mut outbox, mut beside) = (outbox(), Beside::default());
+    beside.rooms = [Room::Now, Room::Later, Room::Later].into();
+    outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 2 * EXTENT])));
+    let (lengths, ..) = beside_of(&mut outbox, &mut beside);
+    assert_eq!(lengths, [EXTENT]);
+    outbox.push(small(3));
+    let (lengths, frames, _) = beside_of(&mut outbox, &mut beside);
+    assert_eq!((lengths.len(), frames.counts[2]), (2, 1));
+    assert!(outbox.is_idle());
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::runtime::{Listener, Peers};
-use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Node, Tree};
+use chained_gpc::{Call, FunctionResult, Functions, LinkKind, LocalNodes, Node, Reply, Streaming, Tree};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -88,6 +88,56 @@ fn connecting_takes_one_descriptor_for_each_peer() -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
+/// Pieces of long data that are mapped.
+fn mapped_pieces() -> usize {
+    fs::read_to_string("/proc/self/maps").expect("Linux has it").matches("memfd:gpc-data").count()
+}
+
+/// Takes nothing of its data but how many they are.
+struct Count(usize);
+
+impl Streaming for Count {
+    fn segment(&mut self, bytes: &[u8]) -> FunctionResult {
+        self.0 += bytes.len();
+        Ok(())
+    }
+
+    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+        reply.data = self.0.to_string().into_bytes();
+        Ok(())
+    }
+}
+
+/// Long data go by descriptor, and are mapped: neither is left when their calls have ended, well or not, though the nodes go on.
+fn long_data_leave_nothing_behind() -> Result<(), Box<dyn Error>> {
+    let functions = Functions::new();
+    let count = functions.func("count", |request, reply| {
+        reply.data = request.data().len().to_string().into_bytes();
+        Ok(())
+    })?;
+    let as_they_come = functions.streaming_func("as they come", |_| Ok(Count(0)))?;
+    let fails = functions.func("fails", |_, _| Err("no".into()))?;
+    let nodes = LocalNodes::start(5, LinkKind::Shm, &functions)?;
+    let chain = |func| Call::new(func).ids(0..5).tree(Tree::Chain);
+    nodes.node(0).call(chain(count))?.wait_for(LIMIT).expect("it ends")?;
+    let before = held();
+    let long = vec![1; 5 << 20];
+    for func in [count, as_they_come] {
+        for call in [chain(func), chain(func).forward_first(), chain(func).tree(Tree::Flat).forward_first()] {
+            let ended = nodes.node(0).call(call.data(long.clone()))?.wait_for(LIMIT).expect("it ends")?;
+            let replies = ended.replies()?;
+            assert!(replies.len() == 5 && replies.iter().all(|reply| reply.data[..] == *b"5242880"));
+        }
+    }
+    let call = chain(fails).forward_first().data(long);
+    assert!(nodes.node(0).call(call)?.wait_for(LIMIT).expect("it ends").is_err());
+    // A flat tree has opened links of its own.
+    let links = 3;
+    wait_until(|| held().0 <= before.0 + 2 * links && mapped_pieces() == 0, "data are left");
+    drop(nodes);
+    Ok(())
+}
+
 #[test]
 fn nothing_is_left_of_nodes_that_have_ended() -> Result<(), Box<dyn Error>> {
     let before = held();
@@ -100,6 +150,7 @@ fn nothing_is_left_of_nodes_that_have_ended() -> Result<(), Box<dyn Error>> {
     }
     broken(&Functions::new())?;
     connecting_takes_one_descriptor_for_each_peer()?;
+    long_data_leave_nothing_behind()?;
     wait_until(|| held() == before, "descriptors and threads are left");
     Ok(())
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
-use chained_gpc::wire::frame::{FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX, WINDOW};
+use chained_gpc::wire::frame::{
+    EXTENT_MAX, EXTENT_MIN, FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX, WINDOW,
+};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
@@ -15,7 +17,7 @@ use chained_gpc::wire::{
     Body, CallId, Cause, Coverage, Failure, Hello, Message, Payload, Report, Request, Response, Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
-use wire_support::{AROUND, HELLO, Said, Seen, drain, greeted, read, written};
+use wire_support::{AROUND, Beside, HELLO, Said, Seen, drain, drain_beside, greeted, read, written};
 
 const DOCUMENT: &str = include_str!("../docs/wire.md");
 
@@ -98,7 +100,7 @@ fn runs_request(data: Body) -> Request {
 
 #[test]
 fn hello() {
-    let taking = Hello { from: HELLO.to, to: HELLO.from, rings: true, ..HELLO };
+    let taking = Hello { from: HELLO.to, to: HELLO.from, rings: true, extents: true, ..HELLO };
     for (name, hello) in [("HELLO", HELLO), ("HELLO that takes rings", taking)] {
         let mut outbox = Outbox::new();
         outbox.hello(&hello);
@@ -107,6 +109,20 @@ fn hello() {
         Inbox::new().feed(&example(name), &AROUND, &mut events).unwrap();
         assert!(matches!(only(events), Event::Hello(heard) if heard == hello));
     }
+}
+
+#[test]
+fn data_by_descriptor() {
+    let (mut outbox, mut beside) = (Outbox::new(), Beside::default());
+    outbox.grant(1);
+    let data = Body::whole(vec![5; 1 << 20]);
+    outbox.push(Message::Request(Arc::new(Request { data, ..request() })));
+    let bytes = drain_beside(&mut outbox, usize::MAX, &mut beside);
+    assert!(bytes.ends_with(&example("EXTENT")) && outbox.is_idle());
+    let (mut inbox, mut events) = (greeted(), Vec::new());
+    inbox.feed(&bytes, &beside, &mut events).unwrap();
+    let [Event::Request(back), Event::DataArrived(CALL)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(back.data.bytes().unwrap(), vec![5; 1 << 20]);
 }
 
 #[test]
@@ -234,7 +250,7 @@ fn small_frames() {
 /// Each example is tested above; one that is added to the document is to be tested too.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 20);
+    assert_eq!(examples().len(), 21);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
     assert!((1..=12).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }
@@ -247,6 +263,8 @@ fn the_limits_of_the_document_are_those_of_the_code() {
     assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);
     assert!(DOCUMENT.contains("At most 512 requests (`BODIES_MAX`)") && BODIES_MAX == 512);
     assert!(DOCUMENT.contains("sends 4,194,304 (`WINDOW`)") && WINDOW == 4_194_304);
+    assert!(DOCUMENT.contains("262,144 (`EXTENT_MIN`) to 4,194,304 (`EXTENT_MAX`)"));
+    assert_eq!((EXTENT_MIN, EXTENT_MAX), (262_144, 4_194_304));
     assert!(DOCUMENT.contains("at most 64 MiB (`REPORT_MAX`)") && REPORT_MAX == 64 << 20);
     assert!(DOCUMENT.contains("at most 1,024 causes (`CAUSES_MAX`)") && CAUSES_MAX == 1024);
     assert!(DOCUMENT.contains("at most 255 bytes") && Goodbye::TEXT_MAX == 255);

@@ -17,7 +17,7 @@ use gpc_trees::Tree;
 
 use super::input::{Input, pieces};
 use super::memory;
-use super::wire::{ALL, Around, come, drain, feed, greeted, same_event, written};
+use super::wire::{ALL, Around, Zeros, come, drain, feed, greeted, same_event, written};
 
 /// The peer has not said hello yet.
 const FIRST: u8 = 8;
@@ -30,6 +30,9 @@ const STREAMING: u8 = 128;
 /// Calls end between the reads, and with them what was on its way for them.
 const CALLS_END: u8 = 64;
 
+/// Data may come by descriptor, all of them zeros: of calls that end, the peer has always said hello.
+const BY_DESCRIPTOR: u8 = CALLS_END | FIRST;
+
 /// Bytes that may be held for one that has come. The most is held for small frames, which become events of a fixed size in a vector that doubles, and for ids of 4
 /// bytes, of which 8 are kept and 12 sorted; a vector that grows is there twice for a moment.
 const HELD_PER_BYTE: usize = 60;
@@ -39,6 +42,9 @@ pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let options = input.byte();
     let (cuts, stream) = (input.cuts(options), input.rest());
+    if options & BY_DESCRIPTOR == BY_DESCRIPTOR {
+        return by_descriptor(stream, &cuts, options & STREAMING != 0);
+    }
     if options & CALLS_END != 0 {
         return calls_end(stream, &cuts);
     }
@@ -189,6 +195,24 @@ fn goodbye_again(goodbye: &Goodbye, cuts: &[usize]) {
     let text = goodbye.text[..kept].to_string();
     let event = Event::Goodbye(Goodbye { text, ..goodbye.clone() });
     comes_back(&event, &drain(&mut outbox, cuts), cuts);
+}
+
+/// However the reads cut the stream, it says the same of data that come beside it. What they hold is their own, and is not counted.
+fn by_descriptor(stream: &[u8], cuts: &[usize], streaming: bool) {
+    let zeros = Zeros(Around { streaming, ..ALL });
+    let read = |cuts: &[usize]| {
+        let mut inbox = greeted();
+        let said = feed(&mut inbox, stream, cuts, &zeros);
+        (said, inbox.is_idle())
+    };
+    let ((events, result), idle) = read(&[]);
+    for cuts in [cuts, &[1]] {
+        let ((others, other_result), other_idle) = read(cuts);
+        assert_eq!((&result, events.len()), (&other_result, others.len()), "cut by {cuts:?}");
+        assert!(result.is_err() || idle == other_idle, "cut by {cuts:?}");
+        let same = events.iter().zip(&others).all(|(one, two)| same_event(one, two));
+        assert!(same, "cut by {cuts:?}: {events:?} or {others:?}");
+    }
 }
 
 /// Awaits the calls that have not been answered yet.

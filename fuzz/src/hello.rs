@@ -46,6 +46,7 @@ fn by_the_document(payload: &[u8]) -> Option<Hello> {
         generation: u32_at(24)?,
         hiwater: u32_at(28)?,
         rings: false,
+        extents: false,
     };
     let fixed = payload.starts_with(b"cGPC\x01\x00\x00\x00");
     (fixed && payload.len() == 32 && hello.hiwater > 0).then_some(hello)

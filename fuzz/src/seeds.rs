@@ -25,7 +25,7 @@ pub fn seeds() -> Vec<Seed> {
     };
     [
         wire(),
-        numbered("frames", streams()),
+        numbered("frames", [streams(), by_descriptor()].concat()),
         text(
             "level",
             &[0, 0],
@@ -169,6 +169,27 @@ fn streams() -> Vec<Vec<u8>> {
         })
     })
     .collect()
+}
+
+/// Streams with data that come by descriptor, to functions that take them as they come and others: the request announces 2.5 MiB.
+fn by_descriptor() -> Vec<Vec<u8>> {
+    let mut request = example("REQUEST with runs");
+    request.truncate(8 + 90);
+    request[..4].copy_from_slice(&90u32.to_le_bytes());
+    request[48..56].copy_from_slice(&(5u64 << 19).to_le_bytes());
+    let extent = |length: u64| [&example("EXTENT")[..24], &length.to_le_bytes()].concat();
+    let segment = [&[19, 0, 0, 0, 4, 0, 0, 0][..], &example("CANCEL")[8..], b"abc"].concat();
+    let streams = [
+        [request.clone(), extent(1 << 20), extent(1 << 20), extent(1 << 19)].concat(),
+        [request.clone(), extent(1 << 20), segment.clone(), extent(1 << 20)].concat(),
+        [request.clone(), segment, extent(1 << 20), example("CANCEL"), extent(1 << 20)].concat(),
+        [request.clone(), extent(1 << 20), extent(2 << 20)].concat(),
+        [request, extent(1 << 18), extent((1 << 18) - 1)].concat(),
+    ];
+    streams
+        .into_iter()
+        .flat_map(|stream| [72u8 + 1, 200 + 1].map(|o| [&[o, 9], &stream[..]].concat()))
+        .collect()
 }
 
 /// Lists of ids as the wire has them.

@@ -1,7 +1,11 @@
 //! What the targets share that read and write the wire: a node's surroundings, both halves of a link, and when two messages are the same.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
-use chained_gpc::wire::frame::FrameError;
+use chained_gpc::wire::body::{Extent, Room, Sealed};
+use chained_gpc::wire::frame::{EXTENT_MAX, FrameError};
 use chained_gpc::wire::message::{Answer, Request, Response};
 use chained_gpc::wire::{Body, CallId, Hello, Message};
 use gpc_trees::Tree;
@@ -10,7 +14,8 @@ use smallvec::SmallVec;
 use super::input::pieces;
 
 /// A hello that every inbox takes.
-pub const HELLO: Hello = Hello { from: 3, to: 4, incarnation: 7, generation: 1, hiwater: 64, rings: false };
+pub const HELLO: Hello =
+    Hello { from: 3, to: 4, incarnation: 7, generation: 1, hiwater: 64, rings: false, extents: false };
 
 /// A node without registered trees, which awaits every call, or those with even numbers.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +46,54 @@ impl Context for Around {
 
     fn streams(&self, func: u32) -> bool {
         self.streaming && func % 2 == 1
+    }
+}
+
+/// The same, of a link whose peer hands over memory with nothing but zeros in it.
+pub struct Zeros(pub Around);
+
+impl Context for Zeros {
+    fn tree(&self, id: u32) -> Option<Tree> {
+        self.0.tree(id)
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        self.0.awaits(call)
+    }
+
+    fn reply_max(&self) -> u64 {
+        self.0.reply_max()
+    }
+
+    fn streams(&self, func: u32) -> bool {
+        self.0.streams(func)
+    }
+
+    fn extent(&self, length: usize) -> Result<Extent, FrameError> {
+        Ok(Arc::new(Memory(length)))
+    }
+}
+
+/// So many zeros, which take no memory.
+#[derive(Debug)]
+struct Memory(usize);
+
+impl Sealed for Memory {
+    fn length(&self) -> usize {
+        self.0
+    }
+
+    fn bytes(&self) -> Bytes {
+        static ZEROS: [u8; EXTENT_MAX] = [0; EXTENT_MAX];
+        Bytes::from_static(&ZEROS[..self.0])
+    }
+
+    fn room(&self, _: u64) -> Option<Box<dyn Room>> {
+        None
+    }
+
+    fn may_be_kept(&self) -> bool {
+        true
     }
 }
 

@@ -23,13 +23,23 @@ impl Links {
         let generation = self.peers.get(&to).map_or(0, |peer| peer.generation).saturating_add(1);
         let hello = self.hello(to, generation);
         let Some(link) = self.links.get_mut(key) else { return };
+        // With the rings that it offers, if there are any.
+        let hello = Hello { extents: link.socket.ring().is_some(), ..hello };
         link.phase = Phase::Greeting(to);
         link.outbox.hello(&hello);
         link.mark(&mut self.dirty, key);
     }
 
     fn hello(&self, to: Id, generation: u32) -> Hello {
-        Hello { from: self.me, to, incarnation: self.incarnation, generation, hiwater: HIWATER, rings: false }
+        Hello {
+            from: self.me,
+            to,
+            incarnation: self.incarnation,
+            generation,
+            hiwater: HIWATER,
+            rings: false,
+            extents: false,
+        }
     }
 
     /// The hello of someone who has connected.
@@ -84,25 +94,31 @@ impl Links {
         let mut answer = self.hello(hello.from, hello.generation);
         let Some(link) = self.links.get_mut(key) else { return false };
         answer.rings = link.socket.ring().is_some_and(RingSocket::has_memory);
+        answer.extents = answer.rings && hello.extents;
         link.outbox.hello(&answer);
         if answer.rings && (!matches!(link.flush(), Progress::Waiting) || !link.outbox.is_idle()) {
             self.close(key, "the answer to its hello cannot be written");
             return false;
         }
-        self.settle(key, answer.rings);
+        self.settle(key, &answer);
         true
     }
 
     /// From the hellos on, bytes go through the rings, or never do. False when they should and there are none.
-    fn settle(&mut self, key: LinkKey, rings: bool) -> bool {
+    fn settle(&mut self, key: LinkKey, answer: &Hello) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
         let settled = match link.socket.ring_mut() {
-            Some(socket) if rings => socket.use_rings(),
+            Some(socket) if answer.rings => {
+                if answer.extents {
+                    link.extents.keep_place();
+                }
+                socket.use_rings(answer.extents)
+            }
             Some(socket) => {
                 socket.use_none();
                 true
             }
-            None => !rings,
+            None => !answer.rings,
         };
         self.watched.watch(key, link);
         settled
@@ -127,7 +143,7 @@ impl Links {
         if self.peers.get(&peer).is_some_and(|known| hello.incarnation < known.incarnation) {
             return Err(format!("an earlier run of id {peer} answers, of which a later one is known"));
         }
-        if !self.settle(key, hello.rings) {
+        if !self.settle(key, &hello) {
             return Err("it takes rings that nobody has offered".into());
         }
         self.establish(key, &hello);

@@ -14,6 +14,7 @@ use tracing::{debug, warn};
 use super::link::{Event, Link, Phase, Progress};
 use super::link_table::LinkTable;
 use super::peer::{LinkKey, Peer, State};
+use super::shm::Extents;
 use super::socket::{Accepting, Socket};
 use super::watched::Watched;
 use super::{Address, LinkKind, Peers, near};
@@ -111,6 +112,8 @@ pub(super) struct Links {
     pub(super) buffer: Box<[u8]>,
     /// The memory of the last long data, for the next.
     pub(super) spare: Spare,
+    /// Sealed memory for data of links that hand it over.
+    extents: Extents,
     pub(super) events: Vec<Event>,
     pub(super) arrivals: VecDeque<Arrival>,
 }
@@ -147,6 +150,7 @@ impl Links {
             timed: 0,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             spare: Spare::default(),
+            extents: Extents::default(),
             events: Vec::new(),
             arrivals: VecDeque::new(),
         })
@@ -330,6 +334,10 @@ impl Links {
         if !self.granting.is_empty() && self.grant() {
             self.flush_dirty();
         }
+        // What a link has sent is remembered for the others, as long as any sends.
+        if self.extents.is_held() && !self.links.values().any(|link| link.outbox.is_streaming()) {
+            self.extents.forget();
+        }
     }
 
     /// Tells the senders of long data how far they may go on; says whether there is any news.
@@ -476,7 +484,7 @@ impl Links {
         let key = self.links.next_key();
         let told_of_room = !socket.tells_of_each_read();
         self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
-        let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT));
+        let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT), self.extents.clone());
         link.told_of_room = told_of_room;
         link.inbox.use_memory(self.spare.clone());
         self.links.put(link);

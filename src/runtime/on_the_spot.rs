@@ -115,7 +115,7 @@ impl EventLoop {
             Phase::Up(peer) => Some(peer),
             _ => None,
         };
-        let fed = link.inbox.feed(bytes, &PeerContext { node, functions, peer }, &mut links.events);
+        let fed = link.feed(bytes, &PeerContext { node, functions, peer }, &mut links.events);
         self.heed(now, key);
         fed
     }

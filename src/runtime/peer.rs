@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn hello(from: Id, incarnation: u64, generation: u32) -> Hello {
-        Hello { from, to: 5, incarnation, generation, hiwater: 1, rings: false }
+        Hello { from, to: 5, incarnation, generation, hiwater: 1, rings: false, extents: false }
     }
 
     fn peer(state: State) -> Peer {

@@ -3,8 +3,10 @@
 //! A node that forwards first passes its children the same body that it is still receiving; each link reads from it what has come so
 //! far. Where func wants its data whole, the bytes grow in one buffer, by what has arrived and never by what was announced, so that func gets them as one slice without a second copy. Where it takes them
 //! as they come, and nobody else may ask for them later, they stay until func and every child's link has them: a window, whatever the length. [`BodyWriter::grant`] says then how far the sender may go.
+//! What comes in [sealed memory](Sealed) of its own is not copied at all: where func wants it whole the pieces are laid side by side, and their descriptors wait for the links that pass them on.
 
 mod chunk;
+mod extent;
 mod passing;
 mod spare;
 
@@ -16,9 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 
 pub use chunk::{CHUNK_MIN, Chunk};
+pub use extent::{Extent, Room, Sealed};
 pub use spare::Spare;
 
 use self::chunk::Pool;
+use self::extent::Extents;
 use self::passing::Passing;
 use super::frame::{SEGMENT, WINDOW};
 
@@ -56,6 +60,8 @@ struct Arriving {
     announced: u64,
     usage: Use,
     received: Mutex<Received>,
+    /// The descriptors of what came in sealed memory. Locked behind `received`, where both are.
+    extents: Mutex<Extents>,
     /// The same bytes from another sender, where this one has stopped.
     instead: OnceLock<Body>,
     pool: Arc<Pool>,
@@ -65,6 +71,8 @@ struct Arriving {
 /// What has come of an arriving body.
 enum Received {
     Part(Vec<u8>),
+    /// It began in sealed memory.
+    Laid(Box<dyn Room>),
     Whole(Bytes),
     Passing(Passing),
 }
@@ -73,6 +81,16 @@ impl Arriving {
     /// The lock guards plain bytes that are valid after any panic.
     fn received(&self) -> MutexGuard<'_, Received> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As for [`received`](Self::received).
+    fn extents(&self) -> MutexGuard<'_, Extents> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What every reader has passed of a body that passes through is passed on no more.
+    fn forget_extents(&self, passing: &Passing) {
+        self.extents().forget_before(passing.start());
     }
 
     /// A copy of some of the bytes; long ones in memory that is used again.
@@ -84,6 +102,36 @@ impl Arriving {
         chunk.room()[..bytes.len()].copy_from_slice(bytes);
         chunk.fill(bytes.len());
         chunk.freeze()
+    }
+
+    /// Takes bytes that belong to it.
+    fn take(&self, received: &mut Received, bytes: &[u8]) {
+        if let Received::Laid(room) = received {
+            if room.push(bytes) {
+                return received.close_laid(self.announced);
+            }
+            received.copy_laid();
+        }
+        match received {
+            Received::Part(part) => {
+                if part.capacity() == 0 && !bytes.is_empty() {
+                    *part = self.spare.buffer(self.announced);
+                }
+                // It doubles, but for the last time: then it is as long as the data.
+                if part.capacity() - part.len() < bytes.len() {
+                    let missing = usize::try_from(self.announced - part.len() as u64).unwrap_or(usize::MAX);
+                    let doubled = part.len() + part.len().max(bytes.len()).min(missing);
+                    part.reserve_exact(doubled - part.len());
+                }
+                part.extend_from_slice(bytes);
+                if part.len() as u64 == self.announced {
+                    let whole = std::mem::take(part);
+                    *received = Received::Whole(self.spare.share(whole));
+                }
+            }
+            Received::Passing(passing) if !bytes.is_empty() => passing.push(Bytes::copy_from_slice(bytes)),
+            Received::Passing(_) | Received::Laid(_) | Received::Whole(_) => {}
+        }
     }
 
     fn reader(self: &Arc<Arriving>) -> Body {
@@ -99,8 +147,25 @@ impl Received {
     fn len(&self) -> u64 {
         match self {
             Received::Part(part) => part.len() as u64,
+            Received::Laid(room) => room.filled() as u64,
             Received::Whole(bytes) => bytes.len() as u64,
             Received::Passing(passing) => passing.end(),
+        }
+    }
+
+    /// Goes on in memory of the process's own, where the system has none for what was laid side by side.
+    fn copy_laid(&mut self) {
+        if let Received::Laid(room) = self {
+            *self = Received::Part(room.view(0..room.filled()).to_vec());
+        }
+    }
+
+    /// What was laid side by side, if that is all.
+    fn close_laid(&mut self, announced: u64) {
+        if let Received::Laid(room) = self
+            && room.filled() as u64 == announced
+        {
+            *self = Received::Whole(room.view(0..room.filled()));
         }
     }
 }
@@ -112,6 +177,7 @@ impl Drop for Reader {
             if self.waits.load(Ordering::Relaxed) {
                 passing.wait(false);
             }
+            self.body.forget_extents(passing);
         }
     }
 }
@@ -139,9 +205,9 @@ impl Body {
             Use::Passing => Received::Passing(Passing::default()),
             Use::Whole | Use::Kept => Received::Part(Vec::new()),
         };
-        let (received, instead, pool) = (Mutex::new(start), OnceLock::new(), Arc::default());
-        let spare = spare.clone();
-        let arriving = Arc::new(Arriving { announced, usage, received, instead, pool, spare });
+        let (received, extents, instead) = (Mutex::new(start), Mutex::default(), OnceLock::new());
+        let (pool, spare) = (Arc::default(), spare.clone());
+        let arriving = Arc::new(Arriving { announced, usage, received, extents, instead, pool, spare });
         let granted = announced.min(WINDOW);
         (arriving.reader(), BodyWriter { body: arriving, granted })
     }
@@ -163,7 +229,7 @@ impl Body {
         let from = reader.place.load(Ordering::Relaxed);
         let to = match &*received {
             Received::Passing(passing) => offset.min(passing.end()),
-            Received::Part(_) | Received::Whole(_) => offset.min(reader.body.announced),
+            Received::Part(_) | Received::Laid(_) | Received::Whole(_) => offset.min(reader.body.announced),
         };
         if to <= from {
             return;
@@ -171,6 +237,7 @@ impl Body {
         reader.place.store(to, Ordering::Relaxed);
         if let Received::Passing(passing) = &mut *received {
             passing.advance(from, to);
+            reader.body.forget_extents(passing);
         }
     }
 
@@ -268,7 +335,7 @@ impl Body {
         match &self.0 {
             Repr::Whole(bytes) => Some(Cow::Borrowed(bytes)),
             Repr::Arriving(reader) => match &*reader.body.received() {
-                Received::Part(_) => self.instead()?.as_bytes(),
+                Received::Part(_) | Received::Laid(_) => self.instead()?.as_bytes(),
                 Received::Whole(bytes) => Some(Cow::Owned(bytes.clone())),
                 Received::Passing(_) => None,
             },
@@ -293,9 +360,21 @@ impl Body {
             Repr::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
             Repr::Arriving(reader) => match &*reader.body.received() {
                 Received::Part(part) => reader.body.copied(&part[window(part.len(), offset, max)]),
+                Received::Laid(room) => room.view(window(room.filled(), offset, max)),
                 Received::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
                 Received::Passing(passing) => passing.read(offset, max),
             },
+        }
+    }
+
+    /// The sealed memory that begins at this offset, if the bytes from there came so, and its descriptor is still there.
+    pub fn extent(&self, offset: u64) -> Option<Extent> {
+        match (&self.0, self.instead()) {
+            (Repr::Arriving(reader), _) if self.arrived_here() > offset => {
+                reader.body.extents().at(offset).cloned()
+            }
+            (_, Some(followed)) => followed.extent(offset),
+            _ => None,
         }
     }
 }
@@ -345,7 +424,7 @@ impl BodyWriter {
     pub fn grant(&mut self) -> Option<u64> {
         let limit = match &*self.body.received() {
             Received::Passing(passing) => passing.limit().min(self.body.announced),
-            Received::Part(_) | Received::Whole(_) => self.body.announced,
+            Received::Part(_) | Received::Laid(_) | Received::Whole(_) => self.body.announced,
         };
         let news = limit.saturating_sub(self.granted);
         if news == 0 || (news < WINDOW / 4 && limit < self.body.announced) {
@@ -365,26 +444,41 @@ impl BodyWriter {
         let mut received = self.body.received();
         let missing = usize::try_from(self.body.announced - received.len()).unwrap_or(usize::MAX);
         let taken = bytes.len().min(missing);
-        match &mut *received {
-            Received::Part(part) => {
-                if part.capacity() == 0 && taken > 0 {
-                    *part = self.body.spare.buffer(self.body.announced);
-                }
-                // It doubles, but for the last time: then it is as long as the data.
-                if part.capacity() - part.len() < taken {
-                    let doubled = part.len() + part.len().max(taken).min(missing);
-                    part.reserve_exact(doubled - part.len());
-                }
-                part.extend_from_slice(&bytes[..taken]);
-                if part.len() as u64 == self.body.announced {
-                    let whole = std::mem::take(part);
-                    *received = Received::Whole(self.body.spare.share(whole));
-                }
-            }
-            Received::Passing(passing) if taken > 0 => passing.push(Bytes::copy_from_slice(&bytes[..taken])),
-            Received::Passing(_) | Received::Whole(_) => {}
-        }
+        self.body.take(&mut received, &bytes[..taken]);
         taken
+    }
+
+    /// Appends what has come in sealed memory, without copying it where it can be mapped; says whether it was as much as is [missing](Self::missing) at most, and taken.
+    pub fn extend(&mut self, extent: &Extent) -> bool {
+        let mut received = self.body.received();
+        let offset = received.len();
+        if extent.length() as u64 > self.body.announced - offset {
+            return false;
+        }
+        self.body.extents().keep(offset, extent);
+        if let Received::Part(part) = &*received
+            && part.is_empty()
+            && let Some(room) = extent.room(self.body.announced)
+        {
+            *received = Received::Laid(room);
+        }
+        if let Received::Passing(passing) = &mut *received {
+            passing.push(extent.bytes());
+            self.body.forget_extents(passing);
+            return true;
+        }
+        let laid = match &mut *received {
+            Received::Laid(room) => room.lay(&**extent),
+            _ => false,
+        };
+        match laid {
+            true => received.close_laid(self.body.announced),
+            false => {
+                received.copy_laid();
+                self.body.take(&mut received, &extent.bytes());
+            }
+        }
+        true
     }
 
     /// Room for the next bytes of a body that passes through, to be given back with [`append`](Self::append); `None` of others, which grow in one buffer.

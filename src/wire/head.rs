@@ -6,7 +6,9 @@ use bytes::BufMut;
 use gpc_trees::Id;
 
 use super::CallId;
-use super::frame::{Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, zero};
+use super::frame::{
+    EXTENT_MAX, EXTENT_MIN, Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, zero,
+};
 
 /// How the ids of a request are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -297,6 +299,44 @@ impl WindowRef {
     pub fn emit(&self, out: &mut impl BufMut) {
         CallRef(self.call).emit(out);
         out.put_u64_le(self.limit);
+    }
+}
+
+/// The payload of EXTENT: the next bytes of a request's data, in sealed memory that has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExtentRef {
+    /// Which call.
+    pub call: CallId,
+    /// How many bytes of data.
+    pub length: usize,
+}
+
+impl ExtentRef {
+    /// Bytes of the payload.
+    pub const LENGTH: usize = CallRef::LENGTH + 8;
+
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// When it is none, or speaks of less or more than may come by one descriptor.
+    pub fn parse(payload: &[u8]) -> Result<ExtentRef, FrameError> {
+        let kind = Kind::Extent;
+        let mut fields = Fields::new(kind, payload, Self::LENGTH)?;
+        let CallRef(call) = CallRef::parse(kind, &fields.take::<{ CallRef::LENGTH }>())?;
+        let value = fields.u64();
+        if payload.len() > Self::LENGTH {
+            return Err(FrameError::TooMuch { kind, extra: (payload.len() - Self::LENGTH) as u64 });
+        }
+        let expected = "data by descriptor are 256 KiB to 4 MiB";
+        let refused = FrameError::BadField { kind, field: "length", value, expected };
+        let length = usize::try_from(value).ok().filter(|length| (EXTENT_MIN..=EXTENT_MAX).contains(length));
+        Ok(ExtentRef { call, length: length.ok_or(refused)? })
+    }
+
+    /// Appends the payload.
+    pub fn emit(&self, out: &mut impl BufMut) {
+        CallRef(self.call).emit(out);
+        out.put_u64_le(self.length as u64);
     }
 }
 

@@ -22,10 +22,12 @@ pub struct Hello {
     pub hiwater: u32,
     /// Whether the speaker has mapped the shared memory that the other side has sent, and uses its rings from here on. A flag of the frame, not a field of its payload.
     pub rings: bool,
+    /// Whether the speaker takes data by descriptor, once bytes go through rings. A flag of the frame, too.
+    pub extents: bool,
 }
 
 impl Hello {
-    /// Reads the payload of a HELLO frame; `rings` is not in it, and false.
+    /// Reads the payload of a HELLO frame; `rings` and `extents` are not in it, and false.
     pub fn parse(payload: &[u8]) -> Result<Hello, FrameError> {
         let mut fields = Fields::new(Kind::Hello, payload, LENGTH)?;
         let magic = fields.take();
@@ -47,6 +49,7 @@ impl Hello {
             generation: fields.u32(),
             hiwater: fields.u32(),
             rings: false,
+            extents: false,
         };
         if payload.len() > LENGTH {
             return Err(FrameError::TooMuch { kind: Kind::Hello, extra: (payload.len() - LENGTH) as u64 });
@@ -78,7 +81,15 @@ mod tests {
     use super::*;
 
     fn hello() -> Hello {
-        Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 1, hiwater: 64, rings: false }
+        Hello {
+            from: 3,
+            to: 4,
+            incarnation: 0x0102_0304_0506_0708,
+            generation: 1,
+            hiwater: 64,
+            rings: false,
+            extents: false,
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
     reason = "every wait has a limit; a process of another program tells of itself in /proc alone"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
 
 /// Long enough for any machine: it only passes where something is broken.
@@ -207,10 +208,26 @@ impl Process {
 }
 
 impl Process {
-    /// Bytes that it has read in any way that the system counts; sockets count where several buffers are read at once, as long data are. None of one that has ended.
-    pub(crate) fn bytes_read(&self) -> Option<u64> {
-        let io = fs::read_to_string(self.proc.join("io")).ok()?;
-        io.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()
+    /// Ticks of the processor that it has spent in its own code. None of one that has ended.
+    pub(crate) fn ticks(&self) -> Option<u64> {
+        let stat = fs::read_to_string(self.proc.join("stat")).ok()?;
+        // Behind its name, which may have anything in it.
+        stat.rsplit_once(") ")?.1.split(' ').nth(11)?.parse().ok()
+    }
+}
+
+impl Process {
+    /// Leaves it one descriptor beside those that it has for good, which are none of data.
+    pub(crate) fn take_descriptors_away(&self) {
+        let number = |entry: fs::DirEntry| {
+            let of_data = fs::read_link(entry.path()).ok()?.to_string_lossy().contains("gpc-data");
+            if of_data { None } else { entry.file_name().to_str()?.parse::<u64>().ok() }
+        };
+        let open = fs::read_dir(self.proc.join("fd")).unwrap().filter_map(Result::ok);
+        let kept: BTreeSet<u64> = open.filter_map(number).collect();
+        let free = (0..).find(|number| !kept.contains(number)).unwrap();
+        let limit = Rlimit { current: Some(free + 1), ..getrlimit(Resource::Nofile) };
+        prlimit(Some(self.pid), Resource::Nofile, limit).unwrap();
     }
 }
 

@@ -5,6 +5,7 @@
 mod calls;
 mod common;
 mod data;
+mod extents;
 mod fair;
 mod handle;
 mod hostile;

@@ -99,7 +99,15 @@ impl RawPeer {
     }
 
     pub(crate) fn hello(&mut self, from: Id, to: Id, incarnation: u64, generation: u32) {
-        self.outbox.hello(&Hello { from, to, incarnation, generation, hiwater: HIWATER, rings: false });
+        self.outbox.hello(&Hello {
+            from,
+            to,
+            incarnation,
+            generation,
+            hiwater: HIWATER,
+            rings: false,
+            extents: false,
+        });
         self.flush();
     }
 

@@ -2,9 +2,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read as _, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -12,13 +13,16 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 
-use chained_gpc::runtime::link::{Event, HIWATER, Inbox, Outbox};
+use bytes::Bytes;
+use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
 use chained_gpc::runtime::{Address, Listener};
-use chained_gpc::wire::frame::FRAME_HEADER;
+use chained_gpc::wire::body::{self, Extent, Sealed};
+use chained_gpc::wire::frame::{FRAME_HEADER, FrameError};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{CallId, Hello, Message};
 use chained_gpc::{Call, FuncHandle, Functions, Id, LinkKind, Node, Stage};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use gpc_trees::Tree;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -31,11 +35,11 @@ use super::raw::{EARLY, Everything, call, request};
 /// Of docs/wire.md, "Shared rings".
 const CAPACITY: u64 = 262_144;
 const LENGTH: u64 = 4096 + 2 * CAPACITY;
-const PRODUCED: u64 = 0;
+pub(super) const PRODUCED: u64 = 0;
 const BASE: u64 = 8;
-const CONSUMED: u64 = 128;
-const READER_SLEEPS: u64 = 256;
-const WRITER_WAITS: u64 = 384;
+pub(super) const CONSUMED: u64 = 128;
+pub(super) const READER_SLEEPS: u64 = 256;
+pub(super) const WRITER_WAITS: u64 = 384;
 
 /// Memory of a size, with seals.
 fn memory(length: u64, seals: SealFlags) -> File {
@@ -54,34 +58,44 @@ fn good_memory() -> File {
 }
 
 /// A node that listens at an abstract Unix socket.
-fn node(id: Id, functions: &Functions, peers: impl IntoIterator<Item = (Id, Address)>) -> Node {
+pub(super) fn node(id: Id, functions: &Functions, peers: impl IntoIterator<Item = (Id, Address)>) -> Node {
     let listener = Listener::bind(&LinkKind::Shm.fresh_address(id)).unwrap();
     let builder = Node::builder(id).functions(functions).peers(peers.into_iter().collect());
     builder.listener(listener).link(LinkKind::Shm).start().unwrap()
 }
 
-fn name_of(address: &Address) -> SocketAddr {
+pub(super) fn name_of(address: &Address) -> SocketAddr {
     let Address::Abstract(name) = address else { panic!("{address} has no name") };
     SocketAddr::from_abstract_name(name).unwrap()
 }
 
-fn send_with(stream: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+pub(super) fn send_with(stream: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+    assert_eq!(try_send_with(stream, bytes, descriptors).unwrap(), bytes.len());
+}
+
+pub(super) fn try_send_with(
+    stream: &UnixStream,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> rustix::io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(descriptors.is_empty() || control.push(SendAncillaryMessage::ScmRights(descriptors)));
-    let sent = sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
-    assert_eq!(sent, bytes.len());
+    sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
 }
 
 /// A peer that does everything by hand.
-struct Peer {
-    stream: UnixStream,
+pub(super) struct Peer {
+    pub(super) stream: UnixStream,
     /// The memory; none when bytes go through the socket.
     memory: Option<File>,
     /// Which of the two rings it writes.
     writes: u64,
-    sent: u64,
+    pub(super) sent: u64,
     got: u64,
+    /// Whether it says that it takes data by descriptor, and those that have come.
+    pub(super) by_descriptor: bool,
+    pub(super) came: Came,
     inbox: Inbox,
     outbox: Outbox,
     events: VecDeque<Event>,
@@ -91,14 +105,15 @@ impl Peer {
     fn new(stream: UnixStream, memory: Option<File>, writes: u64) -> Peer {
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let (inbox, outbox, events) = (Inbox::new(), Outbox::new(), VecDeque::new());
-        Peer { stream, memory, writes, sent: 0, got: 0, inbox, outbox, events }
+        let (by_descriptor, came) = (true, Came::default());
+        Peer { stream, memory, writes, sent: 0, got: 0, by_descriptor, came, inbox, outbox, events }
     }
 
     /// Connects as id 7, sends these descriptors along with its hello, and checks whether the node takes the memory.
-    fn connect(node: &Node, memory: Option<File>, descriptors: &[BorrowedFd<'_>]) -> Peer {
+    pub(super) fn connect(node: &Node, memory: Option<File>, descriptors: &[BorrowedFd<'_>]) -> Peer {
         let stream = UnixStream::connect_addr(&name_of(node.address().unwrap())).unwrap();
         let mut peer = Peer::new(stream, None, 0);
-        send_with(&peer.stream, &hello(7, node.id(), false), descriptors);
+        send_with(&peer.stream, &hello(7, node.id(), false, true), descriptors);
         let Event::Hello(answer) = peer.next().unwrap() else { panic!("a hello is to come") };
         assert_eq!((answer.from, answer.to, answer.rings), (node.id(), 7, memory.is_some()));
         peer.memory = memory;
@@ -106,14 +121,14 @@ impl Peer {
     }
 
     /// The same, with good memory.
-    fn with_rings(node: &Node) -> Peer {
+    pub(super) fn with_rings(node: &Node) -> Peer {
         let memory = good_memory();
         let descriptor = memory.try_clone().unwrap();
         Peer::connect(node, Some(memory), &[descriptor.as_fd()])
     }
 
     /// Accepts a node that connects, and takes the memory that it brings.
-    fn accept(listener: &UnixListener) -> Peer {
+    pub(super) fn accept(listener: &UnixListener) -> Peer {
         let (stream, _) = listener.accept().unwrap();
         let mut peer = Peer::new(stream, None, 1);
         let mut buffer = [0; 1024];
@@ -133,30 +148,41 @@ impl Peer {
     }
 
     /// Answers the hello of a node that has connected.
-    fn answer(&mut self, rings: bool) {
+    pub(super) fn answer(&mut self, rings: bool) {
         let Some(Event::Hello(theirs)) = self.events.pop_front() else { panic!("a hello is to come") };
-        self.stream.write_all(&hello(theirs.to, theirs.from, rings)).unwrap();
+        let by_descriptor = rings && self.by_descriptor && theirs.extents;
+        self.stream.write_all(&hello(theirs.to, theirs.from, rings, by_descriptor)).unwrap();
     }
 
-    fn word(&self, ring: u64, word: u64) -> u64 {
+    pub(super) fn word(&self, ring: u64, word: u64) -> u64 {
         let mut bytes = [0; 8];
         self.memory.as_ref().unwrap().read_exact_at(&mut bytes, ring * 512 + word).unwrap();
         u64::from_ne_bytes(bytes)
     }
 
-    fn set(&self, ring: u64, word: u64, value: u64) {
+    pub(super) fn set(&self, ring: u64, word: u64, value: u64) {
         let memory = self.memory.as_ref().unwrap();
         memory.write_all_at(&value.to_ne_bytes(), ring * 512 + word).unwrap();
     }
 
-    fn bell(&mut self) {
+    pub(super) fn bell(&mut self) {
         // A node that has closed the link hears nothing.
         let _ = self.stream.write(&[1]);
     }
 
-    fn send(&mut self, message: Message) {
+    pub(super) fn send(&mut self, message: Message) {
         self.outbox.grant(1);
         self.outbox.push(message);
+        self.flush();
+    }
+
+    /// Says how far the data of the requests that have begun may come: all of them.
+    pub(super) fn grant(&mut self) {
+        self.inbox.windows(|window| self.outbox.window(&window));
+        self.flush();
+    }
+
+    fn flush(&mut self) {
         while self.outbox.is_ready() {
             let mut parts = SmallVec::new();
             self.outbox.parts(&mut parts);
@@ -168,7 +194,7 @@ impl Peer {
     }
 
     /// Sends bytes, one by one where they go through the memory.
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
         let Some(memory) = &self.memory else { return self.stream.write_all(bytes).unwrap() };
         for (at, byte) in (self.sent..).zip(bytes) {
             let place = 4096 + self.writes * CAPACITY + at % CAPACITY;
@@ -198,7 +224,8 @@ impl Peer {
                 }
                 self.set(ring, READER_SLEEPS, 1);
                 // What came before the node could see that is there now.
-                if self.word(ring, PRODUCED) == self.got && !matches!(self.stream.read(&mut buffer), Ok(1..))
+                if self.word(ring, PRODUCED) == self.got
+                    && !matches!(self.came.read(&self.stream, true), Ok(1..))
                 {
                     return Vec::new();
                 }
@@ -209,7 +236,7 @@ impl Peer {
         buffer
     }
 
-    fn next(&mut self) -> Option<Event> {
+    pub(super) fn next(&mut self) -> Option<Event> {
         loop {
             match self.events.pop_front() {
                 Some(Event::Ping) => self.send(Message::Pong),
@@ -221,19 +248,20 @@ impl Peer {
                         return None;
                     }
                     let mut events = Vec::new();
-                    self.inbox.feed(&bytes, &Everything, &mut events).unwrap();
+                    let around = Taking { stream: &self.stream, came: &self.came };
+                    self.inbox.feed(&bytes, &around, &mut events).unwrap();
                     self.events.extend(events);
                 }
             }
         }
     }
 
-    fn request(&mut self, call: CallId, func: FuncHandle) {
+    pub(super) fn request(&mut self, call: CallId, func: FuncHandle) {
         self.send(Message::Request(Arc::new(request(LIMIT, call, func, &ids("1")))));
     }
 
     /// Checks that it is served.
-    fn is_served(&mut self, who: FuncHandle, sequence: u64) {
+    pub(super) fn is_served(&mut self, who: FuncHandle, sequence: u64) {
         self.request(call(7, sequence), who);
         match self.next() {
             Some(Event::Response(response)) if response.call == call(7, sequence) => {
@@ -244,7 +272,7 @@ impl Peer {
     }
 
     /// Checks that the node closes the connection; it may say something before.
-    fn is_closed(&mut self) {
+    pub(super) fn is_closed(&mut self) {
         let mut rest = [0; 4096];
         let end = loop {
             match self.stream.read(&mut rest) {
@@ -258,10 +286,92 @@ impl Peer {
     }
 }
 
+/// The descriptors that have come on a socket.
+#[derive(Default)]
+pub(super) struct Came {
+    pub(super) waiting: RefCell<VecDeque<OwnedFd>>,
+    /// Bytes that were taken of those that were spoken of.
+    pub(super) taken: Cell<usize>,
+}
+
+impl Came {
+    /// Reads bells, and the descriptor that may come with them.
+    pub(super) fn read(&self, stream: &UnixStream, wait: bool) -> std::io::Result<usize> {
+        let mut buffer = [0; 1024];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let flags =
+            if wait { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT };
+        let count = recvmsg(stream, &mut parts, &mut control, flags)?.bytes;
+        for message in control.drain() {
+            let RecvAncillaryMessage::ScmRights(descriptors) = message else { continue };
+            self.waiting.borrow_mut().extend(descriptors);
+        }
+        Ok(count)
+    }
+}
+
+/// A peer that takes what lies beside its link.
+struct Taking<'a> {
+    stream: &'a UnixStream,
+    came: &'a Came,
+}
+
+impl Context for Taking<'_> {
+    fn tree(&self, id: u32) -> Option<Tree> {
+        Everything.tree(id)
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        Everything.awaits(call)
+    }
+
+    fn reply_max(&self) -> u64 {
+        Everything.reply_max()
+    }
+
+    fn extent(&self, length: usize) -> Result<Extent, FrameError> {
+        while self.came.waiting.borrow().is_empty() {
+            assert!(self.came.read(self.stream, false).unwrap() > 0, "the descriptor comes before its frame");
+        }
+        let memory = File::from(self.came.waiting.borrow_mut().pop_front().unwrap());
+        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        assert_eq!(fcntl_get_seals(&memory).unwrap(), seals);
+        assert_eq!(memory.metadata().unwrap().len(), length as u64);
+        let mut bytes = vec![0; length];
+        memory.read_exact_at(&mut bytes, 0).unwrap();
+        self.came.taken.set(self.came.taken.get() + length);
+        Ok(Arc::new(Read(bytes.into())))
+    }
+}
+
+/// Memory that was read.
+#[derive(Debug)]
+struct Read(Bytes);
+
+impl Sealed for Read {
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    fn room(&self, _: u64) -> Option<Box<dyn body::Room>> {
+        None
+    }
+
+    fn may_be_kept(&self) -> bool {
+        false
+    }
+}
+
 /// A hello of an early run.
-fn hello(from: Id, to: Id, rings: bool) -> Vec<u8> {
+fn hello(from: Id, to: Id, rings: bool, extents: bool) -> Vec<u8> {
     let mut outbox = Outbox::new();
-    outbox.hello(&Hello { from, to, incarnation: EARLY, generation: 1, hiwater: HIWATER, rings });
+    outbox.hello(&Hello { from, to, incarnation: EARLY, generation: 1, hiwater: HIWATER, rings, extents });
     assert!(outbox.is_ready());
     let mut parts = SmallVec::new();
     outbox.parts(&mut parts);
@@ -462,7 +572,7 @@ fn rings_that_nobody_has_offered_are_refused() {
         // Nor does the first hello take any.
         let one = node(1, &functions, []);
         let mut stream = UnixStream::connect_addr(&name_of(one.address().unwrap())).unwrap();
-        stream.write_all(&hello(7, 1, true)).unwrap();
+        stream.write_all(&hello(7, 1, true, false)).unwrap();
         let mut said = Vec::new();
         stream.read_to_end(&mut said).unwrap();
         assert!(String::from_utf8_lossy(&said).contains("takes no rings"), "{said:?}");

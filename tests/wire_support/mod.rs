@@ -2,16 +2,28 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use bytes::Bytes;
-use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
+use chained_gpc::runtime::link::{Context, Event, Handover, Inbox, Outbox, PARTS_MAX, Room};
+use chained_gpc::wire::body::{self, Extent, Sealed};
 use chained_gpc::wire::frame::FrameError;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{CallId, Failure, Hello, Message, Request, Response};
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 
-pub(crate) const HELLO: Hello =
-    Hello { from: 3, to: 4, incarnation: 0x0102_0304_0506_0708, generation: 2, hiwater: 64, rings: false };
+pub(crate) const HELLO: Hello = Hello {
+    from: 3,
+    to: 4,
+    incarnation: 0x0102_0304_0506_0708,
+    generation: 2,
+    hiwater: 64,
+    rings: false,
+    extents: false,
+};
 
 /// A node without registered trees that awaits every call whose sequence is even.
 pub(crate) struct Around {
@@ -50,11 +62,93 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Event>, FrameError> {
     greeted().feed(bytes, &AROUND, &mut events).map(|()| events)
 }
 
+/// Memory that stands for a sealed one.
+#[derive(Debug)]
+pub(crate) struct Plain(pub(crate) Bytes);
+
+impl Sealed for Plain {
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    fn room(&self, _: u64) -> Option<Box<dyn body::Room>> {
+        None
+    }
+
+    fn may_be_kept(&self) -> bool {
+        true
+    }
+}
+
+/// What lies beside the bytes of a link, in order: handed over by the one side, taken by the other.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    pub(crate) extents: RefCell<VecDeque<Extent>>,
+    /// What each of the next attempts to hand over finds; what comes behind them finds room.
+    pub(crate) rooms: VecDeque<Room>,
+    /// Whether each second attempt fails.
+    pub(crate) fails: bool,
+    pub(crate) handed: usize,
+}
+
+impl Context for Beside {
+    fn tree(&self, id: u32) -> Option<Tree> {
+        AROUND.tree(id)
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        AROUND.awaits(call)
+    }
+
+    fn reply_max(&self) -> u64 {
+        AROUND.reply_max()
+    }
+
+    fn extent(&self, length: usize) -> Result<Extent, FrameError> {
+        let extent = self.extents.borrow_mut().pop_front().expect("the descriptor comes before its frame");
+        assert_eq!(extent.length(), length);
+        Ok(extent)
+    }
+}
+
+impl Handover for Beside {
+    fn room(&mut self) -> Room {
+        self.rooms.pop_front().unwrap_or(Room::Now)
+    }
+
+    fn seal(&mut self, bytes: &Bytes) -> Option<Extent> {
+        Some(Arc::new(Plain(bytes.clone())))
+    }
+
+    fn hand_over(&mut self, extent: &Extent, _queued: usize) -> bool {
+        self.handed += 1;
+        let over = !self.fails || self.handed.is_multiple_of(2);
+        self.extents.borrow_mut().extend(over.then(|| extent.clone()));
+        over
+    }
+}
+
 /// Takes up to `max` bytes off an outbox, as the socket would with one write.
 pub(crate) fn drain_once(outbox: &mut Outbox, max: usize) -> Bytes {
-    if !outbox.is_ready() {
-        return Bytes::new();
+    match outbox.is_ready() {
+        true => write_once(outbox, max),
+        false => Bytes::new(),
     }
+}
+
+/// The same, of a link whose long data may leave by descriptor.
+pub(crate) fn drain_beside(outbox: &mut Outbox, max: usize, beside: &mut Beside) -> Bytes {
+    match outbox.is_ready_beside(beside) {
+        true => write_once(outbox, max),
+        false => Bytes::new(),
+    }
+}
+
+fn write_once(outbox: &mut Outbox, max: usize) -> Bytes {
     let mut bytes = Vec::new();
     {
         let mut slices = SmallVec::new();

@@ -94,6 +94,7 @@ def gpc(programs):
         row("shared memory chain", ("bulk",), link="shm", tree="chain", form="streaming"),
         row("TCP chain, whole", ("bulk",), link="tcp", tree="chain"),
         row("Unix chain, whole", ("bulk",), link="unix", tree="chain"),
+        row("shared memory chain, whole", ("bulk",), link="shm", tree="chain"),
         Row("chained GPC, gpc call", "gpc", call, ("start",), takes_rounds=False),
     ]
 

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use gpc_trees::Tree;
 
-use crate::wire::body::{CHUNK_MIN, Chunk, Spare};
+use crate::wire::body::{CHUNK_MIN, Chunk, Extent, Spare};
 use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
-use crate::wire::head::{AnswerKind, CallRef, Goodbye, RequestHead, ResponseHead, WindowRef, parse_credit};
+use crate::wire::head::{
+    AnswerKind, CallRef, ExtentRef, Goodbye, RequestHead, ResponseHead, WindowRef, parse_credit,
+};
 use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
 use crate::wire::prefix::parse_prefix;
 use crate::wire::{Body, BodyWriter, CallId, Hello, Payload, Report, Request, Use};
@@ -32,6 +34,13 @@ pub trait Context {
     fn awaits(&self, call: CallId) -> bool;
     /// Longest header and data of a reply together, bytes.
     fn reply_max(&self) -> u64;
+    /// The next sealed memory that the peer has handed over, of so many bytes.
+    ///
+    /// # Errors
+    /// When there is none, or it is not as docs/wire.md wants it.
+    fn extent(&self, _length: usize) -> Result<Extent, FrameError> {
+        Err(FrameError::OutOfPlace { kind: Kind::Extent, when: "on a link that takes no descriptors" })
+    }
     /// Whether the function under this handle takes its data as they come.
     fn streams(&self, _func: u32) -> bool {
         false
@@ -309,8 +318,8 @@ impl Inbox {
     ) -> Result<(), FrameError> {
         match header.kind {
             Kind::Hello => {
-                let rings = header.flags & flags::RINGS != 0;
-                events.push(Event::Hello(Hello { rings, ..Hello::parse(payload)? }));
+                let [rings, extents] = [flags::RINGS, flags::EXTENTS].map(|flag| header.flags & flag != 0);
+                events.push(Event::Hello(Hello { rings, extents, ..Hello::parse(payload)? }));
                 self.greeted = true;
             }
             Kind::Request => self.request(header.flags, payload, context, events)?,
@@ -344,6 +353,7 @@ impl Inbox {
             }
             Kind::Credit => events.push(Event::Credit(parse_credit(payload)?)),
             Kind::Window => events.push(Event::Window(WindowRef::parse(payload)?)),
+            Kind::Extent => self.extent(ExtentRef::parse(payload)?, context, events)?,
             Kind::Goodbye => events.push(Event::Goodbye(Goodbye::parse(payload)?)),
             Kind::Release => events.push(Event::Release(call_alone(header.kind, payload)?)),
             Kind::Moved => events.push(Event::Moved(call_alone(header.kind, payload)?)),
@@ -502,6 +512,34 @@ impl Inbox {
         if taken > 0 || writer.missing() == 0 {
             self.grown(call, events);
         }
+        Ok(())
+    }
+
+    /// The next bytes of a request's data lie in sealed memory.
+    fn extent(
+        &mut self,
+        ExtentRef { call, length }: ExtentRef,
+        context: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
+        // Also that of a call which has ended: the next one's comes behind it.
+        let extent = context.extent(length)?;
+        let (kind, bytes) = (Kind::Extent, length as u64);
+        match self.requests.get_mut(&call) {
+            None => return Ok(()),
+            Some(RequestBody::Prefix { .. }) => {
+                return Err(FrameError::OutOfPlace { kind, when: "before the header of its request" });
+            }
+            Some(RequestBody::Data(writer)) => {
+                if bytes > writer.allowed() && bytes <= writer.missing() {
+                    return Err(FrameError::OutOfPlace { kind, when: "beyond the window of its body" });
+                }
+                if !writer.extend(&extent) {
+                    return Err(FrameError::TooMuch { kind, extra: bytes - writer.missing() });
+                }
+            }
+        }
+        self.grown(call, events);
         Ok(())
     }
 

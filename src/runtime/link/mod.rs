@@ -2,20 +2,28 @@
 //!
 //! [`Inbox`] and [`Outbox`] know the wire and no socket; `Link` joins them to one.
 
+mod handing;
 mod inbox;
 mod outbox;
 
+use std::cell::RefCell;
 use std::io::{self, IoSliceMut, Read, Write};
 
-use gpc_trees::Id;
+use bytes::Bytes;
+use gpc_trees::{Id, Tree};
 use smallvec::SmallVec;
 
+pub use handing::{Handover, Room};
 pub use inbox::{BODIES_MAX, Context, Event, Inbox};
 pub use outbox::{Outbox, PARTS_MAX};
 
 use super::peer::LinkKey;
+use super::shm::{Extents, RingSocket};
 use super::socket::Socket;
 use crate::chain::Time;
+use crate::wire::body::Extent;
+use crate::wire::CallId;
+use crate::wire::frame::{FrameError, WINDOW};
 
 /// Requests that a node takes on a link without having acknowledged them: enough to keep the link busy, and a bound on what waits at a slow node.
 pub const HIWATER: u32 = 256;
@@ -34,6 +42,9 @@ const BEHIND: usize = 4 << 10;
 
 /// Gather writes on one link before the others get their turn.
 const WRITE_BUDGET: usize = 16;
+
+/// Bytes handed over by descriptor on one link before the others get their turn: about a millisecond where they have to be copied before.
+const HANDED_BUDGET: usize = WINDOW as usize;
 
 /// How far a link has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,12 +97,14 @@ pub(super) struct Link {
     bulk: bool,
     /// Whether the system tells when the socket takes bytes again.
     pub(super) told_of_room: bool,
+    /// The node's sealed memory.
+    pub(super) extents: Extents,
     /// Whether its rings are among those that the node looks at by itself.
     pub(super) watched: bool,
 }
 
 impl Link {
-    pub(super) fn new(socket: Socket, phase: Phase, deadline: Time) -> Link {
+    pub(super) fn new(socket: Socket, phase: Phase, deadline: Time, extents: Extents) -> Link {
         Link {
             socket,
             inbox: Inbox::new(),
@@ -106,6 +119,7 @@ impl Link {
             blocked: false,
             bulk: false,
             told_of_room: true,
+            extents,
             watched: false,
         }
     }
@@ -145,6 +159,17 @@ impl Link {
         news
     }
 
+    /// Takes the next bytes of the link, and the descriptors that they speak of.
+    pub(super) fn feed(&mut self, bytes: &[u8], host: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
+        match self.socket.ring_mut() {
+            Some(socket) if socket.takes_descriptors() => {
+                let beside = Beside { host, socket: RefCell::new(socket), extents: &self.extents };
+                self.inbox.feed(bytes, &beside, events)
+            }
+            _ => self.inbox.feed(bytes, host, events),
+        }
+    }
+
     /// One read: of a segment that is passing to where it belongs, with a little behind it; else into the buffer. Returns also how much there was room for.
     pub(super) fn read_once(&mut self, buffer: &mut [u8]) -> (io::Result<usize>, usize) {
         let Some(room) = self.inbox.room() else { return (self.socket.read(buffer), buffer.len()) };
@@ -160,9 +185,12 @@ impl Link {
             self.bulk = true;
             self.socket.prepare_for_bulk();
         }
+        let mut handed = 0;
         for _ in 0..WRITE_BUDGET {
-            if !self.outbox.is_ready() {
-                return Progress::Waiting;
+            match self.is_ready(&mut handed) {
+                Ok(true) => {}
+                Ok(false) => return Progress::Waiting,
+                Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
             }
             self.acknowledge();
             match self.write_once() {
@@ -179,13 +207,105 @@ impl Link {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
             }
+            if handed >= HANDED_BUDGET {
+                break;
+            }
         }
         Progress::More
+    }
+
+    /// Whether there is anything to write. Data that leave by descriptor have left by then; `handed` counts their bytes.
+    fn is_ready(&mut self, handed: &mut usize) -> io::Result<bool> {
+        let Some(socket) = self.socket.ring_mut().filter(|socket| socket.takes_descriptors()) else {
+            return Ok(self.outbox.is_ready());
+        };
+        let mut over = Over { socket, extents: &self.extents, handed, waits: false, broken: None };
+        let ready = self.outbox.is_ready_beside(&mut over);
+        let Over { socket, waits, broken, .. } = over;
+        if let Some(error) = broken {
+            return Err(error);
+        }
+        if !ready {
+            self.blocked = waits;
+            if !waits {
+                socket.stop_waiting();
+            }
+        }
+        Ok(ready)
     }
 
     fn write_once(&mut self) -> io::Result<usize> {
         let mut parts = SmallVec::new();
         self.outbox.parts(&mut parts);
         self.socket.write_vectored(&parts)
+    }
+}
+
+/// A link's surroundings, and the descriptors that come beside its bytes.
+struct Beside<'a> {
+    host: &'a dyn Context,
+    socket: RefCell<&'a mut RingSocket>,
+    extents: &'a Extents,
+}
+
+impl Context for Beside<'_> {
+    fn tree(&self, id: u32) -> Option<Tree> {
+        self.host.tree(id)
+    }
+
+    fn awaits(&self, call: CallId) -> bool {
+        self.host.awaits(call)
+    }
+
+    fn reply_max(&self) -> u64 {
+        self.host.reply_max()
+    }
+
+    fn streams(&self, func: u32) -> bool {
+        self.host.streams(func)
+    }
+
+    fn extent(&self, length: usize) -> Result<Extent, FrameError> {
+        let taken = self.socket.borrow_mut().take_descriptor(length, self.extents);
+        taken.map_err(|error| FrameError::Extent(error.to_string()))
+    }
+}
+
+/// The way over which long data leave by descriptor.
+struct Over<'a> {
+    socket: &'a mut RingSocket,
+    extents: &'a Extents,
+    handed: &'a mut usize,
+    /// Whether some wait for the peer to take those before them.
+    waits: bool,
+    /// What is wrong with the link.
+    broken: Option<io::Error>,
+}
+
+impl Handover for Over<'_> {
+    fn room(&mut self) -> Room {
+        match self.socket.has_room_for_descriptor() {
+            Ok(true) => Room::Now,
+            Ok(false) => {
+                self.waits = true;
+                Room::Later
+            }
+            Err(error) => {
+                self.broken = Some(error);
+                Room::Later
+            }
+        }
+    }
+
+    fn seal(&mut self, bytes: &Bytes) -> Option<Extent> {
+        self.extents.seal(bytes)
+    }
+
+    fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool {
+        let given = self.socket.hand_over(extent, queued);
+        if given {
+            *self.handed += extent.length();
+        }
+        given
     }
 }

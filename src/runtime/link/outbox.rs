@@ -11,9 +11,12 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
+use super::handing::{Handed, Handover, Never};
 use crate::chain::ShortAnswer;
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
-use crate::wire::head::{AnswerKind, CallRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef};
+use crate::wire::head::{
+    AnswerKind, CallRef, ExtentRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef,
+};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
 use crate::wire::short::{Particulars, SHORT_MAX, Template};
@@ -30,7 +33,7 @@ pub const PARTS_MAX: usize = 16;
 
 /// A piece of a long body.
 #[derive(Debug)]
-enum Part {
+pub(super) enum Part {
     Bytes(Bytes),
     /// The peer takes it as far as `limit` for the moment.
     Body {
@@ -42,14 +45,14 @@ enum Part {
 
 /// A long message on its way.
 #[derive(Debug)]
-struct Stream {
+pub(super) struct Stream {
     call: CallId,
     kind: Kind,
     flags: u8,
     /// The fixed part of the first frame; taken when that frame is cut.
-    head: Option<Vec<u8>>,
+    pub(super) head: Option<Vec<u8>>,
     /// What is left of the body: every part has bytes that are still to be cut, or to come.
-    parts: VecDeque<Part>,
+    pub(super) parts: VecDeque<Part>,
 }
 
 /// The sending side of a link.
@@ -82,7 +85,8 @@ impl Outbox {
 
     /// Queues the link's first frame.
     pub fn hello(&mut self, hello: &Hello) {
-        let flags = if hello.rings { flags::RINGS } else { 0 };
+        let flags = [(hello.rings, flags::RINGS), (hello.extents, flags::EXTENTS)];
+        let flags = flags.iter().filter(|(set, _)| *set).fold(0, |all, (_, flag)| all | flag);
         let hello = hello.emit();
         self.frame(Kind::Hello, flags, hello.len(), |tail| tail.extend_from_slice(&hello));
     }
@@ -184,7 +188,12 @@ impl Outbox {
 
     /// Whether there are bytes to write now.
     pub fn is_ready(&mut self) -> bool {
-        self.fill();
+        self.is_ready_beside(&mut Never)
+    }
+
+    /// The same, of a link whose long data may leave by descriptor.
+    pub fn is_ready_beside(&mut self, over: &mut dyn Handover) -> bool {
+        self.fill(over);
         self.queued > 0
     }
 
@@ -340,12 +349,28 @@ impl Outbox {
         self.queued += self.tail.len() - start;
     }
 
-    /// Cuts segments from long messages, in turn, until enough is queued or none has bytes.
-    fn fill(&mut self) {
+    /// Cuts segments from long messages, in turn, until enough is queued or none has bytes. What leaves by descriptor leaves one by one, so that the peer has each as soon as it is there.
+    fn fill(&mut self, over: &mut dyn Handover) {
         let mut starved = 0;
         while self.queued < AHEAD && starved < self.streams.len() {
             let Some(mut stream) = self.streams.pop_front() else { return };
             let began = stream.head.is_none();
+            match stream.hand_over(over, self.queued) {
+                Handed::Over(length) => {
+                    let call = stream.call;
+                    self.frame(Kind::Extent, 0, ExtentRef::LENGTH, |tail| {
+                        ExtentRef { call, length }.emit(tail)
+                    });
+                    self.streams.extend(Some(stream).filter(|stream| !stream.parts.is_empty()));
+                    return;
+                }
+                Handed::Waiting => {
+                    starved += 1;
+                    self.streams.push_back(stream);
+                    continue;
+                }
+                Handed::Not => {}
+            }
             let segment = stream.cut();
             if segment.is_empty() && began {
                 starved += 1;

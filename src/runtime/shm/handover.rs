@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 /// Descriptors taken from one message: one is wanted, a second shows that something is wrong, and what goes beyond the system closes.
@@ -30,7 +30,16 @@ pub(super) fn send(
     Ok(sendmsg(socket, parts, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
 }
 
-/// Reads bytes, and takes the descriptors that come with them; how many bytes. The descriptors are not inherited by programs that this one starts.
+/// What came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    /// How many bytes.
+    pub(super) bytes: usize,
+    /// Whether there were descriptors that this process could not take.
+    pub(super) lost: bool,
+}
+
+/// Reads bytes, and takes the descriptors that come with them. The descriptors are not inherited by programs that this one starts.
 ///
 /// # Errors
 /// The system's.
@@ -38,7 +47,7 @@ pub(super) fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
-) -> io::Result<usize> {
+) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(TAKEN_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(buffer)];
@@ -49,5 +58,5 @@ pub(super) fn receive(
             descriptors.extend(taken);
         }
     }
-    Ok(received.bytes)
+    Ok(Received { bytes: received.bytes, lost: received.flags.contains(ReturnFlags::CTRUNC) })
 }

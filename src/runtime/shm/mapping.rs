@@ -1,7 +1,9 @@
-//! The memory that two processes share: a memfd, sealed at its size, and mapped. The only module with unsafe code.
+//! The memory that two processes share: a memfd, sealed at its size, and mapped. The only module with unsafe code, together with [`sealed`](self::sealed), for memory that nobody writes any more.
 //!
 //! A mapping whose file is truncated kills who touches it, so nothing is mapped that can be: its maker seals the size before anybody else has the descriptor, and who receives one checks
 //! seals and size before mapping it. Must never give out a reference to anything but atomic words.
+
+mod sealed;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,6 +13,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+pub(super) use self::sealed::{Region, SealedFile, View};
 use super::ring::{CONTROL, Memory};
 
 /// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would, while two processes copy different halves of it at once.

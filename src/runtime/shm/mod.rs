@@ -5,11 +5,16 @@
 //!
 //! The peer may write anything into the memory at any time. So no reference to plain bytes ever points there, bytes are copied out before they are looked at, each side trusts only its
 //! own indices, and what it reads of the other's is checked at each look: a lie ends the link with an error.
+//!
+//! Long data of requests go beside the rings, in memory of their own that is sealed against every change: [`extents`](self::extents) makes it and takes it, and the sockets hand it over.
 
+mod extents;
 mod handover;
+mod lane;
 #[allow(unsafe_code)]
 mod mapping;
 mod ring;
 mod socket;
 
+pub(super) use extents::Extents;
 pub(super) use socket::RingSocket;

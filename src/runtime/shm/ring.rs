@@ -134,9 +134,7 @@ impl<M: Memory> Writer<M> {
                 return Ok(0);
             }
         }
-        if std::mem::take(&mut self.waits) {
-            self.memory.control()[WRITER_WAITS].store(0, Relaxed);
-        }
+        self.stop_waiting();
         let mut left = room.min(wanted);
         let written = left;
         for part in parts {
@@ -158,14 +156,46 @@ impl<M: Memory> Writer<M> {
         self.waits && self.memory.control()[CONSUMED].load(Relaxed) != self.consumed
     }
 
+    /// How many bytes the reader says to have read.
+    ///
+    /// # Errors
+    /// When they are more than were written.
+    pub(super) fn read_by_now(&mut self) -> Result<u64, Broken> {
+        let consumed = self.memory.control()[CONSUMED].load(Acquire);
+        between(&self.memory, consumed, self.produced)?;
+        self.consumed = consumed;
+        Ok(consumed)
+    }
+
+    /// The same, and has the reader ring when it has read more, though there may be room.
+    ///
+    /// # Errors
+    /// As for [`read_by_now`](Self::read_by_now).
+    pub(super) fn wait_for_reader(&mut self) -> Result<u64, Broken> {
+        self.waits = true;
+        self.memory.control()[WRITER_WAITS].store(1, Relaxed);
+        M::Cell::fence();
+        self.read_by_now()
+    }
+
+    /// Waits no more: it has nothing to write.
+    pub(super) fn stop_waiting(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            self.memory.control()[WRITER_WAITS].store(0, Relaxed);
+        }
+    }
+
+    /// How many bytes were written.
+    pub(super) fn produced(&self) -> u64 {
+        self.produced
+    }
+
     /// How much room there is, looking at the other side only if it seems too little, or if the ring may begin anew.
     fn room(&mut self, wanted: usize) -> Result<usize, Broken> {
         let capacity = capacity(&self.memory);
         let far = self.produced - self.base >= REWIND.min(capacity / 4);
         if far || capacity - (self.produced - self.consumed) < wanted as u64 {
-            let consumed = self.memory.control()[CONSUMED].load(Acquire);
-            between(&self.memory, consumed, self.produced)?;
-            self.consumed = consumed;
+            self.read_by_now()?;
         }
         if far && self.consumed == self.produced {
             // The reader has nothing to read, so it asks for the base after the next `produced`.

@@ -12,15 +12,15 @@ use mio::net::UnixStream;
 use rustix::net::{SendFlags, send};
 use tracing::{debug, warn};
 
+use super::extents::{Extents, descriptor};
 use super::handover;
+use super::lane::Lane;
 use super::mapping::{Half, Mapping, Which};
 use super::ring::{Broken, Reader, Writer};
+use crate::wire::body::Extent;
 
 /// Times that a socket says that a bell came before the bells are read: each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
 const UNREAD_MAX: u32 = 32;
-
-/// Reads of bells in a row: more than an honest peer can have rung.
-const BELL_READS: usize = 4;
 
 /// A Unix socket, perhaps with rings.
 #[derive(Debug)]
@@ -53,6 +53,10 @@ struct Rings {
     unread: u32,
     /// Whether the peer has closed the socket: what is in the ring is its last.
     closed: bool,
+    /// Descriptors, where both sides take data by them.
+    lane: Option<Lane>,
+    /// What came on the socket and must not.
+    wrong: Option<io::Error>,
 }
 
 impl RingSocket {
@@ -84,8 +88,8 @@ impl RingSocket {
         matches!(self.state, State::Brought(_))
     }
 
-    /// Both sides have the memory: every byte after the hellos goes through the rings. False when this side has none to use.
-    pub(in crate::runtime) fn use_rings(&mut self) -> bool {
+    /// Both sides have the memory: every byte after the hellos goes through the rings, and data by descriptor where both take them so. False when this side has no memory to use.
+    pub(in crate::runtime) fn use_rings(&mut self, by_descriptor: bool) -> bool {
         let (mapping, written, read) = match replace(&mut self.state, State::Plain) {
             State::Offered(mapping) => (mapping, Which::First, Which::Second),
             State::Brought(mapping) => (mapping, Which::Second, Which::First),
@@ -97,7 +101,8 @@ impl RingSocket {
         let mapping = Arc::new(mapping);
         let writer = Writer::new(Half::new(mapping.clone(), written));
         let reader = Reader::new(Half::new(mapping, read));
-        self.state = State::Rings(Rings { reader, writer, unread: 0, closed: false });
+        let lane = by_descriptor.then(Lane::default);
+        self.state = State::Rings(Rings { reader, writer, unread: 0, closed: false, lane, wrong: None });
         true
     }
 
@@ -140,6 +145,55 @@ impl RingSocket {
         }
     }
 
+    /// Whether data go by descriptor.
+    pub(in crate::runtime) fn takes_descriptors(&self) -> bool {
+        matches!(&self.state, State::Rings(Rings { lane: Some(_), .. }))
+    }
+
+    /// Whether a descriptor may be handed over now. If not, something is told when the peer has taken some.
+    ///
+    /// # Errors
+    /// When the peer has broken the ring.
+    pub(in crate::runtime) fn has_room_for_descriptor(&mut self) -> io::Result<bool> {
+        let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return Ok(false) };
+        Ok(lane.has_room(writer.read_by_now().map_err(broken)?)
+            || lane.has_room(writer.wait_for_reader().map_err(broken)?))
+    }
+
+    /// Hands sealed memory over; its frame will be the last of so many bytes that are to be written. False when it must go another way.
+    pub(in crate::runtime) fn hand_over(&mut self, extent: &Extent, queued: usize) -> bool {
+        let State::Rings(Rings { writer, lane: Some(lane), .. }) = &mut self.state else { return false };
+        let Some(descriptor) = descriptor(&**extent) else { return false };
+        let end = writer.produced() + queued as u64;
+        let given = lane.give(&self.stream, descriptor, extent.length(), end);
+        given.inspect_err(|error| debug!(%error, "data go through a ring, not by descriptor")).is_ok()
+    }
+
+    /// Nothing waits to be written.
+    pub(in crate::runtime) fn stop_waiting(&mut self) {
+        if let State::Rings(rings) = &mut self.state {
+            rings.writer.stop_waiting();
+        }
+    }
+
+    /// The next sealed memory that the peer has handed over, of so many bytes.
+    ///
+    /// # Errors
+    /// When there is none, or none that is good.
+    pub(in crate::runtime) fn take_descriptor(
+        &mut self,
+        length: usize,
+        node: &Extents,
+    ) -> io::Result<Extent> {
+        let State::Rings(Rings { lane: Some(lane), unread, .. }) = &mut self.state else {
+            return Err(io::Error::new(ErrorKind::InvalidData, "the link takes no descriptors"));
+        };
+        node.give_place();
+        let descriptor = lane.take(&self.stream)?;
+        *unread = 0;
+        node.take(descriptor, length)
+    }
+
     /// Writes the first bytes of a connection, and memory with them, if the system has any and lets it go.
     fn offer(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let offered = Mapping::create().and_then(|(memory, mapping)| {
@@ -164,7 +218,8 @@ impl RingSocket {
     /// Reads the first bytes of a connection, and the memory that may come with them.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut descriptors = Vec::new();
-        let received = handover::receive(&self.stream, buffer, &mut descriptors);
+        let received =
+            handover::receive(&self.stream, buffer, &mut descriptors).map(|received| received.bytes);
         let Some(memory) = descriptors.pop() else { return received };
         let opened = match (&self.state, descriptors.is_empty()) {
             (State::Expecting, true) => Mapping::open(&memory),
@@ -222,6 +277,9 @@ impl Write for RingSocket {
 
 impl Rings {
     fn read(&mut self, stream: &UnixStream, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(error) = self.wrong.take() {
+            return Err(error);
+        }
         match self.reader.read(buffer).map_err(broken)? {
             // What the peer wrote before it closed the socket was there before that was known.
             0 if self.closed => Ok(0),
@@ -274,15 +332,12 @@ impl Rings {
             return;
         }
         self.unread = 0;
-        let mut bells = [0; 512];
-        for _ in 0..BELL_READS {
-            match stream.read(&mut bells) {
-                Ok(0) => self.closed = true,
-                Ok(count) if count == bells.len() => continue,
-                // What went wrong is told again with the next event, or is told as closed.
-                Ok(_) | Err(_) => {}
-            }
-            return;
+        // Of one that takes no descriptors they are closed as they come.
+        let mut none = Lane::default();
+        match self.lane.as_mut().unwrap_or(&mut none).read_bells(&*stream) {
+            Ok(closed) => self.closed |= closed,
+            Err(error) if self.lane.is_some() => self.wrong = Some(error),
+            Err(_) => {}
         }
     }
 }

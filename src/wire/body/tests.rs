@@ -63,6 +63,7 @@ fn held(body: &Body) -> u64 {
     match &*reader.body.received() {
         Received::Passing(passing) => passing.held(),
         Received::Part(part) => part.len() as u64,
+        Received::Laid(room) => room.filled() as u64,
         Received::Whole(bytes) => bytes.len() as u64,
     }
 }

@@ -174,6 +174,26 @@ fn a_writer_at_a_full_ring_is_rung_once_half_of_it_is_free() {
     }
 }
 
+#[test]
+fn a_writer_is_rung_when_something_was_read_if_it_waits_for_that() {
+    let (mut writer, mut reader, memory) = ring(4);
+    let mut into = [0; 3];
+    assert_eq!(writer.write(&[IoSlice::new(b"abcdefghi")]).unwrap(), 9);
+    assert_eq!((reader.read(&mut into).unwrap(), reader.must_ring()), (3, false));
+    assert_eq!((writer.wait_for_reader().unwrap(), writer.has_room_again()), (3, false));
+    assert_eq!(reader.read(&mut into).unwrap(), 3);
+    assert_eq!((reader.must_ring(), reader.must_ring()), (true, false));
+    assert!(writer.has_room_again());
+    assert_eq!((writer.read_by_now().unwrap(), writer.has_room_again()), (6, false));
+    // Who has nothing to write any more is not to look for room for ever.
+    writer.wait_for_reader().unwrap();
+    writer.stop_waiting();
+    assert_eq!(reader.read(&mut into).unwrap(), 3);
+    assert!(!reader.must_ring() && !writer.has_room_again());
+    memory.control()[CONSUMED].store(10, Relaxed);
+    assert!(writer.read_by_now().is_err() && writer.wait_for_reader().is_err());
+}
+
 /// Every interleaving of a writer and a reader on their own threads, over a memory as weak as the language allows.
 #[cfg(not(miri))]
 mod interleaved {
@@ -299,6 +319,29 @@ mod interleaved {
                 }
             }
             assert_eq!(got, bytes);
+            writing.join().unwrap();
+        });
+    }
+
+    /// A writer that waits until something was read, though there is room, sleeps no longer than that.
+    #[test]
+    fn a_writer_that_waits_to_be_read_is_rung() {
+        explore(3, || {
+            let (memory, data, read) = (ring(2), Arc::new(Bell::default()), Arc::new(Bell::default()));
+            let (mut writer, mut reader) = (Writer::new(memory.clone()), Reader::new(memory));
+            assert_eq!(writer.write(&[IoSlice::new(&[1, 2])]).unwrap(), 2);
+            let waited = read.clone();
+            let writing = thread::spawn(move || {
+                while writer.read_by_now().unwrap() < 2 && writer.wait_for_reader().unwrap() < 2 {
+                    waited.wait();
+                }
+            });
+            let mut got = Vec::new();
+            while got.len() < 2 {
+                if read_or_sleep(&mut reader, &data, &mut got) > 0 && reader.must_ring() {
+                    read.ring();
+                }
+            }
             writing.join().unwrap();
         });
     }
