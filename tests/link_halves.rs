@@ -739,13 +739,13 @@ fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it()
     let (body, mut writer) = Body::arriving(4 * WINDOW);
     outbox.push(request(1, IdList::range(4..6), body));
     let piece: Extent = Arc::new(Plain(vec![7; EXTENT_MAX - 1].into()));
-    (0..2).for_each(|_| assert!(writer.extend(&piece)));
+    (0..3).for_each(|_| assert!(writer.extend(&piece)));
     let (lengths, ..) = beside_of(&mut outbox, &mut beside);
-    assert_eq!(lengths, [EXTENT_MAX - 1]);
-    outbox.widen(&WindowRef { call: call(1), limit: 2 * WINDOW - 3 });
-    assert_eq!(beside_of(&mut outbox, &mut beside).0.len(), 1);
-    outbox.widen(&WindowRef { call: call(1), limit: 2 * WINDOW - 2 });
-    assert_eq!(beside_of(&mut outbox, &mut beside).0, [EXTENT_MAX - 1; 2]);
+    assert_eq!(lengths, [EXTENT_MAX - 1; 2]);
+    outbox.widen(&WindowRef { call: call(1), limit: WINDOW + WINDOW / 2 - 4 });
+    assert_eq!(beside_of(&mut outbox, &mut beside).0.len(), 2);
+    outbox.widen(&WindowRef { call: call(1), limit: WINDOW + WINDOW / 2 - 3 });
+    assert_eq!(beside_of(&mut outbox, &mut beside).0, [EXTENT_MAX - 1; 3]);
 }
 
 /// A stream that waits for the peer to take descriptors holds up nobody, and goes on.

@@ -263,8 +263,8 @@ fn the_limits_of_the_document_are_those_of_the_code() {
     assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);
     assert!(DOCUMENT.contains("At most 512 requests (`BODIES_MAX`)") && BODIES_MAX == 512);
     assert!(DOCUMENT.contains("sends 4,194,304 (`WINDOW`)") && WINDOW == 4_194_304);
-    assert!(DOCUMENT.contains("262,144 (`EXTENT_MIN`) to 4,194,304 (`EXTENT_MAX`)"));
-    assert_eq!((EXTENT_MIN, EXTENT_MAX), (262_144, 4_194_304));
+    assert!(DOCUMENT.contains("262,144 (`EXTENT_MIN`) to 2,097,152 (`EXTENT_MAX`)"));
+    assert_eq!((EXTENT_MIN, EXTENT_MAX), (262_144, 2_097_152));
     assert!(DOCUMENT.contains("at most 64 MiB (`REPORT_MAX`)") && REPORT_MAX == 64 << 20);
     assert!(DOCUMENT.contains("at most 1,024 causes (`CAUSES_MAX`)") && CAUSES_MAX == 1024);
     assert!(DOCUMENT.contains("at most 255 bytes") && Goodbye::TEXT_MAX == 255);

@@ -24,8 +24,8 @@ pub const EXTENT: usize = 2 << 20;
 /// Fewest bytes of data that come by descriptor: below it the calls of the system that hand one over cost more than two copies. It bounds the descriptors and mappings of a body by its length, too.
 pub const EXTENT_MIN: usize = SEGMENT;
 
-/// Most bytes of data that come by one descriptor: those of a window, so that no sender has to wait for more.
-pub const EXTENT_MAX: usize = WINDOW as usize;
+/// Most bytes of data that come by one descriptor: half a window. A receiver tells by the quarter how far the data may come, so three quarters of one are there as soon as it has taken what has come: no piece waits for ever.
+pub const EXTENT_MAX: usize = WINDOW as usize / 2;
 
 /// Longest request header: the source's ARMCI_GPC_HLEN.
 pub const HEADER_MAX: usize = 64 << 10;

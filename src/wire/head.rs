@@ -327,7 +327,7 @@ impl ExtentRef {
         if payload.len() > Self::LENGTH {
             return Err(FrameError::TooMuch { kind, extra: (payload.len() - Self::LENGTH) as u64 });
         }
-        let expected = "data by descriptor are 256 KiB to 4 MiB";
+        let expected = "data by descriptor are 256 KiB to 2 MiB";
         let refused = FrameError::BadField { kind, field: "length", value, expected };
         let length = usize::try_from(value).ok().filter(|length| (EXTENT_MIN..=EXTENT_MAX).contains(length));
         Ok(ExtentRef { call, length: length.ok_or(refused)? })

@@ -113,7 +113,7 @@ fn data_that_a_peer_hands_over_are_those_that_func_gets() {
             &[MIB, MIB, MIB],
             &[MIB / 4 + 5, 17, MIB / 4 + 1, MIB, 3, 4096, MIB / 2],
             &[9, MIB, 1, MIB / 4, MIB / 4],
-            &[4 * MIB],
+            &[2 * MIB, 2 * MIB],
         ];
         for (sequence, (func, lengths)) in
             (1..).zip(funcs.iter().flat_map(|func| lengths.map(|lengths| (*func, lengths))))

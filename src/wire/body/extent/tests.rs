@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::wire::body::{Body, Use};
-use crate::wire::frame::WINDOW;
+use crate::wire::frame::{EXTENT_MAX, WINDOW};
 
 /// What the system has for sealed memory, and how often it says yes.
 #[derive(Debug, Default)]
@@ -153,6 +153,22 @@ proptest! {
         }
         drop((body, link, writer));
         prop_assert_eq!(host.alive.load(Ordering::Relaxed), 0);
+    }
+}
+
+proptest! {
+    /// A sender waits for leave to send a whole piece, and a receiver tells by the quarter of a window: each could have waited for the other.
+    #[test]
+    fn there_is_leave_for_the_longest_piece_when_all_that_came_was_taken(lengths in prop::collection::vec((1..=EXTENT_MAX, 1..100usize), 1..8)) {
+        let (body, mut writer) = Body::arriving_for(u64::MAX, Use::Passing);
+        // Some are odd, and short.
+        let lengths = lengths.into_iter().map(|(length, odd)| if odd > 50 { length } else { length / odd / 1000 + 1 });
+        for length in lengths {
+            prop_assert!(writer.extend(&Plain::extent(&vec![0; length], &Arc::default())));
+            body.passed(u64::MAX);
+            writer.grant();
+            prop_assert!(writer.allowed() >= EXTENT_MAX as u64);
+        }
     }
 }
 
