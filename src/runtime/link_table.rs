@@ -81,11 +81,12 @@ mod tests {
     use super::*;
     use crate::chain::Time;
     use crate::runtime::link::Phase;
+    use crate::runtime::shm::Extents;
     use crate::runtime::socket::Socket;
 
     fn link(id: u32) -> Link {
         let (socket, _) = mio::net::UnixStream::pair().unwrap();
-        Link::new(Socket::Unix(socket), Phase::Up(id), Time::default())
+        Link::new(Socket::Unix(socket), Phase::Up(id), Time::default(), Extents::default())
     }
 
     proptest! {
