@@ -8,10 +8,10 @@
 use std::collections::BTreeSet;
 
 use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox};
-use chained_gpc::wire::frame::FRAME_HEADER;
 use chained_gpc::wire::frame::SEGMENT;
-use chained_gpc::wire::head::{Goodbye, RequestHead};
-use chained_gpc::wire::leaf::LeafRequest;
+use chained_gpc::wire::head::Goodbye;
+use chained_gpc::wire::message::Answer;
+use chained_gpc::wire::short::{ShortRequest, ShortResponse};
 use chained_gpc::wire::{Body, CallId, Message, Request};
 use gpc_trees::Tree;
 
@@ -117,23 +117,34 @@ fn split(request: &Request) {
     assert_eq!(next, n, "{tree:?} over {n}");
 }
 
-/// What is read where it lies, for an id alone, is what the parser of all frames reads there.
+/// What is read where it lies is what the parser of all frames reads there.
 fn on_the_spot(stream: &[u8]) {
-    // A request's one id is in its bytes: that is the receiver that would take it.
-    let place = FRAME_HEADER + RequestHead::LENGTH;
-    let Some(id) = stream.get(place..).and_then(|rest| rest.first_chunk::<4>()) else { return };
-    let me = u32::from_le_bytes(*id);
-    let Some((leaf, rest)) = LeafRequest::parse(stream, me) else { return };
-    let frame = &stream[..stream.len() - rest.len()];
-    let (events, result) = feed(&mut greeted(), frame, &[], &ALL);
-    let [Event::Request(request)] = &events[..] else { panic!("{events:?}, {result:?}") };
-    assert_eq!(request.ids.iter().collect::<Vec<_>>(), [me]);
-    assert_eq!(
-        (leaf.head.call, leaf.head.func, leaf.reply_wanted),
-        (request.call, request.func, request.reply_wanted)
-    );
-    assert!(!request.partial && !request.adopted && request.skipped == 0 && request.tree.is_ok());
-    assert_eq!((leaf.header, leaf.data), (&request.header[..], &come(&request.data)[..]));
+    if let Some((short, rest)) = ShortRequest::parse(stream) {
+        let (events, result) = feed(&mut greeted(), &stream[..stream.len() - rest.len()], &[], &ALL);
+        let (ids, tree) = (short.plan.ids(), short.plan.tree());
+        match (&events[..], ids, tree) {
+            ([Event::Request(request)], Some(ids), Some(_)) => {
+                let again = short.particulars.request(&short.plan, ids).expect("a tree that is known");
+                assert_eq!(format!("{again:?}"), format!("{request:?}"));
+            }
+            // No plan is made of it, and it goes the long way.
+            (_, None, _) | (_, _, None) => {}
+            (events, ..) => panic!("{events:?}, {result:?}"),
+        }
+    }
+    if let Some((short, rest)) = ShortResponse::parse(stream) {
+        let (events, result) = feed(&mut greeted(), &stream[..stream.len() - rest.len()], &[], &ALL);
+        let [Event::Response(response)] = &events[..] else { panic!("{events:?}, {result:?}") };
+        assert_eq!(short.call, response.call);
+        match (&response.answer, short.reply) {
+            (Answer::Completed, None) => {}
+            (Answer::Reply(reply), Some((header, data))) => {
+                let long = (reply.level, &reply.header.to_bytes()[..], &reply.data.to_bytes()[..]);
+                assert_eq!((short.level, header, data), long);
+            }
+            (answer, reply) => panic!("{reply:?} is {answer:?}"),
+        }
+    }
 }
 
 /// The bytes say nothing but the event, and that its data have come.

@@ -9,6 +9,7 @@ use gpc_trees::{Group, Id};
 use smallvec::SmallVec;
 
 use super::arrived::Arrived;
+use super::plans::{Plan, Planned};
 use super::runs::Turn;
 use super::{Reply, Taken, Time};
 use crate::wire::message::SubtreeReply;
@@ -237,6 +238,20 @@ impl Call {
             return self.children.as_ref()?.iter().position(|child| child.id == id);
         }
         self.by_id.get(&id).map(|index| *index as usize)
+    }
+
+    /// func has run, and the request has gone to the children of a plan.
+    pub(super) fn take_over(&mut self, plan: &Plan, own: Reply) {
+        self.own = Own::Ready(own);
+        let child = |child: &Planned| Child {
+            id: child.id,
+            group: child.group,
+            answer: ChildAnswer::Awaited,
+            skipped: 0,
+            fresh: true,
+            report: None,
+        };
+        self.forwarded(plan.children.iter().map(child).collect());
     }
 
     /// The request goes to these children.

@@ -115,6 +115,15 @@ pub(super) fn child_limit(left: Duration, levels_below: u32) -> Duration {
     left - (left / levels_below.saturating_add(1).saturating_mul(4)).min(RESERVE_MAX)
 }
 
+/// The same in whole microseconds, as the wire has them: `left` without what this hop keeps, rounded up.
+pub(super) fn child_limit_us(left: u64, levels_below: u32) -> u64 {
+    const RESERVE_US: u64 = RESERVE_MAX.as_micros() as u64;
+    let parts = u64::from(levels_below.saturating_add(1).saturating_mul(4));
+    // Most limits are long, and need no division.
+    let reserve = if left >= RESERVE_US * parts { RESERVE_US } else { left.div_ceil(parts) };
+    left - reserve
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -157,6 +166,8 @@ mod tests {
             let mut limit = whole;
             for below in (1..=levels).rev() {
                 let child = child_limit(limit, below);
+                let short = child_limit_us(limit.as_micros() as u64, below);
+                assert!(short.abs_diff(child.as_micros() as u64) <= 1, "{limit:?} at {below}");
                 assert!(child < limit, "{below} of {levels}");
                 limit = child;
             }

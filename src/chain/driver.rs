@@ -38,6 +38,8 @@ pub struct Config {
     pub restart_margin: Duration,
     /// Signs of life of the children whose answers are awaited; none are asked for if there is none.
     pub heartbeat: Option<Heartbeat>,
+    /// Whether calls run on the spot from the first one of their kind on. Else the first goes the long way: what it would cost to prepare for others like it is lost if there are none.
+    pub plan_at_once: bool,
     /// Where calls are put in the node's tables depends on it, and nothing else. A node that strangers send calls to keeps a random one to itself, lest they choose names that slow it down.
     pub seed: u64,
 }
@@ -59,6 +61,7 @@ impl Config {
             started: Time::default(),
             restart_margin: Duration::from_secs(1),
             heartbeat: None,
+            plan_at_once: false,
             seed: incarnation,
         }
     }

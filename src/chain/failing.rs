@@ -59,7 +59,7 @@ impl Node {
 
     /// The parent cancels: forget, and pass it on.
     pub(super) fn cancelled(&mut self, from: Id, id: CallId) {
-        if let Some(slot) = self.calls.find(id)
+        if let Some(slot) = self.find(id)
             && self.calls.get(slot).is_some_and(|call| call.parent() == Some(from))
         {
             self.forget(slot);
@@ -79,13 +79,19 @@ impl Node {
 
     /// The application gives up.
     pub(super) fn give_up(&mut self, ticket: u64) {
-        if let Some(slot) = self.tickets.get(&ticket).and_then(|id| self.calls.find(*id)) {
+        let on_the_spot = || self.spots.as_ref()?.started_as(ticket);
+        let call = self.tickets.get(&ticket).copied().or_else(on_the_spot);
+        if let Some(slot) = call.and_then(|id| self.find(id)) {
             self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
         }
     }
 
     /// Calls that wait on the peer fail, and calls that it sent are forgotten; partial ones go on without it.
     pub(super) fn link_lost(&mut self, peer: Id, why: &str, unreached: bool) {
+        let on_the_spot = self.spots.as_ref().map_or(Vec::new(), |spots| spots.concerned(peer));
+        for id in on_the_spot {
+            self.take_over(id);
+        }
         let concerned = |call: &Call| call.parent() == Some(peer) || call.awaited_child(peer).is_some();
         let concerned = self.calls.iter().filter(|call| concerned(call));
         let mut calls: Vec<CallId> = concerned.map(|call| call.request.call).collect();
@@ -121,6 +127,10 @@ impl Node {
 
     /// Ends the calls whose time limit has passed, and drops the answers that nobody will ask for any more.
     pub(super) fn expire(&mut self) {
+        let now = self.now;
+        for id in self.spots.as_mut().map_or(Vec::new(), |spots| spots.expired(now)) {
+            self.take_over(id);
+        }
         while let Some(id) = self.deadlines.expired(self.now) {
             let Some((slot, call)) = self.calls.find(id).and_then(|slot| Some((slot, self.calls.get(slot)?)))
             else {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use gpc_trees::Id;
 
+use super::Reply;
 use super::call::{Call, Origin, Own};
-use super::{Leaf, Reply};
 use crate::wire::frame::REPORT_MAX;
 use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggregate_parts, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
@@ -34,12 +34,18 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
     within_limit(me, reply, reply_max)
 }
 
-/// The answer of an id that has nobody below it.
-pub(super) fn leaf(me: Id, leaf: &Leaf, own: Reply, reply_max: u64) -> Result<Answer, Cause> {
-    match (leaf.reply_wanted, leaf.callback) {
+/// The answer of an id that has nobody below it; `merged` if a callback would merge its reply with others.
+pub(super) fn alone(
+    me: Id,
+    reply_wanted: bool,
+    merged: bool,
+    own: Reply,
+    reply_max: u64,
+) -> Result<Answer, Cause> {
+    match (reply_wanted, merged) {
         (false, _) => Ok(Answer::Completed),
-        (true, Some(_)) => within_limit(me, merged_alone(own), reply_max),
-        (true, None) => {
+        (true, true) => within_limit(me, merged_alone(own), reply_max),
+        (true, false) => {
             let reply = SubtreeReply { level: 0, header: level0(own.header), data: level0(own.data) };
             within_limit(me, reply, reply_max)
         }

@@ -61,6 +61,13 @@ impl Liveness {
 }
 
 impl Node {
+    /// The peers whose answers are awaited.
+    fn awaited(&self) -> BTreeSet<Id> {
+        let spots = self.spots.iter().flat_map(|spots| spots.iter());
+        let of_spots = spots.flat_map(|spot| spot.awaited_ids());
+        self.calls.iter().flat_map(Call::awaited_ids).chain(of_spots).collect()
+    }
+
     /// Asks the peers whose answers are awaited, and gives up those that have been silent for too long.
     pub(super) fn beat(&mut self) {
         let Some(Heartbeat { every, dead_after }) = self.config.heartbeat else { return };
@@ -70,7 +77,7 @@ impl Node {
         if self.now.since(due) > every {
             self.liveness.heard.clear();
         }
-        let awaited: BTreeSet<Id> = self.calls.iter().flat_map(Call::awaited_ids).collect();
+        let awaited = self.awaited();
         self.liveness.heard.retain(|peer, _| awaited.contains(peer));
         for &peer in &awaited {
             let heard = *self.liveness.heard.entry(peer).or_insert(self.now);
@@ -82,7 +89,7 @@ impl Node {
             }
         }
         // The calls of some may have ended with those that were given up.
-        let still: BTreeSet<Id> = self.calls.iter().flat_map(Call::awaited_ids).collect();
+        let still = self.awaited();
         for &peer in awaited.intersection(&still) {
             self.emit(Output::Send { to: peer, message: Message::Ping });
         }

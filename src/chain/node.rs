@@ -10,6 +10,8 @@ use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
 use super::runs::Runs;
+use super::spots::Spots;
+use super::time::sooner;
 use super::{Config, Input, Output, Outputs, Time};
 use crate::wire::message::Response;
 use crate::wire::{CallId, Message};
@@ -30,6 +32,8 @@ pub struct Node {
     pub(super) closed: bool,
     pub(super) kept: KeptAnswers,
     pub(super) liveness: Liveness,
+    /// None before the first short call.
+    pub(super) spots: Option<Box<Spots>>,
     /// The driver's, for as long as an input is taken.
     outputs: Outputs,
 }
@@ -48,6 +52,7 @@ impl Node {
             closed: false,
             kept: KeptAnswers::default(),
             liveness: Liveness::default(),
+            spots: None,
             outputs: Outputs::new(),
             config,
         }
@@ -100,7 +105,9 @@ impl Node {
 
     /// When [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
-        [self.deadlines.next(), self.kept.next(), self.liveness.next()].into_iter().flatten().min()
+        let spots = self.spots.as_ref().and_then(|spots| spots.next());
+        let calls = sooner(self.deadlines.next(), spots);
+        sooner(calls, sooner(self.kept.next(), self.liveness.next()))
     }
 
     /// Takes no more calls: whoever asks gets a failure. Those in flight go on.
@@ -110,7 +117,7 @@ impl Node {
 
     /// Calls in flight here.
     pub fn calls(&self) -> usize {
-        self.calls.len()
+        self.calls.len() + self.spots.as_ref().map_or(0, |spots| spots.len())
     }
 
     /// Answers that are kept for an adopter.
@@ -125,12 +132,19 @@ impl Node {
 
     /// Whether a call here waits for an answer of this child.
     pub fn awaits(&self, child: Id, call: CallId) -> bool {
-        self.calls.named(call).is_some_and(|call| call.awaited_child(child).is_some())
+        let spots = self.spots.as_ref();
+        let spot = spots.and_then(|spots| spots.get(spots.find(call)?));
+        spot.is_some_and(|spot| spot.awaited_child(child).is_some())
+            || self.calls.named(call).is_some_and(|call| call.awaited_child(child).is_some())
     }
 
     /// How the node was built.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(super) fn swap_outputs(&mut self, outputs: &mut Outputs) {
+        std::mem::swap(&mut self.outputs, outputs);
     }
 
     pub(super) fn emit(&mut self, output: Output) {

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use gpc_trees::Id;
+
 use super::Time;
-use super::seeded_hash::{Seeded, SeededSet};
+use super::seeded_hash::{Seeded, SeededMap, SeededSet};
 use crate::wire::CallId;
 
 /// How many ended calls are remembered. A second request is delayed by at most a few frames of one link against another, so a thousand calls
@@ -16,9 +18,79 @@ const REMEMBERED: usize = 1024;
 /// How many ended partial calls are remembered: a thousand in each second of the usual limit, and some MiB. Beyond them the one goes that has, or had, the least time left.
 const PARTIAL_REMEMBERED: usize = 65_536;
 
+/// Roots whose calls are remembered as bits: those of a large machine that all call at once. Half a KiB for each.
+const WINDOWS_MAX: usize = 64;
+
+/// Calls of one root that are remembered as bits, up to the last that ended: several times those that may be in flight on a link.
+const WINDOW: u64 = 4096;
+
+/// The last calls of one root, which counts them up.
+#[derive(Debug)]
+struct Window {
+    root: Id,
+    /// The highest number that has ended.
+    last: u64,
+    /// Whether a call has ended; that of number n stands at n modulo [`WINDOW`].
+    bits: [u64; WINDOW as usize / 64],
+    /// How many have ended that are remembered here.
+    ones: u32,
+}
+
+impl Window {
+    fn new(call: CallId) -> Window {
+        Window { root: call.root, last: call.sequence, bits: [0; WINDOW as usize / 64], ones: 0 }
+    }
+
+    /// The word and the bit of a number, if it is not too old.
+    fn place(&self, sequence: u64) -> Option<(usize, u64)> {
+        let at = sequence % WINDOW;
+        (sequence.saturating_add(WINDOW) > self.last).then_some((at as usize / 64, 1 << (at % 64)))
+    }
+
+    fn contains(&self, sequence: u64) -> bool {
+        sequence <= self.last && self.place(sequence).is_some_and(|(word, bit)| self.bits[word] & bit != 0)
+    }
+
+    /// Notes a number; says whether it was not too old. Calls `forgotten` for those that go though few have ended since.
+    fn add(&mut self, sequence: u64, mut forgotten: impl FnMut(u64)) -> bool {
+        let Some((word, bit)) = self.place(sequence) else { return false };
+        if sequence > self.last {
+            // A jump, as of another run of the root, goes once over all.
+            let first = (self.last + 1).max(sequence.saturating_sub(WINDOW - 1));
+            let ended = self.last;
+            for place in first..=sequence {
+                self.clear(place, ended, &mut forgotten);
+            }
+            self.last = sequence;
+        }
+        self.ones += u32::from(self.bits[word] & bit == 0);
+        self.bits[word] |= bit;
+        true
+    }
+
+    /// Makes room for a number where another one stands, of those up to `ended`.
+    fn clear(&mut self, number: u64, ended: u64, forgotten: &mut impl FnMut(u64)) {
+        let (word, bit) = ((number % WINDOW) as usize / 64, 1 << (number % 64));
+        if self.bits[word] & bit == 0 {
+            return;
+        }
+        self.bits[word] &= !bit;
+        self.ones -= 1;
+        if (self.ones as usize) < REMEMBERED {
+            let before = (ended % WINDOW + WINDOW - number % WINDOW) % WINDOW;
+            forgotten(ended - before);
+        }
+    }
+}
+
 /// The last calls that ended here.
 #[derive(Debug)]
 pub(super) struct Recent {
+    windows: Vec<Window>,
+    /// The place of the one that was used last.
+    used: usize,
+    places: SeededMap<Id, u32>,
+    /// Those that are too old for their root's window, or whose root has none.
     order: VecDeque<CallId>,
     calls: SeededSet<CallId>,
     partial: BTreeMap<CallId, Time>,
@@ -28,6 +100,9 @@ pub(super) struct Recent {
 impl Recent {
     pub(super) fn new(seed: u64) -> Recent {
         Recent {
+            windows: Vec::new(),
+            used: 0,
+            places: SeededMap::with_hasher(Seeded::new(seed)),
             order: VecDeque::new(),
             calls: SeededSet::with_hasher(Seeded::new(seed)),
             partial: BTreeMap::new(),
@@ -36,15 +111,37 @@ impl Recent {
     }
 
     pub(super) fn add(&mut self, call: CallId) {
-        if !self.calls.insert(call) {
-            return;
+        let place = self.window(call.root).or_else(|| self.add_window(call));
+        let Some(place) = place else { return self.add_old(call) };
+        self.used = place;
+        let Recent { windows, order, calls, .. } = self;
+        let root = call.root;
+        if !windows[place].add(call.sequence, |sequence| remember(order, calls, CallId { root, sequence })) {
+            self.add_old(call);
         }
-        self.order.push_back(call);
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.calls.remove(&oldest);
+    }
+
+    /// Where the window of a root is.
+    fn window(&self, root: Id) -> Option<usize> {
+        match self.windows.get(self.used) {
+            Some(window) if window.root == root => Some(self.used),
+            Some(_) => self.places.get(&root).map(|place| *place as usize),
+            None => None,
         }
+    }
+
+    fn add_window(&mut self, call: CallId) -> Option<usize> {
+        let place = self.windows.len();
+        if place >= WINDOWS_MAX {
+            return None;
+        }
+        self.windows.push(Window::new(call));
+        self.places.insert(call.root, place as u32);
+        Some(place)
+    }
+
+    fn add_old(&mut self, call: CallId) {
+        remember(&mut self.order, &mut self.calls, call);
     }
 
     /// A partial call has ended, and may be asked for again `until` then.
@@ -61,12 +158,30 @@ impl Recent {
     }
 
     pub(super) fn contains(&self, call: CallId) -> bool {
-        self.calls.contains(&call) || (!self.partial.is_empty() && self.partial.contains_key(&call))
+        let window = self.window(call.root).map(|place| &self.windows[place]);
+        window.is_some_and(|window| window.contains(call.sequence))
+            || (!self.calls.is_empty() && self.calls.contains(&call))
+            || (!self.partial.is_empty() && self.partial.contains_key(&call))
+    }
+}
+
+/// Remembers a call, and forgets the one before the last thousand.
+fn remember(order: &mut VecDeque<CallId>, calls: &mut SeededSet<CallId>, call: CallId) {
+    if !calls.insert(call) {
+        return;
+    }
+    order.push_back(call);
+    if order.len() > REMEMBERED
+        && let Some(oldest) = order.pop_front()
+    {
+        calls.remove(&oldest);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn call(sequence: u64) -> CallId {
@@ -74,15 +189,52 @@ mod tests {
     }
 
     #[test]
-    fn the_last_thousand_are_known_and_no_more() {
+    fn the_last_of_each_root_are_known_and_no_more() {
         let mut recent = Recent::new(1);
-        for sequence in 0..5000 {
+        for sequence in 0..10_000 {
             recent.add(call(sequence));
             recent.add(call(sequence));
         }
-        assert!(recent.contains(call(4999)) && recent.contains(call(5000 - 1024)));
-        assert!(!recent.contains(call(5000 - 1025)));
-        assert_eq!((recent.order.len(), recent.calls.len()), (1024, 1024));
+        assert!(recent.contains(call(9999)) && recent.contains(call(10_000 - 4096)));
+        assert!(!recent.contains(call(10_000 - 4097)) && !recent.contains(call(10_000)));
+        assert!(recent.order.is_empty());
+    }
+
+    #[test]
+    fn strangers_with_many_names_take_no_more_memory() {
+        let mut recent = Recent::new(1);
+        (0..5000).for_each(|root| recent.add(CallId { root, sequence: 7 }));
+        assert_eq!((recent.windows.len(), recent.order.len(), recent.calls.len()), (64, 1024, 1024));
+        assert!(recent.contains(CallId { root: 4999, sequence: 7 }));
+        assert!(recent.contains(CallId { root: 0, sequence: 7 }));
+    }
+
+    proptest! {
+        /// In whatever order calls of however many runs of their roots end, the last thousand are known, and nothing else is that has not ended.
+        #[test]
+        fn the_last_thousand_are_known(
+            steps in prop::collection::vec((0u32..3, 0u64..4, -40i64..60), 1..400),
+        ) {
+            let (mut recent, mut ended, mut at) = (Recent::new(3), Vec::new(), [1u64 << 40; 3]);
+            for (root, kind, step) in steps {
+                let place = &mut at[root as usize];
+                *place = match kind {
+                    0 => place.saturating_add_signed(step * 500),
+                    1 => place.saturating_add_signed(step * 1_000_000),
+                    _ => place.saturating_add_signed(step),
+                };
+                let call = CallId { root, sequence: *place };
+                recent.add(call);
+                ended.push(call);
+                prop_assert!(recent.contains(call));
+            }
+            let highest = |root| ended.iter().filter(|call| call.root == root).map(|call| call.sequence).max();
+            for call in &ended {
+                let next = CallId { sequence: call.sequence + 1, ..*call };
+                prop_assert_eq!(recent.contains(next), ended.contains(&next));
+                prop_assert!(recent.contains(*call), "{call} of at most {:?}", highest(call.root));
+            }
+        }
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl Node {
 
     /// A parent sends a request.
     pub(super) fn request(&mut self, from: Id, request: Arc<Request>) {
+        self.take_over(request.call);
         if let Some(known) = self.calls.named(request.call)
             && known.parent() == Some(from)
         {
@@ -113,7 +114,7 @@ impl Node {
     }
 
     fn admissible(&self, request: &Request) -> Result<(), Cause> {
-        let Node { config, calls, .. } = self;
+        let (config, calls) = (&self.config, self.calls());
         let refuse = |message: String| Err(Cause::new(config.me, Stage::Setup, message));
         if self.closed {
             return refuse("this id is shutting down and takes no more calls".into());
@@ -140,11 +141,8 @@ impl Node {
             }
             Some(_) => {}
         }
-        if calls.len() >= config.calls_max {
-            return refuse(format!(
-                "{} calls are in flight here already, the most this node takes",
-                calls.len()
-            ));
+        if calls >= config.calls_max {
+            return refuse(format!("{calls} calls are in flight here already, the most this node takes"));
         }
         if request.header.len() > HEADER_MAX {
             let len = request.header.len();

@@ -15,7 +15,7 @@ use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Message, Request, Stage};
 
 /// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
-const UNKNOWN_DEPTH: u32 = 32;
+pub(super) const UNKNOWN_DEPTH: u32 = 32;
 
 /// Most children that a request of a peer may give this id: no process has links for more, and a few bytes of ids can name any number.
 const FAN_OUT_FOR_PEERS: u32 = 1 << 16;
@@ -183,7 +183,7 @@ impl Node {
     /// A child answers.
     pub(super) fn response(&mut self, from: Id, id: CallId, answer: Answer) {
         // Unknown calls and children that have answered: "ignoring all subsequent responses".
-        let Some(slot) = self.calls.find(id) else { return };
+        let Some(slot) = self.find(id) else { return };
         let Some(call) = self.calls.get_mut(slot) else { return };
         let Some(index) = call.awaited_child(from) else { return };
         if call.request.partial {
@@ -255,9 +255,7 @@ impl Node {
         if let Origin::Here { ticket, .. } = call.origin {
             self.tickets.remove(&ticket);
         }
-        if self.calls.is_empty() {
-            self.liveness.end();
-        }
+        self.end_if_idle();
         Some(call)
     }
 

@@ -27,3 +27,11 @@ impl Time {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
+
+/// The sooner of two moments, of which there may be none.
+pub(crate) fn sooner(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

@@ -8,7 +8,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpc_trees::{Id, IdList, Tree};
 use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
@@ -22,13 +21,11 @@ use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
 use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
-use super::reading::{Readiness, Surroundings};
-use super::request::Request;
+use super::reading::Readiness;
 use super::wait::{Look, Wait, Waiting};
-use crate::chain::{Input, Leaf, Node, Output, Outputs, Time};
-use crate::wire::leaf::LeafRequest;
-use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Message};
+use crate::chain::{Input, Node, Output, Outputs, Time, sooner};
+use crate::wire::message::{Answer, Response, SubtreeReply};
+use crate::wire::{CallId, Failure, Message, Report};
 
 /// The token of the waker.
 pub(super) const WAKER: Token = Token(0);
@@ -94,61 +91,13 @@ pub(super) struct EventLoop {
     /// Inputs that carrying out outputs has brought about.
     inputs: VecDeque<Input>,
     /// What the chain asks for; empty between its inputs.
-    outputs: Outputs,
+    pub(super) outputs: Outputs,
+    /// Room for the ids of a call that starts.
+    pub(super) ids_room: Vec<u8>,
     calls: HashMap<u64, Arc<Completion>, QuickHash>,
     ending: Ending,
     /// The node ends when the other end of this is closed. Nothing is read from it.
     keeper: Option<UnixStream>,
-}
-
-/// What the links need to know of the rest, while they are borrowed.
-struct NodeSurroundings<'a> {
-    now: Time,
-    node: &'a mut Node,
-    functions: &'a Functions,
-    executor: &'a mut Executor,
-}
-
-impl Surroundings for NodeSurroundings<'_> {
-    fn tree(&self, id: u32) -> Option<Tree> {
-        self.functions.tree_by_id(id)
-    }
-
-    fn awaits(&self, child: Id, call: CallId) -> bool {
-        self.node.awaits(child, call)
-    }
-
-    fn reply_max(&self) -> u64 {
-        self.node.config().reply_max
-    }
-
-    fn me(&self) -> Id {
-        self.node.config().me
-    }
-
-    fn run_on_the_spot(&mut self, from: Id, request: &LeafRequest<'_>) -> Option<Answer> {
-        let head = &request.head;
-        let leaf = Leaf {
-            call: head.call,
-            callback: Some(head.callback).filter(|handle| *handle != 0),
-            reply_wanted: request.reply_wanted,
-            limit: head.limit,
-            data_len: head.data_len,
-        };
-        let me = self.node.config().me;
-        // The last id there is has no range of its own, and takes the long way.
-        let alone = IdList::range(me..me.checked_add(1)?);
-        let entry = self.executor.on_the_spot(head.func)?;
-        if !self.node.leaf_begins(self.now, from, &leaf) {
-            return None;
-        }
-        let result = entry.answer(&Request::leaf(from, request, &alone));
-        Some(self.node.leaf_ends(&leaf, result))
-    }
-
-    fn streams(&self, func: u32) -> bool {
-        self.functions.streams(func)
-    }
 }
 
 /// The parts of an event loop, as the builder makes them.
@@ -183,6 +132,7 @@ impl EventLoop {
             busy_until: Time::default(),
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
+            ids_room: Vec::new(),
             calls: HashMap::default(),
             ending: Ending::No,
             keeper: None,
@@ -359,8 +309,8 @@ impl EventLoop {
             Ending::No | Ending::Ended => None,
         };
         let limit = if self.links.spare.is_held() { limit.min(SPARE_LIMIT) } else { limit };
-        let deadlines = [self.node.next_deadline(), self.links.next_deadline(), ending];
-        let Some(next) = deadlines.into_iter().flatten().min() else { return limit };
+        let next = sooner(self.node.next_deadline(), sooner(self.links.next_deadline(), ending));
+        let Some(next) = next else { return limit };
         let left = next.since(self.clock.now());
         // The system counts milliseconds and may round down: a little later is in time, a little earlier is a turn for nothing.
         left.checked_add(Duration::from_micros(999)).unwrap_or(left).min(limit)
@@ -378,23 +328,37 @@ impl EventLoop {
                     }
                 }
                 Token(key) => {
-                    let EventLoop { node, functions, executor, links, .. } = self;
-                    let mut around = NodeSurroundings { now, node, functions, executor };
-                    links.ready(now, LinkKey(key), Readiness::from(event), &mut around);
+                    let (key, readiness) = (LinkKey(key), Readiness::from(event));
+                    if self.links.ready(key, readiness) {
+                        self.read_link(now, key, readiness.closed);
+                    }
                     self.take_in(now);
                 }
             }
         }
         self.events = Some(events);
-        let EventLoop { node, functions, executor, links, .. } = self;
-        let mut around = NodeSurroundings { now, node, functions, executor };
-        links.read_rings(now, &mut around);
-        links.read_rest(now, &mut around);
+        self.read_rings(now);
+        // What had more than one turn allows.
+        for key in std::mem::take(&mut self.links.unread) {
+            self.read_link(now, key, true);
+        }
         self.take_in(now);
     }
 
+    /// Reads from the rings in which something has come, and goes on writing where room was made.
+    fn read_rings(&mut self, now: Time) {
+        // Bounded: reading a link watches no other. What moves to a place that was looked at before is found in the next turn.
+        for place in 0.. {
+            match self.links.look_at_ring(place) {
+                None => return,
+                Some((_, false)) => {}
+                Some((key, true)) => self.read_link(now, key, false),
+            }
+        }
+    }
+
     /// Gives the chain what has come in on the links.
-    fn take_in(&mut self, now: Time) {
+    pub(super) fn take_in(&mut self, now: Time) {
         // Ends: what an arrival brings about is finite, and nothing is read meanwhile.
         while let Some(arrival) = self.links.arrivals.pop_front() {
             let input = match arrival {
@@ -432,7 +396,7 @@ impl EventLoop {
             Command::Start { completion, .. } if self.ending != Ending::No => completion.complete(None),
             Command::Start { ticket, start, completion } => {
                 self.calls.insert(ticket, completion);
-                self.apply(now, Input::Start { ticket, start });
+                self.start(now, ticket, start);
             }
             Command::GiveUp { ticket } => self.apply(now, Input::GiveUp { ticket }),
             Command::Shutdown { limit } => {
@@ -445,14 +409,20 @@ impl EventLoop {
     }
 
     /// Gives the chain one input, carries out all its outputs, and goes on with what these bring about.
-    fn apply(&mut self, now: Time, input: Input) {
-        let mut next = Some(input);
+    pub(super) fn apply(&mut self, now: Time, input: Input) {
+        self.node.input(now, input, &mut self.outputs);
+        self.settle(now);
+    }
+
+    /// Carries out what the chain asks for, and goes on with what that brings about.
+    pub(super) fn settle(&mut self, now: Time) {
         // Ends: every input brings a call on, and a call has finitely many steps.
-        while let Some(input) = next.take().or_else(|| self.inputs.pop_front()) {
-            self.node.input(now, input, &mut self.outputs);
+        loop {
             while let Some(output) = self.outputs.pop_front() {
                 self.carry_out(now, output);
             }
+            let Some(input) = self.inputs.pop_front() else { return };
+            self.node.input(now, input, &mut self.outputs);
         }
     }
 
@@ -473,12 +443,21 @@ impl EventLoop {
             }
             Output::Consumed { from } => self.links.consumed(from),
             Output::Abandon { peer } => self.links.abandon(peer),
-            Output::Finished { ticket, call, result, report } => {
-                debug!(%call, done = result.is_ok(), "call ended");
-                if let Some(completion) = self.calls.remove(&ticket) {
-                    completion.complete(Some(result.map(|reply| Success { reply, report })));
-                }
-            }
+            Output::Finished { ticket, call, result, report } => self.finish(ticket, call, result, report),
+        }
+    }
+
+    /// A call that was started here has ended.
+    pub(super) fn finish(
+        &mut self,
+        ticket: u64,
+        call: CallId,
+        result: Result<Option<SubtreeReply>, Box<Failure>>,
+        report: Option<Box<Report>>,
+    ) {
+        debug!(%call, done = result.is_ok(), "call ended");
+        if let Some(completion) = self.calls.remove(&ticket) {
+            completion.complete(Some(result.map(|reply| Success { reply, report })));
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The chain decides how many run at once; the executor only provides the hands. Results come back through the [`Mailbox`].
 
-use std::collections::{HashMap, hash_map};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -21,10 +21,35 @@ use crate::chain::{Input, Job, JobResult, Work};
 pub(super) struct Executor {
     me: Id,
     functions: Functions,
-    /// The functions that have been asked for. A function once registered never changes, so that nothing is locked for a job; at most as many as are registered.
-    entries: HashMap<u32, Entry, QuickHash>,
+    entries: Known,
     mailbox: Arc<Mailbox>,
     hands: Hands,
+}
+
+/// The functions that have been asked for. A function once registered never changes, so that nothing is locked for a job; at most as many as are registered.
+#[derive(Default)]
+struct Known {
+    entries: Vec<(u32, Entry)>,
+    places: HashMap<u32, usize, QuickHash>,
+    /// The place of the one that was asked for last: most calls are of the same function as the one before.
+    last: usize,
+}
+
+impl Known {
+    fn entry(&mut self, functions: &Functions, handle: u32) -> Result<&Entry, FunctionsError> {
+        if self.entries.get(self.last).is_none_or(|(last, _)| *last != handle) {
+            self.last = match self.places.get(&handle) {
+                Some(place) => *place,
+                None => {
+                    self.entries.push((handle, functions.entry(handle)?));
+                    let place = self.entries.len() - 1;
+                    self.places.insert(handle, place);
+                    place
+                }
+            };
+        }
+        self.entries.get(self.last).map(|(_, entry)| entry).ok_or(FunctionsError::Unknown(handle))
+    }
 }
 
 enum Hands {
@@ -41,7 +66,7 @@ enum Hands {
 impl Executor {
     /// Functions run on the thread that drives the node.
     pub(super) fn here(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> Executor {
-        Executor { me, functions, entries: HashMap::default(), mailbox, hands: Hands::Here }
+        Executor { me, functions, entries: Known::default(), mailbox, hands: Hands::Here }
     }
 
     /// Functions run on `workers` threads.
@@ -55,19 +80,19 @@ impl Executor {
             0 | 1 => Hands::Thread(None),
             _ => pool(me, workers)?,
         };
-        Ok(Executor { me, functions, entries: HashMap::default(), mailbox, hands })
+        Ok(Executor { me, functions, entries: Known::default(), mailbox, hands })
     }
 
     /// The function under a handle, if it runs on this thread, and answers when it ends.
     pub(super) fn on_the_spot(&mut self, handle: u32) -> Option<&Entry> {
         let here = matches!(self.hands, Hands::Here);
-        let entry = known(&mut self.entries, &self.functions, handle).ok()?;
+        let entry = self.entries.entry(&self.functions, handle).ok()?;
         ((here || entry.inline) && entry.answers_at_its_end()).then_some(entry)
     }
 
     /// Runs a job, or hands it to someone who will. What comes back at once is returned.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
-        let entry = known(&mut self.entries, &self.functions, handle(&job));
+        let entry = self.entries.entry(&self.functions, handle(&job));
         match &mut self.hands {
             Hands::Here => Some(finish(entry, &self.mailbox, job)),
             _ if entry.as_ref().is_ok_and(|entry| entry.inline) => Some(finish(entry, &self.mailbox, job)),
@@ -94,17 +119,6 @@ impl Executor {
             }
         }
     }
-}
-
-fn known<'a>(
-    entries: &'a mut HashMap<u32, Entry, QuickHash>,
-    functions: &Functions,
-    handle: u32,
-) -> Result<&'a Entry, FunctionsError> {
-    Ok(match entries.entry(handle) {
-        hash_map::Entry::Occupied(known) => known.into_mut(),
-        hash_map::Entry::Vacant(unknown) => unknown.insert(functions.entry(handle)?),
-    })
 }
 
 fn start_worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {

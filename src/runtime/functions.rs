@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use gpc_trees::{Registered, Registry, Tree, TreeName};
 
+use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
@@ -167,7 +168,8 @@ impl Code {
 
 #[derive(Default)]
 struct Tables {
-    entries: HashMap<u32, Entry>,
+    /// Their handles are made of the names that this process gives.
+    entries: HashMap<u32, Entry, QuickHash>,
     names: HashMap<Arc<str>, u32>,
     trees: Registry,
 }
@@ -358,11 +360,17 @@ impl Functions {
     }
 
     fn check(&self, handle: u32, needed: &'static str, kinds: &[Kind]) -> Result<(), FunctionsError> {
-        let entry = self.entry(handle)?;
-        if kinds.contains(&entry.code.kind()) {
-            return Ok(());
-        }
-        Err(FunctionsError::OtherKind { name: entry.name.to_string(), is: entry.code.kind_name(), needed })
+        self.read(|tables| {
+            let entry = tables.entries.get(&handle).ok_or(FunctionsError::Unknown(handle))?;
+            if kinds.contains(&entry.code.kind()) {
+                return Ok(());
+            }
+            Err(FunctionsError::OtherKind {
+                name: entry.name.to_string(),
+                is: entry.code.kind_name(),
+                needed,
+            })
+        })
     }
 
     fn add(&self, name: &str, inline: bool, code: Code) -> Result<u32, FunctionsError> {
@@ -406,17 +414,15 @@ impl Entry {
         matches!(self.code, Code::Func(_) | Code::Phased(_))
     }
 
-    /// The reply of a func that [answers at its end](Self::answers_at_its_end).
-    pub(super) fn answer(&self, request: &Request<'_>) -> Result<Reply, String> {
-        let mut reply = Reply::default();
-        let run = || match &self.code {
-            Code::Func(func) => func(request, &mut reply),
-            Code::Phased(func) => func(Phase::Init, request, &mut reply),
+    /// Runs a func that [answers at its end](Self::answers_at_its_end), on an empty reply.
+    pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), String> {
+        unwinding(|| match &self.code {
+            Code::Func(func) => func(request, reply),
+            Code::Phased(func) => func(Phase::Init, request, reply),
             Code::Deferring(_) => Err(format!("`{}` answers later", self.name).into()),
             Code::Streaming(_) => Err(format!("`{}` takes its data as they come", self.name).into()),
             Code::Callback(_) => Err(format!("`{}` is a callback, not a func", self.name).into()),
-        };
-        unwinding(run).map(|()| reply)
+        })
     }
 
     /// Whether it takes its data as they come.
@@ -439,7 +445,10 @@ impl Entry {
                 func(request, deferred());
                 Ok(JobResult::Deferred)
             }),
-            _ => self.answer(request).map(JobResult::Replied),
+            _ => {
+                let mut reply = Reply::default();
+                self.answer(request, &mut reply).map(|()| JobResult::Replied(reply))
+            }
         };
         result.unwrap_or_else(JobResult::Failed)
     }

@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::clock::incarnation;
 use super::link::{HIWATER, Phase, Progress};
-use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links, mark};
+use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links};
 use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
 use super::shm::RingSocket;
 use crate::chain::Time;
@@ -22,12 +22,12 @@ impl Links {
     pub(super) fn greet(&mut self, key: LinkKey, to: Id) {
         let generation = self.peers.get(&to).map_or(0, |peer| peer.generation).saturating_add(1);
         let hello = self.hello(to, generation);
-        let Some(link) = self.links.get_mut(&key) else { return };
+        let Some(link) = self.links.get_mut(key) else { return };
         // With the rings that it offers, if there are any.
         let hello = Hello { extents: link.socket.ring().is_some(), ..hello };
         link.phase = Phase::Greeting(to);
         link.outbox.hello(&hello);
-        mark(&mut self.dirty, key);
+        link.mark(&mut self.dirty, key);
     }
 
     fn hello(&self, to: Id, generation: u32) -> Hello {
@@ -92,7 +92,7 @@ impl Links {
     /// Answers the hello of someone who has connected. What follows goes through the rings, if there are any: so the answer is written before. False when it cannot be; then there is no link.
     fn answer(&mut self, key: LinkKey, hello: &Hello) -> bool {
         let mut answer = self.hello(hello.from, hello.generation);
-        let Some(link) = self.links.get_mut(&key) else { return false };
+        let Some(link) = self.links.get_mut(key) else { return false };
         answer.rings = link.socket.ring().is_some_and(RingSocket::has_memory);
         answer.extents = answer.rings && hello.extents;
         link.outbox.hello(&answer);
@@ -106,7 +106,7 @@ impl Links {
 
     /// From the hellos on, bytes go through the rings, or never do. False when they should and there are none.
     fn settle(&mut self, key: LinkKey, answer: &Hello) -> bool {
-        let Some(link) = self.links.get_mut(&key) else { return false };
+        let Some(link) = self.links.get_mut(key) else { return false };
         let settled = match link.socket.ring_mut() {
             Some(socket) if answer.rings => {
                 if answer.extents {
@@ -126,7 +126,7 @@ impl Links {
 
     /// A later connection takes a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
     fn replace(&mut self, old: LinkKey, from: Id) {
-        if let Some(link) = self.links.get_mut(&old) {
+        if let Some(link) = self.links.get_mut(old) {
             let text = format!("id {from} has connected anew, perhaps from another process");
             link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
             // What does not go out at once is of no use any more.
@@ -173,17 +173,17 @@ impl Links {
 
     fn refuse(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
         debug!(id = self.me, %text, "a connection is refused");
-        if let Some(link) = self.links.get_mut(&key) {
+        if let Some(link) = self.links.get_mut(key) {
             link.outbox.goodbye(&Goodbye { reason, text });
             link.phase = Phase::Closing;
             link.deadline = Some(now.plus(CLOSING_LIMIT));
-            mark(&mut self.dirty, key);
+            link.mark(&mut self.dirty, key);
         }
     }
 
     /// Both hellos are through.
     fn establish(&mut self, key: LinkKey, hello: &Hello) {
-        let Some(link) = self.links.get_mut(&key) else { return };
+        let Some(link) = self.links.get_mut(key) else { return };
         let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
         if peer.incarnation != hello.incarnation {
             peer.incarnation = hello.incarnation;
@@ -199,7 +199,7 @@ impl Links {
         for message in peer.pending.drain(..) {
             link.outbox.push(message);
         }
-        mark(&mut self.dirty, key);
+        link.mark(&mut self.dirty, key);
         debug!(
             id = self.me,
             peer = hello.from,

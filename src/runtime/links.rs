@@ -2,8 +2,9 @@
 //!
 //! Source: docs/wire.md, "HELLO" and "One link per pair". Links open on first use; messages for a peer wait until its link is up.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpc_trees::Id;
@@ -11,20 +12,19 @@ use mio::{Interest, Registry, Token};
 use tracing::{debug, warn};
 
 use super::link::{Event, Link, Phase, Progress};
+use super::link_table::LinkTable;
 use super::peer::{LinkKey, Peer, State};
-use super::quick_hash::QuickHash;
 use super::shm::Extents;
 use super::socket::{Accepting, Socket};
 use super::watched::Watched;
 use super::{Address, LinkKind, Peers, near};
-use crate::chain::Time;
+use crate::chain::{Time, ToChild};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, Message};
 
-/// The token of the listener; links count up from the next one, and no number is used twice, so an event that comes late finds nothing.
+/// The token of the listener; links have keys of their own, behind it.
 pub(super) const LISTENER: Token = Token(1);
-const FIRST_LINK: usize = 16;
 
 /// How long a connection may take until both hellos are through: longer than any loaded machine needs, short enough to be told of.
 pub(super) const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -43,6 +43,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes that one read asks for: a segment.
 const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
+
+/// Peers whose links are found at once: the children of an id of most trees, and as many roots.
+const LAST_UP: usize = 64;
 
 /// What came in for the chain.
 #[derive(Debug)]
@@ -86,12 +89,13 @@ pub(super) struct Links {
     listeners: Vec<Accepting>,
     accept_again: Option<Time>,
     addresses: Peers,
-    pub(super) links: HashMap<LinkKey, Link, QuickHash>,
-    next_key: usize,
+    pub(super) links: LinkTable,
+    /// Of some peers the link that was up when it was last used.
+    last_up: [LinkKey; LAST_UP],
     pub(super) peers: BTreeMap<Id, Peer>,
     /// Whether bytes have come for long messages that links pass on.
     pub(super) stirred: bool,
-    /// Links with something to write: a few entries for each link and turn.
+    /// Links with something to write, in the order in which they had it; each once.
     pub(super) dirty: Vec<LinkKey>,
     /// Links whose peers are to be told how far the data of some request may come; few entries for each.
     pub(super) granting: Vec<LinkKey>,
@@ -133,8 +137,8 @@ impl Links {
             listeners,
             accept_again: None,
             addresses,
-            links: HashMap::default(),
-            next_key: FIRST_LINK,
+            links: LinkTable::default(),
+            last_up: [LinkKey(0); LAST_UP],
             peers: BTreeMap::new(),
             stirred: false,
             dirty: Vec::new(),
@@ -179,12 +183,23 @@ impl Links {
     pub(super) fn send(&mut self, now: Time, to: Id, message: Message) {
         match self.up(to) {
             Some(key) => {
-                if let Some(link) = self.links.get_mut(&key) {
+                if let Some(link) = self.links.get_mut(key) {
                     link.outbox.push(message);
-                    mark(&mut self.dirty, key);
+                    link.mark(&mut self.dirty, key);
                 }
             }
             None => self.send_when_up(now, to, message),
+        }
+    }
+
+    /// Sends a request on the spot to a child, whose frame its plan holds; the long way where there is no link, or no credit.
+    pub(super) fn relay(&mut self, now: Time, child: &ToChild<'_>) {
+        if let Some((link, dirty, key)) = self.link_up(child.to)
+            && link.outbox.relay(child.template, &child.particulars, child.alone)
+        {
+            link.mark(dirty, key);
+        } else if let Some(request) = child.request() {
+            self.send(now, child.to, Message::Request(Arc::new(request)));
         }
     }
 
@@ -237,17 +252,17 @@ impl Links {
     /// A request of this peer has been consumed.
     pub(super) fn consumed(&mut self, from: Id) {
         if let Some(key) = self.up(from)
-            && let Some(link) = self.links.get_mut(&key)
+            && let Some(link) = self.links.get_mut(key)
+            && link.consume()
         {
-            link.consume();
-            mark(&mut self.dirty, key);
+            link.mark(&mut self.dirty, key);
         }
     }
 
     /// The answer to a parent is given: what still arrives of the request is of no use.
     pub(super) fn request_ended(&mut self, parent: Id, call: CallId) {
         if let Some(key) = self.up(parent)
-            && let Some(link) = self.links.get_mut(&key)
+            && let Some(link) = self.links.get_mut(key)
         {
             link.inbox.drop_request(call);
         }
@@ -263,10 +278,10 @@ impl Links {
     pub(super) fn goodbye(&mut self, text: &str) {
         for peer in self.peers_up() {
             if let Some(key) = self.up(peer)
-                && let Some(link) = self.links.get_mut(&key)
+                && let Some(link) = self.links.get_mut(key)
             {
                 link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Shutdown, text: text.into() });
-                mark(&mut self.dirty, key);
+                link.mark(&mut self.dirty, key);
             }
         }
     }
@@ -305,6 +320,13 @@ impl Links {
         self.accept_again = Some(now);
     }
 
+    /// Notes that a link has something to write, or may have.
+    pub(super) fn note(&mut self, key: LinkKey) {
+        if let Some(link) = self.links.get_mut(key) {
+            link.mark(&mut self.dirty, key);
+        }
+    }
+
     /// Writes what is queued on any link, one gather write each.
     pub(super) fn flush(&mut self) {
         self.flush_dirty();
@@ -325,9 +347,9 @@ impl Links {
         granting.dedup();
         let mut news = false;
         granting.retain(|key| {
-            let Some(link) = self.links.get_mut(key) else { return false };
+            let Some(link) = self.links.get_mut(*key) else { return false };
             if link.grant_windows() {
-                self.dirty.push(*key);
+                link.mark(&mut self.dirty, *key);
                 news = true;
             }
             link.inbox.will_grant()
@@ -339,16 +361,16 @@ impl Links {
     fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.stirred) {
-            dirty.extend(
-                self.links.iter().filter(|(_, link)| link.outbox.is_streaming()).map(|(key, _)| *key),
-            );
+            dirty
+                .extend(self.links.iter().filter(|(_, link)| link.outbox.is_streaming()).map(|(key, _)| key));
         }
         if dirty.len() > 1 {
             dirty.sort_unstable();
             dirty.dedup();
         }
         for key in dirty.drain(..) {
-            let Some(link) = self.links.get_mut(&key) else { continue };
+            let Some(link) = self.links.get_mut(key) else { continue };
+            link.marked = false;
             if let Phase::Connecting(_) = link.phase {
                 continue;
             }
@@ -366,7 +388,7 @@ impl Links {
                     self.close(key, "closed")
                 }
                 Progress::Waiting => {}
-                Progress::More => mark(&mut self.dirty, key),
+                Progress::More => link.mark(&mut self.dirty, key),
                 Progress::Closed(why) => self.stop_writing(key, why),
             }
         }
@@ -377,7 +399,7 @@ impl Links {
 
     /// Nothing can be written on a link any more. What the peer said before it went counts, so that is read first.
     pub(super) fn stop_writing(&mut self, key: LinkKey, why: String) {
-        match self.links.get_mut(&key) {
+        match self.links.get_mut(key) {
             Some(link) if link.phase != Phase::Closing => {
                 link.unwritable = Some(why);
                 self.unread.push(key);
@@ -397,7 +419,7 @@ impl Links {
         }
         let late = |link: &Link| link.deadline.is_some_and(|at| at <= now);
         let keys: Vec<LinkKey> =
-            self.links.iter().filter(|(_, link)| late(link)).map(|(key, _)| *key).collect();
+            self.links.iter().filter(|(_, link)| late(link)).map(|(key, _)| key).collect();
         for key in keys {
             self.close(key, &format!("no hello came within {GREETING_LIMIT:?}"));
         }
@@ -413,6 +435,19 @@ impl Links {
             State::Up(key) => Some(key),
             _ => None,
         }
+    }
+
+    /// The link to a peer that is up, and what it is noted in when it has something to write.
+    pub(super) fn link_up(&mut self, peer: Id) -> Option<(&mut Link, &mut Vec<LinkKey>, LinkKey)> {
+        let place = peer as usize % LAST_UP;
+        let mut key = self.last_up[place];
+        // A key is never used twice, so that of a link that is gone finds none.
+        let stands = |link: &Link| matches!(link.phase, Phase::Up(up) if up == peer);
+        if !self.links.get(key).is_some_and(stands) {
+            key = self.up(peer)?;
+            self.last_up[place] = key;
+        }
+        Some((self.links.get_mut(key)?, &mut self.dirty, key))
     }
 
     fn connect(&mut self, now: Time, to: Id) {
@@ -446,14 +481,13 @@ impl Links {
     }
 
     fn add(&mut self, now: Time, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
-        let key = LinkKey(self.next_key);
+        let key = self.links.next_key();
         let told_of_room = !socket.tells_of_each_read();
         self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
-        self.next_key += 1;
         let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT), self.extents.clone());
         link.told_of_room = told_of_room;
         link.inbox.use_memory(self.spare.clone());
-        self.links.insert(key, link);
+        self.links.put(link);
         self.timed += 1;
         Ok(key)
     }
@@ -478,7 +512,7 @@ impl Links {
 
     /// Takes a connection out of the loop.
     pub(super) fn discard(&mut self, key: LinkKey) -> Option<Link> {
-        let mut link = self.links.remove(&key)?;
+        let mut link = self.links.remove(key)?;
         if link.watched {
             self.watched.drop_link(key);
         }
@@ -499,13 +533,6 @@ impl Links {
         peer.pending.clear();
         debug!(id = self.me, peer = id, why, "link lost");
         self.arrivals.push_back(Arrival::Lost { peer: id, why: why.into(), unreached });
-    }
-}
-
-/// Notes that a link has something to write. One that is noted for each of many messages is noted once.
-pub(super) fn mark(dirty: &mut Vec<LinkKey>, key: LinkKey) {
-    if dirty.last() != Some(&key) {
-        dirty.push(key);
     }
 }
 

@@ -95,19 +95,40 @@ impl Outcome {
         if self.data.is_empty() {
             return Ok(Vec::new());
         }
-        let [headers, data] = [&self.header, &self.data].map(|blob| leaves(self.level, blob));
-        let (headers, data) = (headers?, data?);
-        let ids = self.coverage().counts().done;
-        if [headers.len(), data.len()] != [ids as usize; 2] {
-            return Err(RepliesError::Count { headers: headers.len(), data: data.len(), ids });
-        }
-        let parts = headers.into_iter().zip(data);
-        let reply = |(id, (header, data))| IdReply { id, header, data };
-        let mut replies: Vec<IdReply> = self.done().zip(parts).map(reply).collect();
+        let Some(mut replies) = self.parts() else { return Err(self.fault()) };
         if self.asked != self.ids {
             replies.sort_by_cached_key(|reply| self.asked.position(reply.id));
         }
         Ok(replies)
+    }
+
+    /// The parts of each id that is done, in tree order; none if something is wrong with them.
+    fn parts(&self) -> Option<Vec<IdReply>> {
+        let [mut headers, mut data] =
+            [&self.header, &self.data].map(|blob| Leaves::new(self.level, blob, Limits::default()));
+        // No more than came: each part has two bytes or more.
+        let mut replies = Vec::with_capacity((self.ids.len() as usize).min(self.data.len()));
+        for id in self.done() {
+            let (header, data) = (headers.next()?.ok()?, data.next()?.ok()?);
+            replies.push(IdReply {
+                id,
+                header: self.header.slice_ref(header),
+                data: self.data.slice_ref(data),
+            });
+        }
+        (headers.next().is_none() && data.next().is_none()).then_some(replies)
+    }
+
+    /// What is wrong with the parts.
+    fn fault(&self) -> RepliesError {
+        let [headers, data] = [&self.header, &self.data].map(|blob| leaves(self.level, blob));
+        match (headers, data) {
+            (Err(error), _) | (_, Err(error)) => error.into(),
+            (Ok(headers), Ok(data)) => {
+                let ids = self.coverage().counts().done;
+                RepliesError::Count { headers: headers.len(), data: data.len(), ids }
+            }
+        }
     }
 
     /// The ids that are done, in tree order.

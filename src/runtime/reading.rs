@@ -1,61 +1,16 @@
-//! What comes in on the links: reads them, and turns what the peers say into inputs for the chain.
+//! What comes in on the links: turns what the peers say into inputs for the chain.
 //!
 //! Source: docs/wire.md; a link's first frame is a hello, whatever follows is for the chain or for the link itself.
 
 use gpc_trees::Id;
 
-use super::link::{Context, Event, HIWATER, Host, Phase, Progress};
-use super::links::{Arrival, Links, mark};
+use super::link::{Event, HIWATER, Phase, Progress};
+use super::links::{Arrival, Links};
 use super::peer::LinkKey;
 use crate::chain::Time;
 use crate::wire::frame::WINDOW;
-use crate::wire::leaf::LeafRequest;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
-
-/// What reading needs to know of the node beside the links.
-pub(super) trait Surroundings {
-    fn me(&self) -> Id;
-    fn tree(&self, id: u32) -> Option<gpc_trees::Tree>;
-    fn awaits(&self, child: Id, call: CallId) -> bool;
-    fn reply_max(&self) -> u64;
-    /// Runs a request to this id alone on the spot, if it may: its answer.
-    fn run_on_the_spot(&mut self, from: Id, request: &LeafRequest<'_>) -> Option<Answer>;
-    fn streams(&self, func: u32) -> bool;
-}
-
-struct PeerContext<'a> {
-    surroundings: &'a mut dyn Surroundings,
-    peer: Option<Id>,
-}
-
-impl Host for PeerContext<'_> {
-    fn me(&self) -> Id {
-        self.surroundings.me()
-    }
-
-    fn run_on_the_spot(&mut self, request: &LeafRequest<'_>) -> Option<Answer> {
-        self.surroundings.run_on_the_spot(self.peer?, request)
-    }
-}
-
-impl Context for PeerContext<'_> {
-    fn tree(&self, id: u32) -> Option<gpc_trees::Tree> {
-        self.surroundings.tree(id)
-    }
-
-    fn awaits(&self, call: CallId) -> bool {
-        self.peer.is_some_and(|peer| self.surroundings.awaits(peer, call))
-    }
-
-    fn reply_max(&self) -> u64 {
-        self.surroundings.reply_max()
-    }
-
-    fn streams(&self, func: u32) -> bool {
-        self.surroundings.streams(func)
-    }
-}
 
 /// What the system says of a socket.
 #[derive(Clone, Copy, Debug)]
@@ -74,76 +29,48 @@ impl From<&mio::event::Event> for Readiness {
 }
 
 impl Links {
-    /// Something happened on a link's socket.
-    pub(super) fn ready(
-        &mut self,
-        now: Time,
-        key: LinkKey,
-        event: Readiness,
-        surroundings: &mut dyn Surroundings,
-    ) {
-        let Some(link) = self.links.get_mut(&key) else { return };
+    /// Something happened on a link's socket; says whether there is something to read.
+    pub(super) fn ready(&mut self, key: LinkKey, event: Readiness) -> bool {
+        let Some(link) = self.links.get_mut(key) else { return false };
         if let Phase::Connecting(peer) = link.phase {
             match link.socket.take_error() {
-                Ok(Some(error)) | Err(error) => return self.close(key, &error.to_string()),
-                Ok(None) if !link.socket.is_connected() => return,
+                Ok(Some(error)) | Err(error) => {
+                    self.close(key, &error.to_string());
+                    return false;
+                }
+                Ok(None) if !link.socket.is_connected() => return false,
                 Ok(None) => {}
             }
             self.greet(key, peer);
         }
         let mut room = event.writable;
-        if let Some(link) = self.links.get_mut(&key)
+        if let Some(link) = self.links.get_mut(key)
             && let Some(socket) = link.socket.ring_mut()
         {
             socket.rung(event.closed);
             room |= socket.has_room_again();
             self.watched.watch(key, link);
         }
-        if event.readable {
-            self.read(now, key, event.closed, surroundings);
-        }
         if room {
-            mark(&mut self.dirty, key);
+            self.note(key);
         }
+        event.readable
     }
 
-    /// Reads from the rings in which something has come, and goes on writing where room was made.
-    pub(super) fn read_rings(&mut self, now: Time, surroundings: &mut dyn Surroundings) {
-        // Bounded: reading a link watches no other.
-        for place in 0.. {
-            let Some(key) = self.watched.key(place) else { return };
-            let socket = self.links.get(&key).and_then(|link| link.socket.ring());
-            let Some(socket) = socket.filter(|socket| socket.has_come()) else { continue };
-            if socket.has_room_again() {
-                mark(&mut self.dirty, key);
-            }
-            self.rings_read = true;
-            self.read(now, key, false, surroundings);
+    /// The link at a place of those whose rings the node looks at, and whether something has come; none behind the last.
+    pub(super) fn look_at_ring(&mut self, place: usize) -> Option<(LinkKey, bool)> {
+        let key = self.watched.key(place)?;
+        let socket = self.links.get(key).and_then(|link| link.socket.ring());
+        let Some(socket) = socket.filter(|socket| socket.has_come()) else { return Some((key, false)) };
+        if socket.has_room_again() {
+            self.note(key);
         }
+        self.rings_read = true;
+        Some((key, true))
     }
 
-    /// Reads again from the links that had more than one turn allows.
-    pub(super) fn read_rest(&mut self, now: Time, surroundings: &mut dyn Surroundings) {
-        for key in std::mem::take(&mut self.unread) {
-            self.read(now, key, true, surroundings);
-        }
-    }
-
-    fn read(&mut self, now: Time, key: LinkKey, to_end: bool, surroundings: &mut dyn Surroundings) {
-        let Some(link) = self.links.get_mut(&key) else { return };
-        if link.phase == Phase::Closing {
-            return;
-        }
-        let peer = match link.phase {
-            Phase::Up(peer) => Some(peer),
-            _ => None,
-        };
-        let mut context = PeerContext { surroundings, peer };
-        let progress = link.read(&mut self.buffer, to_end, &mut context, &mut self.events);
-        let heard = std::mem::take(&mut link.heard) && !link.served;
-        if std::mem::take(&mut link.served) {
-            mark(&mut self.dirty, key);
-        }
+    /// Turns what a link has taken in into what the chain is to hear.
+    pub(super) fn heed_events(&mut self, now: Time, key: LinkKey) {
         let mut events = std::mem::take(&mut self.events);
         let arrived = self.arrivals.len();
         for event in events.drain(..) {
@@ -153,12 +80,24 @@ impl Links {
             }
         }
         self.events = events;
-        if heard && arrived == self.arrivals.len() {
-            self.arrivals.extend(peer.map(Arrival::Heard));
+        if arrived != self.arrivals.len()
+            && let Some(link) = self.links.get_mut(key)
+        {
+            link.heard = false;
+        }
+    }
+
+    /// A link has been read.
+    pub(super) fn after_reading(&mut self, key: LinkKey, progress: Progress) {
+        if let Some(link) = self.links.get_mut(key)
+            && let Phase::Up(peer) = link.phase
+            && std::mem::take(&mut link.heard)
+        {
+            self.arrivals.push_back(Arrival::Heard(peer));
         }
         match progress {
             Progress::Waiting => {
-                if let Some(why) = self.links.get_mut(&key).and_then(|link| link.unwritable.take()) {
+                if let Some(why) = self.links.get_mut(key).and_then(|link| link.unwritable.take()) {
                     self.close(key, &why);
                 }
             }
@@ -169,7 +108,7 @@ impl Links {
 
     /// One event of a link; an error closes it.
     fn event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         match (link.phase, event) {
             (Phase::Closing, _) => Ok(()),
             (Phase::Accepted, Event::Hello(hello)) => {
@@ -185,7 +124,7 @@ impl Links {
 
     /// One event of a link that is up.
     fn event_up(&mut self, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
-        let Some(link) = self.links.get_mut(&key) else { return Ok(()) };
+        let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let arrival = match event {
             Event::Request(request) => {
                 link.unacknowledged += 1;
@@ -203,7 +142,7 @@ impl Links {
             }
             Event::Response(response) => {
                 link.outbox.answered(response.call);
-                mark(&mut self.dirty, key);
+                link.mark(&mut self.dirty, key);
                 Some(Arrival::Message { from, message: Message::Response(response) })
             }
             Event::Oversized { call, bytes } => {
@@ -236,12 +175,12 @@ impl Links {
             }
             Event::Window(window) => {
                 link.outbox.widen(&window);
-                self.dirty.push(key);
+                link.mark(&mut self.dirty, key);
                 None
             }
             Event::Credit(count) => {
                 link.outbox.grant(count);
-                mark(&mut self.dirty, key);
+                link.mark(&mut self.dirty, key);
                 None
             }
             Event::Goodbye(goodbye) => return Err(format!("it said goodbye: {}", goodbye.text)),

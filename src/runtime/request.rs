@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList};
 
 use crate::chain::Reply;
-use crate::wire::leaf::LeafRequest;
+use crate::wire::short::Particulars;
 use crate::wire::{self, CallId};
 
 /// The request that an id executes.
@@ -37,18 +37,10 @@ impl<'a> Request<'a> {
         Request { me, parent, call, header, data: Data::Shared(data), data_len: inner.data.len(), ids }
     }
 
-    /// A view of a request to this id alone, where it was read; `ids` is the list of this id.
-    pub(super) fn leaf(parent: Id, request: &LeafRequest<'a>, ids: &'a IdList) -> Request<'a> {
-        let (me, call) = (ids.first().unwrap_or_default(), request.head.call);
-        Request {
-            me,
-            parent: Some(parent),
-            call,
-            header: request.header,
-            data: Data::Read(request.data),
-            data_len: request.head.data_len,
-            ids,
-        }
+    /// A view of a short request, where it was read; `ids` is the list of this id and those below it.
+    pub(super) fn short(me: Id, parent: Option<Id>, of: &Particulars<'a>, ids: &'a IdList) -> Request<'a> {
+        let (data, data_len) = (Data::Read(of.data), of.data.len() as u64);
+        Request { me, parent, call: of.call, header: of.header, data, data_len, ids }
     }
 
     /// The id that executes.

@@ -39,7 +39,7 @@ impl Links {
     /// The node has slept: only rings in which something has come are looked at, the others ring.
     pub(super) fn forget_rings(&mut self) {
         let links = &mut self.links;
-        self.watched.keys.retain(|key| match links.get_mut(key) {
+        self.watched.keys.retain(|key| match links.get_mut(*key) {
             Some(link) => {
                 link.watched = link.socket.ring().is_some_and(RingSocket::has_come);
                 link.watched
@@ -49,6 +49,6 @@ impl Links {
     }
 
     fn watched_sockets(&self) -> impl Iterator<Item = &RingSocket> {
-        self.watched.keys.iter().filter_map(|key| self.links.get(key)?.socket.ring())
+        self.watched.keys.iter().filter_map(|key| self.links.get(*key)?.socket.ring())
     }
 }

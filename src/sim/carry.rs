@@ -34,7 +34,13 @@ impl World {
         let (down, begun) = (host.down, host.begun);
         let node = || {
             let started = Time::from_nanos(begun);
-            Box::new(Node::new(Config { workers, started, heartbeat, ..Config::new(id, begun) }))
+            Box::new(Node::new(Config {
+                workers,
+                started,
+                heartbeat,
+                plan_at_once: true,
+                ..Config::new(id, begun)
+            }))
         };
         (!down).then(|| &mut **host.node.get_or_insert_with(node))
     }
@@ -53,7 +59,7 @@ impl World {
         self.rest(id);
     }
 
-    fn carry_out(&mut self, id: Id, output: Output) {
+    pub(super) fn carry_out(&mut self, id: Id, output: Output) {
         match output {
             Output::Send { to, message } => self.send(id, to, message),
             Output::Run(job) => self.execute(id, job),

@@ -279,7 +279,8 @@ mod tests {
             prop_assert!(few >= plain.max(work / u64::from(cores)), "{} {} {}", few, plain, work);
             let woken = took(&Scenario { sharing: sharing(2 * n, wake, 0), ..alone });
             // While a link is still busy with the message before, a process wakes for nothing lost: two calls with a gap of 597 and a wake-up of 1 took as long as without.
-            let hidden = if gap > overhead { wake } else { 0 };
+            // And the root of a second call may not have slept since the first: without latency it is busy from its first message to its last, and nobody waits for those who wake.
+            let hidden = if gap > overhead || calls > 1 { wake } else { 0 };
             prop_assert!(woken + hidden >= plain + wake, "{} {}", woken, plain);
         }
     }

@@ -1,50 +1,194 @@
-//! Calls that run on the spot where their list ends, as the runtime does it with functions that are quick.
+//! Calls on the spot, as the runtime makes them with functions that are quick.
 //!
 //! Only in worlds where something goes wrong, at every other id: there nothing is predicted, and both ways meet.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use gpc_trees::Id;
 
-use super::check::{Observation, part};
+use super::check::{Observation, Outcome, part};
 use super::faults::{Act, Fault};
 use super::world::World;
-use crate::chain::{Leaf, Reply, Time};
-use crate::wire::Message;
-use crate::wire::message::Response;
+use crate::chain::{Asker, Heard, Outputs, Place, Ran, Reply, Start, Time, ToChild};
+use crate::wire::message::{Answer, Response};
+use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
+use crate::wire::{CallId, Message, Request};
 
 impl World {
-    /// Runs a request on the spot, if it may; says whether it has.
+    /// Takes a message on the spot, if that may be; says whether it has.
     pub(super) fn on_the_spot(&mut self, id: Id, from: Id, message: &Message) -> bool {
-        let Message::Request(request) = message else { return false };
-        if self.mishaps.is_none() || id.is_multiple_of(2) {
+        if !self.takes_short_ways(id) {
             return false;
         }
-        let state = self.call(request.call);
-        let act = state.and_then(|state| state.acts.get(&id)).copied();
-        let reply_bytes = state.map_or(4, |state| state.plan.reply_bytes);
-        let result = match act {
-            None => Ok(Reply { header: Vec::new(), data: part(id, reply_bytes) }),
-            Some(Act::Fail) => Err(format!("func fails at id {id}")),
-            Some(Act::Panic) => Err(format!("func panicked at id {id}")),
-            // What takes its time or answers later does not run on the spot.
-            Some(Act::Hang(_) | Act::Defer | Act::Twice) => return false,
-        };
-        let (Some(leaf), now) = (Leaf::of(id, request), Time::from_nanos(self.now)) else { return false };
-        if !self.node(id).is_some_and(|node| node.leaf_begins(now, from, &leaf)) {
-            return false;
+        match message {
+            Message::Request(request) => self.request_on_the_spot(id, from, request).is_some(),
+            Message::Response(response) => self.response_on_the_spot(id, from, response).is_some(),
+            _ => false,
         }
-        let (call, run) = (leaf.call, self.hosts.run(id));
-        self.trace.say(self.now, format_args!("{id} executes {call} on the spot"));
-        self.observe(&Observation::Began { id, call });
-        self.observe(&Observation::Executed { id, run, call });
-        let fault = act.map(|act| if matches!(act, Act::Fail) { Fault::Fail } else { Fault::Panic });
-        fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
-        self.settle(id);
-        self.observe(&Observation::Ran { id, call, deferred: false });
-        self.observe(&Observation::Consumed { at: id, from });
-        if let Some(answer) = self.node(id).map(|node| node.leaf_ends(&leaf, result)) {
-            self.send(id, from, Message::Response(Response { call, answer }));
-        }
-        self.settle(id);
-        true
     }
+
+    fn takes_short_ways(&self, id: Id) -> bool {
+        self.mishaps.is_some() && id % 2 == 1
+    }
+
+    /// Starts a call on the spot, if that may be; says whether it has.
+    pub(super) fn starts_on_the_spot(&mut self, id: Id, ticket: u64, start: &Start) -> bool {
+        self.takes_short_ways(id) && self.start_on_the_spot(id, ticket, start).is_some()
+    }
+
+    fn start_on_the_spot(&mut self, id: Id, ticket: u64, start: &Start) -> Option<()> {
+        let (now, data) = (Time::from_nanos(self.now), start.data.as_bytes()?);
+        let act = self.calls.get(ticket as usize).and_then(|state| state.acts.get(&id)).copied();
+        if !start.watch && !is_quick(act) {
+            return None;
+        }
+        let mut room = Vec::new();
+        let request = self.node(id)?.spot_starts(now, start, &data, &mut room)?;
+        let asker = Asker::Here { ticket, watch: start.watch };
+        self.run_on_the_spot(id, asker, &request.particulars, act, (Duration::ZERO, start.limit))
+    }
+
+    fn request_on_the_spot(&mut self, id: Id, from: Id, request: &Request) -> Option<()> {
+        let (now, data) = (Time::from_nanos(self.now), request.data.as_bytes()?);
+        let act = self.call(request.call).and_then(|state| state.acts.get(&id)).copied();
+        let mut room = Vec::new();
+        let short = ShortRequest::of(request, &data, &mut room)?;
+        if !is_quick(act) || !self.node(id)?.spot_begins(now, from, &short) {
+            return None;
+        }
+        let times = (request.age, request.left.max(request.limit));
+        self.run_on_the_spot(id, Asker::Parent(from), &short.particulars, act, times)
+    }
+
+    /// Runs func, and carries out what becomes of it. The call's age and what is left of its limit are exact here, as in all messages of the simulator; frames have whole milliseconds.
+    fn run_on_the_spot(
+        &mut self,
+        id: Id,
+        asker: Asker,
+        of: &Particulars<'_>,
+        act: Option<Act>,
+        (age, left): (Duration, Duration),
+    ) -> Option<()> {
+        let (call, run) = (of.call, self.hosts.run(id));
+        let watches = matches!(asker, Asker::Here { watch: true, .. });
+        let result = self.func_on_the_spot(id, call, act.filter(|_| !watches));
+        if !watches {
+            self.trace.say(self.now, format_args!("{id} executes {call} on the spot"));
+            self.observe(&Observation::Began { id, call });
+            self.observe(&Observation::Executed { id, run, call });
+            self.settle(id);
+            self.observe(&Observation::Ran { id, call, deferred: false });
+        }
+        if let Asker::Parent(from) = asker {
+            self.observe(&Observation::Consumed { at: id, from });
+        }
+        let (mut outputs, mut requests) = (Outputs::new(), Vec::new());
+        let send = |child: ToChild<'_>| {
+            let exact = |request| Request { age, left, ..request };
+            requests.extend(child.request().map(|request| (child.to, exact(request))));
+        };
+        let ran = self.node(id)?.spot_ran(asker, of, result, send, &mut outputs);
+        for (to, request) in requests {
+            self.send(id, to, Message::Request(Arc::new(request)));
+        }
+        let answer = match ran {
+            Ran::Waits => None,
+            Ran::Answered(answer) => Some(answer),
+            Ran::Replied(own) => {
+                let node = self.node(id)?;
+                // The short way and the long one say the same.
+                let short = node.spot_answers(call, &own).and_then(|(head, answer)| answer.reply(&head));
+                Some(short.map_or_else(|| node.spot_answers_long(own), Answer::Reply))
+            }
+        };
+        match (asker, answer) {
+            (_, None) => {}
+            (Asker::Parent(from), Some(answer)) => {
+                self.send(id, from, Message::Response(Response { call, answer }));
+            }
+            (Asker::Here { ticket, .. }, Some(answer)) => self.end_on_the_spot(id, ticket, call, answer),
+        }
+        self.carry_out_all(id, outputs);
+        Some(())
+    }
+
+    /// What func gives, with the fault that it was drawn.
+    fn func_on_the_spot(&mut self, id: Id, call: CallId, act: Option<Act>) -> Result<Reply, String> {
+        let reply_bytes = self.call(call).map_or(4, |state| state.plan.reply_bytes);
+        match act {
+            Some(Act::Fail) => {
+                self.inject(Fault::Fail, &[id]);
+                Err(format!("func fails at id {id}"))
+            }
+            Some(Act::Panic) => {
+                self.inject(Fault::Panic, &[id]);
+                Err(format!("func panicked at id {id}"))
+            }
+            _ => Ok(Reply { header: Vec::new(), data: part(id, reply_bytes) }),
+        }
+    }
+
+    fn response_on_the_spot(&mut self, id: Id, from: Id, response: &Response) -> Option<()> {
+        let now = Time::from_nanos(self.now);
+        let parts = match &response.answer {
+            Answer::Completed => None,
+            Answer::Reply(reply) => Some((reply.level, reply.header.to_bytes(), reply.data.to_bytes())),
+            Answer::Failed(_) | Answer::Partial(_) => return None,
+        };
+        let level = parts.as_ref().map_or(0, |(level, _, _)| *level);
+        let reply = parts.as_ref().map(|(_, header, data)| (&header[..], &data[..]));
+        let short = ShortResponse { call: response.call, level, reply };
+        match self.node(id)?.spot_heard(now, from, &short) {
+            Heard::Unusual => None,
+            Heard::Waits => {
+                self.settle(id);
+                Some(())
+            }
+            Heard::Complete(place) => self.complete_on_the_spot(id, place),
+        }
+    }
+
+    fn complete_on_the_spot(&mut self, id: Id, place: Place) -> Option<()> {
+        let (node, mut outputs) = (self.node(id)?, Outputs::new());
+        let answer = node.spot_complete(place).map(|(to, head, answer)| {
+            let reply = answer.reply(&head).map_or(Answer::Completed, Answer::Reply);
+            (to, Response { call: head.call, answer: reply })
+        });
+        match answer {
+            Some((to, response)) => {
+                node.spot_ends(place);
+                self.send(id, to, Message::Response(response));
+            }
+            None => {
+                if let Some(ended) = node.spot_ends_here(place, &mut outputs) {
+                    let answer = ended.reply.map_or(Answer::Completed, Answer::Reply);
+                    self.end_on_the_spot(id, ended.ticket, ended.call, answer);
+                }
+            }
+        }
+        self.carry_out_all(id, outputs);
+        Some(())
+    }
+
+    fn end_on_the_spot(&mut self, id: Id, ticket: u64, call: CallId, answer: Answer) {
+        let result = match answer {
+            Answer::Reply(reply) => Ok(Some(reply)),
+            Answer::Failed(failure) => Err(*failure),
+            Answer::Completed | Answer::Partial(_) => Ok(None),
+        };
+        self.finished(id, ticket as usize, call, Outcome { result, report: None });
+    }
+
+    fn carry_out_all(&mut self, id: Id, outputs: Outputs) {
+        for output in outputs {
+            self.carry_out(id, output);
+        }
+        self.settle(id);
+    }
+}
+
+/// What takes its time or answers later does not run on the spot.
+fn is_quick(act: Option<Act>) -> bool {
+    matches!(act, None | Some(Act::Fail | Act::Panic))
 }

@@ -343,7 +343,10 @@ impl World {
             data: Body::whole(Bytes::from(vec![0; plan.data_bytes as usize])),
             ..Start::new(FUNC)
         };
-        self.input(root, Input::Start { ticket: index as u64, start: start.into() });
+        let ticket = index as u64;
+        if !self.starts_on_the_spot(root, ticket, &start) {
+            self.input(root, Input::Start { ticket, start: start.into() });
+        }
     }
 
     /// A call ends at its root.

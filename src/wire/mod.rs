@@ -10,12 +10,12 @@ pub mod failure;
 pub mod frame;
 pub mod head;
 pub mod hello;
-pub mod leaf;
 pub mod level;
 pub mod message;
 pub mod payload;
 pub mod prefix;
 pub mod report;
+pub mod short;
 
 pub use body::{Body, BodyWriter, Use};
 pub use coverage::{Coverage, CoverageCounts, Status};

@@ -14,7 +14,7 @@ use bytes::{BufMut, Bytes};
 const DEBUG_BYTES_MAX: usize = 32;
 
 /// Bytes that lie in the payload itself: the header that nobody uses, of a subtree of some ids, in no more room than a payload of shared bytes needs.
-pub(super) const INLINE_MAX: usize = 23;
+const INLINE_MAX: usize = 23;
 
 /// An ordered list of byte parts that stands for their concatenation.
 ///
@@ -92,9 +92,21 @@ impl Payload {
         Self::inline(bytes).unwrap_or_else(|| Self(Repr::One(Bytes::copy_from_slice(bytes))))
     }
 
-    /// The first `len` of some bytes, which have room in the payload itself.
-    pub(super) fn inline_first(len: usize, bytes: [u8; INLINE_MAX]) -> Self {
-        Self(Repr::Inline { len: len.min(INLINE_MAX) as u8, bytes })
+    /// So many bytes, which `write` writes: few into the payload itself, more into one allocation.
+    #[allow(
+        clippy::slow_vector_initialization,
+        reason = "cleared memory comes the long way through the allocator"
+    )]
+    pub(crate) fn written(len: usize, write: impl FnOnce(&mut [u8])) -> Self {
+        if len <= INLINE_MAX {
+            let mut bytes = [0; INLINE_MAX];
+            write(&mut bytes[..len]);
+            return Self(Repr::Inline { len: len as u8, bytes });
+        }
+        let mut bytes = Vec::with_capacity(len);
+        bytes.resize(len, 0);
+        write(&mut bytes);
+        bytes.into()
     }
 
     /// What has room in the payload itself.

@@ -41,16 +41,7 @@ pub fn request_head(request: &Request) -> RequestHead {
 
 /// Appends ids, shape and header.
 pub fn emit_prefix(request: &Request, form: IdsForm, out: &mut impl BufMut) {
-    match form {
-        IdsForm::Runs => request.ids.runs().for_each(|run| {
-            out.put_slice(&run.first.to_le_bytes());
-            out.put_slice(&run.count.to_le_bytes());
-        }),
-        IdsForm::Listed if request.ids.len() == 1 => {
-            out.put_slice(&request.ids.first().unwrap_or_default().to_le_bytes());
-        }
-        IdsForm::Listed => request.ids.iter().for_each(|id| out.put_slice(&id.to_le_bytes())),
-    }
+    emit_ids(&request.ids, form, out);
     for size in shape(request).map_or(&[][..], Shape::sizes) {
         out.put_slice(&size.to_le_bytes());
     }
@@ -92,8 +83,22 @@ pub fn parse_prefix(
     })
 }
 
+/// Appends ids alone.
+pub(super) fn emit_ids(ids: &IdList, form: IdsForm, out: &mut impl BufMut) {
+    match form {
+        IdsForm::Runs => ids.runs().for_each(|run| {
+            out.put_slice(&run.first.to_le_bytes());
+            out.put_slice(&run.count.to_le_bytes());
+        }),
+        IdsForm::Listed if ids.len() == 1 => {
+            out.put_slice(&ids.first().unwrap_or_default().to_le_bytes());
+        }
+        IdsForm::Listed => ids.iter().for_each(|id| out.put_slice(&id.to_le_bytes())),
+    }
+}
+
 /// A run costs as much as two ids.
-fn smaller_form(ids: &IdList) -> IdsForm {
+pub(super) fn smaller_form(ids: &IdList) -> IdsForm {
     if ids.len() == 1 {
         return IdsForm::Listed;
     }
@@ -110,7 +115,7 @@ fn shape(request: &Request) -> Option<&Shape> {
     }
 }
 
-fn parse_ids(form: IdsForm, bytes: &[u8]) -> Result<IdList, String> {
+pub(super) fn parse_ids(form: IdsForm, bytes: &[u8]) -> Result<IdList, String> {
     let word = |bytes: &[u8]| Id::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     match form {
         IdsForm::Runs => {

@@ -11,7 +11,7 @@ pub(in crate::cli) const FILL_MAX: u32 = 64 << 20;
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions
         .inline_func("fill", |request, reply| {
-            reply.data = vec![FILL; length(request.header())? as usize];
+            reply.data.resize(length(request.header())? as usize, FILL);
             Ok(())
         })
         .map(drop)

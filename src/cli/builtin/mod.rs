@@ -36,7 +36,7 @@ pub const BUILT_IN: [(&str, &str); 7] = [
 pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions.inline_func("echo", |request, reply| {
         reply.header = request.header().to_vec();
-        reply.data = request.data().to_vec();
+        reply.data.extend_from_slice(request.data());
         Ok(())
     })?;
     facts::register(functions)?;

@@ -12,20 +12,18 @@ use std::io::{self, IoSliceMut, Read, Write};
 use bytes::Bytes;
 use gpc_trees::{Id, Tree};
 use smallvec::SmallVec;
-use tracing::warn;
 
 pub use handing::{Handover, Room};
 pub use inbox::{BODIES_MAX, Context, Event, Inbox};
 pub use outbox::{Outbox, PARTS_MAX};
 
+use super::peer::LinkKey;
 use super::shm::{Extents, RingSocket};
 use super::socket::Socket;
 use crate::chain::Time;
 use crate::wire::body::Extent;
+use crate::wire::CallId;
 use crate::wire::frame::{FrameError, WINDOW};
-use crate::wire::leaf::LeafRequest;
-use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Message};
 
 /// Requests that a node takes on a link without having acknowledged them: enough to keep the link busy, and a bound on what waits at a slow node.
 pub const HIWATER: u32 = 256;
@@ -37,7 +35,7 @@ pub const ACKMARK: u32 = 64;
 const BACKLOG: u64 = 4 << 20;
 
 /// Bytes read from one link before the others get their turn.
-const READ_BUDGET: usize = 1 << 20;
+pub(super) const READ_BUDGET: usize = 1 << 20;
 
 /// Bytes read behind a segment that is passing: the head of the next one, and small messages between the two; what it brings of the next one's bytes is copied.
 const BEHIND: usize = 4 << 10;
@@ -47,14 +45,6 @@ const WRITE_BUDGET: usize = 16;
 
 /// Bytes handed over by descriptor on one link before the others get their turn: about a millisecond where they have to be copied before.
 const HANDED_BUDGET: usize = WINDOW as usize;
-
-/// What a link asks of its node.
-pub(super) trait Host: Context {
-    /// The node's id.
-    fn me(&self) -> Id;
-    /// Runs a request to the node alone on the spot, if it may: its answer.
-    fn run_on_the_spot(&mut self, request: &LeafRequest<'_>) -> Option<Answer>;
-}
 
 /// How far a link has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,8 +89,8 @@ pub(super) struct Link {
     pub(super) unacknowledged: u32,
     /// Whether the peer has given a sign of life since this was last looked at: bytes have come, or it has taken some of what had to wait for it.
     pub(super) heard: bool,
-    /// Whether a request has run on the spot since this was last looked at: its answer is to be written.
-    pub(super) served: bool,
+    /// Whether it is noted among those that have something to write.
+    pub(super) marked: bool,
     /// Whether bytes wait for the peer to take those before them.
     pub(super) blocked: bool,
     /// Whether it has had long data to send.
@@ -125,7 +115,7 @@ impl Link {
             consumed: 0,
             unacknowledged: 0,
             heard: false,
-            served: false,
+            marked: false,
             blocked: false,
             bulk: false,
             told_of_room: true,
@@ -134,18 +124,28 @@ impl Link {
         }
     }
 
-    /// Notes that a request was consumed; acknowledges when enough have been.
-    pub(super) fn consume(&mut self) {
+    /// Notes that a request was consumed; acknowledges when enough have been, and says whether it has.
+    pub(super) fn consume(&mut self) -> bool {
         self.consumed += 1;
-        self.acknowledge();
+        self.acknowledge()
     }
 
     /// Acknowledges what has been consumed, when it is enough, and when the peer reads what it is sent: one that only sends gets no more credit.
-    fn acknowledge(&mut self) {
-        if self.consumed >= ACKMARK && self.outbox.backlog() <= BACKLOG {
-            self.outbox.acknowledge(self.consumed);
-            self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
-            self.consumed = 0;
+    fn acknowledge(&mut self) -> bool {
+        if self.consumed < ACKMARK || self.outbox.backlog() > BACKLOG {
+            return false;
+        }
+        self.outbox.acknowledge(self.consumed);
+        self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
+        self.consumed = 0;
+        true
+    }
+
+    /// Notes once that it has something to write.
+    pub(super) fn mark(&mut self, dirty: &mut Vec<LinkKey>, key: LinkKey) {
+        if !self.marked {
+            self.marked = true;
+            dirty.push(key);
         }
     }
 
@@ -159,67 +159,8 @@ impl Link {
         news
     }
 
-    /// Reads what is there and appends what it completes. `to_end` when the system has said that the peer is through: then a short read does not
-    /// mean that nothing follows.
-    pub(super) fn read(
-        &mut self,
-        buffer: &mut [u8],
-        to_end: bool,
-        host: &mut dyn Host,
-        events: &mut Vec<Event>,
-    ) -> Progress {
-        let mut read = 0;
-        while read < READ_BUDGET {
-            let (read_at_once, whole) = self.read_once(buffer);
-            let count = match read_at_once {
-                Ok(0) => return Progress::Closed("the peer closed the connection".into()),
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::Waiting,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
-            };
-            read += count;
-            self.heard = true;
-            let behind = count - self.inbox.filled(count, events);
-            if let Err(error) = self.take_in(&buffer[..behind], host, events) {
-                warn!(phase = ?self.phase, %error, "a peer broke the protocol: its link is closed");
-                return Progress::Closed(format!("the peer broke the protocol: {error}"));
-            }
-            // A stream gives all it has: what comes later is a new event.
-            if count < whole && !to_end {
-                return Progress::Waiting;
-            }
-        }
-        Progress::More
-    }
-
-    /// Takes the next bytes of the link: runs what can run where it lies, and appends what the others complete.
-    fn take_in(
-        &mut self,
-        mut bytes: &[u8],
-        host: &mut dyn Host,
-        events: &mut Vec<Event>,
-    ) -> Result<(), FrameError> {
-        // Each round takes a frame.
-        while let Some((request, rest)) = self.leaf_request(bytes, host) {
-            let Some(answer) = host.run_on_the_spot(&request) else {
-                let (frame, rest) = bytes.split_at(bytes.len() - rest.len());
-                self.feed(frame, host, events)?;
-                bytes = rest;
-                continue;
-            };
-            let call = request.head.call;
-            self.outbox.push(Message::Response(Response { call, answer }));
-            self.unacknowledged += 1;
-            self.consume();
-            self.served = true;
-            bytes = rest;
-        }
-        self.feed(bytes, host, events)
-    }
-
     /// Takes the next bytes of the link, and the descriptors that they speak of.
-    fn feed(&mut self, bytes: &[u8], host: &dyn Host, events: &mut Vec<Event>) -> Result<(), FrameError> {
+    pub(super) fn feed(&mut self, bytes: &[u8], host: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
         match self.socket.ring_mut() {
             Some(socket) if socket.takes_descriptors() => {
                 let beside = Beside { host, socket: RefCell::new(socket), extents: &self.extents };
@@ -229,14 +170,8 @@ impl Link {
         }
     }
 
-    /// The request to this id alone that is next, where nothing else is under way and the peer has credit for it.
-    fn leaf_request<'a>(&self, bytes: &'a [u8], host: &dyn Host) -> Option<(LeafRequest<'a>, &'a [u8])> {
-        let may = matches!(self.phase, Phase::Up(_)) && self.inbox.is_idle() && self.unacknowledged < HIWATER;
-        if may { LeafRequest::parse(bytes, host.me()) } else { None }
-    }
-
     /// One read: of a segment that is passing to where it belongs, with a little behind it; else into the buffer. Returns also how much there was room for.
-    fn read_once(&mut self, buffer: &mut [u8]) -> (io::Result<usize>, usize) {
+    pub(super) fn read_once(&mut self, buffer: &mut [u8]) -> (io::Result<usize>, usize) {
         let Some(room) = self.inbox.room() else { return (self.socket.read(buffer), buffer.len()) };
         let behind = buffer.len().min(BEHIND);
         let whole = room.len() + behind;
@@ -308,7 +243,7 @@ impl Link {
 
 /// A link's surroundings, and the descriptors that come beside its bytes.
 struct Beside<'a> {
-    host: &'a dyn Host,
+    host: &'a dyn Context,
     socket: RefCell<&'a mut RingSocket>,
     extents: &'a Extents,
 }

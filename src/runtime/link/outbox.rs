@@ -7,20 +7,23 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use gpc_trees::Id;
 use smallvec::SmallVec;
 
 use super::handing::{Handed, Handover, Never};
+use crate::chain::ShortAnswer;
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use crate::wire::head::{
     AnswerKind, CallRef, ExtentRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef,
 };
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
+use crate::wire::short::{Particulars, SHORT_MAX, Template};
 use crate::wire::{Body, CallId, Hello, Message, Report, Request};
 
 /// Messages up to this many bytes of body are copied into one buffer and leave in one frame: below it a copy costs less than a part of its own.
-const SMALL: u64 = 16 << 10;
+const SMALL: u64 = SHORT_MAX as u64;
 
 /// Bytes that are cut from long messages ahead of the socket: two segments keep it busy, and a small message waits behind no more.
 const AHEAD: usize = 2 * SEGMENT;
@@ -131,6 +134,33 @@ impl Outbox {
             Message::Ping => self.small_frame(Kind::Ping, &[]),
             Message::Pong => self.small_frame(Kind::Pong, &[]),
         }
+    }
+
+    /// Queues a request of a plan; says whether there is credit for it.
+    pub fn relay(&mut self, template: &Template, of: &Particulars<'_>, alone: Option<Id>) -> bool {
+        // Behind those that wait.
+        if self.credit == 0 || !self.waiting.is_empty() {
+            return false;
+        }
+        self.credit -= 1;
+        self.queued += template.frame_len(of);
+        template.fill(of, alone, &mut self.tail);
+        true
+    }
+
+    /// Queues an answer that is written where it leaves.
+    pub fn short_response(&mut self, head: &ResponseHead, answer: &ShortAnswer<'_>) {
+        let length = FRAME_HEADER + ResponseHead::LENGTH + head.reply_len() as usize;
+        let start = self.tail.len();
+        // Its parts are many and small: into room that is there they go without asking for it one by one.
+        self.tail.resize(start + length, 0);
+        self.queued += length;
+        let mut room = &mut self.tail[start..];
+        let header = FrameHeader { length: (length - FRAME_HEADER) as u32, kind: Kind::Response, flags: 0 };
+        room.put_slice(&header.emit());
+        head.emit(&mut room);
+        answer.emit(&mut room);
+        debug_assert!(room.is_empty(), "a frame says how long it is");
     }
 
     /// The peer takes so many more requests.

@@ -157,6 +157,10 @@ impl<'a> Iterator for Leaves<'a> {
     type Item = Result<&'a [u8], LevelError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let Tokens { grammar, rest, ended } = &mut self.tokens;
+        if !*ended && let Some(leaf) = grammar.leaf(rest) {
+            return Some(Ok(leaf));
+        }
         // Bounded by the input: each token but `Close` takes two bytes or more, and each `Close` has its `Open`.
         loop {
             match self.tokens.next()? {

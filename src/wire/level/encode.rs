@@ -7,7 +7,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{LevelLimit, MAX_LEVEL};
-use crate::wire::payload::{INLINE_MAX, Part, Payload};
+use crate::wire::payload::{Part, Payload};
 
 /// Parts shorter than this are copied together. To pass a part on by reference takes as long as copying 1 to 2 KiB
 /// (`benches/level.rs`), at every level it goes through, and again an entry of the gather write, of which the system
@@ -38,7 +38,8 @@ pub struct Leveled {
 pub fn level0(bytes: impl Into<Bytes> + AsRef<[u8]>) -> Payload {
     let len = bytes.as_ref().len();
     if len < COPY_BYTES_MAX {
-        return copied_alone(count_bytes(len) + len, |out| {
+        return Payload::written(count_bytes(len) + len, |mut out| {
+            let out = &mut out;
             count(out, len);
             out.put_slice(bytes.as_ref());
         });
@@ -90,7 +91,8 @@ pub fn aggregate_parts<'a>(
     }
     let Sizes { copied, all } = sizes(members, own.as_ref().map(AsRef::as_ref), children.clone(), highest);
     let data = if copied == all {
-        copied_alone(copied, |out| {
+        Payload::written(copied, |mut out| {
+            let out = &mut out;
             count(out, members);
             if let Some(bytes) = &own {
                 lift(out, highest);
@@ -130,23 +132,6 @@ fn joined<'a>(
     joiner.finish()
 }
 
-/// A payload of so many bytes, all of them copied, which `emit` writes: few into the payload itself, more into one allocation.
-#[allow(
-    clippy::slow_vector_initialization,
-    reason = "cleared memory comes the long way through the allocator"
-)]
-fn copied_alone(len: usize, emit: impl FnOnce(&mut &mut [u8])) -> Payload {
-    if len <= INLINE_MAX {
-        let mut bytes = [0; INLINE_MAX];
-        emit(&mut &mut bytes[..]);
-        return Payload::inline_first(len, bytes);
-    }
-    let mut bytes = Vec::with_capacity(len);
-    bytes.resize(len, 0);
-    emit(&mut &mut bytes[..]);
-    bytes.into()
-}
-
 /// What an aggregate consists of, bytes.
 struct Sizes {
     copied: usize,
@@ -175,7 +160,11 @@ fn sizes<'a>(
 }
 
 /// Bytes of a count with its space.
-fn count_bytes(count: usize) -> usize {
+#[inline]
+pub(crate) fn count_bytes(count: usize) -> usize {
+    if count < 10 {
+        return 2;
+    }
     count.checked_ilog10().unwrap_or(0) as usize + 2
 }
 
@@ -195,10 +184,19 @@ fn lift_shared(levels: u16) -> usize {
 }
 
 /// Appends a count with its space.
-fn count(out: &mut impl BufMut, count: usize) {
+#[inline]
+pub(crate) fn count(out: &mut impl BufMut, count: usize) {
     if count < 10 {
         return out.put_slice(&[b'0' + count as u8, b' ']);
     }
+    if count < 100 {
+        return out.put_slice(&[b'0' + (count / 10) as u8, b'0' + (count % 10) as u8, b' ']);
+    }
+    long_count(out, count);
+}
+
+/// Appends a count of more digits.
+fn long_count(out: &mut impl BufMut, count: usize) {
     // From the last digit to the first, with a space behind it.
     let mut digits = [b' '; 21];
     let (mut at, mut rest) = (digits.len() - 1, count);
@@ -213,12 +211,14 @@ fn count(out: &mut impl BufMut, count: usize) {
     out.put_slice(&digits[at..]);
 }
 
-/// Appends a lift that is copied whole.
-fn lift(out: &mut impl BufMut, levels: u16) {
-    if levels == 0 {
-        return;
+/// Appends a lift that is copied whole: by 2,048 levels at most.
+#[inline]
+pub(crate) fn lift(out: &mut impl BufMut, levels: u16) {
+    match levels {
+        0 => {}
+        1 => out.put_slice(b"1 "),
+        _ => out.put_slice(&LIFT[..usize::from(levels) * 2]),
     }
-    out.put_slice(&LIFT[..usize::from(levels) * 2]);
 }
 
 /// Joins parts into a payload: small ones by copying them into one buffer, large ones by reference.

@@ -142,6 +142,50 @@ impl Grammar {
         }
     }
 
+    /// The next level-0 value, if it lies whole in `input` and nothing on the way to it is wrong or long; else nothing more is taken than what was right, and [`step`](Self::step) goes on from there.
+    ///
+    /// What is whole and small needs no events in between: this is what most callers read, once for each process.
+    #[inline]
+    pub(super) fn leaf<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
+        // Each round ends a value, or takes two bytes or more.
+        loop {
+            match self.state {
+                State::Between => match self.open.last_mut()? {
+                    0 => {
+                        self.open.pop();
+                    }
+                    left => {
+                        *left -= 1;
+                        self.state = State::Count(Count::default());
+                    }
+                },
+                State::Count(Count { digits: 0, .. }) => {
+                    let (count, rest) = short_count(input)?;
+                    let taken = (input.len() - rest.len()) as u64;
+                    if self.next_level() == 0 {
+                        let (leaf, rest) = rest
+                            .split_at_checked(count)
+                            .filter(|_| count as u64 <= self.limits.leaf_bytes)?;
+                        *input = rest;
+                        self.position += taken + count as u64;
+                        self.state = State::Between;
+                        return Some(leaf);
+                    }
+                    let members = self.members.saturating_add(count as u64);
+                    if members > self.limits.members {
+                        return None;
+                    }
+                    *input = rest;
+                    self.position += taken;
+                    self.members = members;
+                    self.open.push(count as u64);
+                    self.state = State::Between;
+                }
+                State::Count(_) | State::Content { .. } | State::Failed(_) => return None,
+            }
+        }
+    }
+
     /// After the last step: whether the input ended where the outermost value does.
     pub(super) fn finish(&self) -> Result<(), LevelError> {
         let kind = match self.state {
@@ -248,6 +292,27 @@ impl Grammar {
         self.state = State::Failed(error);
         error
     }
+}
+
+/// Digits of a count that is read at once: more than data have that lie in one piece.
+const SHORT_DIGITS: usize = 9;
+
+/// The count at the start of some bytes, and what follows its space; none if it is not there whole, or wrong, or long.
+#[inline]
+fn short_count(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let first = bytes.first()?.wrapping_sub(b'0');
+    if first > 9 {
+        return None;
+    }
+    let mut count = usize::from(first);
+    for at in 1..=SHORT_DIGITS {
+        match *bytes.get(at)? {
+            b' ' => return Some((count, &bytes[at + 1..])),
+            digit @ b'0'..=b'9' if count > 0 => count = count * 10 + usize::from(digit - b'0'),
+            _ => return None,
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub use encode::{Leveled, aggregate, aggregate_parts, level0};
 pub use error::{LevelError, LevelErrorKind, LevelLimit};
 pub use grammar::{Event, Limits};
 
+pub(crate) use encode::{count, count_bytes, lift};
+
 /// The highest level there is: a level travels in 16 bits. Trees of logarithmic depth stay below 64; only a chain of
 /// 65,536 processes gets here.
 pub const MAX_LEVEL: u16 = u16::MAX;

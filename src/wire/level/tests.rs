@@ -239,8 +239,13 @@ fn decode(level: u16, data: &[u8], cuts: &[usize], limits: Limits) -> Result<(),
     let expected = (owned(&tokens), result);
     assert_eq!(streamed(level, data, cuts, limits), expected, "streamed, level {level}: {shown}");
 
-    let leaves: Vec<_> =
-        tokens.iter().filter_map(|token| matches!(token, Token::Leaf(_)).then_some(())).collect();
+    let leaf = |token: &Token<'_>| match *token {
+        Token::Leaf(leaf) => Some(Ok(leaf.to_vec())),
+        _ => None,
+    };
+    let leaves: Vec<_> = tokens.iter().filter_map(leaf).chain(result.err().map(Err)).collect();
+    let given = Leaves::new(level, data, limits).map(|leaf| leaf.map(<[u8]>::to_vec));
+    assert_eq!(given.collect::<Vec<_>>(), leaves, "leaves, level {level}: {shown}");
     assert_eq!(validate(level, data, limits), result.map(|()| leaves.len() as u64));
     result
 }

@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-pub use parts::{PART, check_part, part, request};
+pub use parts::{PART, check_part, part, part_into, request};
 pub use processes::{Processes, serve_until_told};
 
 /// Of the time there is: a slow contestant warms up for no longer.

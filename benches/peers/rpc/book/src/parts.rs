@@ -14,9 +14,15 @@ pub fn request(bytes: usize, round: u32) -> Vec<u8> {
 
 /// What an id makes of a request: its last bytes, the id in front.
 pub fn part(request: &[u8], id: u32) -> Vec<u8> {
-    let mut part = request[request.len() - PART..].to_vec();
-    part[..4].copy_from_slice(&id.to_le_bytes());
+    let mut part = Vec::with_capacity(PART);
+    part_into(request, id, &mut part);
     part
+}
+
+/// The same, into an empty one that may have room.
+pub fn part_into(request: &[u8], id: u32, part: &mut Vec<u8>) {
+    part.extend_from_slice(&request[request.len() - PART..]);
+    part[..4].copy_from_slice(&id.to_le_bytes());
 }
 
 /// Whether this is the part of that id, of that round.

@@ -25,7 +25,7 @@ fn functions(options: &Options) -> Outcome<(Functions, FuncHandle)> {
         "streaming" => functions
             .inline_streaming_func("round", |request| Ok(Last { id: request.me(), bytes: Vec::new() }))?,
         _ => functions.inline_func("round", |request, reply| {
-            reply.data = book::part(request.data(), request.me());
+            book::part_into(request.data(), request.me(), &mut reply.data);
             Ok(())
         })?,
     };

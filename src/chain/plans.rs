@@ -1,0 +1,275 @@
+//! Plans: what calls have in common that go to the same ids in the same tree to do the same, worked out once.
+//!
+//! A runtime calls the same groups over and over. Their split, the limits of their children and the frames to them stay the same; a plan holds these, and is found by the bytes of a request that say so.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use gpc_trees::{Group, Id, IdList, send_order};
+use smallvec::SmallVec;
+
+use super::seeded_hash::{Seeded, SeededMap};
+use super::steps::UNKNOWN_DEPTH;
+use crate::wire::Request;
+use crate::wire::short::{Particulars, PlanKey, PlanOwned, Template};
+
+/// Plans that are kept: for each root that calls over the same group one, on a large machine.
+const PLANS_MAX: usize = 64;
+
+/// Names of plans that have been asked for once.
+const ASKED_MAX: usize = 64;
+
+/// Most children of a plan: 64 plans of the largest size take some MiB. A call to more of them goes the long way, where each child costs the same and there are many.
+const CHILDREN_MAX: u32 = 1_024;
+
+/// What calls of one kind have in common.
+#[derive(Debug)]
+pub(super) struct Plan {
+    key: PlanOwned,
+    pub(super) ids: IdList,
+    /// In list order.
+    pub(super) children: SmallVec<[Planned; 6]>,
+    /// The indexes of the children in the order in which they get their requests.
+    pub(super) order: SmallVec<[u32; 6]>,
+    /// The children by their ids, where they are not few.
+    by_id: Vec<(Id, u32)>,
+    templates: SmallVec<[Template; 4]>,
+    pub(super) reply_wanted: bool,
+    pub(super) forward_first: bool,
+}
+
+/// A child in a plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned {
+    pub(super) id: Id,
+    pub(super) group: Group,
+    /// Levels of the tree below this id, as far as this child is concerned.
+    pub(super) below: u32,
+    /// Which template; children with nobody below them have one together.
+    template: u32,
+}
+
+/// So many children are looked through one by one.
+const LOOKED_THROUGH: usize = 8;
+
+impl Plan {
+    /// The plan of a request to `me`; none of one that is not to go this way.
+    fn new(me: Id, key: &PlanKey<'_>) -> Option<Plan> {
+        let (ids, tree) = (key.ids()?, key.tree()?);
+        let fit = tree.fan_out(ids.len()).is_some_and(|fan_out| fan_out <= CHILDREN_MAX);
+        let merged = key.callback().is_some() && ids.len() > 1;
+        if ids.first() != Some(me) || !fit || merged {
+            return None;
+        }
+        let groups = tree.split(ids.len()).ok()?;
+        let mut templates: SmallVec<[Template; 4]> = SmallVec::new();
+        let mut alone = None;
+        let mut children: SmallVec<[Planned; 6]> = SmallVec::new();
+        for &group in &groups {
+            let mut made = || {
+                templates.push(Template::new(key, &ids.slice(group)));
+                templates.len() as u32 - 1
+            };
+            let template = if group.len == 1 { *alone.get_or_insert_with(made) } else { made() };
+            let below = tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1);
+            children.push(Planned { id: ids.id(group.start)?, group, below, template });
+        }
+        let order = send_order(&groups).into_iter().map(|index| index as u32).collect();
+        let mut by_id = Vec::new();
+        if children.len() > LOOKED_THROUGH {
+            by_id.extend(children.iter().zip(0..).map(|(child, index)| (child.id, index)));
+            by_id.sort_unstable();
+        }
+        let (reply_wanted, forward_first) = (key.reply_wanted(), key.forward_first());
+        Some(Plan {
+            key: key.to_owned(),
+            ids,
+            children,
+            order,
+            by_id,
+            templates,
+            reply_wanted,
+            forward_first,
+        })
+    }
+
+    pub(super) fn key(&self) -> PlanKey<'_> {
+        self.key.key()
+    }
+
+    /// The index of a child.
+    pub(super) fn child(&self, id: Id) -> Option<usize> {
+        if self.by_id.is_empty() {
+            return self.children.iter().position(|child| child.id == id);
+        }
+        let place = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(self.by_id[place].1 as usize)
+    }
+
+    /// How the frame to a child is made, and the id that it takes if children share it.
+    pub(super) fn template(&self, child: &Planned) -> (&Template, Option<Id>) {
+        (&self.templates[child.template as usize], Some(child.id).filter(|_| child.group.len == 1))
+    }
+
+    /// The request that goes to the ids of a group, or, with all of them, has come here.
+    pub(super) fn request(&self, of: &Particulars<'_>, group: Group) -> Option<Request> {
+        of.request(&self.key(), self.ids.slice(group))
+    }
+}
+
+/// The plans of one node.
+#[derive(Debug)]
+pub(super) struct Plans {
+    plans: Vec<Arc<Plan>>,
+    /// The one that was asked for last.
+    last: usize,
+    by_hash: SeededMap<u64, u32>,
+    seeded: Seeded,
+    /// Where the next one goes when there are as many as may be: the oldest.
+    oldest: usize,
+    /// The hashes of those that were asked for once, each at a place of its own: a plan costs as much as a call the long way, so there is none for what is never asked for again.
+    asked: Vec<u64>,
+}
+
+impl Plans {
+    pub(super) fn new(seed: u64) -> Plans {
+        let seeded = Seeded::new(seed);
+        let (plans, by_hash, asked) = (Vec::new(), SeededMap::with_hasher(seeded), vec![0; ASKED_MAX]);
+        Plans { plans, last: 0, by_hash, seeded, oldest: 0, asked }
+    }
+
+    /// The plan of a request to `me`: the one there is, or a new one. None if it is not to go this way.
+    pub(super) fn find(&mut self, me: Id, key: &PlanKey<'_>, at_once: bool) -> Option<&Arc<Plan>> {
+        if self.plans.get(self.last).is_none_or(|plan| plan.key != *key) {
+            let hash = self.hash(key);
+            self.last = match self.search(hash, key) {
+                Some(place) => place,
+                None if !self.is_asked_again(hash) && !at_once => return None,
+                None => self.add(hash, Plan::new(me, key)?),
+            };
+        }
+        self.plans.get(self.last)
+    }
+
+    /// The one that was found last.
+    pub(super) fn found(&self) -> Option<&Arc<Plan>> {
+        self.plans.get(self.last)
+    }
+
+    /// Whether a plan of this hash has been asked for before, not long ago.
+    fn is_asked_again(&mut self, hash: u64) -> bool {
+        let place = &mut self.asked[hash as usize % ASKED_MAX];
+        std::mem::replace(place, hash) == hash
+    }
+
+    fn hash(&self, key: &PlanKey<'_>) -> u64 {
+        let mut hasher = self.seeded.build_hasher();
+        key.numbers().for_each(|number| hasher.write_u64(number));
+        hasher.finish()
+    }
+
+    fn search(&self, hash: u64, key: &PlanKey<'_>) -> Option<usize> {
+        let place = *self.by_hash.get(&hash)? as usize;
+        self.plans.get(place).is_some_and(|plan| plan.key == *key).then_some(place)
+    }
+
+    fn add(&mut self, hash: u64, plan: Plan) -> usize {
+        let plan = Arc::new(plan);
+        let place = match self.plans.len() {
+            PLANS_MAX => {
+                let place = self.oldest;
+                self.oldest = (place + 1) % PLANS_MAX;
+                let gone = self.hash(&self.plans[place].key());
+                // Two plans of one hash have one entry: the later one's.
+                if self.by_hash.get(&gone).is_some_and(|at| *at as usize == place) {
+                    self.by_hash.remove(&gone);
+                }
+                self.plans[place] = plan;
+                place
+            }
+            place => {
+                self.plans.push(plan);
+                place
+            }
+        };
+        self.by_hash.insert(hash, place as u32);
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpc_trees::Tree;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::CallId;
+    use crate::wire::short::Planned as Of;
+
+    fn of<'a>(func: u32, tree: &'a Tree, ids: &'a IdList) -> Of<'a> {
+        Of { func, callback: None, tree, ids, reply_wanted: true, forward_first: false }
+    }
+
+    proptest! {
+        /// Whatever is asked for, and however many, what is found is of what was asked for.
+        #[test]
+        fn a_plan_is_that_of_its_key(asked in prop::collection::vec((0u32..150, 1u32..20, any::<bool>()), 1..400), seed: u64) {
+            let mut plans = Plans::new(seed);
+            let mut room = Vec::new();
+            for (func, n, at_once) in asked {
+                let ids = IdList::range(7..7 + n);
+                let key = PlanKey::new(&of(func, &Tree::Binomial, &ids), &mut room).unwrap();
+                let found = plans.find(7, &key, at_once);
+                prop_assert!(found.is_some() || !at_once);
+                let Some(plan) = found else { continue };
+                prop_assert_eq!(plan.key(), key);
+                prop_assert_eq!(&plan.ids, &ids);
+                let groups = Tree::Binomial.split(n).unwrap();
+                let planned: Vec<Group> = plan.children.iter().map(|child| child.group).collect();
+                prop_assert_eq!(&planned[..], &groups[..]);
+                for (index, child) in plan.children.iter().enumerate() {
+                    prop_assert_eq!((child.id, plan.child(child.id)), (7 + child.group.start, Some(index)));
+                }
+                prop_assert_eq!(plan.child(6), None);
+            }
+            prop_assert!(plans.plans.len() <= PLANS_MAX && plans.by_hash.len() <= PLANS_MAX);
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_once_gets_no_plan() {
+        let (mut plans, mut room) = (Plans::new(1), Vec::new());
+        let ids = IdList::range(7..9);
+        for func in 0..1000 {
+            let key = PlanKey::new(&of(func, &Tree::Binomial, &ids), &mut room).unwrap();
+            assert!(plans.find(7, &key, false).is_none());
+        }
+        assert!(plans.plans.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_go_this_way_gets_none() {
+        let (mut plans, mut room) = (Plans::new(1), Vec::new());
+        let wide = IdList::range(7..7 + CHILDREN_MAX + 2);
+        for (tree, me, ids) in [(Tree::Flat, 7, &wide), (Tree::Binomial, 8, &IdList::range(7..9))] {
+            let key = PlanKey::new(&of(1, &tree, ids), &mut room).unwrap();
+            assert!(plans.find(me, &key, true).is_none());
+        }
+        let many = IdList::from_ids((0..600).map(|id| id * 2)).unwrap();
+        assert!(PlanKey::new(&of(1, &Tree::Binomial, &many), &mut room).is_none());
+        let callback = Of { callback: Some(3), ..of(1, &Tree::Binomial, &wide) };
+        let key = PlanKey::new(&callback, &mut room).unwrap();
+        assert!(plans.find(7, &key, true).is_none(), "replies are merged one by one");
+    }
+
+    #[test]
+    fn a_request_of_a_plan_goes_to_its_group() {
+        let (mut plans, mut room, ids) = (Plans::new(1), Vec::new(), IdList::range(7..20));
+        let key = PlanKey::new(&of(1, &Tree::Binomial, &ids), &mut room).unwrap();
+        let plan = plans.find(7, &key, true).unwrap();
+        let call = CallId { root: 7, sequence: 3 };
+        let of = Particulars { call, limit: 5, age: 0, left: 0, header: b"h", data: b"d" };
+        let request = plan.request(&of, plan.children[1].group).unwrap();
+        assert_eq!((request.call, request.ids.first()), (call, Some(plan.children[1].id)));
+    }
+}

@@ -1,0 +1,418 @@
+//! The calls on the spot that are in flight at one id, waiting for nothing but their children's answers.
+//!
+//! A call lies where its name says: the roots count their calls up, so those in flight lie beside each other, and most of them are found by looking once. One whose place is taken goes the long way.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use gpc_trees::Id;
+use smallvec::SmallVec;
+
+use super::plans::{Plan, Plans};
+use super::seeded_hash::Seeded;
+use super::short_replies::{ShortAnswer, ShortReplies};
+use super::{Reply, Time};
+use crate::wire::CallId;
+
+/// Places of the table: as many as a link has credit for, from several parents.
+const PLACES_MAX: usize = 4096;
+
+/// Places that the first call makes.
+const PLACES_MIN: usize = 4;
+
+/// A table grows while at least every so manieth place is taken; calls that meet in one that is emptier go the long way.
+const SPARSE: usize = 8;
+
+/// Ended calls whose room is kept.
+const SPARE_MAX: usize = 128;
+
+/// Room of a reply that is kept for the next one, bytes.
+const REPLY_KEPT: usize = 4096;
+
+/// Where a call on the spot came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum From {
+    /// It was started here.
+    Here {
+        ticket: u64,
+        watch: bool,
+    },
+    Parent(Id),
+}
+
+/// One call whose func has run, and whose children have been asked.
+#[derive(Debug)]
+pub(super) struct Spot {
+    pub(super) call: CallId,
+    pub(super) from: From,
+    pub(super) plan: Arc<Plan>,
+    pub(super) begun: Time,
+    pub(super) deadline: Time,
+    /// When the root's time limit passes.
+    pub(super) until: Time,
+    /// How long ago it had begun when it came here, milliseconds.
+    pub(super) age: u32,
+    pub(super) own: Reply,
+    /// Which children have answered, by their indexes.
+    answered: SmallVec<[u64; 2]>,
+    /// How many have not.
+    awaited: u32,
+    pub(super) replies: ShortReplies,
+}
+
+impl Spot {
+    fn new(plan: Arc<Plan>) -> Spot {
+        let call = CallId { root: 0, sequence: 0 };
+        let (begun, deadline, until) = Default::default();
+        let (own, answered, replies) = Default::default();
+        let from = From::Parent(0);
+        Spot { call, from, plan, begun, deadline, until, age: 0, own, answered, awaited: 0, replies }
+    }
+
+    /// Waits for all children of its plan.
+    pub(super) fn wait_for_all(&mut self) {
+        let children = self.plan.children.len();
+        self.answered.clear();
+        self.answered.resize(children.div_ceil(64), 0);
+        self.awaited = children as u32;
+    }
+
+    /// The index of a child that has not answered yet.
+    pub(super) fn awaited_child(&self, id: Id) -> Option<usize> {
+        self.plan.child(id).filter(|&index| !self.has_answered(index))
+    }
+
+    /// The same of one that is perhaps at this place.
+    pub(super) fn awaited_child_at(&self, place: usize, id: Id) -> Option<usize> {
+        let there = self.plan.children.get(place).is_some_and(|child| child.id == id);
+        let index = if there { Some(place) } else { self.plan.child(id) };
+        index.filter(|&index| !self.has_answered(index))
+    }
+
+    pub(super) fn has_answered(&self, index: usize) -> bool {
+        self.answered[index / 64] >> (index % 64) & 1 == 1
+    }
+
+    /// Notes that a child has answered; says whether all have.
+    pub(super) fn answered(&mut self, index: usize) -> bool {
+        self.answered[index / 64] |= 1 << (index % 64);
+        self.awaited -= 1;
+        self.awaited == 0
+    }
+
+    /// The ids of the children that have not answered yet.
+    pub(super) fn awaited_ids(&self) -> impl Iterator<Item = Id> + '_ {
+        let children = self.plan.children.iter().enumerate();
+        children.filter(|(index, _)| !self.has_answered(*index)).map(|(_, child)| child.id)
+    }
+
+    /// The answer, when all children have given theirs.
+    pub(super) fn answer(&self) -> ShortAnswer<'_> {
+        let watches = matches!(self.from, From::Here { watch: true, .. });
+        ShortAnswer {
+            call: self.call,
+            own: Some(&self.own).filter(|_| !watches),
+            replies: &self.replies,
+            merged: self.plan.key().callback().is_some(),
+            wanted: self.plan.reply_wanted,
+        }
+    }
+}
+
+/// The room of a reply, if it is not too much to keep.
+fn emptied(mut reply: Reply) -> Reply {
+    if reply.header.capacity() + reply.data.capacity() > REPLY_KEPT {
+        return Reply::default();
+    }
+    reply.header.clear();
+    reply.data.clear();
+    reply
+}
+
+/// A place of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place(u32);
+
+/// The calls, and what they have in common.
+#[derive(Debug)]
+pub(super) struct Spots {
+    pub(super) plans: Plans,
+    /// As many as a power of two says, or none.
+    #[allow(clippy::vec_box, reason = "a call stays where it is while its box goes from place to place")]
+    table: Vec<Option<Box<Spot>>>,
+    len: usize,
+    seeded: Seeded,
+    #[allow(clippy::vec_box, reason = "as above")]
+    spare: Vec<Box<Spot>>,
+    /// What has come from the children of a call that has none.
+    pub(super) nothing: ShortReplies,
+    /// A reply whose room is used again.
+    spare_reply: Reply,
+    /// No deadline is sooner than this.
+    soonest: Option<Time>,
+    /// The index of the child that answered last: of many calls its answers come together.
+    pub(super) last_child: usize,
+}
+
+impl Spots {
+    pub(super) fn new(seed: u64) -> Spots {
+        Spots {
+            plans: Plans::new(seed),
+            table: Vec::new(),
+            len: 0,
+            seeded: Seeded::new(seed),
+            spare: Vec::new(),
+            nothing: ShortReplies::default(),
+            spare_reply: Reply::default(),
+            soonest: None,
+            last_child: 0,
+        }
+    }
+
+    fn place(&self, call: CallId) -> Option<usize> {
+        let last = self.table.len().checked_sub(1)?;
+        let begin = self.seeded.hash_one(call.root);
+        Some(begin.wrapping_add(call.sequence) as usize & last)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn find(&self, call: CallId) -> Option<Place> {
+        let place = self.place(call)?;
+        let found = self.table[place].as_ref().is_some_and(|spot| spot.call == call);
+        found.then_some(Place(place as u32))
+    }
+
+    pub(super) fn get(&self, Place(place): Place) -> Option<&Spot> {
+        self.table.get(place as usize)?.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, Place(place): Place) -> Option<&mut Spot> {
+        self.table.get_mut(place as usize)?.as_deref_mut()
+    }
+
+    /// Whether there is a place for a call; makes room if that helps.
+    pub(super) fn has_room(&mut self, call: CallId) -> bool {
+        loop {
+            match self.place(call) {
+                Some(place) if self.table[place].is_none() => return true,
+                _ if self.table.len() >= PLACES_MAX || self.len * SPARSE < self.table.len() => return false,
+                // Ends: it doubles each time.
+                _ => self.grow(),
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        let places = (self.table.len() * 2).max(PLACES_MIN);
+        let old = std::mem::take(&mut self.table);
+        self.table.resize_with(places, || None);
+        for spot in old.into_iter().flatten() {
+            // Those that lay apart still do.
+            if let Some(place) = self.place(spot.call) {
+                self.table[place] = Some(spot);
+            }
+        }
+    }
+
+    /// A call of the plan that was found last, with nothing in it, to be [put](Self::put) into the table.
+    pub(super) fn fresh(&mut self) -> Option<Box<Spot>> {
+        let plan = self.plans.found()?;
+        Some(match self.spare.pop() {
+            Some(mut spot) => {
+                if !Arc::ptr_eq(&spot.plan, plan) {
+                    spot.plan = plan.clone();
+                }
+                spot
+            }
+            None => Box::new(Spot::new(plan.clone())),
+        })
+    }
+
+    /// Puts a call where there is [room](Self::has_room) for it. Where it lies holds until room is made again.
+    pub(super) fn put(&mut self, spot: Box<Spot>) -> Option<Place> {
+        let place = self.place(spot.call)?;
+        self.soonest = Some(self.soonest.map_or(spot.deadline, |soonest| soonest.min(spot.deadline)));
+        self.table[place] = Some(spot);
+        self.len += 1;
+        Some(Place(place as u32))
+    }
+
+    /// Takes a call out.
+    pub(super) fn remove(&mut self, Place(place): Place) -> Option<Box<Spot>> {
+        let spot = self.table.get_mut(place as usize)?.take()?;
+        self.len -= 1;
+        if self.len == 0 {
+            self.soonest = None;
+        }
+        Some(spot)
+    }
+
+    /// Keeps the room of a call that has ended, and nothing that it held.
+    pub(super) fn recycle(&mut self, mut spot: Box<Spot>) {
+        if self.spare.len() < SPARE_MAX {
+            spot.replies.clear();
+            spot.own = emptied(std::mem::take(&mut spot.own));
+            self.spare.push(spot);
+        }
+    }
+
+    /// A reply with nothing in it.
+    pub(super) fn reply(&mut self) -> Reply {
+        let spare = if self.spare_reply.data.capacity() > 0 { None } else { self.spare.last_mut() };
+        std::mem::take(spare.map_or(&mut self.spare_reply, |spot| &mut spot.own))
+    }
+
+    /// Keeps the room of a reply, and nothing that it held.
+    pub(super) fn keep_reply(&mut self, reply: Reply) {
+        self.spare_reply = emptied(reply);
+    }
+
+    /// All of them, in no order that means anything.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Spot> {
+        self.table.iter().filter_map(Option::as_deref)
+    }
+
+    /// The call that was started here under this name.
+    pub(super) fn started_as(&self, ticket: u64) -> Option<CallId> {
+        let asked = |from| matches!(from, From::Here { ticket: this, .. } if this == ticket);
+        self.iter().find(|spot| asked(spot.from)).map(|spot| spot.call)
+    }
+
+    /// The calls that this peer has sent, or is asked by.
+    pub(super) fn concerned(&self, peer: Id) -> Vec<CallId> {
+        let sent = |spot: &Spot| spot.from == From::Parent(peer);
+        let asked = |spot: &Spot| spot.awaited_child(peer).is_some();
+        self.iter().filter(|spot| sent(spot) || asked(spot)).map(|spot| spot.call).collect()
+    }
+
+    /// When to look whose deadline has come: then, or later.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.soonest
+    }
+
+    /// The calls whose deadline has come. Looks at all of them, but not again before the next deadline.
+    pub(super) fn expired(&mut self, now: Time) -> Vec<CallId> {
+        if self.soonest.is_none_or(|soonest| soonest > now) {
+            return Vec::new();
+        }
+        let (due, later): (Vec<_>, Vec<_>) =
+            self.iter().map(|spot| (spot.deadline, spot.call)).partition(|(deadline, _)| *deadline <= now);
+        self.soonest = later.into_iter().map(|(deadline, _)| deadline).min();
+        let mut due: Vec<CallId> = due.into_iter().map(|(_, call)| call).collect();
+        due.sort_unstable();
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gpc_trees::{IdList, Tree};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::short::{PlanKey, Planned};
+
+    fn spots(seed: u64) -> Spots {
+        let (mut spots, ids) = (Spots::new(seed), IdList::range(1..9));
+        let of = Planned {
+            func: 1,
+            callback: None,
+            tree: &Tree::Binomial,
+            ids: &ids,
+            reply_wanted: true,
+            forward_first: false,
+        };
+        let mut room = Vec::new();
+        let key = PlanKey::new(&of, &mut room).unwrap();
+        assert!(spots.plans.find(1, &key, true).is_some());
+        spots
+    }
+
+    fn put(spots: &mut Spots, call: CallId, deadline: u64) -> Place {
+        let mut spot = spots.fresh().unwrap();
+        (spot.call, spot.deadline) = (call, Time::from_nanos(deadline));
+        spot.wait_for_all();
+        spots.put(spot).unwrap()
+    }
+
+    proptest! {
+        /// Whatever comes and ends: a call that has found room lies there, and its deadline is not missed.
+        #[test]
+        fn it_is_a_map(
+            deeds in prop::collection::vec((0u8..4, 0u32..3, 0u64..40, 1u64..100), 0..200), seed: u64,
+        ) {
+            let (mut spots, mut model) = (spots(seed), BTreeMap::new());
+            for (deed, root, sequence, deadline) in deeds {
+                let call = CallId { root, sequence };
+                match deed {
+                    0 | 1 if !model.contains_key(&call) && spots.has_room(call) => {
+                        put(&mut spots, call, deadline);
+                        model.insert(call, deadline);
+                    }
+                    2 if model.remove(&call).is_some() => {
+                        let gone = spots.find(call).and_then(|place| spots.remove(place)).unwrap();
+                        prop_assert_eq!(gone.call, call);
+                        spots.recycle(gone);
+                    }
+                    3 => {
+                        let now = Time::from_nanos(deadline);
+                        let due: Vec<CallId> =
+                            model.iter().filter(|(_, at)| **at <= deadline).map(|(call, _)| *call).collect();
+                        prop_assert_eq!(spots.expired(now), due.clone());
+                        for call in due {
+                            model.remove(&call);
+                            prop_assert!(spots.find(call).and_then(|place| spots.remove(place)).is_some());
+                        }
+                    }
+                    _ => {}
+                }
+                for (call, deadline) in &model {
+                    let there = spots.find(*call).and_then(|place| spots.get(place));
+                    prop_assert!(there.is_some_and(|spot| spot.call == *call));
+                    prop_assert!(spots.next().is_some_and(|next| next <= Time::from_nanos(*deadline)));
+                }
+                prop_assert_eq!((spots.len(), spots.iter().count()), (model.len(), model.len()));
+                prop_assert!(!model.is_empty() || spots.next().is_none());
+                let absent = CallId { root: 9, sequence };
+                prop_assert_eq!(spots.find(absent), None);
+            }
+        }
+    }
+
+    /// The calls of one root, as many as a link has credit for, all find room.
+    #[test]
+    fn consecutive_calls_never_meet() {
+        let mut spots = spots(5);
+        for sequence in 1000..1000 + PLACES_MAX as u64 {
+            let call = CallId { root: 3, sequence };
+            assert!(spots.has_room(call), "{sequence}");
+            put(&mut spots, call, 1);
+        }
+        assert!(!spots.has_room(CallId { root: 3, sequence: 1 }) && spots.table.len() == PLACES_MAX);
+    }
+
+    /// A child's answer counts once, whichever place it is looked for at.
+    #[test]
+    fn each_child_is_awaited_once() {
+        let mut spots = spots(5);
+        let call = CallId { root: 3, sequence: 1 };
+        assert!(spots.has_room(call));
+        let place = put(&mut spots, call, 1);
+        let spot = spots.get_mut(place).unwrap();
+        let ids: Vec<Id> = spot.awaited_ids().collect();
+        assert_eq!(ids, [2, 3, 5]);
+        for (answered, id) in ids.iter().enumerate() {
+            for guess in 0..5 {
+                assert_eq!(spot.awaited_child_at(guess, *id), Some(answered));
+                assert_eq!(spot.awaited_child_at(guess, 77), None);
+            }
+            assert_eq!(spot.answered(answered), answered == 2);
+            assert!(spot.awaited_child(*id).is_none() && spot.awaited_child_at(answered, *id).is_none());
+        }
+    }
+}

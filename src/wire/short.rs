@@ -1,0 +1,367 @@
+//! Short calls, read where they lie and written from what was made before: requests and replies of a few KiB that come whole in one frame.
+//!
+//! Most calls differ from the one before them in their number, their time and their data: who takes part, in which tree, and what is executed stay the same. What stays is a [`PlanKey`], compared as the bytes that it is; what a
+//! request to a child has of it is a [`Template`], written once. Source: docs/wire.md, "REQUEST" and "RESPONSE". Whatever is not such a frame whole, or is not right, is left to the parser of all frames, which says
+//! what is wrong.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use gpc_trees::{Id, IdList, Tree};
+
+use super::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
+use super::head::{IdsForm, RequestHead, ResponseHead, whole_ms};
+use super::prefix::{emit_ids, parse_ids, smaller_form};
+use super::{Body, CallId, Request};
+
+/// Most bytes of ids, header and data of a short request, and of header and data of a short reply: below it a copy costs less than a part of its own.
+pub const SHORT_MAX: usize = 16 << 10;
+
+/// Most bytes of ids of a short request: they are compared for every call, and kept for every plan.
+pub const IDS_MAX: usize = 1 << 10;
+
+/// Words of a request's fixed part that belong to its plan.
+const WORDS: usize = 6;
+
+/// What calls have in common that go to the same ids in the same tree to do the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlanKey<'a> {
+    flags: u8,
+    /// func, callback, tree, its parameter, form of the ids, how many.
+    words: [u32; WORDS],
+    ids: &'a [u8],
+}
+
+/// A [`PlanKey`] to keep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlanOwned {
+    flags: u8,
+    words: [u32; WORDS],
+    ids: Box<[u8]>,
+}
+
+/// What makes a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned<'a> {
+    /// Handle of the function that every id executes.
+    pub func: u32,
+    /// Handle of the function that merges replies, if one does.
+    pub callback: Option<u32>,
+    /// How the list is split.
+    pub tree: &'a Tree,
+    /// The receiver's slice.
+    pub ids: &'a IdList,
+    /// Whether replies are collected.
+    pub reply_wanted: bool,
+    /// Forward before executing.
+    pub forward_first: bool,
+}
+
+/// What a short request has beside its plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Particulars<'a> {
+    /// Which call.
+    pub call: CallId,
+    /// What is left of the time limit, microseconds.
+    pub limit: u64,
+    /// How long ago the call began, milliseconds.
+    pub age: u32,
+    /// What is left of the root's time limit, milliseconds.
+    pub left: u32,
+    /// Request header.
+    pub header: &'a [u8],
+    /// Request data.
+    pub data: &'a [u8],
+}
+
+/// A whole REQUEST frame of a call that fails as a whole, from the parent in the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShortRequest<'a> {
+    /// What it has in common with others.
+    pub plan: PlanKey<'a>,
+    /// The rest.
+    pub particulars: Particulars<'a>,
+}
+
+/// A whole RESPONSE frame of a call that went well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShortResponse<'a> {
+    /// Which call.
+    pub call: CallId,
+    /// Level of the reply.
+    pub level: u16,
+    /// Reply header and data, if there is a reply.
+    pub reply: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl<'a> PlanKey<'a> {
+    /// What a call has in common with others that begin here; `room` is for the bytes of its ids. None if it takes a tree that not every process knows, or too many ids.
+    pub fn new(request: &Planned<'_>, room: &'a mut Vec<u8>) -> Option<PlanKey<'a>> {
+        let Planned { func, callback, tree, ids, reply_wanted, forward_first } = *request;
+        let (wire_id, param) = (tree.wire_id(), tree.wire_param());
+        Tree::from_wire(wire_id, param)?;
+        let form = smaller_form(ids);
+        let entries = match form {
+            IdsForm::Runs => ids.runs().take(IDS_MAX).count(),
+            IdsForm::Listed => ids.len() as usize,
+        };
+        if entries * form.entry() > IDS_MAX {
+            return None;
+        }
+        room.clear();
+        emit_ids(ids, form, room);
+        let bits = [(reply_wanted, flags::REPLY_WANTED), (forward_first, flags::FORWARD_FIRST)];
+        let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
+        let form = if form == IdsForm::Runs { 0 } else { 1 };
+        let words = [func, callback.unwrap_or(0), wire_id, param, form, entries as u32];
+        Some(PlanKey { flags, words, ids: room })
+    }
+
+    /// Handle of the function that every id executes.
+    pub fn func(&self) -> u32 {
+        self.words[0]
+    }
+
+    /// Handle of the function that merges replies, if one does.
+    pub fn callback(&self) -> Option<u32> {
+        Some(self.words[1]).filter(|handle| *handle != 0)
+    }
+
+    /// How the list is split, if by a tree that every process knows.
+    pub fn tree(&self) -> Option<Tree> {
+        Tree::from_wire(self.words[2], self.words[3])
+    }
+
+    /// The receiver's slice; none if it is no list, or empty.
+    pub fn ids(&self) -> Option<IdList> {
+        let form = if self.words[4] == 0 { IdsForm::Runs } else { IdsForm::Listed };
+        parse_ids(form, self.ids).ok().filter(|ids| !ids.is_empty())
+    }
+
+    /// Whether replies are collected.
+    pub fn reply_wanted(&self) -> bool {
+        self.flags & flags::REPLY_WANTED != 0
+    }
+
+    /// Forward before executing.
+    pub fn forward_first(&self) -> bool {
+        self.flags & flags::FORWARD_FIRST != 0
+    }
+
+    /// Whether the receiver is the only id.
+    pub fn is_alone(&self) -> bool {
+        self.words[4] == 1 && self.words[5] == 1
+    }
+
+    /// To keep.
+    pub fn to_owned(&self) -> PlanOwned {
+        PlanOwned { flags: self.flags, words: self.words, ids: self.ids.into() }
+    }
+
+    /// Its numbers, for a hash.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        let words = self.words.as_chunks::<2>().0.iter();
+        let words = words.map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
+        let (ids, rest) = self.ids.as_chunks::<8>();
+        let rest = rest.iter().fold(u64::from(self.flags), |rest, byte| rest << 8 | u64::from(*byte));
+        words.chain(ids.iter().map(|eight| u64::from_le_bytes(*eight))).chain([rest])
+    }
+}
+
+impl PlanOwned {
+    /// As it was read.
+    pub fn key(&self) -> PlanKey<'_> {
+        PlanKey { flags: self.flags, words: self.words, ids: &self.ids }
+    }
+}
+
+impl PartialEq<PlanKey<'_>> for PlanOwned {
+    fn eq(&self, other: &PlanKey<'_>) -> bool {
+        self.words == other.words && self.flags == other.flags && *self.ids == *other.ids
+    }
+}
+
+/// A word of a fixed part that was read whole.
+#[inline]
+fn word<const N: usize>(fixed: &[u8; N], at: usize) -> u32 {
+    u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
+}
+
+fn two_words<const N: usize>(fixed: &[u8; N], at: usize) -> u64 {
+    u64::from(word(fixed, at)) | u64::from(word(fixed, at + 4)) << 32
+}
+
+/// Writes a field of a fixed part.
+#[inline]
+fn put<const N: usize, const M: usize>(fixed: &mut [u8; N], at: usize, field: [u8; M]) {
+    fixed[at..at + M].copy_from_slice(&field);
+}
+
+/// The payload of the frame at the start of `bytes` and its flags, if it is there whole and of this kind; and the bytes behind it.
+fn payload(bytes: &[u8], kind: Kind) -> Option<(u8, &[u8], &[u8])> {
+    let (header, rest) = bytes.split_first_chunk::<FRAME_HEADER>()?;
+    if header[4] != kind as u8 || header[6..] != [0, 0] {
+        return None;
+    }
+    let (payload, rest) = rest.split_at_checked(word(header, 0) as usize)?;
+    Some((header[5], payload, rest))
+}
+
+impl<'a> ShortRequest<'a> {
+    /// The same of a request that was read the long way, with its data; `room` is for the bytes of its ids. None if it would not be a short one.
+    pub fn of(request: &'a Request, data: &'a [u8], room: &'a mut Vec<u8>) -> Option<ShortRequest<'a>> {
+        let Request { call, func, callback, reply_wanted, forward_first, ids, header, .. } = request;
+        let usual = !request.partial && !request.adopted && request.skipped == 0;
+        let tree = request.tree.as_ref().ok().filter(|_| usual)?;
+        let (func, callback) = (*func, *callback);
+        let (reply_wanted, forward_first) = (*reply_wanted, *forward_first);
+        let plan = PlanKey::new(&Planned { func, callback, tree, ids, reply_wanted, forward_first }, room)?;
+        if plan.ids.len() + header.len() + data.len() > SHORT_MAX {
+            return None;
+        }
+        let limit = u64::try_from(request.limit.as_micros()).unwrap_or(u64::MAX);
+        let (age, left) = (whole_ms(request.age), whole_ms(request.left));
+        let particulars = Particulars { call: *call, limit, age, left, header, data };
+        Some(ShortRequest { plan, particulars })
+    }
+
+    /// The request at the start of `bytes`, and the bytes behind it: if it is there whole and short, of a call that fails as a whole, and from the parent in the tree.
+    pub fn parse(bytes: &'a [u8]) -> Option<(ShortRequest<'a>, &'a [u8])> {
+        let (set, payload, rest) = payload(bytes, Kind::Request)?;
+        let (fixed, body) = payload.split_first_chunk::<{ RequestHead::LENGTH }>()?;
+        // One by one: a closure over the places would be called for each.
+        let words = [
+            word(fixed, 4),
+            word(fixed, 16),
+            word(fixed, 20),
+            word(fixed, 24),
+            word(fixed, 28),
+            word(fixed, 32),
+        ];
+        let entry = match words[4] {
+            0 => 8,
+            1 => 4,
+            _ => return None,
+        };
+        let usual = set & !(flags::REPLY_WANTED | flags::FORWARD_FIRST) == 0;
+        let (shape_count, skipped) = (word(fixed, 56), word(fixed, 64));
+        let short = body.len() <= SHORT_MAX && words[5] as usize <= IDS_MAX / entry;
+        if !usual || !short || shape_count != 0 || skipped != 0 {
+            return None;
+        }
+        let (ids, body) = body.split_at_checked(words[5] as usize * entry)?;
+        let (header, data) = body.split_at_checked(word(fixed, 36) as usize)?;
+        if two_words(fixed, 40) != data.len() as u64 {
+            return None;
+        }
+        let call = CallId { root: word(fixed, 0), sequence: two_words(fixed, 8) };
+        let (limit, age, left) = (two_words(fixed, 48), word(fixed, 60), word(fixed, 68));
+        let plan = PlanKey { flags: set, words, ids };
+        let particulars = Particulars { call, limit, age, left, header, data };
+        Some((ShortRequest { plan, particulars }, rest))
+    }
+}
+
+impl<'a> ShortResponse<'a> {
+    /// The response at the start of `bytes`, and the bytes behind it: if it is there whole, of a call that went well and whose every id has answered.
+    pub fn parse(bytes: &'a [u8]) -> Option<(ShortResponse<'a>, &'a [u8])> {
+        let (set, payload, rest) = payload(bytes, Kind::Response)?;
+        let (fixed, body) = payload.split_first_chunk::<{ ResponseHead::LENGTH }>()?;
+        // Level, status, and what is reserved beside it; the report's length, and what is reserved beside that.
+        let (kind, report) = (word(fixed, 4), two_words(fixed, 32));
+        if set != 0 || report != 0 || kind >> 16 > 1 || body.len() > SHORT_MAX {
+            return None;
+        }
+        let (header_len, data_len) = (two_words(fixed, 16), two_words(fixed, 24));
+        let (header, data) = body.split_at_checked(usize::try_from(header_len).ok()?)?;
+        let replied = kind >> 16 == 1;
+        if data.len() as u64 != data_len || !(replied || body.is_empty()) {
+            return None;
+        }
+        let call = CallId { root: word(fixed, 0), sequence: two_words(fixed, 8) };
+        Some((ShortResponse { call, level: kind as u16, reply: replied.then_some((header, data)) }, rest))
+    }
+}
+
+/// The frames of a plan's requests to a child, but for what each has of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Template(Box<[u8]>);
+
+impl Template {
+    /// The frame of a request of this plan to a child and its subtree.
+    pub fn new(plan: &PlanKey<'_>, ids: &IdList) -> Template {
+        let form = smaller_form(ids);
+        let ids_count = match form {
+            IdsForm::Runs => ids.runs().count(),
+            IdsForm::Listed => ids.len() as usize,
+        };
+        let head = RequestHead {
+            call: CallId { root: 0, sequence: 0 },
+            func: plan.words[0],
+            callback: plan.words[1],
+            tree: plan.words[2],
+            tree_param: plan.words[3],
+            ids_form: form,
+            ids_count: ids_count as u32,
+            header_len: 0,
+            data_len: 0,
+            limit: Duration::ZERO,
+            age: Duration::ZERO,
+            shape_count: 0,
+            skipped: 0,
+            left: Duration::ZERO,
+        };
+        let mut frame = FrameHeader { length: 0, kind: Kind::Request, flags: plan.flags }.emit().to_vec();
+        head.emit(&mut frame);
+        emit_ids(ids, form, &mut frame);
+        Template(frame.into())
+    }
+
+    /// Bytes of the frame that [`fill`](Self::fill) appends.
+    pub fn frame_len(&self, of: &Particulars<'_>) -> usize {
+        self.0.len() + of.header.len() + of.data.len()
+    }
+
+    /// Appends the frame of one request. `alone` stands in place of a single id, where children that have nobody below them share a template.
+    pub fn fill(&self, of: &Particulars<'_>, alone: Option<Id>, out: &mut BytesMut) {
+        const FIXED: usize = FRAME_HEADER + RequestHead::LENGTH;
+        let length = self.frame_len(of);
+        out.reserve(length);
+        let start = out.len();
+        out.extend_from_slice(&self.0);
+        let Some((fixed, ids)) = out[start..].split_first_chunk_mut::<FIXED>() else { return };
+        put(fixed, 0, ((length - FRAME_HEADER) as u32).to_le_bytes());
+        put(fixed, 8, of.call.root.to_le_bytes());
+        put(fixed, 16, of.call.sequence.to_le_bytes());
+        put(fixed, 44, (of.header.len() as u32).to_le_bytes());
+        put(fixed, 48, (of.data.len() as u64).to_le_bytes());
+        put(fixed, 56, of.limit.to_le_bytes());
+        put(fixed, 68, of.age.to_le_bytes());
+        put(fixed, 76, of.left.to_le_bytes());
+        if let (Some(id), Some(place)) = (alone, ids.first_chunk_mut()) {
+            *place = id.to_le_bytes();
+        }
+        out.extend_from_slice(of.header);
+        out.extend_from_slice(of.data);
+    }
+}
+
+impl Particulars<'_> {
+    /// The request of a plan to these ids, as the long way has it.
+    pub fn request(&self, plan: &PlanKey<'_>, ids: IdList) -> Option<Request> {
+        let tree = plan.tree()?;
+        Some(Request {
+            func: plan.func(),
+            callback: plan.callback(),
+            reply_wanted: plan.reply_wanted(),
+            forward_first: plan.forward_first(),
+            limit: Duration::from_micros(self.limit),
+            age: Duration::from_millis(self.age.into()),
+            left: Duration::from_millis(self.left.into()),
+            tree: Ok(tree),
+            header: Bytes::copy_from_slice(self.header),
+            data: Body::whole(Bytes::copy_from_slice(self.data)),
+            ..Request::new(self.call, ids)
+        })
+    }
+}

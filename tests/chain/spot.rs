@@ -1,0 +1,337 @@
+//! A call on the spot is answered as one that goes the long way, and leaves the same behind, whatever happens to it.
+
+use std::time::Duration;
+
+use chained_gpc::chain::{
+    Asker, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, Start, Time, ToChild,
+};
+use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse};
+use chained_gpc::wire::{Body, CallId, Coverage, Message, Request, Response, Stage, Status};
+use gpc_trees::{Id, Shape, Tree};
+use proptest::prelude::*;
+
+use super::one::{CALL, One, failed, leveled, request, show, start};
+
+/// A node that takes what it may on the spot, and the rest the long way.
+struct Spotter(One);
+
+impl Spotter {
+    fn new(config: Config) -> Spotter {
+        Spotter(One::with(Config { plan_at_once: true, ..config }))
+    }
+
+    fn now(&self) -> Time {
+        Time::default().plus(self.0.now)
+    }
+
+    /// What is said when a request comes and its func gives this; none if it goes the long way.
+    fn request(&mut self, from: Id, request: &Request, result: Result<Reply, String>) -> Option<Vec<String>> {
+        let (mut room, data, now) = (Vec::new(), request.data.as_bytes()?, self.now());
+        let short = ShortRequest::of(request, &data, &mut room)?;
+        if !self.0.node.spot_begins(now, from, &short) {
+            return None;
+        }
+        assert_eq!(self.0.node.spot_ids(), Some(&request.ids));
+        let mut said = vec!["run func".to_string(), format!("consumed {from}")];
+        said.extend(self.run(Asker::Parent(from), &short.particulars, result));
+        Some(said)
+    }
+
+    fn start(&mut self, start: &Start, result: Result<Reply, String>) -> Option<Vec<String>> {
+        let (mut room, now, data) = (Vec::new(), self.now(), start.data.as_bytes()?);
+        let short = self.0.node.spot_starts(now, start, &data, &mut room)?;
+        assert_eq!(short.particulars.call, CALL);
+        let mut said = vec!["run func".to_string()];
+        said.extend(self.run(Asker::Here { ticket: 1, watch: false }, &short.particulars, result));
+        Some(said)
+    }
+
+    fn run(&mut self, asker: Asker, of: &Particulars<'_>, result: Result<Reply, String>) -> Vec<String> {
+        let (mut said, mut outputs) = (Vec::new(), Outputs::new());
+        let send = |child: ToChild<'_>| {
+            let request = child.request().expect("a plan of a good tree");
+            said.push(show(Output::Send { to: child.to, message: Message::Request(request.into()) }));
+        };
+        let ran = self.0.node.spot_ran(asker, of, result, send, &mut outputs);
+        said.extend(outputs.into_iter().map(show));
+        let answer = match ran {
+            Ran::Waits => return said,
+            Ran::Answered(answer) => answer,
+            Ran::Replied(own) => {
+                let node = &self.0.node;
+                let short = node
+                    .spot_answers(of.call, &own)
+                    .map(|(head, answer)| (head.kind as u8, answer.reply(&head)));
+                match short {
+                    Some((_, Some(reply))) => Answer::Reply(reply),
+                    Some((0, None)) => Answer::Completed,
+                    Some(_) => panic!("a reply without one"),
+                    None => node.spot_answers_long(own),
+                }
+            }
+        };
+        said.push(end(asker, of.call, answer));
+        said
+    }
+
+    fn response(&mut self, from: Id, answer: &Answer) -> Option<Vec<String>> {
+        let (now, node) = (self.now(), &mut self.0.node);
+        let (level, header, data) = match answer {
+            Answer::Reply(reply) => (reply.level, reply.header.to_bytes(), reply.data.to_bytes()),
+            Answer::Completed => Default::default(),
+            Answer::Failed(_) | Answer::Partial(_) => return None,
+        };
+        let reply = matches!(answer, Answer::Reply(_)).then_some((&header[..], &data[..]));
+        let place = match node.spot_heard(now, from, &ShortResponse { call: CALL, level, reply }) {
+            Heard::Unusual => return None,
+            Heard::Waits => return Some(Vec::new()),
+            Heard::Complete(place) => place,
+        };
+        if let Some((to, head, answer)) = node.spot_complete(place) {
+            let answer = answer.reply(&head).map_or(Answer::Completed, Answer::Reply);
+            node.spot_ends(place);
+            return Some(vec![end(Asker::Parent(to), CALL, answer)]);
+        }
+        let mut outputs = Outputs::new();
+        let ended = node.spot_ends_here(place, &mut outputs);
+        let mut said: Vec<String> = outputs.into_iter().map(show).collect();
+        said.extend(ended.map(|ended| {
+            let answer = ended.reply.map_or(Answer::Completed, Answer::Reply);
+            end(Asker::Here { ticket: ended.ticket, watch: false }, ended.call, answer)
+        }));
+        Some(said)
+    }
+}
+
+fn end(asker: Asker, call: CallId, answer: Answer) -> String {
+    match asker {
+        Asker::Parent(to) => show(Output::Send { to, message: Message::Response(Response { call, answer }) }),
+        Asker::Here { ticket, .. } => {
+            let result = match answer {
+                Answer::Completed => Ok(None),
+                Answer::Reply(reply) => Ok(Some(reply)),
+                Answer::Failed(failure) => Err(failure),
+                Answer::Partial(_) => panic!("no call on the spot is partial"),
+            };
+            show(Output::Finished { ticket, call, result, report: None })
+        }
+    }
+}
+
+/// What happens to a call of [`CALL`]'s name.
+#[derive(Clone, Debug)]
+enum Happens {
+    Answers(usize, u8),
+    Lost(usize),
+    ParentLost,
+    Cancelled,
+    Again(Id),
+    Expires,
+    GivenUp,
+}
+
+fn happenings() -> impl Strategy<Value = Vec<Happens>> {
+    let one = prop_oneof![
+        12 => (0usize..6, prop::sample::select(vec![0u8, 0, 0, 0, 0, 1, 2, 3, 4])).prop_map(|(child, how)| Happens::Answers(child, how)),
+        1 => (0usize..6).prop_map(Happens::Lost),
+        1 => Just(Happens::ParentLost),
+        1 => Just(Happens::Cancelled),
+        1 => prop::sample::select(vec![0, 50]).prop_map(Happens::Again),
+        1 => Just(Happens::Expires),
+        1 => Just(Happens::GivenUp),
+    ];
+    prop::collection::vec(one, 0..16)
+}
+
+/// What a child says, in many ways.
+fn answer(child: Id, how: u8) -> Answer {
+    match how {
+        0 => leveled((child % 3) as u16, "0 ", &format!("{child}")),
+        1 => Answer::Completed,
+        2 => failed(child, Stage::Func, Coverage::all(Status::Failed, 1)),
+        // Long, and high.
+        3 => leveled(1, "", &"x".repeat(9000)),
+        _ => Answer::Reply(SubtreeReply { level: 2000, ..SubtreeReply::default() }),
+    }
+}
+
+fn sorted(mut said: Vec<String>) -> Vec<String> {
+    said.sort_unstable();
+    said
+}
+
+proptest! {
+    #[test]
+    fn it_goes_as_on_the_long_way(
+        here: bool, reply_wanted: bool, forward_first: bool, fails in prop::bool::weighted(0.2), list in prop::sample::select(vec!["1", "1-2", "1-9", "1-40", "1,7,3,30-33"]),
+        flat: bool, header in prop::collection::vec(b'a'..=b'z', 0..40), data in prop::collection::vec(b'a'..=b'z', 0..300), happenings in happenings(),
+    ) {
+        let tree = if flat { Tree::Flat } else { Tree::Binomial };
+        let me = if here { 0 } else { 1 };
+        let config = || Config { reply_max: 30_000, ..Config::new(me, 5) };
+        let list = if here { list.replacen('1', "0", 1) } else { list.to_string() };
+        let asked = Request { tree: Ok(tree.clone()), reply_wanted, forward_first, ..request(&list) };
+        let begin = Start { tree: tree.clone(), reply_wanted, forward_first, ..start(&list) };
+        let reply = || if fails { Err("bad luck".to_string()) } else { Ok(Reply { header: header.clone(), data: data.clone() }) };
+        let (mut long, mut short) = (One::with(config()), Spotter::new(config()));
+        let mut said = if here { long.start(begin.clone()) } else { long.request(9999, asked.clone()) };
+        said.extend(long.ran(reply().map_or_else(JobResult::Failed, JobResult::Replied)));
+        let on_the_spot = if here { short.start(&begin, reply()) } else { short.request(9999, &asked, reply()) };
+        prop_assert_eq!(on_the_spot.map(sorted), Some(sorted(said)));
+        let groups = tree.split(asked.ids.len()).unwrap();
+        let child = |index: usize| groups.get(index).map_or(77, |group| asked.ids.id(group.start).unwrap());
+        // Whatever happens, each says the same.
+        for happens in happenings {
+            let input = match happens {
+                Happens::Answers(index, how) => {
+                    let from = child(index);
+                    let (expected, answer) = (long.response(from, answer(from, how)), answer(from, how));
+                    let said = short.response(from, &answer).unwrap_or_else(|| short.0.response(from, answer));
+                    prop_assert_eq!(sorted(said), sorted(expected));
+                    continue;
+                }
+                Happens::Again(from) => {
+                    let from = if from == 0 { 9999 } else { from };
+                    prop_assert_eq!(short.request(from, &asked, reply()), None, "it does not run again");
+                    Input::Message { from, message: Message::Request(asked.clone().into()) }
+                }
+                Happens::Expires => {
+                    let Some(deadline) = long.node.next_deadline() else { continue };
+                    (long.now, short.0.now) = (deadline.since(Time::default()), deadline.since(Time::default()));
+                    Input::Tick
+                }
+                Happens::Lost(index) => Input::LinkLost { peer: child(index), why: "gone".into(), unreached: index % 2 == 0 },
+                Happens::ParentLost => Input::LinkLost { peer: 9999, why: "gone".into(), unreached: false },
+                Happens::Cancelled => Input::Message { from: 9999, message: Message::Cancel(CALL) },
+                Happens::GivenUp => Input::GiveUp { ticket: 1 },
+            };
+            let again = match &input {
+                Input::LinkLost { peer, why, unreached } => Input::LinkLost { peer: *peer, why: why.clone(), unreached: *unreached },
+                Input::Message { from, message } => Input::Message { from: *from, message: message.clone() },
+                Input::GiveUp { ticket } => Input::GiveUp { ticket: *ticket },
+                _ => Input::Tick,
+            };
+            prop_assert_eq!(sorted(short.0.feed(input)), sorted(long.feed(again)));
+            prop_assert_eq!(short.0.node.calls(), long.node.calls());
+            prop_assert!((0..6).all(|index| short.0.node.awaits(child(index), CALL) == long.node.awaits(child(index), CALL)));
+        }
+        // Its deadline is known to the end, and nothing is left.
+        if long.node.calls() > 0 {
+            prop_assert!(short.0.node.next_deadline() <= long.node.next_deadline());
+            let expected = sorted(long.expire());
+            short.0.now = long.now;
+            prop_assert_eq!(sorted(short.0.feed(Input::Tick)), expected);
+        }
+        prop_assert!(long.is_quiet() && short.0.is_quiet());
+    }
+
+    /// With a callback, an id alone gives what it would merge.
+    #[test]
+    fn an_id_alone_answers_as_on_the_long_way(
+        callback in prop::option::of(Just(9u32)), reply_wanted: bool, fails: bool,
+        header in prop::collection::vec(b'a'..=b'z', 0..40), data in prop::collection::vec(b'a'..=b'z', 0..5000),
+    ) {
+        let asked = Request { callback, reply_wanted, ..request("1") };
+        let config = || Config { reply_max: 4000, ..Config::new(1, 5) };
+        let reply = || if fails { Err("bad luck".to_string()) } else { Ok(Reply { header: header.clone(), data: data.clone() }) };
+        let mut long = One::with(config());
+        let mut said = long.request(0, asked.clone());
+        said.extend(long.ran(reply().map_or_else(JobResult::Failed, JobResult::Replied)));
+        let mut short = Spotter::new(config());
+        prop_assert_eq!(short.request(0, &asked, reply()), Some(said));
+        prop_assert!(long.is_quiet() && short.0.is_quiet());
+        // Once more it is refused by both, and does not run.
+        prop_assert_eq!(short.request(0, &asked, reply()), None);
+        prop_assert_eq!(short.0.request(0, asked.clone()), long.request(0, asked));
+    }
+}
+
+#[test]
+fn what_is_unusual_goes_the_long_way() {
+    let config = || Config { data_max: 3, calls_max: 1, ..Config::new(1, 5) };
+    let may = |one: &mut Spotter, request: &Request| one.request(0, request, Ok(Reply::default())).is_some();
+    let fresh = |request: Request| may(&mut Spotter::new(config()), &request);
+    assert!(fresh(request("1")) && fresh(request("1-2")));
+    let shape = Shape::from_sizes(vec![1]).unwrap();
+    for (what, unusual) in [
+        ("is another's", request("2")),
+        ("has replies to merge", Request { callback: Some(9), ..request("1-2") }),
+        ("has too many children", Request { tree: Ok(Tree::Flat), ..request("1-2000") }),
+        ("is partial", Request { partial: true, ..request("1") }),
+        ("may have been sent before", Request { adopted: true, ..request("1") }),
+        ("comes from an adopter", Request { skipped: 1, ..request("1") }),
+        ("has a tree that is not known here", Request { tree: Err(77), ..request("1") }),
+        ("has a shape", Request { tree: Ok(Tree::Explicit(shape)), ..request("1") }),
+        ("has no time left", Request { limit: Duration::ZERO, ..request("1") }),
+        ("has too much data", Request { data: Body::whole("1234"), ..request("1") }),
+        ("has data that are still to come", Request { data: Body::arriving(2).0, ..request("1") }),
+        ("has this id's own name", Request { call: CallId { root: 1, sequence: 9 }, ..request("1") }),
+    ] {
+        assert!(!fresh(unusual), "one that {what}");
+    }
+    // While a function runs, others wait for their turn.
+    let mut one = Spotter::new(Config { calls_max: 9, ..config() });
+    one.0.request(0, request("1"));
+    let other = Request { call: CallId { root: 0, sequence: 6 }, ..request("1") };
+    assert!(!may(&mut one, &request("1")) && !may(&mut one, &other));
+    one.0.replied("");
+    assert!(!may(&mut one, &request("1")) && may(&mut one, &other));
+    one.0.node.close();
+    assert!(!may(&mut one, &Request { call: CallId { root: 0, sequence: 7 }, ..request("1") }));
+    // As many as there may be are in flight.
+    let mut full = Spotter::new(config());
+    assert!(may(&mut full, &Request { call: CallId { root: 0, sequence: 6 }, ..request("1-2") }));
+    assert!(!may(&mut full, &request("1")));
+    assert_eq!(full.0.request(0, request("1")).len(), 2, "it is consumed and refused");
+}
+
+/// Nothing is prepared for what comes once.
+#[test]
+fn the_first_call_of_a_kind_goes_the_long_way() {
+    let mut one = Spotter(One::with(Config::new(1, 5)));
+    let call = |sequence| Request { call: CallId { root: 0, sequence }, ..request("1-9") };
+    let mut goes = |sequence| one.request(0, &call(sequence), Ok(Reply::default())).is_some();
+    assert_eq!([goes(1), goes(2), goes(3)], [false, true, true]);
+}
+
+#[test]
+fn a_reply_over_the_limit_fails_and_says_so() {
+    let mut one = Spotter::new(Config { reply_max: 10, ..Config::new(1, 5) });
+    let reply = Reply { header: Vec::new(), data: vec![b'x'; 20] };
+    let said = one.request(0, &request("1"), Ok(reply)).unwrap();
+    assert!(said[2].contains("the subtree's reply of 25 bytes is over the limit of 10"), "{said:?}");
+}
+
+/// Calls of many roots and kinds at once, more than there are places and plans for.
+#[test]
+fn many_calls_at_once_are_all_answered() {
+    let config = Config { plan_at_once: true, ..Config::new(1, 5) };
+    let mut one = Spotter::new(config);
+    let (mut short, mut long) = (0, 0);
+    for root in 2..200u32 {
+        for sequence in 0..40u64 {
+            let request = Request {
+                call: CallId { root, sequence: u64::from(root) << 32 | sequence },
+                func: root % 90,
+                ..request("1,900")
+            };
+            match one.request(root, &request, Ok(Reply::default())) {
+                Some(_) => short += 1,
+                None => {
+                    one.0.request(root, request.clone());
+                    one.0.feed(Input::Ran {
+                        call: request.call,
+                        result: JobResult::Replied(Reply::default()),
+                    });
+                    long += 1;
+                }
+            }
+        }
+    }
+    assert!(short > 3000 && long > 3000, "{short} and {long}");
+    assert_eq!(one.0.node.calls(), 198 * 40);
+    let lost = one.0.lost(900);
+    assert_eq!(lost.iter().filter(|said| said.contains("gone")).count(), 198 * 40);
+    assert!(one.0.is_quiet());
+}
