@@ -77,7 +77,7 @@ impl Stream {
         }
         let allowed = limit.saturating_sub(*read);
         let extent = match body.extent(*read) {
-            // No piece is longer than a window, so its end will be allowed.
+            // No piece is longer than half a window, so its end will be allowed.
             Some(extent) if extent.length() as u64 > allowed => return Handed::Waiting,
             Some(extent) => extent,
             None => {
@@ -89,7 +89,7 @@ impl Stream {
                 if bytes.len() < EXTENT_MIN {
                     return Handed::Not;
                 }
-                // No longer than a window either.
+                // Nor is this one.
                 if bytes.len() as u64 > allowed {
                     return Handed::Waiting;
                 }
