@@ -221,9 +221,10 @@ impl Link {
 
     /// Whether there is anything to write. Data that leave by descriptor have left by then; `handed` counts their bytes.
     fn is_ready(&mut self, handed: &mut usize) -> io::Result<bool> {
-        let Some(socket) = self.socket.ring_mut().filter(|socket| socket.takes_descriptors()) else {
-            return Ok(self.outbox.is_ready());
-        };
+        // Of small messages nothing leaves so, and nothing has to wait.
+        let bulk = self.outbox.is_streaming() || self.blocked;
+        let socket = self.socket.ring_mut().filter(|socket| bulk && socket.takes_descriptors());
+        let Some(socket) = socket else { return Ok(self.outbox.is_ready()) };
         let mut over = Over { socket, extents: &self.extents, handed, waits: false, broken: None };
         let ready = self.outbox.is_ready_beside(&mut over);
         let Over { socket, waits, broken, .. } = over;
