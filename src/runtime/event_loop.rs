@@ -122,6 +122,10 @@ impl Surroundings for NodeSurroundings<'_> {
         self.node.config().reply_max
     }
 
+    fn passes_on(&self, child: Id, call: CallId) -> bool {
+        self.node.passes_on(child, call)
+    }
+
     fn me(&self) -> Id {
         self.node.config().me
     }
@@ -400,6 +404,7 @@ impl EventLoop {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
+                Arrival::ReplyArrived { from, call } => Input::ReplyArrived { from, call },
                 Arrival::Heard(peer) => Input::Heard(peer),
                 Arrival::Lost { peer, why, unreached } => {
                     let unreached = self.links.forget_since(peer) && unreached;

@@ -19,6 +19,7 @@ pub(super) trait Surroundings {
     fn tree(&self, id: u32) -> Option<gpc_trees::Tree>;
     fn awaits(&self, child: Id, call: CallId) -> bool;
     fn reply_max(&self) -> u64;
+    fn passes_on(&self, child: Id, call: CallId) -> bool;
     /// Runs a request to this id alone on the spot, if it may: its answer.
     fn run_on_the_spot(&mut self, from: Id, request: &LeafRequest<'_>) -> Option<Answer>;
     fn streams(&self, func: u32) -> bool;
@@ -54,6 +55,10 @@ impl Context for PeerContext<'_> {
 
     fn streams(&self, func: u32) -> bool {
         self.surroundings.streams(func)
+    }
+
+    fn passes_on(&self, call: CallId) -> bool {
+        self.peer.is_some_and(|peer| self.surroundings.passes_on(peer, call))
     }
 }
 
@@ -201,18 +206,11 @@ impl Links {
                 }
                 Some(Arrival::Message { from, message: Message::Request(request) })
             }
-            Event::Response(response) => {
-                link.outbox.answered(response.call);
-                mark(&mut self.dirty, key);
-                Some(Arrival::Message { from, message: Message::Response(response) })
-            }
-            Event::Oversized { call, bytes } => {
-                let message = format!("its reply of {bytes} bytes is over this node's limit");
-                Some(Arrival::Message {
-                    from,
-                    message: failed(call, Cause::new(from, Stage::Reply, message)),
-                })
-            }
+            event @ (Event::Response(_)
+            | Event::ReplyArrived(_)
+            | Event::ReplyBegun
+            | Event::Unwanted(_)
+            | Event::Oversized { .. }) => self.reply_event(key, from, event),
             Event::Cancel(call) => {
                 link.outbox.unwanted(call);
                 Some(Arrival::Message { from, message: Message::Cancel(call) })
@@ -251,7 +249,45 @@ impl Links {
         Ok(())
     }
 
-    /// More data of some request have come: links that pass them on have something to write.
+    /// What a link says of responses.
+    fn reply_event(&mut self, key: LinkKey, from: Id, event: Event) -> Option<Arrival> {
+        let link = self.links.get_mut(&key)?;
+        match event {
+            Event::Response(response) => {
+                if !matches!(response.answer, Answer::Arriving(_)) {
+                    link.outbox.answered(response.call);
+                    mark(&mut self.dirty, key);
+                }
+                Some(Arrival::Message { from, message: Message::Response(response) })
+            }
+            Event::ReplyArrived(call) => {
+                link.outbox.answered(call);
+                mark(&mut self.dirty, key);
+                self.stir();
+                Some(Arrival::ReplyArrived { from, call })
+            }
+            Event::ReplyBegun => {
+                self.granting.push(key);
+                None
+            }
+            Event::Unwanted(call) => {
+                // It would wait for leave to go on.
+                link.outbox.push(Message::Cancel(call));
+                mark(&mut self.dirty, key);
+                None
+            }
+            Event::Oversized { call, bytes } => {
+                let message = format!("its reply of {bytes} bytes is over this node's limit");
+                Some(Arrival::Message {
+                    from,
+                    message: failed(call, Cause::new(from, Stage::Reply, message)),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// More data of some request or reply have come: links that pass them on have something to write.
     fn stir(&mut self) {
         self.stirred = true;
     }

@@ -3,7 +3,9 @@
 //! [`Inbox`] and [`Outbox`] know the wire and no socket; `Link` joins them to one.
 
 mod inbox;
+mod leave;
 mod outbox;
+mod replies;
 
 use std::io::{self, IoSliceMut, Read, Write};
 
@@ -29,6 +31,9 @@ pub const ACKMARK: u32 = 64;
 
 /// Bytes that may wait for a peer to read them while it still gets credit for requests: the replies to those that it has credit for, of a segment each, may come on top.
 const BACKLOG: u64 = 4 << 20;
+
+/// Long replies that may wait for windows of a peer that still gets credit for requests: as many as requests may be in arrival. Windows must not depend on credit, and credit does not depend on windows below it.
+const REPLIES_MAX: usize = BODIES_MAX;
 
 /// Bytes read from one link before the others get their turn.
 const READ_BUDGET: usize = 1 << 20;
@@ -130,7 +135,10 @@ impl Link {
 
     /// Acknowledges what has been consumed, when it is enough, and when the peer reads what it is sent: one that only sends gets no more credit.
     fn acknowledge(&mut self) {
-        if self.consumed >= ACKMARK && self.outbox.backlog() <= BACKLOG {
+        if self.consumed >= ACKMARK
+            && self.outbox.backlog() <= BACKLOG
+            && self.outbox.replies() <= REPLIES_MAX
+        {
             self.outbox.acknowledge(self.consumed);
             self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
             self.consumed = 0;
