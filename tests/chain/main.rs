@@ -12,6 +12,7 @@ mod partial;
 mod partial_check;
 mod partial_worlds;
 mod properties;
+mod rising;
 mod steps;
 mod taking;
 mod world;

@@ -160,11 +160,11 @@ impl Inbox {
     ) -> Result<(), FrameError> {
         // Each round takes bytes or returns.
         loop {
-            if self.passing.is_some() {
-                self.pass(&mut bytes, context, events)?;
-                if self.passing.is_some() {
+            while self.passing.is_some() {
+                if bytes.is_empty() {
                     return Ok(());
                 }
+                self.pass(&mut bytes, context, events)?;
             }
             let Some((header, payload)) = self.next_frame(&mut bytes)? else { return Ok(()) };
             self.frame(header, &payload, context, events)?;
