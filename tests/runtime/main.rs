@@ -13,6 +13,7 @@ mod partial;
 mod peers;
 mod polled;
 mod raw;
+mod replies;
 mod rings;
 mod shutdown;
 mod streaming;
