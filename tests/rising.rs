@@ -232,7 +232,7 @@ impl Tree3 {
         if let ([Some(_), Some(_)], false) = (&self.heads, self.given) {
             self.given = true;
             let heads: Vec<ChildReply> = self.heads.iter_mut().filter_map(Option::take).collect();
-            let reply = aggregate_arriving(Some((vec![], self.own.clone())), &heads).unwrap();
+            let reply = aggregate_arriving(Some((vec![], self.own.clone())), &heads).expect("two levels");
             self.links[0].up.push(self::reply(Answer::Arriving(Box::new(reply))));
         }
         for event in std::mem::take(&mut self.links[0].events) {
@@ -264,7 +264,9 @@ impl Tree3 {
 /// The leaves of a reply.
 fn leaves(reply: &SubtreeReply) -> Vec<Vec<u8>> {
     let data = reply.data.to_bytes();
-    Leaves::new(reply.level, &data, Limits::default()).map(|leaf| leaf.unwrap().to_vec()).collect()
+    Leaves::new(reply.level, &data, Limits::default())
+        .map(|leaf| leaf.expect("level-n data").to_vec())
+        .collect()
 }
 
 fn length() -> impl Strategy<Value = usize> {
