@@ -106,6 +106,11 @@ impl Spot {
         children.filter(|(index, _)| !self.has_answered(*index)).map(|(_, child)| child.id)
     }
 
+    /// Whether long replies are passed on as they come, and not needed whole; the first one has the call taken over.
+    pub(super) fn passes_on(&self) -> bool {
+        matches!(self.from, From::Parent(_)) && self.plan.reply_wanted
+    }
+
     /// The answer, when all children have given theirs.
     pub(super) fn answer(&self) -> ShortAnswer<'_> {
         let watches = matches!(self.from, From::Here { watch: true, .. });

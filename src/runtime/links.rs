@@ -55,6 +55,11 @@ pub(super) enum Arrival {
         message: Message,
     },
     DataArrived(CallId),
+    /// The data of a child's reply, which is passed on as it comes.
+    ReplyArrived {
+        from: Id,
+        call: CallId,
+    },
     /// Bytes that are no message yet.
     Heard(Id),
     /// `unreached` when no link ever came up: nothing that was sent can have arrived.
@@ -184,6 +189,9 @@ impl Links {
         match self.up(to) {
             Some(key) => {
                 if let Some(link) = self.links.get_mut(key) {
+                    if let Message::Cancel(call) = &message {
+                        link.inbox.drop_response(*call);
+                    }
                     link.outbox.push(message);
                     link.mark(&mut self.dirty, key);
                 }

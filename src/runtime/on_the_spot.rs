@@ -41,6 +41,10 @@ impl Context for PeerContext<'_> {
     fn streams(&self, func: u32) -> bool {
         self.functions.streams(func)
     }
+
+    fn passes_on(&self, call: CallId) -> bool {
+        self.peer.is_some_and(|peer| self.node.passes_on(peer, call))
+    }
 }
 
 impl EventLoop {
@@ -265,7 +269,7 @@ impl EventLoop {
         let result = match answer {
             Answer::Reply(reply) => Ok(Some(reply)),
             Answer::Failed(failure) => Err(failure),
-            Answer::Completed | Answer::Partial(_) => Ok(None),
+            Answer::Completed | Answer::Partial(_) | Answer::Arriving(_) => Ok(None),
         };
         self.finish(ticket, call, result, None);
     }
