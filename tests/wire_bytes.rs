@@ -252,7 +252,7 @@ fn small_frames() {
 /// Each example is tested above; one that is added to the document is to be tested too.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 21);
+    assert_eq!(examples().len(), 22);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
     assert!((1..=12).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }

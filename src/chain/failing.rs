@@ -79,8 +79,7 @@ impl Node {
 
     /// The application gives up.
     pub(super) fn give_up(&mut self, ticket: u64) {
-        let on_the_spot = || self.spots.as_ref()?.started_as(ticket);
-        let call = self.tickets.get(&ticket).copied().or_else(on_the_spot);
+        let call = self.tickets.get(&ticket).copied();
         if let Some(slot) = call.and_then(|id| self.find(id)) {
             self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
         }

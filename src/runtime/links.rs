@@ -369,12 +369,8 @@ impl Links {
     fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.stirred) {
-            dirty
-                .extend(self.links.iter().filter(|(_, link)| link.outbox.is_streaming()).map(|(key, _)| key));
-        }
-        if dirty.len() > 1 {
-            dirty.sort_unstable();
-            dirty.dedup();
+            let streaming = self.links.iter().filter(|(_, link)| link.outbox.is_streaming() && !link.marked);
+            dirty.extend(streaming.map(|(key, _)| key));
         }
         for key in dirty.drain(..) {
             let Some(link) = self.links.get_mut(key) else { continue };

@@ -95,7 +95,8 @@ impl EventLoop {
             let Some(link) = self.links.links.get(key) else { return Ok(()) };
             let frame = match link.phase {
                 Phase::Closing => return Ok(()),
-                Phase::Up(peer) if link.inbox.is_idle() => {
+                // What has come before, on whatever link, is for the chain first.
+                Phase::Up(peer) if link.inbox.is_idle() && self.links.arrivals.is_empty() => {
                     if let Some(rest) = self.on_the_spot(now, key, peer, bytes) {
                         bytes = rest;
                         continue;

@@ -163,7 +163,9 @@ impl Links {
             }
             Event::Abandoned => {
                 link.unacknowledged += 1;
-                link.consume();
+                if link.consume() {
+                    link.mark(&mut self.dirty, key);
+                }
                 None
             }
             Event::Window(window) => {

@@ -23,8 +23,8 @@ use super::peer::LinkKey;
 use super::shm::{Extents, RingSocket};
 use super::socket::Socket;
 use crate::chain::Time;
-use crate::wire::body::Extent;
 use crate::wire::CallId;
+use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, WINDOW};
 
 /// Requests that a node takes on a link without having acknowledged them: enough to keep the link busy, and a bound on what waits at a slow node.
@@ -137,10 +137,7 @@ impl Link {
 
     /// Acknowledges what has been consumed, when it is enough, and when the peer reads what it is sent: one that only sends gets no more credit.
     fn acknowledge(&mut self) -> bool {
-        if self.consumed < ACKMARK
-            || self.outbox.backlog() > BACKLOG
-            || self.outbox.replies() > REPLIES_MAX
-        {
+        if self.consumed < ACKMARK || self.outbox.backlog() > BACKLOG || self.outbox.replies() > REPLIES_MAX {
             return false;
         }
         self.outbox.acknowledge(self.consumed);
@@ -168,7 +165,12 @@ impl Link {
     }
 
     /// Takes the next bytes of the link, and the descriptors that they speak of.
-    pub(super) fn feed(&mut self, bytes: &[u8], host: &dyn Context, events: &mut Vec<Event>) -> Result<(), FrameError> {
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        host: &dyn Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), FrameError> {
         match self.socket.ring_mut() {
             Some(socket) if socket.takes_descriptors() => {
                 let beside = Beside { host, socket: RefCell::new(socket), extents: &self.extents };
