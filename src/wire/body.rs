@@ -171,6 +171,9 @@ impl Body {
         reader.place.store(to, Ordering::Relaxed);
         if let Received::Passing(passing) = &mut *received {
             passing.advance(from, to);
+            if passing.start() == reader.body.announced {
+                reader.body.pool.close();
+            }
         }
     }
 
