@@ -238,6 +238,9 @@ impl Body {
         if let Received::Passing(passing) = &mut *received {
             passing.advance(from, to);
             reader.body.forget_extents(passing);
+            if passing.start() == reader.body.announced {
+                reader.body.pool.close();
+            }
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) enum Part {
 #[derive(Debug)]
 pub(super) struct Stream {
     call: CallId,
-    kind: Kind,
+    pub(super) kind: Kind,
     flags: u8,
     /// The fixed part of the first frame; taken when that frame is cut.
     pub(super) head: Option<Vec<u8>>,
