@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use chained_gpc::runtime::link::Event;
+use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
 use chained_gpc::wire::{Body, BodyWriter, CallId, Message, Request};
-use chained_gpc::{Call, FuncHandle, Functions, LinkKind, Reply, Streaming};
+use chained_gpc::{Call, FuncHandle, Functions, LinkKind, Node, Reply, Streaming, Tree};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 use super::common::{LIMIT, assert_who, checksum, ids, limited, noise, replies_of, who};
@@ -362,6 +363,37 @@ fn what_a_parent_has_handed_over_before_it_went_is_there() {
             drop(peer);
             let bytes = gets.recv_timeout(LIMIT).expect("the data were there before the peer went");
             assert!(bytes == data);
+        }
+    });
+}
+
+/// Long data come by socket, go on by descriptor, and leave by socket again, in one chain; whoever gets them, whole or as they come, gets them all.
+#[test]
+fn data_go_by_socket_and_by_descriptor_in_turn() {
+    limited(|| {
+        let functions = Functions::new();
+        let funcs = sums(&functions);
+        let kinds =
+            [LinkKind::Unix, LinkKind::Shm, LinkKind::Shm, LinkKind::Unix, LinkKind::Shm, LinkKind::Shm];
+        let listeners = kinds.map(|_| Listener::bind(&LinkKind::Shm.fresh_address(0)).unwrap());
+        let addresses = listeners.iter().map(|listener| listener.address().unwrap());
+        let peers: Peers = (0..).zip(addresses).collect();
+        let nodes: Vec<Node> = (0..)
+            .zip(listeners.into_iter().zip(kinds))
+            .map(|(id, (listener, kind))| {
+                let builder = Node::builder(id).functions(&functions).peers(peers.clone());
+                builder.listener(listener).link(kind).start().unwrap()
+            })
+            .collect();
+        for (seed, func) in (1..).zip(funcs.iter().cycle().take(6)) {
+            for tree in [Tree::Chain, Tree::Binary, Tree::Flat] {
+                let data = noise(5 * MIB + 1234, seed);
+                let call = Call::new(*func).ids(0..6).tree(tree).data(data.clone());
+                let call = if seed % 3 == 0 { call } else { call.forward_first() };
+                let replies = replies_of(nodes[(seed % 2) as usize].call(call).unwrap());
+                assert_eq!(replies.len(), 6);
+                assert!(replies.iter().all(|reply| reply.data[..] == said(&data)));
+            }
         }
     });
 }

@@ -78,15 +78,19 @@ impl Stream {
         }
         let allowed = limit.saturating_sub(*read);
         let extent = match body.extent(*read) {
-            // No piece is longer than a window, so its end will be allowed.
+            // No piece is longer than half a window, so its end will be allowed.
             Some(extent) if extent.length() as u64 > allowed => return Handed::Waiting,
             Some(extent) => extent,
             None => {
-                let bytes = body.read(*read, EXTENT);
+                if body.arrived().saturating_sub(*read) < EXTENT_MIN as u64 {
+                    return Handed::Not;
+                }
+                // What is still arriving may have to be copied to be read, and for a segment there is memory.
+                let bytes = body.read(*read, if body.is_whole() { EXTENT } else { SEGMENT });
                 if bytes.len() < EXTENT_MIN {
                     return Handed::Not;
                 }
-                // No longer than a window either.
+                // Nor is this one.
                 if bytes.len() as u64 > allowed {
                     return Handed::Waiting;
                 }
