@@ -742,9 +742,9 @@ fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it()
     (0..3).for_each(|_| assert!(writer.extend(&piece)));
     let (lengths, ..) = beside_of(&mut outbox, &mut beside);
     assert_eq!(lengths, [EXTENT_MAX - 1; 2]);
-    outbox.widen(&WindowRef { call: call(1), limit: WINDOW + WINDOW / 2 - 4 });
+    outbox.widen(&WindowRef { call: call(1), of_response: false, limit: WINDOW + WINDOW / 2 - 4 });
     assert_eq!(beside_of(&mut outbox, &mut beside).0.len(), 2);
-    outbox.widen(&WindowRef { call: call(1), limit: WINDOW + WINDOW / 2 - 3 });
+    outbox.widen(&WindowRef { call: call(1), of_response: false, limit: WINDOW + WINDOW / 2 - 3 });
     assert_eq!(beside_of(&mut outbox, &mut beside).0, [EXTENT_MAX - 1; 3]);
 }
 

@@ -235,10 +235,12 @@ fn small_frames() {
     assert_eq!(drain(&mut outbox, usize::MAX), example("CREDIT"));
     assert!(matches!(only(read(&example("CREDIT")).unwrap()), Event::Credit(5)));
 
-    let window = WindowRef { call: CALL, limit: 5 << 20 };
-    outbox.window(&window);
-    assert_eq!(drain(&mut outbox, usize::MAX), example("WINDOW"));
-    assert!(matches!(only(read(&example("WINDOW")).unwrap()), Event::Window(back) if back == window));
+    for (name, of_response) in [("WINDOW of a request", false), ("WINDOW of a response", true)] {
+        let window = WindowRef { call: CALL, of_response, limit: 5 << 20 };
+        outbox.window(&window);
+        assert_eq!(drain(&mut outbox, usize::MAX), example(name));
+        assert!(matches!(only(read(&example(name)).unwrap()), Event::Window(back) if back == window));
+    }
 
     let goodbye = Goodbye { reason: GoodbyeReason::Duplicate, text: "id 3 led".into() };
     outbox.goodbye(&goodbye);
@@ -250,7 +252,7 @@ fn small_frames() {
 /// Each example is tested above; one that is added to the document is to be tested too.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 21);
+    assert_eq!(examples().len(), 22);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
     assert!((1..=12).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }

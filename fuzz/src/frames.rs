@@ -12,7 +12,7 @@ use chained_gpc::wire::frame::SEGMENT;
 use chained_gpc::wire::head::Goodbye;
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::short::{ShortRequest, ShortResponse};
-use chained_gpc::wire::{Body, CallId, Message, Request};
+use chained_gpc::wire::{Body, CallId, Message, Request, Response};
 use gpc_trees::Tree;
 
 use super::input::{Input, pieces};
@@ -90,6 +90,8 @@ fn written_and_read(event: Event, cuts: &[usize]) {
             // Who writes what passes through lets it go: that is another reader than the one that is looked at below.
             Message::Request(Request { data: request.data.fork(), ..Request::clone(request) }.into())
         }
+        // Who writes a reply that is passed on lets it go.
+        Event::Response(Response { answer: Answer::Arriving(_), .. }) => return,
         Event::Response(response) => Message::Response(response.clone()),
         Event::Cancel(call) => Message::Cancel(*call),
         Event::Release(call) => Message::Release(*call),
@@ -99,6 +101,7 @@ fn written_and_read(event: Event, cuts: &[usize]) {
         Event::Goodbye(goodbye) => return goodbye_again(goodbye, cuts),
         Event::Credit(_) | Event::Window(_) | Event::Hello(_) => return small_again(&event, cuts),
         Event::DataGrew | Event::DataDue(_) | Event::DataArrived(_) => return,
+        Event::ReplyArrived(_) | Event::ReplyBegun | Event::Unwanted(_) => return,
         Event::Oversized { .. } | Event::Abandoned => return,
     };
     comes_back(&event, &written(message, cuts), cuts);

@@ -168,6 +168,35 @@ fn streams() -> Vec<Vec<u8>> {
             [&[options], cut, &stream].concat()
         })
     })
+    .chain(passed_on())
+    .collect()
+}
+
+/// Streams in which replies come that are passed on: in segments, failing, and from peers that lie.
+fn passed_on() -> Vec<Vec<u8>> {
+    let mut head = example("RESPONSE with a reply");
+    head.truncate(8 + 41);
+    head[0] = 41;
+    // 300,000 bytes of data are more than a frame has.
+    head[8 + 24..8 + 28].copy_from_slice(&300_000u32.to_le_bytes());
+    let segment = |bytes: &[u8]| {
+        let header = FrameHeader { length: 16 + bytes.len() as u32, kind: Kind::Segment, flags: 1 };
+        [&header.emit()[..], &example("CANCEL")[8..], bytes].concat()
+    };
+    let failure = example("RESPONSE with a failure");
+    [
+        [head.clone(), segment(b" "), segment(b"abc")].concat(),
+        [head.clone(), segment(b" ab"), failure.clone(), segment(b"c")].concat(),
+        [head.clone(), failure, head.clone(), segment(b" ab")].concat(),
+        [head.clone(), segment(b" ab"), head].concat(),
+    ]
+    .into_iter()
+    .flat_map(|stream| {
+        [128u8, 128 + 1, 128 + 64 + 1, 1].map(|options| {
+            let cut: &[u8] = if options & 1 == 1 { &[9] } else { &[] };
+            [&[options], cut, &stream].concat()
+        })
+    })
     .collect()
 }
 
@@ -237,5 +266,17 @@ fn sequences() -> Vec<Vec<u8>> {
         [vec![4, 0], start(0, 0, 3, 0), vec![16, 0, 2, 26, 0, 1, 16, 0, 3], go(12), vec![28, 1, 28, 2]]
             .concat(),
     ]);
+    // Replies come piece by piece: all of them, and with a failure, a lost link or a cancel behind their heads.
+    let slow = |times: usize| [10u8, 0, 11, 0, 19, 0, 1].repeat(times);
+    for tree in [2u8, 0, 1] {
+        let begun = [vec![5, 0], start(0, 0, tree, 0), slow(9)].concat();
+        all.extend([
+            [begun.clone(), slow(40)].concat(),
+            [begun.clone(), vec![22, 3, 4], slow(20)].concat(),
+            [begun.clone(), vec![29, 4, 0], slow(20)].concat(),
+            [begun.clone(), vec![31, 0], slow(20)].concat(),
+            [begun, vec![16, 0, 0], slow(9), vec![27, 27, 27]].concat(),
+        ]);
+    }
     all
 }

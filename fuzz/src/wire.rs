@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chained_gpc::runtime::link::{Context, Event, Inbox, Outbox, PARTS_MAX};
 use chained_gpc::wire::body::{Extent, Room, Sealed};
+use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::frame::{EXTENT_MAX, FrameError};
 use chained_gpc::wire::message::{Answer, Request, Response};
 use chained_gpc::wire::{Body, CallId, Hello, Message};
@@ -24,7 +25,7 @@ pub struct Around {
     pub awaits_all: bool,
     /// Longest reply, bytes.
     pub reply_max: u64,
-    /// Whether functions with odd handles take their data as they come.
+    /// Whether functions with odd handles take their data as they come, and long replies are passed on as they come.
     pub streaming: bool,
 }
 
@@ -46,6 +47,10 @@ impl Context for Around {
 
     fn streams(&self, func: u32) -> bool {
         self.streaming && func % 2 == 1
+    }
+
+    fn passes_on(&self, _call: CallId) -> bool {
+        self.streaming
     }
 }
 
@@ -106,6 +111,18 @@ pub fn come(body: &Body) -> Vec<u8> {
         all.extend_from_slice(&piece);
     }
     all
+}
+
+/// What has come of a reply's data, none of which anybody has passed.
+pub fn come_of(flow: &Flow) -> Vec<u8> {
+    let mut all = Vec::new();
+    // Ends: each piece is a part of what has come.
+    loop {
+        match flow.read(all.len() as u64, usize::MAX) {
+            piece if piece.is_empty() => return all,
+            piece => all.extend_from_slice(&piece),
+        }
+    }
 }
 
 /// An inbox whose peer has said hello.
@@ -183,6 +200,12 @@ pub fn same_response(one: &Response, two: &Response) -> bool {
     let answers = match (&one.answer, &two.answer) {
         (Answer::Completed, Answer::Completed) => true,
         (Answer::Reply(one), Answer::Reply(two)) => one == two,
+        (Answer::Arriving(one), Answer::Arriving(two)) => {
+            let lengths = |reply: &ArrivingReply| (reply.level, reply.data.len());
+            lengths(one) == lengths(two)
+                && one.header == two.header
+                && come_of(&one.data) == come_of(&two.data)
+        }
         (Answer::Failed(one), Answer::Failed(two)) => one == two,
         (Answer::Partial(one), Answer::Partial(two)) => one == two,
         _ => false,
@@ -200,15 +223,18 @@ pub fn same_event(one: &Event, two: &Event) -> bool {
             (one, some) == (two, others)
         }
         (Event::DataArrived(one), Event::DataArrived(two))
+        | (Event::ReplyArrived(one), Event::ReplyArrived(two))
+        | (Event::Unwanted(one), Event::Unwanted(two))
         | (Event::Cancel(one), Event::Cancel(two))
         | (Event::Release(one), Event::Release(two))
         | (Event::Moved(one), Event::Moved(two)) => one == two,
         (Event::Credit(one), Event::Credit(two)) => one == two,
         (Event::Window(one), Event::Window(two)) => one == two,
         (Event::Goodbye(one), Event::Goodbye(two)) => one == two,
-        (Event::Abandoned, Event::Abandoned) | (Event::Ping, Event::Ping) | (Event::Pong, Event::Pong) => {
-            true
-        }
+        (Event::ReplyBegun, Event::ReplyBegun)
+        | (Event::Abandoned, Event::Abandoned)
+        | (Event::Ping, Event::Ping)
+        | (Event::Pong, Event::Pong) => true,
         _ => false,
     }
 }

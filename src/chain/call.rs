@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::arrived::Arrived;
 use super::plans::{Plan, Planned};
+use super::rising::Rising;
 use super::runs::Turn;
 use super::{Reply, Taken, Time};
 use crate::wire::message::SubtreeReply;
@@ -37,6 +38,8 @@ pub(super) enum Own {
     Ready(Reply),
     /// The reply is with a callback that runs.
     Lent,
+    /// It has gone up, with replies whose data are still arriving.
+    Given,
     /// Of a partial call: it contributes nothing.
     Failed,
 }
@@ -88,10 +91,19 @@ pub(super) struct Child {
 pub(super) enum ChildAnswer {
     /// Nothing yet.
     Awaited,
+    /// Its whole subtree is done, and the data of its reply are still arriving.
+    Arriving,
     /// Its whole subtree is done.
     Done,
     /// Of a partial call: it does not take part any more, and its children stand behind it if they could be adopted.
     Lost(Status),
+}
+
+impl ChildAnswer {
+    /// Whether something is still to come from the child.
+    fn is_due(self) -> bool {
+        matches!(self, ChildAnswer::Awaited | ChildAnswer::Arriving)
+    }
 }
 
 /// What to do next for a call.
@@ -124,6 +136,8 @@ pub(super) struct Call {
     pub(super) awaited: usize,
     /// Replies that wait to be merged or aggregated, as they came, and the place in the list of the child whose they are.
     pub(super) arrived: Arrived,
+    /// Replies whose data are still arriving.
+    pub(super) rising: Option<Box<Rising>>,
     /// Of a partial call: replies that have been merged, for the case that this id's own part fails and they must go up without it.
     pub(super) merged: Vec<SubtreeReply>,
     /// Of a partial call: why ids are left out, the first one first.
@@ -140,8 +154,9 @@ impl Child {
     /// Appends what is known of the ids of the child's group.
     pub(super) fn cover(&self, coverage: &mut Coverage) {
         match (&self.answer, &self.report) {
-            (ChildAnswer::Done, Some(report)) => coverage.append(&report.coverage),
-            (ChildAnswer::Done, None) => coverage.push(Status::Done, self.group.len),
+            (ChildAnswer::Done | ChildAnswer::Arriving, Some(report)) => coverage.append(&report.coverage),
+            // What it says of its ids is true, whatever becomes of its reply.
+            (ChildAnswer::Done | ChildAnswer::Arriving, None) => coverage.push(Status::Done, self.group.len),
             (ChildAnswer::Awaited, _) => coverage.push(Status::Unknown, self.group.len),
             (ChildAnswer::Lost(status), _) => {
                 // What it says of itself is not true of those below: of them this id knows no more than that they were not asked, or perhaps were.
@@ -173,6 +188,7 @@ impl Call {
             by_id,
             awaited: 0,
             arrived,
+            rising: None,
             merged: Vec::new(),
             report: None,
             begun,
@@ -191,7 +207,7 @@ impl Call {
     pub(super) fn empty(&mut self, nothing: &Arc<Request>) {
         self.request = Arc::clone(nothing);
         self.own = Own::Lent;
-        (self.early, self.job, self.children) = (None, JobState::Idle, None);
+        (self.early, self.job, self.children, self.rising) = (None, JobState::Idle, None, None);
         self.by_id.clear();
         self.arrived.empty();
         self.merged = Vec::new();
@@ -226,11 +242,11 @@ impl Call {
         }
     }
 
-    /// The index of a child that has not answered yet.
+    /// The index of a child that has not answered yet, or not all of it.
     pub(super) fn awaited_child(&self, id: Id) -> Option<usize> {
         let index = self.child_index(id)?;
         let child = self.children.as_ref()?.get(index)?;
-        (child.answer == ChildAnswer::Awaited).then_some(index)
+        child.answer.is_due().then_some(index)
     }
 
     fn child_index(&self, id: Id) -> Option<usize> {
@@ -288,8 +304,14 @@ impl Call {
         ordered
     }
 
-    /// The ids of the children that have not answered yet.
+    /// The ids of the children that have not answered yet, or not all of it.
     pub(super) fn awaited_ids(&self) -> impl Iterator<Item = Id> + '_ {
+        let children = self.children.as_deref().unwrap_or_default();
+        children.iter().filter(|child| child.answer.is_due()).map(|child| child.id)
+    }
+
+    /// The ids of the children that have not answered anything yet.
+    pub(super) fn silent_ids(&self) -> impl Iterator<Item = Id> + '_ {
         let children = self.children.as_deref().unwrap_or_default();
         children.iter().filter(|child| child.answer == ChildAnswer::Awaited).map(|child| child.id)
     }
@@ -329,7 +351,7 @@ impl Call {
         let own = match (&self.own, &self.job) {
             _ if own_failed => Status::Failed,
             (Own::Failed, _) => Status::Failed,
-            (Own::Ready(_) | Own::Lent, _) => Status::Done,
+            (Own::Ready(_) | Own::Lent | Own::Given, _) => Status::Done,
             (Own::Pending, JobState::Idle | JobState::Queued(_)) => Status::Unreached,
             (Own::Pending, JobState::Running) | (Own::Taking(_) | Own::Deferred, _) => Status::Unknown,
         };

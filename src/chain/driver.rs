@@ -139,6 +139,13 @@ pub enum Input {
     Heard(Id),
     /// The data of a request have arrived whole, or more of those that func takes as they come.
     DataArrived(CallId),
+    /// All data of a reply have come that came as [`Answer::Arriving`](crate::wire::message::Answer::Arriving).
+    ReplyArrived {
+        /// The child whose reply it is.
+        from: Id,
+        /// Its call.
+        call: CallId,
+    },
     /// A job has ended.
     Ran {
         /// The job's call.

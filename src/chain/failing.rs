@@ -79,8 +79,7 @@ impl Node {
 
     /// The application gives up.
     pub(super) fn give_up(&mut self, ticket: u64) {
-        let on_the_spot = || self.spots.as_ref()?.started_as(ticket);
-        let call = self.tickets.get(&ticket).copied().or_else(on_the_spot);
+        let call = self.tickets.get(&ticket).copied();
         if let Some(slot) = call.and_then(|id| self.find(id)) {
             self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
         }
@@ -166,13 +165,14 @@ fn expiry(me: Id, call: &Call) -> Cause {
             here(Stage::Setup, format!("when {} of {} bytes of data had arrived", data.arrived(), data.len()))
         }
         (Own::Deferred, _) => here(Stage::Func, "before the deferred reply was given".into()),
+        (Own::Given, _) => call.held_up(me),
         (Own::Lent, _) => here(Stage::Callback, "while callback was running".into()),
         (Own::Ready(_), JobState::Queued(_)) => here(
             Stage::Callback,
             "while callback waited for its turn behind other functions of this id".into(),
         ),
         (Own::Ready(_) | Own::Failed, _) => {
-            let awaited: Vec<Id> = call.awaited_ids().take(NAMED).collect();
+            let awaited: Vec<Id> = call.silent_ids().take(NAMED).collect();
             let first = awaited.first().copied().unwrap_or(me);
             let more = match call.awaited.saturating_sub(awaited.len()) {
                 0 => String::new(),

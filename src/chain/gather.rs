@@ -59,11 +59,14 @@ fn merged_alone(own: Reply) -> SubtreeReply {
 
 fn within_limit(me: Id, reply: SubtreeReply, reply_max: u64) -> Result<Answer, Cause> {
     if reply.len() > reply_max {
-        let message =
-            format!("the subtree's reply of {} bytes is over the limit of {reply_max}", reply.len());
-        return Err(Cause::new(me, Stage::Reply, message));
+        return Err(over_limit(me, reply.len(), reply_max));
     }
     Ok(Answer::Reply(reply))
+}
+
+pub(super) fn over_limit(me: Id, len: u64, reply_max: u64) -> Cause {
+    let message = format!("the subtree's reply of {len} bytes is over the limit of {reply_max}");
+    Cause::new(me, Stage::Reply, message)
 }
 
 /// Own data first, then the children's in list order, headers beside data.

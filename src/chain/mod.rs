@@ -40,6 +40,9 @@
 //! A message for a peer is handed over in order; what a peer sends on one link must come in as inputs in order. When a link is lost, the driver
 //! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id. Of what has come by the same time, links come first and results of jobs after
 //! them: a process that was stopped must hear that it was given up before it goes on with the call.
+//!
+//! A long reply may come before its data have, as [`Answer::Arriving`](crate::wire::message::Answer::Arriving), where [`Node::passes_on`] says so; [`Input::ReplyArrived`] says when they are all there. What a node answers with
+//! such replies, its driver sends as they come, and stops sending when it is given a failure to send to the same call, or is cancelled.
 
 mod arrived;
 mod call;
@@ -54,6 +57,7 @@ mod node;
 mod partial;
 mod plans;
 mod recent;
+mod rising;
 mod runs;
 mod seeded_hash;
 mod setup;

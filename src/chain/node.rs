@@ -71,7 +71,7 @@ impl Node {
 
     fn take(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
-        if let Input::Message { from, .. } | Input::Heard(from) = &input {
+        if let Input::Message { from, .. } | Input::ReplyArrived { from, .. } | Input::Heard(from) = &input {
             self.liveness.heard(*from, self.now);
         }
         match input {
@@ -93,6 +93,7 @@ impl Node {
                     self.advance(slot);
                 }
             }
+            Input::ReplyArrived { from, call } => self.reply_arrived(from, call),
             Input::Ran { call, result } => self.ran(call, result),
             Input::Answered { call, result } => self.answered(call, result),
             Input::LinkLost { peer, why, unreached } => self.link_lost(peer, &why, unreached),

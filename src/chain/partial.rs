@@ -63,7 +63,7 @@ impl Node {
                 (partial.reply, partial.report)
             }
             Answer::Failed(failure) => return self.partial_refused(slot, index, *failure),
-            Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => {
+            Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) | Answer::Partial(_) => {
                 let cause =
                     Cause::new(from, Stage::Reply, "its answer does not report on the ids it was sent to");
                 return self.child_lost(slot, index, Status::Unknown, false, cause);
@@ -213,7 +213,7 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         match call.own {
             Own::Ready(_) | Own::Failed => call.add_cause(cause),
-            Own::Pending | Own::Taking(_) | Own::Deferred | Own::Lent => call.own_failed(cause),
+            Own::Pending | Own::Taking(_) | Own::Deferred | Own::Lent | Own::Given => call.own_failed(cause),
         }
         self.respond_partial(slot);
     }

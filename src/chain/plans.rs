@@ -19,6 +19,9 @@ const PLANS_MAX: usize = 64;
 /// Names of plans that have been asked for once.
 const ASKED_MAX: usize = 64;
 
+/// Names that share a place.
+const ASKED_OF_A_PLACE: usize = 4;
+
 /// Most children of a plan: 64 plans of the largest size take some MiB. A call to more of them goes the long way, where each child costs the same and there are many.
 const CHILDREN_MAX: u32 = 1_024;
 
@@ -128,14 +131,17 @@ pub(super) struct Plans {
     /// Where the next one goes when there are as many as may be: the oldest.
     oldest: usize,
     /// The hashes of those that were asked for once, each at a place of its own: a plan costs as much as a call the long way, so there is none for what is never asked for again.
-    asked: Vec<u64>,
+    asked: Vec<[u64; ASKED_OF_A_PLACE]>,
+    /// How often one was forgotten for another.
+    turns: usize,
 }
 
 impl Plans {
     pub(super) fn new(seed: u64) -> Plans {
         let seeded = Seeded::new(seed);
-        let (plans, by_hash, asked) = (Vec::new(), SeededMap::with_hasher(seeded), vec![0; ASKED_MAX]);
-        Plans { plans, last: 0, by_hash, seeded, oldest: 0, asked }
+        let (plans, by_hash, asked) =
+            (Vec::new(), SeededMap::with_hasher(seeded), vec![[0; ASKED_OF_A_PLACE]; ASKED_MAX]);
+        Plans { plans, last: 0, by_hash, seeded, oldest: 0, asked, turns: 0 }
     }
 
     /// The plan of a request to `me`: the one there is, or a new one. None if it is not to go this way.
@@ -156,10 +162,21 @@ impl Plans {
         self.plans.get(self.last)
     }
 
-    /// Whether a plan of this hash has been asked for before, not long ago.
+    /// Whether a plan of this hash has been asked for before, not long ago. Kinds that take turns at one place do not lose sight of each other: one of the two remains.
     fn is_asked_again(&mut self, hash: u64) -> bool {
         let place = &mut self.asked[hash as usize % ASKED_MAX];
-        std::mem::replace(place, hash) == hash
+        if place.contains(&hash) {
+            return true;
+        }
+        self.turns = self.turns.wrapping_add(1);
+        place[self.turns % ASKED_OF_A_PLACE] = hash;
+        false
+    }
+
+    /// Whether a plan is still one of the node's.
+    pub(super) fn holds(&self, plan: &Arc<Plan>) -> bool {
+        let found = self.found().is_some_and(|found| Arc::ptr_eq(found, plan));
+        found || self.plans.iter().any(|held| Arc::ptr_eq(held, plan))
     }
 
     fn hash(&self, key: &PlanKey<'_>) -> u64 {

@@ -51,7 +51,7 @@ impl Window {
         sequence <= self.last && self.place(sequence).is_some_and(|(word, bit)| self.bits[word] & bit != 0)
     }
 
-    /// Notes a number; says whether it was not too old. Calls `forgotten` for those that go though few have ended since.
+    /// Notes a number; says whether it is remembered here for a thousand ended calls at least, or until `forgotten` is called for it. One that is far behind the last may not be: too few will have ended since when it goes.
     fn add(&mut self, sequence: u64, mut forgotten: impl FnMut(u64)) -> bool {
         let Some((word, bit)) = self.place(sequence) else { return false };
         if sequence > self.last {
@@ -65,7 +65,7 @@ impl Window {
         }
         self.ones += u32::from(self.bits[word] & bit == 0);
         self.bits[word] |= bit;
-        true
+        self.last - sequence <= REMEMBERED as u64
     }
 
     /// Makes room for a number where another one stands, of those up to `ended`.
@@ -76,9 +76,36 @@ impl Window {
         }
         self.bits[word] &= !bit;
         self.ones -= 1;
-        if (self.ones as usize) < REMEMBERED {
+        // Of those that are left a thousand may have ended before it, as many as it was behind; the others have ended since.
+        if (self.ones as usize) < 2 * REMEMBERED {
             let before = (ended % WINDOW + WINDOW - number % WINDOW) % WINDOW;
             forgotten(ended - before);
+        }
+    }
+}
+
+/// Calls that no window remembers. At most a thousand that ended one by one, and those that windows have given up since: no more than they remembered.
+#[derive(Debug)]
+struct Old {
+    /// With the number of calls that had ended when each was put here.
+    order: VecDeque<(u64, CallId)>,
+    calls: SeededSet<CallId>,
+}
+
+impl Old {
+    fn remember(&mut self, call: CallId, ended: u64) {
+        if self.calls.insert(call) {
+            self.order.push_back((ended, call));
+        }
+    }
+
+    /// Forgets those that were put here so many ended calls ago.
+    fn forget(&mut self, ended: u64) {
+        while let Some((at, call)) = self.order.front()
+            && at + REMEMBERED as u64 <= ended
+        {
+            self.calls.remove(call);
+            self.order.pop_front();
         }
     }
 }
@@ -91,8 +118,9 @@ pub(super) struct Recent {
     used: usize,
     places: SeededMap<Id, u32>,
     /// Those that are too old for their root's window, or whose root has none.
-    order: VecDeque<CallId>,
-    calls: SeededSet<CallId>,
+    old: Old,
+    /// How many calls have ended.
+    ended: u64,
     partial: BTreeMap<CallId, Time>,
     by_time: BTreeSet<(Time, CallId)>,
 }
@@ -103,20 +131,24 @@ impl Recent {
             windows: Vec::new(),
             used: 0,
             places: SeededMap::with_hasher(Seeded::new(seed)),
-            order: VecDeque::new(),
-            calls: SeededSet::with_hasher(Seeded::new(seed)),
+            old: Old { order: VecDeque::new(), calls: SeededSet::with_hasher(Seeded::new(seed)) },
+            ended: 0,
             partial: BTreeMap::new(),
             by_time: BTreeSet::new(),
         }
     }
 
     pub(super) fn add(&mut self, call: CallId) {
+        self.ended += 1;
+        self.old.forget(self.ended);
         let place = self.window(call.root).or_else(|| self.add_window(call));
         let Some(place) = place else { return self.add_old(call) };
         self.used = place;
-        let Recent { windows, order, calls, .. } = self;
-        let root = call.root;
-        if !windows[place].add(call.sequence, |sequence| remember(order, calls, CallId { root, sequence })) {
+        let Recent { windows, old, ended, .. } = self;
+        let (root, ended) = (call.root, *ended);
+        let in_order =
+            windows[place].add(call.sequence, |sequence| old.remember(CallId { root, sequence }, ended));
+        if !in_order {
             self.add_old(call);
         }
     }
@@ -141,7 +173,7 @@ impl Recent {
     }
 
     fn add_old(&mut self, call: CallId) {
-        remember(&mut self.order, &mut self.calls, call);
+        self.old.remember(call, self.ended);
     }
 
     /// A partial call has ended, and may be asked for again `until` then.
@@ -160,21 +192,8 @@ impl Recent {
     pub(super) fn contains(&self, call: CallId) -> bool {
         let window = self.window(call.root).map(|place| &self.windows[place]);
         window.is_some_and(|window| window.contains(call.sequence))
-            || (!self.calls.is_empty() && self.calls.contains(&call))
+            || (!self.old.calls.is_empty() && self.old.calls.contains(&call))
             || (!self.partial.is_empty() && self.partial.contains_key(&call))
-    }
-}
-
-/// Remembers a call, and forgets the one before the last thousand.
-fn remember(order: &mut VecDeque<CallId>, calls: &mut SeededSet<CallId>, call: CallId) {
-    if !calls.insert(call) {
-        return;
-    }
-    order.push_back(call);
-    if order.len() > REMEMBERED
-        && let Some(oldest) = order.pop_front()
-    {
-        calls.remove(&oldest);
     }
 }
 
@@ -197,42 +216,87 @@ mod tests {
         }
         assert!(recent.contains(call(9999)) && recent.contains(call(10_000 - 4096)));
         assert!(!recent.contains(call(10_000 - 4097)) && !recent.contains(call(10_000)));
-        assert!(recent.order.is_empty());
+        assert!(recent.old.order.is_empty());
     }
 
     #[test]
     fn strangers_with_many_names_take_no_more_memory() {
         let mut recent = Recent::new(1);
         (0..5000).for_each(|root| recent.add(CallId { root, sequence: 7 }));
-        assert_eq!((recent.windows.len(), recent.order.len(), recent.calls.len()), (64, 1024, 1024));
+        let lengths = (recent.windows.len(), recent.old.order.len(), recent.old.calls.len());
+        assert_eq!(lengths, (64, 1024, 1024));
         assert!(recent.contains(CallId { root: 4999, sequence: 7 }));
         assert!(recent.contains(CallId { root: 0, sequence: 7 }));
     }
 
+    /// A call that had waited for its subtree ended when four thousand later ones had, and was forgotten six calls later.
+    #[test]
+    fn one_that_ends_late_is_known_as_long_as_others() {
+        let mut recent = Recent::new(1);
+        (1..=4090).for_each(|sequence| recent.add(call(sequence)));
+        recent.add(call(0));
+        for sequence in 4091..4090 + REMEMBERED as u64 {
+            recent.add(call(sequence));
+            assert!(recent.contains(call(0)), "{} calls later", sequence - 4090);
+        }
+    }
+
+    /// Whoever began anew had all that it remembered put where others remember theirs, and these were forgotten.
+    #[test]
+    fn a_root_that_begins_anew_makes_nobody_forgotten() {
+        let mut recent = Recent::new(1);
+        let of = |root: Id, sequence: u64| CallId { root, sequence };
+        for root in [1, 2] {
+            (0..500).for_each(|sequence| recent.add(of(root, sequence)));
+        }
+        recent.add(of(2, 1 << 40));
+        recent.add(of(1, 1 << 40));
+        assert!(
+            (0..500).all(|sequence| recent.contains(of(1, sequence)) && recent.contains(of(2, sequence)))
+        );
+        (0..REMEMBERED as u64).for_each(|more| recent.add(of(1, (1 << 40) + 1 + more)));
+        assert!(recent.old.order.is_empty() && recent.old.calls.is_empty());
+    }
+
     proptest! {
-        /// In whatever order calls of however many runs of their roots end, the last thousand are known, and nothing else is that has not ended.
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// In whatever order calls of however many runs of their roots end, the last thousand are known, and nothing is that has not ended.
         #[test]
         fn the_last_thousand_are_known(
-            steps in prop::collection::vec((0u32..3, 0u64..4, -40i64..60), 1..400),
+            bursts in prop::collection::vec((0u32..70, 0u64..5, 1u64..5000, 1usize..900), 1..30),
         ) {
-            let (mut recent, mut ended, mut at) = (Recent::new(3), Vec::new(), [1u64 << 40; 3]);
-            for (root, kind, step) in steps {
+            let (mut recent, mut ended) = (Recent::new(3), VecDeque::new());
+            let (mut at, mut all) = ([1u64 << 40; 70], std::collections::BTreeSet::new());
+            for (root, kind, step, length) in bursts {
                 let place = &mut at[root as usize];
-                *place = match kind {
-                    0 => place.saturating_add_signed(step * 500),
-                    1 => place.saturating_add_signed(step * 1_000_000),
-                    _ => place.saturating_add_signed(step),
-                };
-                let call = CallId { root, sequence: *place };
-                recent.add(call);
-                ended.push(call);
-                prop_assert!(recent.contains(call));
-            }
-            let highest = |root| ended.iter().filter(|call| call.root == root).map(|call| call.sequence).max();
-            for call in &ended {
-                let next = CallId { sequence: call.sequence + 1, ..*call };
-                prop_assert_eq!(recent.contains(next), ended.contains(&next));
-                prop_assert!(recent.contains(*call), "{call} of at most {:?}", highest(call.root));
+                for _ in 0..length {
+                    *place = match kind {
+                        0 => place.saturating_sub(step),
+                        1 => *place + step,
+                        2 => *place + step % 7,
+                        _ => *place + 1,
+                    };
+                    let call = CallId { root, sequence: *place };
+                    // A call ends once.
+                    if !all.insert(call) {
+                        continue;
+                    }
+                    recent.add(call);
+                    ended.push_back(call);
+                    if ended.len() > REMEMBERED {
+                        ended.pop_front();
+                    }
+                }
+                if kind == 4 {
+                    *place += 1 << 30;
+                }
+                for call in &ended {
+                    let next = CallId { sequence: call.sequence + 1, ..*call };
+                    prop_assert!(recent.contains(*call), "{call}");
+                    prop_assert!(!recent.contains(next) || all.contains(&next), "{next}");
+                }
+                prop_assert!(recent.old.order.len() <= REMEMBERED + WINDOWS_MAX * 2 * REMEMBERED);
+                prop_assert_eq!(recent.old.order.len(), recent.old.calls.len());
             }
         }
     }

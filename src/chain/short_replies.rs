@@ -13,8 +13,11 @@ use crate::wire::message::SubtreeReply;
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{CallId, Payload};
 
-/// Room that is kept for the next call: what a busy id uses all the time.
-const ROOM_KEPT: usize = 16 << 10;
+/// Room that is kept for the next call, bytes: what an id of most trees uses all the time.
+const ROOM_KEPT: usize = 2 << 10;
+
+/// Replies for which room is kept: the children of an id of most trees.
+const ENTRIES_KEPT: usize = 16;
 
 /// Highest level of a reply that is lifted here: what lifts others by more is no small part any more.
 const LEVEL_MAX: u16 = 1_024;
@@ -135,6 +138,9 @@ impl ShortReplies {
         (self.highest, self.levels, self.headers) = (0, 0, 0);
         if self.bytes.capacity() > ROOM_KEPT {
             self.bytes = Vec::new();
+        }
+        if self.entries.capacity() > ENTRIES_KEPT {
+            self.entries = SmallVec::new();
         }
     }
 }

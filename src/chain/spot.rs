@@ -94,7 +94,7 @@ impl Node {
     /// Whether a short request may run on the spot. If so, the driver runs func now, over [`spot_ids`](Self::spot_ids), and gives what comes of it to [`spot_ran`](Self::spot_ran) before anything else; the request is consumed.
     /// If not, the request is an input like any other.
     ///
-    /// A function that may block, that answers later, or that waits for its turn behind others does not run on the spot.
+    /// A function that answers later, or that waits for its turn behind others, does not run on the spot; one that may block does only where nobody but the driver can run it.
     pub fn spot_begins(&mut self, now: Time, from: Id, request: &ShortRequest<'_>) -> bool {
         self.now = self.now.max(now);
         self.liveness.heard(from, self.now);
@@ -226,6 +226,9 @@ impl Node {
         if let Some(heartbeat) = self.config.heartbeat {
             self.liveness.begin(now.plus(heartbeat.every));
         }
+        if let Asker::Here { ticket, .. } = asker {
+            self.tickets.insert(ticket, of.call);
+        }
         let spots = self.spots();
         let mut spot = spots.fresh()?;
         spot.call = of.call;
@@ -287,11 +290,10 @@ impl Node {
         let last = spots.last_child;
         let Some(spot) = spots.get_mut(place) else { return Heard::Unusual };
         let Some(index) = spot.awaited_child_at(last, from) else { return Heard::Unusual };
+        let length = response.reply.map_or(0, |(header, data)| header.len() + data.len());
         let kept = match (spot.plan.reply_wanted, response.reply) {
-            (true, Some((header, data))) => {
-                let fits = (header.len() + data.len()) as u64 <= self.config.reply_max;
-                fits && spot.replies.push(index as u32, response.level, header, data)
-            }
+            _ if length as u64 > self.config.reply_max => false,
+            (true, Some((header, data))) => spot.replies.push(index as u32, response.level, header, data),
             (false, _) => true,
             (true, None) => false,
         };
@@ -317,6 +319,9 @@ impl Node {
         let Some(spots) = self.spots.as_deref_mut() else { return };
         let Some(spot) = spots.remove(place) else { return };
         self.recent.add(spot.call);
+        if let From::Here { ticket, .. } = spot.from {
+            self.tickets.remove(&ticket);
+        }
         spots.recycle(spot);
         self.end_if_idle();
     }
@@ -359,9 +364,6 @@ impl Node {
         let mut spot = spots.remove(place)?;
         let (request, origin) = (long_request(&spot)?, origin(&spot));
         let slot = self.calls.insert(request.into(), origin, spot.begun);
-        if let From::Here { ticket, .. } = spot.from {
-            self.tickets.insert(ticket, call);
-        }
         let call = self.calls.get_mut(slot)?;
         (call.deadline, call.until) = (spot.deadline, spot.until);
         self.deadlines.add(spot.deadline, spot.call);

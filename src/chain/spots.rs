@@ -27,7 +27,7 @@ const SPARSE: usize = 8;
 const SPARE_MAX: usize = 128;
 
 /// Room of a reply that is kept for the next one, bytes.
-const REPLY_KEPT: usize = 4096;
+const REPLY_KEPT: usize = 1024;
 
 /// Where a call on the spot came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +104,11 @@ impl Spot {
     pub(super) fn awaited_ids(&self) -> impl Iterator<Item = Id> + '_ {
         let children = self.plan.children.iter().enumerate();
         children.filter(|(index, _)| !self.has_answered(*index)).map(|(_, child)| child.id)
+    }
+
+    /// Whether long replies are passed on as they come, and not needed whole; the first one has the call taken over.
+    pub(super) fn passes_on(&self) -> bool {
+        matches!(self.from, From::Parent(_)) && self.plan.reply_wanted
     }
 
     /// The answer, when all children have given theirs.
@@ -250,9 +255,9 @@ impl Spots {
         Some(spot)
     }
 
-    /// Keeps the room of a call that has ended, and nothing that it held.
+    /// Keeps the room of a call that has ended, and nothing that it held; nor its plan, when that is no longer one of the node's.
     pub(super) fn recycle(&mut self, mut spot: Box<Spot>) {
-        if self.spare.len() < SPARE_MAX {
+        if self.spare.len() < SPARE_MAX && self.plans.holds(&spot.plan) {
             spot.replies.clear();
             spot.own = emptied(std::mem::take(&mut spot.own));
             self.spare.push(spot);
@@ -273,12 +278,6 @@ impl Spots {
     /// All of them, in no order that means anything.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Spot> {
         self.table.iter().filter_map(Option::as_deref)
-    }
-
-    /// The call that was started here under this name.
-    pub(super) fn started_as(&self, ticket: u64) -> Option<CallId> {
-        let asked = |from| matches!(from, From::Here { ticket: this, .. } if this == ticket);
-        self.iter().find(|spot| asked(spot.from)).map(|spot| spot.call)
     }
 
     /// The calls that this peer has sent, or is asked by.

@@ -192,8 +192,11 @@ impl Node {
         let wanted = call.request.reply_wanted;
         let reply = match answer {
             Answer::Failed(failure) => return self.child_failed(slot, index, *failure),
+            // Nobody says anything but a failure while its reply is under way.
+            _ if call.is_rising(index) => return,
             Answer::Completed if !wanted => None,
             Answer::Reply(reply) => Some(reply).filter(|_| wanted),
+            Answer::Arriving(reply) => return self.reply_rises(slot, index, from, *reply),
             Answer::Completed | Answer::Partial(_) => {
                 let message = match answer {
                     Answer::Completed => "it sent a bare completion where a reply was asked for",
@@ -212,6 +215,10 @@ impl Node {
         if call.request.partial {
             return self.respond_partial(slot);
         }
+        if self.respond_rising(slot) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(slot) else { return };
         match gather::answer(call, self.config.reply_max) {
             Err(cause) => self.fail(slot, cause),
             Ok(answer) => self.end(slot, answer),
@@ -231,6 +238,8 @@ impl Node {
                     Answer::Completed => Ok(None),
                     Answer::Reply(reply) => Ok(Some(reply)),
                     Answer::Partial(partial) => Ok(Some(partial.reply)),
+                    // None rises at the root.
+                    Answer::Arriving(reply) => Ok(reply.whole()),
                     Answer::Failed(failure) => Err(failure),
                 };
                 self.emit(Output::Finished { ticket, call: id, result, report: None });

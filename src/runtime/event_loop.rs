@@ -364,6 +364,7 @@ impl EventLoop {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
+                Arrival::ReplyArrived { from, call } => Input::ReplyArrived { from, call },
                 Arrival::Heard(peer) => Input::Heard(peer),
                 Arrival::Lost { peer, why, unreached } => {
                     let unreached = self.links.forget_since(peer) && unreached;

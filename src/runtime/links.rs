@@ -55,6 +55,11 @@ pub(super) enum Arrival {
         message: Message,
     },
     DataArrived(CallId),
+    /// The data of a child's reply, which is passed on as it comes.
+    ReplyArrived {
+        from: Id,
+        call: CallId,
+    },
     /// Bytes that are no message yet.
     Heard(Id),
     /// `unreached` when no link ever came up: nothing that was sent can have arrived.
@@ -184,6 +189,9 @@ impl Links {
         match self.up(to) {
             Some(key) => {
                 if let Some(link) = self.links.get_mut(key) {
+                    if let Message::Cancel(call) = &message {
+                        link.inbox.drop_response(*call);
+                    }
                     link.outbox.push(message);
                     link.mark(&mut self.dirty, key);
                 }
@@ -361,12 +369,8 @@ impl Links {
     fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.stirred) {
-            dirty
-                .extend(self.links.iter().filter(|(_, link)| link.outbox.is_streaming()).map(|(key, _)| key));
-        }
-        if dirty.len() > 1 {
-            dirty.sort_unstable();
-            dirty.dedup();
+            let streaming = self.links.iter().filter(|(_, link)| link.outbox.is_streaming() && !link.marked);
+            dirty.extend(streaming.map(|(key, _)| key));
         }
         for key in dirty.drain(..) {
             let Some(link) = self.links.get_mut(key) else { continue };

@@ -41,6 +41,10 @@ impl Context for PeerContext<'_> {
     fn streams(&self, func: u32) -> bool {
         self.functions.streams(func)
     }
+
+    fn passes_on(&self, call: CallId) -> bool {
+        self.peer.is_some_and(|peer| self.node.passes_on(peer, call))
+    }
 }
 
 impl EventLoop {
@@ -91,7 +95,8 @@ impl EventLoop {
             let Some(link) = self.links.links.get(key) else { return Ok(()) };
             let frame = match link.phase {
                 Phase::Closing => return Ok(()),
-                Phase::Up(peer) if link.inbox.is_idle() => {
+                // What has come before, on whatever link, is for the chain first.
+                Phase::Up(peer) if link.inbox.is_idle() && self.links.arrivals.is_empty() => {
                     if let Some(rest) = self.on_the_spot(now, key, peer, bytes) {
                         bytes = rest;
                         continue;
@@ -265,7 +270,7 @@ impl EventLoop {
         let result = match answer {
             Answer::Reply(reply) => Ok(Some(reply)),
             Answer::Failed(failure) => Err(failure),
-            Answer::Completed | Answer::Partial(_) => Ok(None),
+            Answer::Completed | Answer::Partial(_) | Answer::Arriving(_) => Ok(None),
         };
         self.finish(ticket, call, result, None);
     }

@@ -140,18 +140,11 @@ impl Links {
                 }
                 Some(Arrival::Message { from, message: Message::Request(request) })
             }
-            Event::Response(response) => {
-                link.outbox.answered(response.call);
-                link.mark(&mut self.dirty, key);
-                Some(Arrival::Message { from, message: Message::Response(response) })
-            }
-            Event::Oversized { call, bytes } => {
-                let message = format!("its reply of {bytes} bytes is over this node's limit");
-                Some(Arrival::Message {
-                    from,
-                    message: failed(call, Cause::new(from, Stage::Reply, message)),
-                })
-            }
+            event @ (Event::Response(_)
+            | Event::ReplyArrived(_)
+            | Event::ReplyBegun
+            | Event::Unwanted(_)
+            | Event::Oversized { .. }) => self.reply_event(key, from, event),
             Event::Cancel(call) => {
                 link.outbox.unwanted(call);
                 Some(Arrival::Message { from, message: Message::Cancel(call) })
@@ -170,7 +163,9 @@ impl Links {
             }
             Event::Abandoned => {
                 link.unacknowledged += 1;
-                link.consume();
+                if link.consume() {
+                    link.mark(&mut self.dirty, key);
+                }
                 None
             }
             Event::Window(window) => {
@@ -190,7 +185,45 @@ impl Links {
         Ok(())
     }
 
-    /// More data of some request have come: links that pass them on have something to write.
+    /// What a link says of responses.
+    fn reply_event(&mut self, key: LinkKey, from: Id, event: Event) -> Option<Arrival> {
+        let link = self.links.get_mut(key)?;
+        match event {
+            Event::Response(response) => {
+                if !matches!(response.answer, Answer::Arriving(_)) {
+                    link.outbox.answered(response.call);
+                    link.mark(&mut self.dirty, key);
+                }
+                Some(Arrival::Message { from, message: Message::Response(response) })
+            }
+            Event::ReplyArrived(call) => {
+                link.outbox.answered(call);
+                link.mark(&mut self.dirty, key);
+                self.stir();
+                Some(Arrival::ReplyArrived { from, call })
+            }
+            Event::ReplyBegun => {
+                self.granting.push(key);
+                None
+            }
+            Event::Unwanted(call) => {
+                // It would wait for leave to go on.
+                link.outbox.push(Message::Cancel(call));
+                link.mark(&mut self.dirty, key);
+                None
+            }
+            Event::Oversized { call, bytes } => {
+                let message = format!("its reply of {bytes} bytes is over this node's limit");
+                Some(Arrival::Message {
+                    from,
+                    message: failed(call, Cause::new(from, Stage::Reply, message)),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// More data of some request or reply have come: links that pass them on have something to write.
     fn stir(&mut self) {
         self.stirred = true;
     }

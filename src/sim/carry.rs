@@ -11,6 +11,7 @@ use super::path::Came;
 use super::trace::{Shown, digest};
 use super::world::{Event, Parcel, World, held};
 use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
+use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};
 
 impl World {
@@ -81,17 +82,24 @@ impl World {
         let bytes = wire_bytes(&message);
         self.counts.messages += 1;
         self.counts.bytes += bytes;
+        if !self.send_long(from, to, &message) {
+            self.transmit(from, to, message, bytes, false);
+        }
+    }
+
+    /// So many bytes leave for their receiver.
+    pub(super) fn transmit(&mut self, from: Id, to: Id, message: Message, bytes: u64, data: bool) {
         let slowness = self.slowness(from);
         let arrival = self.hosts.leave(self.now, from, to, bytes, slowness);
         let sent = self.now;
         if self.mishaps.is_some() {
-            return self.send_where_links_break(from, to, message, arrival);
+            return self.send_where_links_break(from, to, message, arrival, data);
         }
-        let parcel = Parcel { from, to, passage: Passage::default(), sent, message };
+        let parcel = Parcel { from, to, passage: Passage::default(), sent, message, data };
         self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
     }
 
-    fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64) {
+    fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64, data: bool) {
         let (sent, up) = (self.now, self.hosts.is_up(to));
         let Some(mishaps) = &mut self.mishaps else { return };
         let is_request = matches!(message, Message::Request(_));
@@ -103,12 +111,17 @@ impl World {
                 self.queue.push(arrival + latency, Event::Notice { id: from, run, peer: to, epoch });
             }
             Fate::Goes(passage) => {
-                mishaps.remember(from, to, &message);
+                // A long reply is not whole at any moment, so that it could come again.
+                if !data
+                    && !matches!(message, Message::Response(Response { answer: Answer::Arriving(_), .. }))
+                {
+                    mishaps.remember(from, to, &message);
+                }
                 let late = mishaps.lateness(&mut self.random, sent);
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
                 let (orphans, forged) = if is_request { mishaps.request(sent) } else { (false, false) };
                 let copy = forged.then(|| message.clone());
-                let parcel = Parcel { from, to, passage, sent, message };
+                let parcel = Parcel { from, to, passage, sent, message, data };
                 self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
                 if late > 0 {
                     self.inject(Fault::Delay, &[from, to]);
@@ -134,7 +147,7 @@ impl World {
     }
 
     pub(super) fn handle(&mut self, parcel: Parcel) {
-        let Parcel { from, to, passage, sent, message } = parcel;
+        let Parcel { from, to, passage, sent, ref message, data } = parcel;
         if !self.hosts.is_up(to) {
             return;
         }
@@ -146,18 +159,24 @@ impl World {
             }
         }
         self.trace.fold([self.now, 8, u64::from(from) << 32 | u64::from(to), 0]);
+        if self.head_came(to, from, message) {
+            return;
+        }
         let down = matches!(message, Message::Request(_));
         if down {
             self.observe(&Observation::Requested { at: to, from });
         }
         if self.paths.is_some() {
-            let alone = self.hosts.cost(from, to).message_ns(wire_bytes(&message));
+            let alone = self.hosts.cost(from, to).message_ns(wire_bytes(message));
             let came = Came { from, to, down, sent, received: self.now, alone };
             self.paths.as_mut().into_iter().for_each(|paths| paths.came(came));
         }
-        self.observe(&Observation::Received { at: to, from, message: &message });
-        if !self.on_the_spot(to, from, &message) {
-            self.input(to, Input::Message { from, message });
+        if data {
+            return self.data_came(parcel);
+        }
+        self.observe(&Observation::Received { at: to, from, message });
+        if !self.on_the_spot(to, from, message) {
+            self.input(to, Input::Message { from, message: parcel.message });
         }
     }
 

@@ -195,6 +195,7 @@ pub fn wire_bytes(message: &Message) -> u64 {
             let body = match &response.answer {
                 Answer::Completed => 0,
                 Answer::Reply(whole) => reply(whole),
+                Answer::Arriving(reply) => reply.len(),
                 Answer::Failed(failure) => failure_bytes(failure),
                 Answer::Partial(partial) => reply(&partial.reply) + report_bytes(&partial.report),
             };

@@ -156,6 +156,7 @@ impl World {
     pub(super) fn crash(&mut self, id: Id) {
         self.inject(Fault::Crash, &[id]);
         self.hosts.end(id);
+        self.flows.ended(id);
         let hard = self.random.chance(1, 2);
         let Some(mishaps) = &mut self.mishaps else { return };
         mishaps.forget(id);
@@ -206,13 +207,14 @@ impl World {
             return;
         };
         self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
-        let parcel = Parcel { from, to, passage, sent: self.now, message };
+        let parcel = Parcel { from, to, passage, sent: self.now, message, data: false };
         self.queue.push(self.now, Event::Arrive(Box::new(parcel)));
     }
 
     /// A node gives the link up by itself; the other end learns of it.
     pub(super) fn abandon(&mut self, id: Id, peer: Id) {
         self.observe(&Observation::Abandoned { at: id, peer });
+        self.flows.lost(id, peer);
         let Some(mishaps) = &mut self.mishaps else { return };
         let Some(epoch) = mishaps.links.abandon(id, peer) else { return };
         self.observe(&Observation::LinkEnded { at: id, peer });
@@ -233,6 +235,7 @@ impl World {
         self.trace.fold([self.now, 9, id.into(), peer.into()]);
         self.trace.say(self.now, format_args!("{id} has lost its link to {peer}"));
         self.observe(&Observation::LinkEnded { at: id, peer });
+        self.flows.lost(id, peer);
         let why = if unreached { "connection refused" } else { "connection reset" };
         self.input(id, Input::LinkLost { peer, why: why.into(), unreached });
     }
@@ -272,7 +275,7 @@ impl World {
             let at = mishaps.links.in_order(liar, to, at);
             self.inject(Fault::SecondParent, &[to, liar, from]);
             self.observe(&Observation::Forged { from: liar, to, call });
-            let parcel = Parcel { from: liar, to, passage, sent: self.now, message };
+            let parcel = Parcel { from: liar, to, passage, sent: self.now, message, data: false };
             self.queue.push(at, Event::Arrive(Box::new(parcel)));
         }
     }

@@ -3,7 +3,7 @@
 //! [`run`] drives unchanged [`chain::Node`](crate::chain::Node)s through one [`Scenario`] and reports what it came to; [`swarm`] does so for many seeds over all cores. Source: the design's *What it is*, "protocol logic does no I/O".
 //!
 //! - **World.** Time is an integer, nanoseconds. Events come in the order of their time and making. One seed decides everything, so equal scenarios have equal hashes.
-//! - **Network.** [LogGP](cost), by class of link; sizes are those of the wire. Beside the messages of calls there are hellos and credits, which cost nothing here, and long messages go as one, not segment by segment.
+//! - **Network.** [LogGP](cost), by class of link; sizes are those of the wire. Beside the messages of calls there are hellos and credits, which cost nothing here, and long messages go as one, not segment by segment; of long replies the head goes first.
 //! - **Faults** stand around nodes and network, never in the code under test. A run with faults has a safety phase in which they happen, and a liveness phase after it in which a call must reach everybody who lives.
 //! - **Small worlds** are run [exhaustively](exhaustive()): every crash at every event, every two of them.
 //! - **Checkers** ([`check`]) judge from what was seen, apart from the world.
@@ -27,6 +27,7 @@ pub mod cost;
 mod exhaustive;
 mod faults;
 pub mod fit;
+mod flows;
 mod happen;
 mod hosts;
 mod path;

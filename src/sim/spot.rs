@@ -134,7 +134,7 @@ impl World {
         let parts = match &response.answer {
             Answer::Completed => None,
             Answer::Reply(reply) => Some((reply.level, reply.header.to_bytes(), reply.data.to_bytes())),
-            Answer::Failed(_) | Answer::Partial(_) => return None,
+            Answer::Failed(_) | Answer::Partial(_) | Answer::Arriving(_) => return None,
         };
         let level = parts.as_ref().map_or(0, |(level, _, _)| *level);
         let reply = parts.as_ref().map(|(_, header, data)| (&header[..], &data[..]));
@@ -175,7 +175,7 @@ impl World {
         let result = match answer {
             Answer::Reply(reply) => Ok(Some(reply)),
             Answer::Failed(failure) => Err(*failure),
-            Answer::Completed | Answer::Partial(_) => Ok(None),
+            Answer::Completed | Answer::Partial(_) | Answer::Arriving(_) => Ok(None),
         };
         self.finished(id, ticket as usize, call, Outcome { result, report: None });
     }

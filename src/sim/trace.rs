@@ -61,6 +61,7 @@ pub(super) fn digest(message: &Message) -> u64 {
             let (kind, len) = match &response.answer {
                 Answer::Completed => (0, 0),
                 Answer::Reply(reply) => (1, reply.len()),
+                Answer::Arriving(reply) => (4, reply.len()),
                 Answer::Failed(failure) => (2, u64::from(failure.cause.id)),
                 Answer::Partial(partial) => (3, partial.reply.len()),
             };
@@ -92,6 +93,9 @@ impl fmt::Display for Shown<'_> {
                     Answer::Completed => f.write_str("completed"),
                     Answer::Reply(reply) => {
                         write!(f, "reply of {} bytes at level {}", reply.len(), reply.level)
+                    }
+                    Answer::Arriving(reply) => {
+                        write!(f, "reply of {} bytes at level {}, still arriving", reply.len(), reply.level)
                     }
                     Answer::Failed(failure) => write!(f, "failed: {}", failure.cause),
                     Answer::Partial(partial) => {

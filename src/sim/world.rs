@@ -13,6 +13,7 @@ use super::cores::Cores;
 use super::cost::Topology;
 use super::exhaustive::{Crash, Parts};
 use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
+use super::flows::Flows;
 use super::hosts::Hosts;
 use super::path::{Hop, Paths};
 use super::queue::{Next, Queue};
@@ -47,6 +48,8 @@ pub(super) struct Parcel {
     pub(super) passage: Passage,
     pub(super) sent: u64,
     pub(super) message: Message,
+    /// It is the data of a long reply, whose head has gone before.
+    pub(super) data: bool,
 }
 
 /// Something that is to happen.
@@ -109,6 +112,7 @@ pub(super) struct World {
     /// None where nothing can go wrong.
     pub(super) mishaps: Option<Mishaps>,
     pub(super) calls: Vec<CallState>,
+    pub(super) flows: Flows,
     pub(super) names: BTreeMap<CallId, usize>,
     pub(super) checkers: Checkers,
     pub(super) trace: Trace,
@@ -144,6 +148,7 @@ impl World {
                 .map(|it| Cores::new(it, &topology)),
             mishaps: None,
             calls: Vec::new(),
+            flows: Flows::default(),
             names: BTreeMap::new(),
             checkers: Checkers::new(),
             trace: Trace::new(scenario.trace),

@@ -1,4 +1,4 @@
-//! The data of a request: whole, or still arriving segment by segment.
+//! The data of a request, or of a reply that is passed on: whole, or still arriving segment by segment.
 //!
 //! A node that forwards first passes its children the same body that it is still receiving; each link reads from it what has come so
 //! far. Where func wants its data whole, the bytes grow in one buffer, by what has arrived and never by what was announced, so that func gets them as one slice without a second copy. Where it takes them
@@ -26,7 +26,7 @@ use self::extent::Extents;
 use self::passing::Passing;
 use super::frame::{SEGMENT, WINDOW};
 
-/// A request's data. Cloning shares it; a clone of an arriving body reads at the same place as the one it was made of.
+/// The data of a request or a reply. Cloning shares it; a clone of an arriving body reads at the same place as the one it was made of.
 #[derive(Clone)]
 pub struct Body(Repr);
 
@@ -238,6 +238,17 @@ impl Body {
         if let Received::Passing(passing) = &mut *received {
             passing.advance(from, to);
             reader.body.forget_extents(passing);
+            if passing.start() == reader.body.announced {
+                reader.body.pool.close();
+            }
+        }
+    }
+
+    /// How far this reader has come, bytes: what it has [passed](Self::passed).
+    pub fn taken(&self) -> u64 {
+        match &self.0 {
+            Repr::Whole(bytes) => bytes.len() as u64,
+            Repr::Arriving(reader) => reader.place.load(Ordering::Relaxed),
         }
     }
 

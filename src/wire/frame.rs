@@ -14,7 +14,7 @@ pub const FRAME_MAX: usize = 1 << 20;
 /// and 21.2, by 128 KiB 31.6 and 20.4, by 256 KiB 30.9 and 19.7, by 512 KiB 30.9 and 20.5; a bare program in C by 256 KiB 25.8 and 17.2.
 pub const SEGMENT: usize = 256 << 10;
 
-/// Bytes of a request's data that a sender may send before the receiver says how far it may go on: what a node holds at most of a body that passes through it, for each link and call. Large enough that the
+/// Bytes of the data of a request or a response that a sender may send before the receiver says how far it may go on: what a node holds at most of a body that passes through it, for each link and call. Large enough that the
 /// segments on a link and the answers to them keep it busy (a megabyte is 8 ms at 1 Gbit/s), small enough that a thousand such calls fit a node.
 pub const WINDOW: u64 = 4 << 20;
 
@@ -62,7 +62,7 @@ pub enum Kind {
     Ping = 10,
     /// Yes.
     Pong = 11,
-    /// So far the data of a request may come.
+    /// So far the data of a request, or of a response, may come.
     Window = 12,
     /// The next part of a body lies in sealed memory.
     Extent = 13,
@@ -89,7 +89,7 @@ impl Kind {
     fn known_flags(self) -> u8 {
         match self {
             Kind::Request => flags::REPLY_WANTED | flags::FORWARD_FIRST | flags::PARTIAL | flags::ADOPTED,
-            Kind::Segment => flags::OF_RESPONSE,
+            Kind::Segment | Kind::Window => flags::OF_RESPONSE,
             Kind::Hello => flags::RINGS | flags::EXTENTS,
             _ => 0,
         }
@@ -110,7 +110,7 @@ pub mod flags {
     pub const PARTIAL: u8 = 4;
     /// REQUEST: a parent that was lost may have sent it before.
     pub const ADOPTED: u8 = 8;
-    /// SEGMENT: the bytes belong to a response, not to a request.
+    /// SEGMENT, WINDOW: it is of a response, not of a request.
     pub const OF_RESPONSE: u8 = 1;
 }
 

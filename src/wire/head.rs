@@ -7,7 +7,7 @@ use gpc_trees::Id;
 
 use super::CallId;
 use super::frame::{
-    EXTENT_MAX, EXTENT_MIN, Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, zero,
+    EXTENT_MAX, EXTENT_MIN, Fields, FrameError, HEADER_MAX, Kind, PREFIX_MAX, REPORT_MAX, flags, zero,
 };
 
 /// How the ids of a request are written.
@@ -268,11 +268,13 @@ impl CallRef {
     }
 }
 
-/// The payload of WINDOW: so many bytes of the data of this call's request may come, all in all.
+/// A WINDOW: so many bytes of the data of this call's request, or response, may come, all in all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowRef {
     /// Which call.
     pub call: CallId,
+    /// Whether it is of the response; the frame's flags say it.
+    pub of_response: bool,
     /// How far its sender may go, bytes from the beginning of the data.
     pub limit: u64,
 }
@@ -281,16 +283,16 @@ impl WindowRef {
     /// Bytes of the payload.
     pub const LENGTH: usize = CallRef::LENGTH + 8;
 
-    /// Reads the payload.
+    /// Reads the payload of a frame with these flags.
     ///
     /// # Errors
     /// When it is none.
-    pub fn parse(payload: &[u8]) -> Result<WindowRef, FrameError> {
+    pub fn parse(flags: u8, payload: &[u8]) -> Result<WindowRef, FrameError> {
         let mut fields = Fields::new(Kind::Window, payload, Self::LENGTH)?;
         let CallRef(call) = CallRef::parse(Kind::Window, &fields.take::<{ CallRef::LENGTH }>())?;
-        let limit = fields.u64();
+        let (of_response, limit) = (flags & flags::OF_RESPONSE != 0, fields.u64());
         match payload.len() - Self::LENGTH {
-            0 => Ok(WindowRef { call, limit }),
+            0 => Ok(WindowRef { call, of_response, limit }),
             extra => Err(FrameError::TooMuch { kind: Kind::Window, extra: extra as u64 }),
         }
     }

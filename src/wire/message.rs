@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
+use super::flow::ArrivingReply;
 use super::{Body, Failure, Report};
 
 /// Names one chained GPC: who started it, and its number there.
@@ -121,6 +122,8 @@ pub enum Answer {
     Completed,
     /// Done, with the subtree's reply.
     Reply(SubtreeReply),
+    /// Done, with the subtree's reply, whose data are still arriving: a failure may come yet, and stands instead of it.
+    Arriving(Box<ArrivingReply>),
     /// Some stage failed at some id of the subtree.
     Failed(Box<Failure>),
     /// Of a call that goes on without those that are lost: what there is, and what became of each id.

@@ -7,6 +7,7 @@
 pub mod body;
 pub mod coverage;
 pub mod failure;
+pub mod flow;
 pub mod frame;
 pub mod head;
 pub mod hello;

@@ -11,6 +11,7 @@ mod partial;
 mod partial_check;
 mod partial_worlds;
 mod properties;
+mod rising;
 mod spot;
 mod steps;
 mod taking;

@@ -182,6 +182,10 @@ fn show_answer(answer: Answer) -> String {
         Answer::Reply(SubtreeReply { level, header, data }) => {
             format!("level {level} [{}] [{}]", text(header.to_bytes()), text(data.to_bytes()))
         }
+        Answer::Arriving(reply) => {
+            let (header, len) = (text(reply.header.to_bytes()), reply.data.len());
+            format!("level {} [{header}] and {len} bytes to come", reply.level)
+        }
         Answer::Partial(partial) => {
             let Partial { reply: SubtreeReply { level, header, data }, report } = *partial;
             let causes: Vec<String> = report.causes.iter().map(ToString::to_string).collect();

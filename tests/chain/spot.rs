@@ -80,7 +80,7 @@ impl Spotter {
         let (level, header, data) = match answer {
             Answer::Reply(reply) => (reply.level, reply.header.to_bytes(), reply.data.to_bytes()),
             Answer::Completed => Default::default(),
-            Answer::Failed(_) | Answer::Partial(_) => return None,
+            Answer::Failed(_) | Answer::Partial(_) | Answer::Arriving(_) => return None,
         };
         let reply = matches!(answer, Answer::Reply(_)).then_some((&header[..], &data[..]));
         let place = match node.spot_heard(now, from, &ShortResponse { call: CALL, level, reply }) {
@@ -112,7 +112,7 @@ fn end(asker: Asker, call: CallId, answer: Answer) -> String {
                 Answer::Completed => Ok(None),
                 Answer::Reply(reply) => Ok(Some(reply)),
                 Answer::Failed(failure) => Err(failure),
-                Answer::Partial(_) => panic!("no call on the spot is partial"),
+                Answer::Partial(_) | Answer::Arriving(_) => panic!("no call on the spot is partial, or long"),
             };
             show(Output::Finished { ticket, call, result, report: None })
         }

@@ -11,5 +11,6 @@ mod calls;
 mod deaths;
 mod idle;
 mod joined;
+mod replies;
 mod size;
 mod support;

@@ -14,6 +14,7 @@ mod partial;
 mod peers;
 mod polled;
 mod raw;
+mod replies;
 mod rings;
 mod shutdown;
 mod streaming;

@@ -16,7 +16,7 @@ const LIMIT_NS: u64 = 1_000_000;
 
 /// What an owner of a history may change: the same as an observation, but owned.
 #[derive(Clone, Debug)]
-enum Seen {
+pub(super) enum Seen {
     Started(Plan),
     Executed(Id, u32),
     Began(Id),
@@ -38,7 +38,7 @@ enum Seen {
 }
 
 /// The call: a chain of the ids 0, 1, 2.
-fn plan(partial: bool) -> Plan {
+pub(super) fn plan(partial: bool) -> Plan {
     Plan {
         ids: IdList::range(0..3),
         tree: Tree::Chain,
@@ -86,11 +86,11 @@ fn meant(plan: &Plan, message: Message) -> Message {
     }
 }
 
-fn completed() -> Message {
+pub(super) fn completed() -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Completed })
 }
 
-fn failed(id: Id, stage: Stage) -> Message {
+pub(super) fn failed(id: Id, stage: Stage) -> Message {
     let failure =
         Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(&[(Status::Unknown, 1)]) };
     Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
@@ -172,7 +172,7 @@ fn honest_partial() -> Vec<Seen> {
 }
 
 /// Shows a history to the checkers, a microsecond between things; the names of those that complain.
-fn judged(history: &[Seen]) -> Vec<&'static str> {
+pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
     let mut checkers = Checkers::new();
     for (at, seen) in (1000..).step_by(1000).zip(history) {
         let observation = match seen {
@@ -210,7 +210,7 @@ fn with(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
     history
 }
 
-fn without(mut history: Vec<Seen>, place: usize) -> Vec<Seen> {
+pub(super) fn without(mut history: Vec<Seen>, place: usize) -> Vec<Seen> {
     history.remove(place);
     history
 }
@@ -421,12 +421,12 @@ fn what_is_out_of_bounds_is_seen() {
 }
 
 /// What an id that is idle holds, after each input.
-fn input(id: Id) -> Seen {
+pub(super) fn input(id: Id) -> Seen {
     Seen::Held(id, Held::default())
 }
 
 /// The way down of a call over a chain of three, as each id sees it.
-fn down(plan: Plan) -> Vec<Seen> {
+pub(super) fn down(plan: Plan) -> Vec<Seen> {
     let first = meant(&plan, request(1..3, LIMIT_NS / 2, 0));
     let second = meant(&plan, request(2..3, LIMIT_NS / 4, 0));
     vec![
@@ -445,7 +445,7 @@ fn down(plan: Plan) -> Vec<Seen> {
 }
 
 /// The same with what comes after it; the last thing left out by one test, the last but one by another.
-fn then(mut history: Vec<Seen>, more: &[Seen]) -> Vec<Seen> {
+pub(super) fn then(mut history: Vec<Seen>, more: &[Seen]) -> Vec<Seen> {
     history.extend_from_slice(more);
     history
 }
@@ -494,7 +494,7 @@ fn a_call_that_goes_on_without_being_wanted_is_seen() {
     assert_eq!(judged(&without(history.clone(), place(2))), ["farewell"], "a cancel stays where it is");
     assert_eq!(
         judged(&then(history.clone(), &[Seen::Sent(1, 0, failed(1, Stage::Func))])),
-        ["farewell"],
+        ["farewell", "progress"],
         "it answers"
     );
     let late = without(then(down(Plan { forward_first: true, ..plan(false) }), &told), 5);

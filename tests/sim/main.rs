@@ -3,4 +3,5 @@
 mod checkers;
 mod exhaustive;
 mod faults;
+mod rising;
 mod worlds;

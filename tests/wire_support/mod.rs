@@ -237,6 +237,7 @@ impl Said {
         let said = match &response.answer {
             Answer::Completed => Said::Completed,
             Answer::Reply(reply) => Said::Reply(reply.clone()),
+            Answer::Arriving(_) => panic!("this node passes no reply on"),
             Answer::Failed(failure) => Said::Failed(Failure::clone(failure)),
             Answer::Partial(partial) => Said::Partial(Partial::clone(partial)),
         };

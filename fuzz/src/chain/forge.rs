@@ -43,6 +43,9 @@ pub(super) fn change(world: &mut World, input: &mut Input<'_>) {
     let Some((from, to)) = link else { return };
     let queue = world.links.entry((from, to)).or_default();
     let Some(Parcel::Message(message, _)) = queue.front() else { return };
+    if matches!(message, Message::Response(Response { answer: Answer::Arriving(_), .. })) {
+        return;
+    }
     let mut bytes = written(message.clone(), &[]);
     queue.pop_front();
     let place = usize::from(place) % bytes.len();
@@ -169,7 +172,12 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
                 continue;
             }
             Event::Goodbye(_) | Event::Hello(_) => return world.lose(from, to),
+            Event::ReplyArrived(call) => {
+                world.input(to, Happened::ReplyArrived { from, call });
+                continue;
+            }
             Event::Abandoned | Event::Credit(_) | Event::Window(_) | Event::DataGrew => continue,
+            Event::ReplyBegun | Event::Unwanted(_) => continue,
         };
         world.input(to, Happened::Message { from, message });
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use chained_gpc::chain::{
     Config, Heartbeat, Input as Happened, Job, JobResult, Node, Output, Outputs, Reply, Start, Time, Work,
 };
-use chained_gpc::wire::message::SubtreeReply;
-use chained_gpc::wire::{Body, BodyWriter, CallId, Failure, Message, Report, Request};
+use chained_gpc::wire::flow::{ArrivingReply, Flow};
+use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::{Body, BodyWriter, CallId, Failure, Message, Report, Request, Response};
 use gpc_trees::{Id, Limits};
 
 use super::super::input::Input;
@@ -20,14 +21,24 @@ pub(super) enum Parcel {
     Lost { unreached: bool },
 }
 
-/// The data of a request that reach their receiver piece by piece.
+/// The data of a request or a reply that reach their receiver piece by piece.
 pub(super) struct Arriving {
     pub(super) from: Id,
     pub(super) to: Id,
     pub(super) call: CallId,
-    pub(super) source: Body,
+    pub(super) source: Flow,
+    /// Of a reply: what its receiver gets when it is all there, if it needs it whole.
+    pub(super) reply: Option<ForReply>,
     pub(super) writer: BodyWriter,
     pub(super) read: u64,
+}
+
+/// A reply whose data are under way.
+pub(super) enum ForReply {
+    /// Its receiver has its head, and passes it on.
+    PassedOn,
+    /// Its receiver needs it whole.
+    Whole { head: ArrivingReply },
 }
 
 /// How a call ended.
@@ -78,6 +89,13 @@ pub(super) struct World {
     pub(super) honest: bool,
     /// For how long requests were under way, all in all.
     pub(super) under_way: Duration,
+}
+
+impl Arriving {
+    /// Whether it is this request, or this response.
+    fn is(&self, from: Id, to: Id, call: CallId, of_response: bool) -> bool {
+        (self.from, self.to, self.call, self.reply.is_some()) == (from, to, call, of_response)
+    }
 }
 
 /// How long requests may be under way for an id to know surely whether an earlier run of it had one: its margin for that.
@@ -218,7 +236,7 @@ impl World {
             Message::Request(request) => {
                 let mut request = Request::clone(&request);
                 let call = request.call;
-                if self.arriving.iter().any(|body| (body.from, body.to, body.call) == (from, to, call)) {
+                if self.arriving.iter().any(|body| body.is(from, to, call, false)) {
                     // A second request for a call whose first is still arriving breaks the protocol.
                     return self.lose(from, to);
                 }
@@ -226,22 +244,64 @@ impl World {
                 *self.owed.entry((to, from)).or_default() += 1;
                 if slow || request.data.bytes().is_none() {
                     let (body, writer) = Body::arriving(request.data.len());
-                    let source = std::mem::replace(&mut request.data, body);
+                    let source = std::mem::replace(&mut request.data, body).into();
                     if writer.missing() > 0 {
-                        self.arriving.push(Arriving { from, to, call, source, writer, read: 0 });
+                        let reply = None;
+                        self.arriving.push(Arriving { from, to, call, source, reply, writer, read: 0 });
                     }
                 }
                 self.input(to, Happened::Message { from, message: Message::Request(request.into()) });
             }
             Message::Cancel(call) => {
-                self.arriving.retain(|body| (body.from, body.to, body.call) != (from, to, call));
+                // The rest of a request ends with it, and so does a reply that went the other way.
+                self.arriving
+                    .retain(|body| !body.is(from, to, call, false) && !body.is(to, from, call, true));
                 self.input(to, Happened::Message { from, message });
             }
+            Message::Response(response) => self.response(from, to, response, slow),
             message => self.input(to, Happened::Message { from, message }),
         }
     }
 
-    /// More data of a request come, as far as its sender has them; says whether any did.
+    /// A response comes; the data of a reply behind it if it is slow, or if its sender has not got them yet.
+    fn response(&mut self, from: Id, to: Id, response: Response, slow: bool) {
+        let call = response.call;
+        let under_way = self.arriving.iter().any(|body| body.is(from, to, call, true));
+        let failed = matches!(response.answer, Answer::Failed(_));
+        if under_way && !failed {
+            // A second response for a call whose first is still arriving breaks the protocol.
+            return self.lose(from, to);
+        }
+        self.arriving.retain(|body| !body.is(from, to, call, true));
+        let Some(node) = self.nodes.get(&to) else { return };
+        let arriving = match response.answer {
+            Answer::Reply(reply) if slow && !reply.data.is_empty() => {
+                let mut data = Flow::default();
+                data.push_here(&reply.data);
+                ArrivingReply { level: reply.level, header: reply.header, data }
+            }
+            Answer::Arriving(reply) => *reply,
+            answer => {
+                let message = Message::Response(Response { call, answer });
+                return self.input(to, Happened::Message { from, message });
+            }
+        };
+        if !node.awaits(from, call) || arriving.len() > node.config().reply_max {
+            return;
+        }
+        let (body, writer) = Body::arriving(arriving.data.len());
+        let head = ArrivingReply { data: Flow::from(body), ..arriving.clone() };
+        let passes_on = node.passes_on(from, call);
+        let reply = if passes_on { ForReply::PassedOn } else { ForReply::Whole { head: head.clone() } };
+        let (source, reply) = (arriving.data, Some(reply));
+        self.arriving.push(Arriving { from, to, call, source, reply, writer, read: 0 });
+        if passes_on {
+            let message = Message::Response(Response { call, answer: Answer::Arriving(Box::new(head)) });
+            self.input(to, Happened::Message { from, message });
+        }
+    }
+
+    /// More data of a request or a reply come, as far as its sender has them; says whether any did.
     pub(super) fn feed(&mut self, index: usize, most: usize) -> bool {
         let Some(body) = self.arriving.get_mut(index) else { return false };
         let piece = body.source.read(body.read, most);
@@ -249,8 +309,15 @@ impl World {
         assert_eq!(body.writer.push(&piece), piece.len(), "no more than was announced");
         let (from, to, call) = (body.from, body.to, body.call);
         if body.writer.missing() == 0 {
-            self.arriving.remove(index);
-            self.input(to, Happened::DataArrived(call));
+            let happened = match self.arriving.remove(index).reply {
+                None => Happened::DataArrived(call),
+                Some(ForReply::PassedOn) => Happened::ReplyArrived { from, call },
+                Some(ForReply::Whole { head }) => {
+                    let answer = Answer::Reply(head.whole().expect("all has come"));
+                    Happened::Message { from, message: Message::Response(Response { call, answer }) }
+                }
+            };
+            self.input(to, happened);
         } else if !piece.is_empty() {
             self.input(to, Happened::Heard(from));
         }

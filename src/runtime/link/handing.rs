@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::outbox::{Part, Stream};
 use crate::wire::body::Extent;
-use crate::wire::frame::{EXTENT, EXTENT_MIN, FRAME_HEADER, SEGMENT};
+use crate::wire::frame::{EXTENT, EXTENT_MIN, FRAME_HEADER, Kind, SEGMENT};
 use crate::wire::head::ExtentRef;
 
 /// What data leave by, beside the bytes of the link.
@@ -63,7 +63,8 @@ pub(super) enum Handed {
 impl Stream {
     /// Hands the next bytes of the body over, if they are long data and the peer takes them so.
     pub(super) fn hand_over(&mut self, over: &mut dyn Handover, queued: usize) -> Handed {
-        if self.head.is_some() {
+        // Of a response the frame says nothing.
+        if self.head.is_some() || self.kind != Kind::Request {
             return Handed::Not;
         }
         let Some(Part::Body { body, read, limit }) = self.parts.front_mut() else { return Handed::Not };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use gpc_trees::Tree;
 
+use super::replies::Replies;
 use crate::wire::body::{CHUNK_MIN, Chunk, Extent, Spare};
 use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
 use crate::wire::head::{
@@ -21,10 +22,6 @@ use crate::wire::{Body, BodyWriter, CallId, Hello, Payload, Report, Request, Use
 
 /// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
 pub const BODIES_MAX: usize = 512;
-
-/// Responses in arrival from which on those that nobody awaits any more are looked for: few enough to hold little memory in
-/// vain, and the mark doubles with those that are awaited, so that looking costs a constant per response.
-const SWEEP_MIN: usize = 16;
 
 /// What the inbox must know of the node it serves.
 pub trait Context {
@@ -45,6 +42,10 @@ pub trait Context {
     fn streams(&self, _func: u32) -> bool {
         false
     }
+    /// Whether a long reply of the peer to this call is passed on as it comes, and not needed whole here.
+    fn passes_on(&self, _call: CallId) -> bool {
+        false
+    }
 }
 
 /// What came on a link.
@@ -54,14 +55,20 @@ pub enum Event {
     Hello(Hello),
     /// A call begins; its data may still be arriving.
     Request(Arc<Request>),
-    /// More of the data of a request that is still arriving, whose func gets them whole.
+    /// More of the data of a request that is still arriving, whose func gets them whole, or of a reply that is passed on as it comes.
     DataGrew,
     /// More of the data of this request, whose func takes them as they come.
     DataDue(CallId),
     /// The data of this request are whole now.
     DataArrived(CallId),
-    /// A call has ended below.
+    /// A call has ended below, perhaps with a reply whose data are still arriving.
     Response(Response),
+    /// The data of the reply to this call, which is passed on as it comes, have all come.
+    ReplyArrived(CallId),
+    /// A reply begins that is longer than a window: its sender is to be told how far it may go on.
+    ReplyBegun,
+    /// A reply that is longer than a window begins, and nobody awaits or takes it: its sender waits for a word.
+    Unwanted(CallId),
     /// A call has ended below with a reply over the limit; its bytes are dropped as they come.
     Oversized {
         /// Which call.
@@ -94,13 +101,6 @@ pub enum Event {
 enum RequestBody {
     Prefix { head: RequestHead, flags: u8, bytes: Vec<u8> },
     Data(BodyWriter),
-}
-
-/// A response whose body is not complete.
-#[derive(Debug)]
-struct ResponseBody {
-    head: ResponseHead,
-    bytes: Vec<u8>,
 }
 
 /// A SEGMENT whose bytes are passing through.
@@ -142,9 +142,7 @@ pub struct Inbox {
     /// Memory for long data.
     spare: Spare,
     requests: BTreeMap<CallId, RequestBody>,
-    responses: BTreeMap<CallId, ResponseBody>,
-    /// How many responses were left by the last sweep.
-    swept: usize,
+    replies: Replies,
 }
 
 impl Inbox {
@@ -171,11 +169,11 @@ impl Inbox {
     ) -> Result<(), FrameError> {
         // Each round takes bytes or returns.
         loop {
-            if self.passing.is_some() {
-                self.pass(&mut bytes, context, events)?;
-                if self.passing.is_some() {
+            while self.passing.is_some() {
+                if bytes.is_empty() {
                     return Ok(());
                 }
+                self.pass(&mut bytes, context, events)?;
             }
             let Some((header, payload)) = self.next_frame(&mut bytes)? else { return Ok(()) };
             self.frame(header, &payload, context, events)?;
@@ -194,6 +192,14 @@ impl Inbox {
         }
     }
 
+    /// Drops what has come of the response to a call: the call has ended here, and its sender is told.
+    pub fn drop_response(&mut self, call: CallId) {
+        self.replies.drop(call);
+        if self.passing.is_some_and(|passing| passing.call == call && passing.of_response) {
+            self.chunk = None;
+        }
+    }
+
     /// Where the next bytes of the link belong, if that is known before they are read, and enough of them to be worth it; what was read there is for [`filled`](Self::filled).
     pub fn room(&mut self) -> Option<&mut [u8]> {
         let left = self.passing?.left;
@@ -206,7 +212,7 @@ impl Inbox {
     pub fn filled(&mut self, count: usize, events: &mut Vec<Event>) -> usize {
         let taken = self.room().map_or(0, |room| room.len()).min(count);
         let (Some(passing), Some(chunk)) = (&mut self.passing, &mut self.chunk) else { return 0 };
-        let call = passing.call;
+        let body = *passing;
         chunk.fill(taken);
         passing.left -= taken;
         let through = passing.left == 0;
@@ -215,35 +221,49 @@ impl Inbox {
             self.passing = None;
         }
         if through || full {
-            self.seal(call, events);
+            self.seal(body, events);
             // A segment longer than a chunk goes on in another.
-            self.chunk = self.requests.get(&call).filter(|_| !through).and_then(RequestBody::chunk);
+            self.chunk = if through { None } else { self.chunk_for(body) };
         }
         taken
     }
 
+    /// Where the next bytes of a body go, if it passes through.
+    fn chunk_for(&self, Passing { call, of_response, .. }: Passing) -> Option<Chunk> {
+        match of_response {
+            true => self.replies.chunk(call),
+            false => self.requests.get(&call).and_then(RequestBody::chunk),
+        }
+    }
+
     /// What the chunk holds belongs to its body from now on.
-    fn seal(&mut self, call: CallId, events: &mut Vec<Event>) {
+    fn seal(&mut self, Passing { call, of_response, .. }: Passing, events: &mut Vec<Event>) {
         let Some(chunk) = self.chunk.take() else { return };
+        if of_response {
+            return self.replies.append(call, chunk, events);
+        }
         let Some(RequestBody::Data(writer)) = self.requests.get_mut(&call) else { return };
         writer.append(chunk);
         self.grown(call, events);
     }
 
-    /// Says which of the requests in arrival may go on, and how far.
+    /// Says which of the requests and responses in arrival may go on, and how far.
     pub fn windows(&mut self, mut say: impl FnMut(WindowRef)) {
+        self.replies.windows(&mut say);
         for (&call, body) in &mut self.requests {
             if let RequestBody::Data(writer) = body
                 && let Some(limit) = writer.grant()
             {
-                say(WindowRef { call, limit });
+                say(WindowRef { call, of_response: false, limit });
             }
         }
     }
 
-    /// Whether a request is in arrival whose sender is to be told, sooner or later, how far it may go on.
+    /// Whether a request or a response is in arrival whose sender is to be told, sooner or later, how far it may go on.
     pub fn will_grant(&self) -> bool {
-        self.requests.values().any(|body| matches!(body, RequestBody::Data(writer) if writer.will_grant()))
+        let of_request =
+            |body: &RequestBody| matches!(body, RequestBody::Data(writer) if writer.will_grant());
+        self.requests.values().any(of_request) || self.replies.will_grant()
     }
 
     /// Whether nothing is arriving: no part of a frame, no part of a body.
@@ -251,7 +271,7 @@ impl Inbox {
         self.partial.is_empty()
             && self.passing.is_none()
             && self.requests.is_empty()
-            && self.responses.is_empty()
+            && self.replies.is_empty()
     }
 
     /// The next complete frame, or of a SEGMENT its fixed part.
@@ -332,17 +352,16 @@ impl Inbox {
                 if left as u64 > missing {
                     return Err(FrameError::TooMuch { kind: Kind::Segment, extra: left as u64 - missing });
                 }
-                if !of_response && self.allowed(call).is_some_and(|allowed| left as u64 > allowed) {
+                let allowed = if of_response { self.replies.allowed(call) } else { self.allowed(call) };
+                if allowed.is_some_and(|allowed| left as u64 > allowed) {
                     return Err(FrameError::OutOfPlace {
                         kind: Kind::Segment,
                         when: "beyond the window of its body",
                     });
                 }
-                self.passing = Some(Passing { call, of_response, left });
-                self.chunk = match left >= CHUNK_MIN && !of_response {
-                    true => self.requests.get(&call).and_then(RequestBody::chunk),
-                    false => None,
-                };
+                let passing = Passing { call, of_response, left };
+                self.chunk = if left >= CHUNK_MIN { self.chunk_for(passing) } else { None };
+                self.passing = Some(passing);
             }
             Kind::Cancel => {
                 let call = call_alone(header.kind, payload)?;
@@ -352,7 +371,7 @@ impl Inbox {
                 events.push(Event::Cancel(call));
             }
             Kind::Credit => events.push(Event::Credit(parse_credit(payload)?)),
-            Kind::Window => events.push(Event::Window(WindowRef::parse(payload)?)),
+            Kind::Window => events.push(Event::Window(WindowRef::parse(header.flags, payload)?)),
             Kind::Extent => self.extent(ExtentRef::parse(payload)?, context, events)?,
             Kind::Goodbye => events.push(Event::Goodbye(Goodbye::parse(payload)?)),
             Kind::Release => events.push(Event::Release(call_alone(header.kind, payload)?)),
@@ -414,16 +433,22 @@ impl Inbox {
             let extra = body.len() as u64 - head.body_len();
             return Err(FrameError::TooMuch { kind: Kind::Response, extra });
         }
-        if self.responses.contains_key(&head.call) {
-            return Err(FrameError::OutOfPlace {
-                kind: Kind::Response,
-                when: "for a call whose response is still arriving",
-            });
+        if self.replies.contains(head.call) {
+            // What fails while its reply is under way says so instead of the rest of it.
+            if head.kind != AnswerKind::Failed || !self.replies.may_fail(head.call) {
+                return Err(FrameError::OutOfPlace {
+                    kind: Kind::Response,
+                    when: "for a call whose response is still arriving",
+                });
+            }
+            self.replies.drop(head.call);
         }
+        let long = body.len() as u64 != head.body_len() && head.data_len > WINDOW;
         // The report has its own limit, which the head was checked for.
         if head.reply_len() > context.reply_max() {
             let oversized = Event::Oversized { call: head.call, bytes: head.reply_len() };
             events.extend(Some(oversized).filter(|_| context.awaits(head.call)));
+            events.extend(Some(Event::Unwanted(head.call)).filter(|_| long));
             return Ok(());
         }
         if body.len() as u64 == head.body_len() {
@@ -431,25 +456,16 @@ impl Inbox {
             return Ok(());
         }
         if !context.awaits(head.call) {
+            events.extend(Some(Event::Unwanted(head.call)).filter(|_| long));
             return Ok(());
         }
-        self.sweep(context);
-        self.responses.insert(head.call, ResponseBody { head, bytes: body.to_vec() });
-        Ok(())
-    }
-
-    /// Drops the beginnings of responses that are not awaited any more. Their segments would do so, but a peer may never send them.
-    fn sweep(&mut self, context: &dyn Context) {
-        if self.responses.len() >= SWEEP_MIN.max(2 * self.swept) {
-            self.responses.retain(|call, _| context.awaits(*call));
-            self.swept = self.responses.len();
-        }
+        self.replies.begin(head, body, context, events)
     }
 
     /// How many bytes of a call's request or response are still to come; `None` if none is arriving.
     fn missing(&self, call: CallId, of_response: bool) -> Option<u64> {
         if of_response {
-            return self.responses.get(&call).map(|body| body.head.body_len() - body.bytes.len() as u64);
+            return self.replies.missing(call);
         }
         self.requests.get(&call).map(|body| match body {
             RequestBody::Prefix { head, bytes, .. } => {
@@ -480,7 +496,7 @@ impl Inbox {
             self.passing = Some(passing);
         }
         match passing.of_response {
-            true => self.response_bytes(passing.call, piece, context, events),
+            true => self.replies.take(passing.call, piece, context, events),
             false => self.request_bytes(passing.call, piece, context, events),
         }
     }
@@ -563,28 +579,6 @@ impl Inbox {
             RequestBody::Data(writer) => Some(writer.allowed()),
         }
     }
-
-    fn response_bytes(
-        &mut self,
-        call: CallId,
-        piece: &[u8],
-        context: &dyn Context,
-        events: &mut Vec<Event>,
-    ) -> Result<(), FrameError> {
-        if !context.awaits(call) {
-            self.responses.remove(&call);
-            return Ok(());
-        }
-        let Some(body) = self.responses.get_mut(&call) else { return Ok(()) };
-        let missing = body.head.body_len() - body.bytes.len() as u64;
-        body.bytes.extend_from_slice(piece);
-        if piece.len() as u64 == missing
-            && let Some(ResponseBody { head, bytes }) = self.responses.remove(&call)
-        {
-            events.push(Event::Response(answer_keeping(&head, Bytes::from(bytes))?));
-        }
-        Ok(())
-    }
 }
 
 impl RequestBody {
@@ -616,7 +610,7 @@ fn call_alone(kind: Kind, payload: &[u8]) -> Result<CallId, FrameError> {
 }
 
 /// Takes the first bytes off a slice that has as many.
-fn split_to<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
+pub(super) fn split_to<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (first, rest) = bytes.split_at(count);
     *bytes = rest;
     first
@@ -635,7 +629,7 @@ fn answer(head: &ResponseHead, body: &[u8]) -> Result<Response, FrameError> {
 }
 
 /// The response that a fixed part and its complete body make, which it keeps.
-fn answer_keeping(head: &ResponseHead, mut body: Bytes) -> Result<Response, FrameError> {
+pub(super) fn answer_keeping(head: &ResponseHead, mut body: Bytes) -> Result<Response, FrameError> {
     let header = body.split_to(head.header_len as usize);
     let data = body.split_to(head.data_len as usize);
     respond(head, || SubtreeReply { level: head.level, header: header.into(), data: data.into() }, &body)

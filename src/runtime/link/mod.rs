@@ -4,7 +4,9 @@
 
 mod handing;
 mod inbox;
+mod leave;
 mod outbox;
+mod replies;
 
 use std::cell::RefCell;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -33,6 +35,9 @@ pub const ACKMARK: u32 = 64;
 
 /// Bytes that may wait for a peer to read them while it still gets credit for requests: the replies to those that it has credit for, of a segment each, may come on top.
 const BACKLOG: u64 = 4 << 20;
+
+/// Long replies that may wait for windows of a peer that still gets credit for requests: as many as requests may be in arrival. Windows must not depend on credit, and credit does not depend on windows below it.
+const REPLIES_MAX: usize = BODIES_MAX;
 
 /// Bytes read from one link before the others get their turn.
 pub(super) const READ_BUDGET: usize = 1 << 20;
@@ -132,7 +137,7 @@ impl Link {
 
     /// Acknowledges what has been consumed, when it is enough, and when the peer reads what it is sent: one that only sends gets no more credit.
     fn acknowledge(&mut self) -> bool {
-        if self.consumed < ACKMARK || self.outbox.backlog() > BACKLOG {
+        if self.consumed < ACKMARK || self.outbox.backlog() > BACKLOG || self.outbox.replies() > REPLIES_MAX {
             return false;
         }
         self.outbox.acknowledge(self.consumed);
@@ -269,6 +274,10 @@ impl Context for Beside<'_> {
 
     fn streams(&self, func: u32) -> bool {
         self.host.streams(func)
+    }
+
+    fn passes_on(&self, call: CallId) -> bool {
+        self.host.passes_on(call)
     }
 
     fn extent(&self, length: usize) -> Result<Extent, FrameError> {

@@ -12,7 +12,9 @@ use gpc_trees::Id;
 use smallvec::SmallVec;
 
 use super::handing::{Handed, Handover, Never};
+use super::leave::Leave;
 use crate::chain::ShortAnswer;
+use crate::wire::flow::{ArrivingReply, FlowPart};
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use crate::wire::head::{
     AnswerKind, CallRef, ExtentRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef,
@@ -47,12 +49,14 @@ pub(super) enum Part {
 #[derive(Debug)]
 pub(super) struct Stream {
     call: CallId,
-    kind: Kind,
+    pub(super) kind: Kind,
     flags: u8,
     /// The fixed part of the first frame; taken when that frame is cut.
     pub(super) head: Option<Vec<u8>>,
     /// What is left of the body: every part has bytes that are still to be cut, or to come.
     pub(super) parts: VecDeque<Part>,
+    /// Of a response: how far the peer lets it go.
+    leave: Leave,
 }
 
 /// The sending side of a link.
@@ -103,15 +107,19 @@ impl Outbox {
         }
     }
 
-    /// Says how far the data of a request may come.
+    /// Says how far the data of a request or a response may come.
     pub fn window(&mut self, window: &WindowRef) {
-        self.frame(Kind::Window, 0, WindowRef::LENGTH, |tail| window.emit(tail));
+        let flags = if window.of_response { flags::OF_RESPONSE } else { 0 };
+        self.frame(Kind::Window, flags, WindowRef::LENGTH, |tail| window.emit(tail));
     }
 
-    /// The peer takes so much of the data of a request. Of one that is not under way any more nobody cares.
+    /// The peer takes so much of the data of a request or a response. Of one that is not under way any more nobody cares.
     pub fn widen(&mut self, window: &WindowRef) {
-        let asked = |stream: &&mut Stream| stream.call == window.call && stream.kind == Kind::Request;
-        if let Some(stream) = self.streams.iter_mut().find(asked)
+        let kind = if window.of_response { Kind::Response } else { Kind::Request };
+        let asked = |stream: &&mut Stream| stream.call == window.call && stream.kind == kind;
+        let Some(stream) = self.streams.iter_mut().find(asked) else { return };
+        stream.leave.widen(window.limit);
+        if kind == Kind::Request
             && let Some(Part::Body { limit, .. }) = stream.parts.back_mut()
         {
             *limit = window.limit.max(*limit);
@@ -197,7 +205,12 @@ impl Outbox {
         self.queued > 0
     }
 
-    /// Bytes that wait to be written, of those that are there.
+    /// How many long responses are under way, whatever they wait for.
+    pub fn replies(&self) -> usize {
+        self.streams.iter().filter(|stream| stream.kind == Kind::Response).count()
+    }
+
+    /// Bytes that wait to be written, of those that are there and that the peer takes.
     pub fn backlog(&self) -> u64 {
         self.queued as u64 + self.streams.iter().map(Stream::backlog).sum::<u64>()
     }
@@ -274,7 +287,8 @@ impl Outbox {
         let data = Some(data).filter(|_| head.data_len > 0);
         let parts = std::iter::once(Part::Bytes(prefix.into())).chain(data).collect();
         let (call, kind, head) = (request.call, Kind::Request, Some(fixed));
-        self.streams.push_back(Stream { call, kind, flags, head, parts });
+        let leave = Leave::unbounded();
+        self.streams.push_back(Stream { call, kind, flags, head, parts, leave });
     }
 
     fn response(&mut self, response: Response) {
@@ -282,6 +296,7 @@ impl Outbox {
         let (kind, reply, report) = match answer {
             Answer::Completed => (AnswerKind::Completed, SubtreeReply::default(), Vec::new()),
             Answer::Reply(reply) => (AnswerKind::Reply, reply, Vec::new()),
+            Answer::Arriving(reply) => return self.arriving(call, *reply),
             Answer::Failed(failure) => {
                 (AnswerKind::Failed, SubtreeReply::default(), Report::from(*failure).emit())
             }
@@ -297,6 +312,10 @@ impl Outbox {
         };
         if head.body_len() <= SMALL {
             let length = ResponseHead::LENGTH + head.body_len() as usize;
+            if head.kind == AnswerKind::Failed {
+                // It stands instead of a reply that is under way.
+                self.unwanted(call);
+            }
             return self.frame(Kind::Response, 0, length, |tail| {
                 head.emit(tail);
                 reply.header.copy_to(tail);
@@ -304,12 +323,38 @@ impl Outbox {
                 tail.extend_from_slice(&report);
             });
         }
-        let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
-        head.emit(&mut fixed);
         let report = Some(Bytes::from(report)).filter(|report| !report.is_empty());
         let parts = reply.header.parts().chain(reply.data.parts());
         let parts = parts.map(Bytes::from).chain(report).map(Part::Bytes).collect();
-        self.streams.push_back(Stream { call, kind: Kind::Response, flags: 0, head: Some(fixed), parts });
+        self.long_response(&head, parts);
+    }
+
+    /// A reply whose data may still be arriving: it goes up at once, and they as they come.
+    fn arriving(&mut self, call: CallId, reply: ArrivingReply) {
+        let head = ResponseHead {
+            call,
+            level: reply.level,
+            kind: AnswerKind::Reply,
+            header_len: reply.header.len() as u64,
+            data_len: reply.data.len(),
+            report_len: 0,
+        };
+        let data = reply.data.into_parts().into_iter().map(|part| match part {
+            FlowPart::Here(bytes) => Part::Bytes(bytes),
+            FlowPart::Arriving(body) => Part::Body { body, read: 0, limit: u64::MAX },
+        });
+        let header = reply.header.parts().map(|part| Part::Bytes(part.into()));
+        self.long_response(&head, header.chain(data).collect());
+    }
+
+    fn long_response(&mut self, head: &ResponseHead, parts: VecDeque<Part>) {
+        let mut fixed = Vec::with_capacity(ResponseHead::LENGTH);
+        head.emit(&mut fixed);
+        if head.kind == AnswerKind::Failed {
+            self.unwanted(head.call);
+        }
+        let (call, kind, leave) = (head.call, Kind::Response, Leave::of_response(head));
+        self.streams.push_back(Stream { call, kind, flags: 0, head: Some(fixed), parts, leave });
     }
 
     /// A request that never began is forgotten; of one that began, the peer must hear.
@@ -429,7 +474,7 @@ impl Stream {
             Part::Bytes(bytes) => bytes.len() as u64,
             Part::Body { body, read, limit } => body.arrived().min(*limit).saturating_sub(*read),
         };
-        self.parts.iter().map(left).sum()
+        self.parts.iter().map(left).sum::<u64>().min(self.leave.left())
     }
 
     /// Whether long data come next. They begin in a frame of their own, so that they are cut at the same places on every link of a tree, and each node passes segments on as they came.
@@ -440,7 +485,8 @@ impl Stream {
     /// The next bytes of the body, at most a segment, as far as they have come. Parts that are through are dropped.
     fn cut(&mut self) -> SmallVec<[Bytes; 4]> {
         let mut segment = SmallVec::new();
-        let mut room = SEGMENT;
+        let most = self.leave.room(SEGMENT);
+        let mut room = most;
         while room > 0
             && let Some(part) = self.parts.front_mut()
         {
@@ -471,6 +517,7 @@ impl Stream {
                 break;
             }
         }
+        self.leave.spend(most - room);
         segment
     }
 }

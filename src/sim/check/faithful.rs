@@ -49,7 +49,7 @@ impl Faithful {
         let record =
             book.calls.get(&response.call).filter(|record| !record.plan.partial && !record.forged)?;
         let (done, position) = (self.done.get_mut(&response.call)?, record.position(from)?);
-        if !matches!(response.answer, Answer::Completed | Answer::Reply(_)) {
+        if !matches!(response.answer, Answer::Completed | Answer::Reply(_) | Answer::Arriving(_)) {
             return None;
         }
         let end = position + record.sizes[position as usize];

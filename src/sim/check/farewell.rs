@@ -155,7 +155,13 @@ impl Farewell {
                     Answer::Failed(failure) => Some(failure.cause.clone()),
                     _ => None,
                 };
-                ties.set(record, at, other, if failed.is_some() { Tie::Over } else { Tie::Answered });
+                let tie = match &response.answer {
+                    Answer::Failed(_) => Tie::Over,
+                    // It is awaited until its data have come.
+                    Answer::Arriving(_) => Tie::Asked,
+                    Answer::Completed | Answer::Reply(_) | Answer::Partial(_) => Tie::Answered,
+                };
+                ties.set(record, at, other, tie);
                 let due = failed
                     .map(|cause| if record.plan.partial { Due::Adopt(other) } else { Due::Pass(cause) });
                 due.into_iter()
@@ -239,6 +245,10 @@ impl Farewell {
                 }
                 if state.dismissed {
                     return Some(format!("an answer to call {call} after its parent has ended it"));
+                }
+                // The call goes on until the data of those below have come.
+                if matches!(response.answer, Answer::Arriving(_)) {
+                    return None;
                 }
                 // Whoever was given up has nothing to say to those below.
                 if !state.failed && !state.ended {

@@ -6,6 +6,7 @@ use gpc_trees::Id;
 
 use super::book::Book;
 use super::{Findings, Observation};
+use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
 const NAME: &str = "life";
@@ -74,7 +75,10 @@ impl Life {
             }
             Observation::Received { at, from, message } => {
                 let Some(peer) = self.heard(*at, *from, now) else { return };
-                if let Message::Response(response) = message {
+                // More is to come of a reply whose head has.
+                if let Message::Response(response) = message
+                    && !matches!(response.answer, Answer::Arriving(_))
+                {
                     peer.awaited.remove(&response.call);
                 }
             }

@@ -1,5 +1,5 @@
 //! Nobody waits for nothing: an id whose func has ended, whose children have answered or are lost, and which has a worker to spare, has answered by the end of that input. Whoever
-//! asks gets an answer, is told that the id has moved, cancels, or loses the link. And at one id no more functions run than it has workers, never two of one call.
+//! asks gets an answer, is told that the id has moved, cancels, or loses the link. Nobody fails a call of which all has been said, or that is over. And at one id no more functions run than it has workers, never two of one call.
 //!
 //! What an id waits for is kept for worlds of some size only: a million ids would need more memory for it than for their nodes.
 
@@ -9,6 +9,7 @@ use gpc_trees::Id;
 
 use super::{Findings, Observation};
 use crate::sim::world::LARGE;
+use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
 const NAME: &str = "progress";
@@ -27,6 +28,9 @@ struct Here {
     awaited: Vec<Id>,
     /// Who has asked and has no answer.
     owed: Vec<Id>,
+    /// It has answered, and the data follow of those whose replies are still arriving.
+    given: bool,
+    rising: Vec<Id>,
 }
 
 impl Here {
@@ -45,6 +49,8 @@ impl Here {
 pub(super) struct Progress {
     /// The calls that are looked at.
     watched: BTreeSet<CallId>,
+    /// Those of them that go on without ids that are lost: an id may have to say more than once what became of it.
+    partial: BTreeSet<CallId>,
     calls: BTreeMap<(Id, CallId), Here>,
     running: BTreeMap<Id, usize>,
 }
@@ -54,6 +60,7 @@ impl Progress {
         match seen {
             Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);
+                self.partial.extend(Some(*call).filter(|_| plan.partial));
                 let here = || Here { open_root: true, ran: plan.watch, ..Here::default() };
                 let root = plan.ids.first();
                 root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
@@ -83,7 +90,10 @@ impl Progress {
                 let here = self.calls.get_mut(&(*id, *call));
                 here.into_iter().for_each(|here| here.token_used = true);
             }
-            Observation::Sent { from, to, message } => self.sent(*from, *to, message),
+            Observation::Sent { from, to, message } => {
+                let wrong = self.sent(*from, *to, message);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
+            }
             Observation::Received { at, from, message } => self.received(*at, *from, message),
             Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
                 for (_, here) in self.at(*at) {
@@ -115,16 +125,34 @@ impl Progress {
         self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
     }
 
-    fn sent(&mut self, from: Id, to: Id, message: &Message) {
+    fn sent(&mut self, from: Id, to: Id, message: &Message) -> Option<String> {
         match message {
             Message::Request(request) => {
                 let here = self.calls.get_mut(&(from, request.call));
                 here.into_iter().for_each(|here| here.awaited.push(to));
             }
-            Message::Response(response) => self.answered(from, to, response.call),
+            Message::Response(response) => {
+                let call = response.call;
+                let here = self.calls.get_mut(&(from, call));
+                let open = here.is_some_and(|here| {
+                    here.given |= matches!(response.answer, Answer::Arriving(_));
+                    here.owed.contains(&to) || here.given && !here.rising.is_empty()
+                });
+                self.answered(from, to, call);
+                if let (Answer::Failed(_), Some(here)) = (&response.answer, self.calls.get_mut(&(from, call)))
+                {
+                    here.rising.clear();
+                }
+                let failed = matches!(response.answer, Answer::Failed(_))
+                    && self.watched.contains(&call)
+                    && !self.partial.contains(&call);
+                return (failed && !open)
+                    .then(|| format!("fails call {call}, of which it has nothing more to say"));
+            }
             Message::Moved(call) => self.answered(from, to, *call),
             _ => {}
         }
+        None
     }
 
     /// An id has told another what became of its request.
@@ -143,9 +171,21 @@ impl Progress {
             }
             Message::Response(response) => {
                 let here = self.calls.get_mut(&(at, response.call));
-                here.into_iter().for_each(|here| here.awaited.retain(|id| *id != from));
+                here.into_iter().for_each(|here| {
+                    here.awaited.retain(|id| *id != from);
+                    match &response.answer {
+                        Answer::Arriving(_) => here.rising.push(from),
+                        // It is this id's turn to fail.
+                        Answer::Failed(_) => {}
+                        _ => here.rising.retain(|id| *id != from),
+                    }
+                });
             }
-            Message::Cancel(call) => self.answered(at, from, *call),
+            Message::Cancel(call) => {
+                self.answered(at, from, *call);
+                let here = self.calls.get_mut(&(at, *call));
+                here.into_iter().for_each(|here| here.rising.clear());
+            }
             _ => {}
         }
     }
@@ -163,7 +203,9 @@ impl Progress {
                     findings
                         .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));
                 }
-                (_, false) if here.jobs == 0 && here.awaited.is_empty() => settled.push(call),
+                (_, false) if here.jobs == 0 && here.awaited.is_empty() && here.rising.is_empty() => {
+                    settled.push(call)
+                }
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ use gpc_trees::Id;
 use super::book::Book;
 use super::{Findings, Observation};
 use crate::sim::faults::Fault;
-use crate::wire::message::Message;
+use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Request};
 
 const NAME: &str = "route";
@@ -27,6 +27,8 @@ struct Asked {
     by_others: BTreeMap<(Id, u32), u8>,
     /// In whose name the world sent a copy, and to which position.
     forged: BTreeSet<(Id, u32)>,
+    /// Who has said of a reply that it follows, and to whom.
+    rising: BTreeSet<(Id, Id)>,
     /// By position: the longest time limit it was given, nanoseconds.
     limits: Vec<u64>,
 }
@@ -60,7 +62,7 @@ impl Route {
     fn sent(&mut self, book: &Book, from: Id, to: Id, message: &Message) -> Option<String> {
         match message {
             Message::Request(request) => self.request(book, from, to, request),
-            Message::Response(response) => self.answer(book, from, to, response.call),
+            Message::Response(response) => self.answer(book, from, to, response),
             Message::Moved(call) => self.asked(book, to, from, *call, "a word of having moved"),
             Message::Cancel(call) => self.asked(book, from, to, *call, "a cancel"),
             Message::Release(call) => self.asked(book, from, to, *call, "a release"),
@@ -112,13 +114,20 @@ impl Route {
     }
 
     /// Who sends has been asked by whom it sends to.
-    fn answer(&mut self, book: &Book, from: Id, to: Id, call: CallId) -> Option<String> {
+    fn answer(&mut self, book: &Book, from: Id, to: Id, response: &Response) -> Option<String> {
+        let call = response.call;
         let wrong = self.asked(book, to, from, call, "an answer");
         if wrong.is_some() || book.any(&[Fault::Duplicate]) {
             return wrong;
         }
         let record = book.calls.get(&call)?;
         let (place, asked) = (record.position(from)?, self.calls.get_mut(&call)?);
+        match &response.answer {
+            Answer::Arriving(_) => drop(asked.rising.insert((from, to))),
+            // It stands instead of a reply that has not come whole.
+            Answer::Failed(_) if asked.rising.remove(&(from, to)) => return None,
+            _ => {}
+        }
         let is_parent = record.position(to) == Some(record.parents[place as usize]);
         let count = match asked.by_others.get_mut(&(to, place)) {
             Some(count) => count,

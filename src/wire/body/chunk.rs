@@ -17,7 +17,23 @@ pub const CHUNK_MIN: usize = SEGMENT / 4;
 
 /// The chunks of a body that nobody reads.
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<Vec<Vec<u8>>>);
+pub(super) struct Pool(Mutex<Unused>);
+
+#[derive(Debug, Default)]
+struct Unused {
+    chunks: Vec<Vec<u8>>,
+    /// Nothing more comes, though somebody may still hold the body.
+    closed: bool,
+}
+
+impl Pool {
+    /// Nothing more comes: gives the memory back, that which is still read when it is not.
+    pub(super) fn close(&self) {
+        // The lock guards memory without meaning.
+        let mut unused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *unused = Unused { chunks: Vec::new(), closed: true };
+    }
+}
 
 /// Room for bytes that are coming, at most a segment's. It is taken when some of them are there, and one link has one.
 #[derive(Debug)]
@@ -31,7 +47,7 @@ pub struct Chunk {
 impl Chunk {
     pub(super) fn of(pool: &Arc<Pool>) -> Chunk {
         // The lock guards memory without meaning.
-        let used = pool.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let used = pool.0.lock().unwrap_or_else(PoisonError::into_inner).chunks.pop();
         Chunk { bytes: used.unwrap_or_else(|| vec![0; SEGMENT]), filled: 0, pool: pool.clone() }
     }
 
@@ -64,9 +80,9 @@ impl AsRef<[u8]> for Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        let mut pool = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if pool.len() < POOL_MAX {
-            pool.push(std::mem::take(&mut self.bytes));
+        let mut unused = self.pool.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !unused.closed && unused.chunks.len() < POOL_MAX {
+            unused.chunks.push(std::mem::take(&mut self.bytes));
         }
     }
 }
@@ -97,9 +113,12 @@ mod tests {
         let pool = Arc::new(Pool::default());
         let many: Vec<Chunk> = (0..POOL_MAX + 5).map(|_| Chunk::of(&pool)).collect();
         drop(many);
-        assert_eq!(pool.0.lock().unwrap().len(), POOL_MAX);
+        assert_eq!(pool.0.lock().unwrap().chunks.len(), POOL_MAX);
         let mut chunk = Chunk::of(&pool);
         chunk.fill(usize::MAX);
         assert_eq!((chunk.filled(), chunk.room().len()), (SEGMENT, 0));
+        pool.close();
+        drop(chunk);
+        assert_eq!(pool.0.lock().unwrap().chunks.len(), 0, "nothing comes back any more");
     }
 }

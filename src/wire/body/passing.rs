@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
+use super::CHUNK_MIN;
 use crate::wire::frame::WINDOW;
+
+/// Parts that are left as they came: those of a window that is cut into segments, and some more.
+const PARTS_FEW: usize = 64;
 
 /// The bytes of a body between the slowest of its readers and what has come.
 #[derive(Debug, Default)]
@@ -46,6 +50,20 @@ impl Passing {
         self.end += part.len() as u64;
         if !self.places.is_empty() {
             self.parts.push_back((offset, part));
+            self.join();
+        }
+    }
+
+    /// Puts short parts together where there are many: a sender that cuts its bytes into crumbs would have each of them take a hundred times its room. A byte is copied as often as its part doubles.
+    fn join(&mut self) {
+        while self.parts.len() > PARTS_FEW
+            && let (last, before) = (self.parts.len() - 1, self.parts.len() - 2)
+            && self.parts[before].1.len() <= self.parts[last].1.len()
+            && self.parts[before].1.len() + self.parts[last].1.len() <= CHUNK_MIN
+        {
+            let Some((_, tail)) = self.parts.pop_back() else { return };
+            let head = &mut self.parts[before].1;
+            *head = [&head[..], &tail[..]].concat().into();
         }
     }
 
@@ -89,5 +107,47 @@ impl Passing {
         {
             self.parts.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However the bytes are cut, they are read as they came, and take few parts.
+        #[test]
+        fn crumbs_are_put_together(cuts in proptest::collection::vec(1usize..50, 1..2000), read in 0usize..2000) {
+            let mut passing = Passing::default();
+            passing.enter(0);
+            let mut all = Vec::new();
+            for (place, len) in (0u8..=255).cycle().zip(&cuts) {
+                let piece = vec![place; *len];
+                all.extend_from_slice(&piece);
+                passing.push(piece.into());
+            }
+            prop_assert!(passing.parts.len() <= PARTS_FEW + 2 * all.len().ilog2() as usize, "{} parts", passing.parts.len());
+            let mut at = read.min(all.len());
+            passing.advance(0, at as u64);
+            while at < all.len() {
+                let piece = passing.read(at as u64, 777);
+                prop_assert!(!piece.is_empty() && all[at..].starts_with(&piece));
+                at += piece.len();
+            }
+        }
+    }
+
+    #[test]
+    fn long_parts_are_not_copied() {
+        let mut passing = Passing::default();
+        passing.enter(0);
+        let lengths = [100, CHUNK_MIN, 1, CHUNK_MIN].into_iter().cycle().take(2 * PARTS_FEW);
+        let parts: Vec<Bytes> = lengths.map(|len| Bytes::from(vec![1; len])).collect();
+        parts.iter().for_each(|part| passing.push(part.clone()));
+        assert!(
+            passing.parts.iter().map(|(_, part)| part.as_ptr()).eq(parts.iter().map(|part| part.as_ptr()))
+        );
     }
 }

@@ -222,18 +222,33 @@ pub(crate) fn lift(out: &mut impl BufMut, levels: u16) {
 }
 
 /// Joins parts into a payload: small ones by copying them into one buffer, large ones by reference.
-struct Joiner {
+pub(in crate::wire) struct Joiner {
     out: Payload,
     /// Copied bytes that are not yet a part. One allocation serves all copied parts.
     small: BytesMut,
 }
 
 impl Joiner {
-    fn with_capacity(copied: usize) -> Self {
+    pub(in crate::wire) fn with_capacity(copied: usize) -> Self {
         Self { out: Payload::new(), small: BytesMut::with_capacity(copied) }
     }
 
-    fn lift(&mut self, levels: u16) {
+    /// Appends a count with its space.
+    pub(in crate::wire) fn count(&mut self, number: usize) {
+        count(&mut self.small, number);
+    }
+
+    /// Appends all bytes of a payload.
+    pub(in crate::wire) fn payload(&mut self, payload: &Payload) {
+        payload.parts().for_each(|part| self.part(part));
+    }
+
+    /// Appends bytes.
+    pub(in crate::wire) fn bytes(&mut self, bytes: Bytes) {
+        self.part(Part::Shared(&bytes));
+    }
+
+    pub(in crate::wire) fn lift(&mut self, levels: u16) {
         for _ in 0..lift_shared(levels) / LIFT.len() {
             self.part(Part::Shared(&Bytes::from_static(&LIFT)));
         }
@@ -255,7 +270,7 @@ impl Joiner {
     }
 
     /// What is left in the buffer becomes the last part.
-    fn finish(mut self) -> Payload {
+    pub(in crate::wire) fn finish(mut self) -> Payload {
         self.flush();
         self.out
     }

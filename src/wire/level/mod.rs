@@ -37,6 +37,7 @@ mod grammar;
 mod tests;
 
 pub use decode::{Leaves, StreamDecoder, Token, Tokens, validate};
+pub(super) use encode::Joiner;
 pub use encode::{Leveled, aggregate, aggregate_parts, level0};
 pub use error::{LevelError, LevelErrorKind, LevelLimit};
 pub use grammar::{Event, Limits};

@@ -1,0 +1,178 @@
+//! Long replies on their way up: an id answers when it knows what its answer will be, and the data follow as they come.
+//!
+//! A child's reply whose head has come counts as a reply. When func has ended and every child has replied so, the level and all lengths of the aggregate are known: the answer goes up, and the data of
+//! the children behind it, in list order. The call stays in the tables until the last of them has come, so that its time limit, a cancel and a lost link still end it; the parent then hears a failure
+//! instead of the rest. Not so where replies are needed whole: at the root, for callback, in a partial call. Source: chained-gpc.md, "The action for any response" 2.
+
+use gpc_trees::Id;
+
+use super::call::{Call, ChildAnswer, Origin, Own};
+use super::gather::over_limit;
+use super::slot::Slot;
+use super::{Node, Output};
+use crate::wire::flow::{ArrivingReply, ChildReply, Flow, FlowPart, aggregate_arriving};
+use crate::wire::message::{Answer, Response};
+use crate::wire::{Body, CallId, Cause, Message, Stage};
+
+/// The replies of a call whose data are still arriving. At most one for each child.
+#[derive(Debug, Default)]
+pub(super) struct Rising {
+    /// Those that have not gone up, and the places of their children in the list.
+    replies: Vec<(u32, ArrivingReply)>,
+    /// What is arriving, and from whom, in list order once it goes up.
+    bodies: Vec<(u32, Id, Body)>,
+    /// How many children's data have not all come.
+    coming: usize,
+}
+
+impl Rising {
+    /// Whether there is anything.
+    fn is_empty(&self) -> bool {
+        self.bodies.is_empty()
+    }
+}
+
+impl Call {
+    /// Whether long replies are passed on as they come, and not needed whole.
+    fn passes_on(&self) -> bool {
+        let request = &self.request;
+        let above = matches!(self.origin, Origin::Parent { .. });
+        above && request.reply_wanted && request.callback.is_none() && !request.partial
+    }
+
+    /// A child's reply has begun to come.
+    fn child_rises(&mut self, index: usize, reply: ArrivingReply) {
+        let Some(child) = self.children.as_mut().and_then(|children| children.get_mut(index)) else { return };
+        child.answer = ChildAnswer::Arriving;
+        let (place, id) = (child.group.start, child.id);
+        self.awaited -= 1;
+        let rising = self.rising.get_or_insert_default();
+        rising.coming += 1;
+        rising.bodies.extend(bodies(&reply.data).map(|body| (place, id, body.clone())));
+        rising.replies.push((place, reply));
+    }
+
+    /// Why the call has not ended though its answer has gone up: who holds up the data that are next to go.
+    pub(super) fn held_up(&self, me: Id) -> Cause {
+        let bodies = self.rising.as_deref().map_or(&[][..], |rising| &rising.bodies);
+        let limit = self.request.limit;
+        let Some((_, child, body)) = bodies.iter().find(|(_, _, body)| body.taken() < body.len()) else {
+            return Cause::new(me, Stage::Reply, format!("the time limit ({limit:?} here) passed"));
+        };
+        let (len, came, gone) = (body.len(), body.arrived(), body.taken());
+        // What has come and not left waits for somebody above.
+        let late = if came > gone { me } else { *child };
+        let message = format!(
+            "the time limit ({limit:?} at id {me}) passed when of the {len} bytes of the reply of id {child} {came} had come and {gone} had gone up"
+        );
+        Cause::new(late, Stage::Reply, message)
+    }
+}
+
+impl Node {
+    /// Whether a long reply of this child is passed on as it comes; else it is needed whole.
+    pub fn passes_on(&self, child: Id, call: CallId) -> bool {
+        let spot = self.spots.as_ref().and_then(|spots| spots.get(spots.find(call)?));
+        spot.is_some_and(|spot| spot.passes_on() && spot.awaited_child(child).is_some())
+            || self
+                .calls
+                .named(call)
+                .is_some_and(|call| call.passes_on() && call.awaited_child(child).is_some())
+    }
+
+    /// A child's reply has begun to come.
+    pub(super) fn reply_rises(&mut self, slot: Slot, index: usize, from: Id, reply: ArrivingReply) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        if !call.passes_on() {
+            // The driver asks before it brings one.
+            let message = "its reply is still arriving where it is needed whole";
+            return self.fail(slot, Cause::new(from, Stage::Reply, message));
+        }
+        if call.is_rising(index) {
+            return;
+        }
+        call.child_rises(index, reply);
+        self.advance(slot);
+    }
+
+    /// All data of a child's reply have come.
+    pub(super) fn reply_arrived(&mut self, from: Id, id: CallId) {
+        let Some(slot) = self.calls.find(id) else { return };
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        let Some(index) = call.awaited_child(from).filter(|&index| call.is_rising(index)) else { return };
+        if let (Some(children), Some(rising)) = (&mut call.children, &mut call.rising) {
+            children[index].answer = ChildAnswer::Done;
+            rising.coming -= 1;
+        }
+        self.end_if_gone(slot);
+    }
+
+    /// Ends a call whose answer has gone up, and all data behind it have come.
+    fn end_if_gone(&mut self, slot: Slot) {
+        let gone = |call: &Call| {
+            matches!(call.own, Own::Given) && call.rising.as_ref().is_none_or(|rising| rising.coming == 0)
+        };
+        if self.calls.get(slot).is_some_and(gone)
+            && let Some(call) = self.remove(slot)
+        {
+            self.calls.recycle(call);
+        }
+    }
+
+    /// Answers with replies that are still arriving, if there are any; says whether that settles it.
+    pub(super) fn respond_rising(&mut self, slot: Slot) -> bool {
+        let reply_max = self.config.reply_max;
+        let Some(call) = self.calls.get_mut(slot) else { return false };
+        let (id, Origin::Parent { id: to, .. }) = (call.request.call, &call.origin) else { return false };
+        let to = *to;
+        match call.aggregate_rising(self.config.me, reply_max) {
+            None => return false,
+            Some(Err(cause)) => self.fail(slot, cause),
+            Some(Ok(reply)) => {
+                let answer = Answer::Arriving(Box::new(reply));
+                self.emit(Output::Send { to, message: Message::Response(Response { call: id, answer }) });
+                self.end_if_gone(slot);
+            }
+        }
+        true
+    }
+}
+
+impl Call {
+    /// Whether the reply of a child is arriving.
+    pub(super) fn is_rising(&self, index: usize) -> bool {
+        let child = self.children.as_ref().and_then(|children| children.get(index));
+        child.is_some_and(|child| child.answer == ChildAnswer::Arriving)
+    }
+
+    /// What goes up of replies that are arriving, where there are any. Takes the replies out of the call, and leaves what tells how far they are.
+    fn aggregate_rising(&mut self, me: Id, reply_max: u64) -> Option<Result<ArrivingReply, Cause>> {
+        let rising = self.rising.as_deref_mut().filter(|rising| !rising.is_empty())?;
+        let own = match std::mem::replace(&mut self.own, Own::Given) {
+            Own::Ready(own) => Some((own.header, own.data)),
+            _ => None,
+        };
+        let whole = self.arrived.in_list_order().iter();
+        let whole = whole.map(|(place, reply)| (*place, ChildReply::Whole(reply.clone())));
+        let arriving = rising.replies.drain(..).map(|(place, reply)| (place, ChildReply::Arriving(reply)));
+        let mut replies: Vec<(u32, ChildReply)> = whole.chain(arriving).collect();
+        replies.sort_by_key(|(place, _)| *place);
+        rising.bodies.sort_by_key(|(place, ..)| *place);
+        self.arrived.clear();
+        let replies: Vec<ChildReply> = replies.into_iter().map(|(_, reply)| reply).collect();
+        let reply = aggregate_arriving(own, &replies);
+        let reply = reply.map_err(|error| Cause::new(me, Stage::Reply, error.to_string()));
+        Some(reply.and_then(|reply| match reply.len() {
+            len if len > reply_max => Err(over_limit(me, len, reply_max)),
+            _ => Ok(reply),
+        }))
+    }
+}
+
+/// The parts of a reply that are arriving.
+fn bodies(flow: &Flow) -> impl Iterator<Item = &Body> {
+    flow.parts().iter().filter_map(|part| match part {
+        FlowPart::Arriving(body) => Some(body),
+        FlowPart::Here(_) => None,
+    })
+}

@@ -1,0 +1,152 @@
+//! Long replies: the head and the data of one that takes more than a frame are two things that happen, and much can go wrong between them.
+//!
+//! What an id says of its reply comes at once, as in the runtime; its data leave when they are all there, in one piece, and cost what they take. So a reply is under way for longer here than where
+//! segments follow each other, and faults strike in the same states. Windows are not modelled: they hold back bytes, and no event that the chain sees.
+
+use std::collections::BTreeMap;
+
+use gpc_trees::Id;
+
+use super::check::Observation;
+use super::world::{Parcel, World};
+use crate::chain::Input;
+use crate::wire::flow::{ArrivingReply, Flow, FlowPart};
+use crate::wire::frame::{FRAME_HEADER, SEGMENT};
+use crate::wire::head::ResponseHead;
+use crate::wire::message::{Answer, Message, Response, SubtreeReply};
+use crate::wire::{Body, BodyWriter, CallId};
+
+/// The long replies of a world. Bounded by the calls in flight at its ids.
+#[derive(Default)]
+pub(super) struct Flows {
+    /// By sender: to whom a reply goes whose head has left and whose data have not.
+    going: BTreeMap<(Id, CallId), (Id, ArrivingReply)>,
+    /// By receiver and sender: a reply whose head has come; the end that fills it, or none where it is needed whole.
+    coming: BTreeMap<(Id, Id, CallId), Option<BodyWriter>>,
+}
+
+impl Flows {
+    /// An id tells another something that ends a long reply between them.
+    fn ends(&mut self, from: Id, to: Id, message: &Message) {
+        match message {
+            Message::Response(Response { call, answer: Answer::Failed(_) }) => {
+                self.going.remove(&(from, *call));
+            }
+            Message::Cancel(call) => drop(self.coming.remove(&(from, to, *call))),
+            _ => {}
+        }
+    }
+
+    /// An id has heard something that ends a long reply between it and its peer.
+    fn hears(&mut self, at: Id, from: Id, message: &Message) {
+        match message {
+            Message::Response(Response { call, answer: Answer::Failed(_) }) => {
+                self.coming.remove(&(at, from, *call));
+            }
+            Message::Cancel(call) if self.going.get(&(at, *call)).is_some_and(|(to, _)| *to == from) => {
+                self.going.remove(&(at, *call));
+            }
+            _ => {}
+        }
+    }
+
+    /// An end learns that its link is lost.
+    pub(super) fn lost(&mut self, at: Id, peer: Id) {
+        self.going.retain(|(id, _), (to, _)| (*id, *to) != (at, peer));
+        self.coming.retain(|(to, from, _), _| (*to, *from) != (at, peer));
+    }
+
+    /// A process ends.
+    pub(super) fn ended(&mut self, id: Id) {
+        self.going.retain(|(from, _), _| *from != id);
+        self.coming.retain(|(to, ..), _| *to != id);
+    }
+}
+
+/// A reply that takes more than a frame, as its sender knows it.
+fn long(answer: &Answer) -> Option<ArrivingReply> {
+    let (level, header, data) = match answer {
+        Answer::Arriving(reply) => return Some(ArrivingReply::clone(reply)),
+        Answer::Reply(SubtreeReply { level, header, data }) => (*level, header.clone(), data),
+        Answer::Completed | Answer::Failed(_) | Answer::Partial(_) => return None,
+    };
+    let mut flow = Flow::default();
+    flow.push_here(data);
+    (data.len() > SEGMENT).then_some(ArrivingReply { level, header, data: flow })
+}
+
+impl World {
+    /// Sends the head of a reply, if it is a long one; says whether that settles it.
+    pub(super) fn send_long(&mut self, from: Id, to: Id, message: &Message) -> bool {
+        self.flows.ends(from, to, message);
+        let Message::Response(Response { call, answer }) = message else { return false };
+        let Some(reply) = long(answer) else { return false };
+        let (data, _) = Body::arriving(reply.data.len());
+        let head = ArrivingReply { data: data.into(), ..reply.clone() };
+        let bytes = (FRAME_HEADER + ResponseHead::LENGTH + reply.header.len()) as u64;
+        let answer = Answer::Arriving(Box::new(head));
+        self.transmit(from, to, Message::Response(Response { call: *call, answer }), bytes, false);
+        self.flows.going.insert((from, *call), (to, reply));
+        self.send_data(from, *call);
+        true
+    }
+
+    /// Sends the data of a long reply, if they are all there.
+    fn send_data(&mut self, from: Id, call: CallId) {
+        let Some((to, reply)) = self.flows.going.get(&(from, call)) else { return };
+        let to = *to;
+        pass_on(&reply.data);
+        let Some(whole) = reply.whole() else { return };
+        self.flows.going.remove(&(from, call));
+        let bytes = whole.data.len() as u64;
+        self.trace.say(self.now, format_args!("{from} -> {to}: the {bytes} bytes of its reply to {call}"));
+        let answer = Answer::Reply(whole);
+        self.transmit(from, to, Message::Response(Response { call, answer }), bytes, true);
+    }
+
+    /// A message that has come is the head of a long reply; says so.
+    pub(super) fn head_came(&mut self, at: Id, from: Id, message: &Message) -> bool {
+        self.flows.hears(at, from, message);
+        let Message::Response(Response { call, answer: Answer::Arriving(head) }) = message else {
+            return false;
+        };
+        let passes_on = self.node(at).is_some_and(|node| node.passes_on(from, *call));
+        let (data, writer) = Body::arriving(head.data.len());
+        self.flows.coming.insert((at, from, *call), passes_on.then_some(writer));
+        if passes_on {
+            let head = ArrivingReply { data: data.into(), ..ArrivingReply::clone(head) };
+            let answer = Answer::Arriving(Box::new(head));
+            let message = Message::Response(Response { call: *call, answer });
+            self.observe(&Observation::Received { at, from, message: &message });
+            self.input(at, Input::Message { from, message });
+        }
+        true
+    }
+
+    /// The data of a long reply have come.
+    pub(super) fn data_came(&mut self, parcel: Parcel) {
+        let Parcel { from, to: at, message, .. } = parcel;
+        let Message::Response(Response { call, answer: Answer::Reply(reply) }) = &message else { return };
+        let call = *call;
+        // Without its head it is of no use to anybody.
+        let Some(writer) = self.flows.coming.remove(&(at, from, call)) else { return };
+        self.observe(&Observation::Received { at, from, message: &message });
+        let Some(mut writer) = writer else { return self.input(at, Input::Message { from, message }) };
+        for part in reply.data.parts() {
+            writer.push(&part);
+        }
+        self.input(at, Input::ReplyArrived { from, call });
+        self.send_data(at, call);
+    }
+}
+
+/// Of a reply whose head has gone up, the data that are there have gone, as far as nothing is missing before them.
+fn pass_on(flow: &Flow) {
+    for part in flow.parts() {
+        match part {
+            FlowPart::Here(_) => {}
+            FlowPart::Arriving(body) if body.is_whole() => body.passed(body.len()),
+            FlowPart::Arriving(_) => return,
+        }
+    }
+}

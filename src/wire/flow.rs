@@ -1,0 +1,281 @@
+//! The reply of a subtree whose data are still arriving.
+//!
+//! Its level, its header and all lengths are known; its data are parts that are here and parts that are on their way, each with the [`Body`] that the link reads from as it comes. An id aggregates such
+//! replies as it does whole ones, by what it puts in front of them, and hands them on before their bytes are there. Source: chained-gpc.md, "The action for any response" 2, for replies that are long.
+
+use bytes::Bytes;
+
+use super::level::{Joiner, LevelLimit, MAX_LEVEL, aggregate_parts};
+use super::message::SubtreeReply;
+use super::{Body, Payload};
+
+/// A subtree's reply whose data are still arriving: that of a call without callback, whose data are level-n data.
+#[derive(Clone, Debug, Default)]
+pub struct ArrivingReply {
+    /// Height above the leaves.
+    pub level: u16,
+    /// Reply header, whole.
+    pub header: Payload,
+    /// Reply data.
+    pub data: Flow,
+}
+
+impl ArrivingReply {
+    /// Bytes of header and data together, when all have come; as many as a number holds if there are more.
+    pub fn len(&self) -> u64 {
+        (self.header.len() as u64).saturating_add(self.data.len())
+    }
+
+    /// Whether both are empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same reply with its data whole; `None` while some are on their way, or where they have been passed on and dropped.
+    pub fn whole(&self) -> Option<SubtreeReply> {
+        let mut data = Payload::new();
+        for part in &self.data.parts {
+            match part {
+                FlowPart::Here(bytes) => data.push(bytes.clone()),
+                FlowPart::Arriving(body) => data.push(body.bytes()?),
+            }
+        }
+        Some(SubtreeReply { level: self.level, header: self.header.clone(), data })
+    }
+}
+
+/// Data in parts, some of which are still arriving. No part is empty.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    parts: Vec<FlowPart>,
+    len: u64,
+}
+
+/// One part of a [`Flow`].
+#[derive(Clone, Debug)]
+pub enum FlowPart {
+    /// It is here.
+    Here(Bytes),
+    /// It is on its way, or has come since.
+    Arriving(Body),
+}
+
+impl Flow {
+    /// Bytes in all, when all have come; as many as a number holds if there are more.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The parts in order.
+    pub fn parts(&self) -> &[FlowPart] {
+        &self.parts
+    }
+
+    /// The parts in order, given away.
+    pub fn into_parts(self) -> Vec<FlowPart> {
+        self.parts
+    }
+
+    /// Bytes from `offset`, as many as lie in one piece and at most `max`; none where they have not come, or are gone.
+    pub fn read(&self, mut offset: u64, max: usize) -> Bytes {
+        for part in &self.parts {
+            let len = match part {
+                FlowPart::Here(bytes) => bytes.len() as u64,
+                FlowPart::Arriving(body) => body.len(),
+            };
+            if offset >= len {
+                offset -= len;
+                continue;
+            }
+            return match part {
+                FlowPart::Here(bytes) => {
+                    let start = offset as usize;
+                    bytes.slice(start..start.saturating_add(max).min(bytes.len()))
+                }
+                FlowPart::Arriving(body) => body.read(offset, max),
+            };
+        }
+        Bytes::new()
+    }
+
+    /// Adds what is here at the end.
+    pub fn push_here(&mut self, payload: &Payload) {
+        self.len = self.len.saturating_add(payload.len() as u64);
+        self.parts.extend(payload.parts().map(|part| FlowPart::Here(part.into())));
+    }
+
+    /// Adds what is on its way at the end.
+    pub fn push_arriving(&mut self, body: Body) {
+        if !body.is_empty() {
+            self.len = self.len.saturating_add(body.len());
+            self.parts.push(FlowPart::Arriving(body));
+        }
+    }
+}
+
+impl From<Body> for Flow {
+    fn from(body: Body) -> Flow {
+        let mut flow = Flow::default();
+        flow.push_arriving(body);
+        flow
+    }
+}
+
+/// A child's reply, whole or arriving.
+#[derive(Debug)]
+pub enum ChildReply {
+    /// All of it is here.
+    Whole(SubtreeReply),
+    /// Its data are on their way.
+    Arriving(ArrivingReply),
+}
+
+impl ChildReply {
+    fn level(&self) -> u16 {
+        match self {
+            ChildReply::Whole(reply) => reply.level,
+            ChildReply::Arriving(reply) => reply.level,
+        }
+    }
+
+    fn header(&self) -> &Payload {
+        match self {
+            ChildReply::Whole(reply) => &reply.header,
+            ChildReply::Arriving(reply) => &reply.header,
+        }
+    }
+}
+
+/// Aggregates an id's own header and data and its children's replies, as [`aggregate`](super::level::aggregate) does it with data that are all here.
+///
+/// # Errors
+/// If a child's data are of level [`MAX_LEVEL`]: there is no level above it.
+pub fn aggregate_arriving(
+    own: Option<(Vec<u8>, Vec<u8>)>,
+    children: &[ChildReply],
+) -> Result<ArrivingReply, LevelLimit> {
+    let (own_header, own_data) = own.unzip();
+    let header = aggregate_parts(own_header, children.iter().map(|child| (child.level(), child.header())))?;
+    let highest = children.iter().map(ChildReply::level).max().unwrap_or_default();
+    if highest == MAX_LEVEL {
+        return Err(LevelLimit);
+    }
+    let mut data = Flow::default();
+    let mut joiner = Joiner::with_capacity(0);
+    joiner.count(children.len() + usize::from(own_data.is_some()));
+    if let Some(bytes) = own_data {
+        joiner.lift(highest);
+        joiner.count(bytes.len());
+        joiner.bytes(bytes.into());
+    }
+    for child in children {
+        joiner.lift(highest - child.level());
+        match child {
+            ChildReply::Whole(reply) => joiner.payload(&reply.data),
+            ChildReply::Arriving(reply) => {
+                for part in reply.data.parts() {
+                    match part {
+                        FlowPart::Here(bytes) => joiner.bytes(bytes.clone()),
+                        FlowPart::Arriving(body) => {
+                            data.push_here(
+                                &std::mem::replace(&mut joiner, Joiner::with_capacity(0)).finish(),
+                            );
+                            data.push_arriving(body.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+    data.push_here(&joiner.finish());
+    Ok(ArrivingReply { level: header.level, header: header.data, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::BodyWriter;
+    use crate::wire::level::{Leaves, Leveled, Limits, aggregate};
+
+    /// Level-n data of one leaf.
+    fn leaf(level: u16, bytes: &[u8]) -> Payload {
+        let mut value = aggregate(Some(Bytes::copy_from_slice(bytes)), &[]).unwrap();
+        for _ in 0..level {
+            value = aggregate(None, &[value]).unwrap();
+        }
+        value.data
+    }
+
+    /// The same reply, arriving in one body.
+    fn arriving(reply: &SubtreeReply) -> (ArrivingReply, BodyWriter) {
+        let (body, writer) = Body::arriving(reply.data.len() as u64);
+        (ArrivingReply { level: reply.level, header: reply.header.clone(), data: body.into() }, writer)
+    }
+
+    proptest! {
+        /// What is put together before its bytes are there is what is put together when they are.
+        #[test]
+        fn it_is_the_aggregate_of_the_whole_replies(
+            own in proptest::option::of((0usize..40, 0usize..6000)),
+            children in proptest::collection::vec((0u16..4, 0usize..6000, any::<bool>()), 1..6),
+        ) {
+            let own = own.map(|(header, data)| (vec![b'h'; header], vec![b'o'; data]));
+            let whole: Vec<SubtreeReply> = (0u8..).zip(&children).map(|(place, &(level, len, _))| SubtreeReply {
+                level,
+                header: leaf(level, &[place]),
+                data: leaf(level, &vec![place; len]),
+            }).collect();
+            let mut writers = Vec::new();
+            let mixed: Vec<ChildReply> = whole.iter().zip(&children).map(|(reply, &(_, _, late))| {
+                if !late {
+                    return ChildReply::Whole(reply.clone());
+                }
+                let (arriving, writer) = arriving(reply);
+                writers.push((writer, reply.data.to_bytes()));
+                ChildReply::Arriving(arriving)
+            }).collect();
+            let made = aggregate_arriving(own.clone(), &mixed).unwrap();
+            let leveled = |pick: fn(&SubtreeReply) -> Payload| {
+                whole.iter().map(|reply| Leveled { level: reply.level, data: pick(reply) }).collect::<Vec<_>>()
+            };
+            let (own_header, own_data) = own.map(|(h, d)| (Bytes::from(h), Bytes::from(d))).unzip();
+            let header = aggregate(own_header, &leveled(|reply| reply.header.clone())).unwrap();
+            let data = aggregate(own_data, &leveled(|reply| reply.data.clone())).unwrap();
+            prop_assert_eq!(made.len(), (header.data.len() + data.data.len()) as u64);
+            prop_assert_eq!(made.whole().is_some(), writers.is_empty());
+            for (mut writer, bytes) in writers {
+                prop_assert_eq!(writer.push(&bytes), bytes.len());
+            }
+            let mut read = Vec::new();
+            while (read.len() as u64) < made.data.len() {
+                let piece = made.data.read(read.len() as u64, 1000);
+                prop_assert!(!piece.is_empty() && piece.len() <= 1000);
+                read.extend_from_slice(&piece);
+            }
+            prop_assert!(made.data.read(made.data.len(), 9).is_empty());
+            let made = made.whole().unwrap();
+            prop_assert_eq!(&read[..], &made.data.to_bytes()[..]);
+            prop_assert_eq!((made.level, &made.header, &made.data), (data.level, &header.data, &data.data));
+            let bytes = made.data.to_bytes();
+            prop_assert!(Leaves::new(made.level, &bytes, Limits::default()).all(|leaf| leaf.is_ok()));
+        }
+    }
+
+    #[test]
+    fn there_is_no_level_above_the_highest_and_lengths_do_not_overflow() {
+        let child = |level, len| {
+            let data = Flow::from(Body::arriving(len).0);
+            ChildReply::Arriving(ArrivingReply { level, header: Payload::new(), data })
+        };
+        assert_eq!(aggregate_arriving(None, &[child(MAX_LEVEL, 1)]).err(), Some(LevelLimit));
+        let huge = aggregate_arriving(None, &[child(0, u64::MAX), child(1, 2)]).unwrap();
+        assert_eq!((huge.level, huge.len()), (2, u64::MAX));
+    }
+}

@@ -1,0 +1,113 @@
+//! Long replies from many processes: the memory that those in between take, and processes that die meanwhile.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use chained_gpc::wire::level::{Leaves, Limits};
+use rustix::process::Signal;
+
+use crate::size::RESIDENT_KIB_MAX;
+use crate::support::{Ended, Gpc, coverage, run, until};
+
+const KIB: u64 = 1 << 10;
+
+/// What a node may hold of each child's reply: a window of 4 MiB; the two segments that its link to the parent has cut and those that it reads to; and what the allocator adds.
+const WINDOW_KIB_MAX: u64 = 8 * KIB;
+
+/// Bytes of the leaves of raw level-n data, all of them what `fill` fills replies with.
+fn filled(ended: &Ended, level: u16) -> Vec<usize> {
+    let leaf = |leaf: Result<&[u8], _>| {
+        let leaf = leaf.unwrap();
+        assert!(leaf == vec![b'.'; leaf.len()]);
+        leaf.len()
+    };
+    Leaves::new(level, &ended.stdout, Limits::default()).map(leaf).collect()
+}
+
+/// Nodes 1 to 7 that outlast a call, so that what they have held can be looked at, and the file that says where they and id 0 are.
+struct Nodes {
+    peers: tempfile::NamedTempFile,
+    nodes: Vec<Gpc>,
+}
+
+impl Nodes {
+    fn start(link: &str) -> Nodes {
+        static COUNT: AtomicU8 = AtomicU8::new(100);
+        // Loopback addresses of this process and set alone, so no other test has the port.
+        let (pid, count) = (std::process::id().to_be_bytes(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let address = |id| format!("127.{}.{}.{count}:{}", pid[2] | 0x80, pid[3], 7000 + id);
+        let mut peers = tempfile::NamedTempFile::new().unwrap();
+        (0..8).for_each(|id| writeln!(peers, "{id} {}", address(id)).unwrap());
+        let node = |id| {
+            let (at, peers) = (address(id), peers.path().display());
+            let node = Gpc::start(&format!("node --id {id} --listen {at} --peers {peers} --link {link}"));
+            node.until_said(&format!("gpc: id {id} listens at {at}"));
+            node
+        };
+        let nodes = (1..8).map(node).collect();
+        Nodes { peers, nodes }
+    }
+
+    /// The most memory that each has had, KiB.
+    fn end(self) -> Vec<u64> {
+        let end = |node: Gpc| {
+            let most = node.process().resident_kib_max();
+            node.process().kill(Signal::INT);
+            assert_eq!(node.end().code(), Some(0));
+            most
+        };
+        self.nodes.into_iter().map(end).collect()
+    }
+}
+
+/// Every process replies with 16 MiB. Whoever gathered them would hold up to seven times that.
+#[test]
+fn long_replies_pass_through_processes_that_hold_a_window_of_each() {
+    let own_kib = 16 * KIB;
+    for (tree, link, level, children) in [
+        ("chain", "tcp", 7, 1),
+        ("chain", "unix", 7, 1),
+        ("chain", "shm", 7, 1),
+        ("binomial", "tcp", 3, 2),
+        ("binomial", "unix", 3, 2),
+        ("binomial", "shm", 3, 2),
+    ] {
+        let nodes = Nodes::start(link);
+        let ended = run(&format!(
+            "call fill --peers {} --id 0 --tree {tree} --link {link} --time-limit 2m --output level --header {}",
+            nodes.peers.path().display(),
+            own_kib << 10
+        ));
+        assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+        assert_eq!(filled(&ended, level), [(own_kib << 10) as usize; 8], "{tree} over {link}");
+        let (most, bound) = (nodes.end(), RESIDENT_KIB_MAX + own_kib + children * WINDOW_KIB_MAX);
+        assert!(most.iter().all(|kib| (own_kib..bound).contains(kib)), "{tree} over {link}: {most:?} KiB");
+    }
+}
+
+/// Whoever dies when the first bytes of the whole reply are at the root is named, though its answer had begun to go up.
+#[test]
+fn a_process_that_is_killed_while_replies_pass_ends_the_call() {
+    let own_kib = 64 * KIB;
+    for (link, killed) in [("tcp", 3), ("unix", 1), ("shm", 3), ("shm", 5)] {
+        let call = Gpc::start(&format!(
+            "call fill -n 6 --tree chain --link {link} --time-limit 5m --output json --header {}",
+            own_kib << 10
+        ));
+        let root = call.process();
+        let comes = || root.resident_kib_max_if_alive() > Some(RESIDENT_KIB_MAX + own_kib + 8 * KIB);
+        until("the reply comes", comes);
+        call.node(killed).kill(Signal::KILL);
+        let ended = call.end();
+        let value = ended.json();
+        assert_eq!(
+            (ended.code(), value["cause"]["id"].as_u64(), &value["cause"]["stage"]),
+            (Some(1), Some(killed.into()), &"link".into()),
+            "{link}: {}",
+            ended.stderr
+        );
+        // What is known of the others depends on who tells the root first: those above the one that died, or the command that started it.
+        let [done, failed, unreached, unknown] = coverage(&value);
+        assert!(done >= 1 && (failed, unreached) == (0, 0) && done + unknown == 6, "{value}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Long replies: worlds in which their heads and their data come one after the other, and what may go wrong in between.
+
+use chained_gpc::sim::{Costs, Fault, FaultSet, LinkCost, Scenario, exhaustive, run, swarm};
+use chained_gpc::wire::flow::{ArrivingReply, Flow};
+use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
+use chained_gpc::wire::{Body, CallId, Message, Payload, Stage};
+use chained_gpc::{Id, Tree};
+
+use super::checkers::{Seen, completed, down, failed, input, judged, plan, then, without};
+
+/// Of four ids together a reply takes more than a frame, of one alone it does not.
+const SOME: u32 = 100_000;
+/// Every reply takes more than a frame.
+const ALL: u32 = 300_000;
+
+fn clean(most: &Scenario, runs: u64) -> chained_gpc::sim::Swarm {
+    let swarm = swarm(most, runs, false);
+    let shown =
+        |(scenario, violations): &(Scenario, Vec<_>)| format!("{}\n  {violations:?}", scenario.replay());
+    assert_eq!(swarm.failed, 0, "{}", swarm.failures.iter().map(shown).collect::<Vec<_>>().join("\n"));
+    swarm
+}
+
+#[test]
+fn long_replies_hold_under_all_faults() {
+    for (tree, reply_bytes) in [(Tree::Chain, SOME), (Tree::Binary, SOME), (Tree::Binomial, ALL)] {
+        for partial in [false, true] {
+            let most = Scenario {
+                calls: 3,
+                faults: FaultSet::ALL,
+                partial,
+                reply_bytes,
+                ..Scenario::new(12, tree.clone())
+            };
+            let swarm = clean(&most, 40);
+            assert!(
+                swarm.complete > 5 && swarm.incomplete > 5 && swarm.injected.len() > Fault::ALL.len() - 3
+            );
+        }
+    }
+}
+
+#[test]
+fn anyone_may_end_between_a_head_and_its_data() {
+    for (tree, reply_bytes) in [(Tree::Chain, ALL), (Tree::Binary, SOME)] {
+        for partial in [false, true] {
+            let all = exhaustive(&Scenario { partial, reply_bytes, ..Scenario::new(4, tree.clone()) }, 1);
+            assert!(all.failed == 0 && all.worlds > 40, "{} of {} worlds", all.failed, all.worlds);
+        }
+    }
+}
+
+/// Heads go up one behind the other and data behind them, so that no id waits for data to say what its answer is.
+#[test]
+fn a_head_goes_up_at_once_and_data_cost_what_they_take() {
+    let link = LinkCost { latency_ns: 1000, overhead_ns: 100, gap_ns: 0, byte_ps: 1000 };
+    let costs = Costs { host: link, rack: link, elsewhere: link };
+    let took = |reply_bytes| {
+        let report = run(&Scenario { costs, trace: true, reply_bytes, ..Scenario::new(4, Tree::Chain) });
+        assert_eq!((&report.violations[..], report.calls[0].coverage.done), (&[][..], 4));
+        (report.calls[0].took_ns.expect("it ends"), report.trace)
+    };
+    let (long, trace) = took(ALL);
+    let place = |text: &str| trace.iter().position(|line| line.contains(text)).expect("it happens");
+    assert!(
+        place("1 -> 0: response") < place("2 -> 1: the "),
+        "the answer of 1 goes up before it has the data of 2"
+    );
+    assert!(place("2 -> 1: the ") < place("1 -> 0: the "));
+    // Three hops of one, two and three replies at 1 ns a byte.
+    let bytes = 6 * u64::from(ALL);
+    assert!((bytes..bytes + bytes / 20).contains(&long), "{long} ns");
+}
+
+const CALL: CallId = CallId { root: 0, sequence: 7 };
+
+fn head() -> Message {
+    let reply = ArrivingReply { level: 1, header: Payload::new(), data: Flow::from(Body::arriving(9).0) };
+    Message::Response(Response { call: CALL, answer: Answer::Arriving(Box::new(reply)) })
+}
+
+fn data() -> Message {
+    Message::Response(Response { call: CALL, answer: Answer::Reply(SubtreeReply::default()) })
+}
+
+/// The head of id 2's reply has come to id 1, whose answer has gone up, and then more.
+fn behind_heads(more: &[Seen]) -> Vec<Seen> {
+    let functions = |id: Id| [Seen::Began(id), Seen::Ran(id, false)];
+    let heads = [
+        &functions(1)[..],
+        &functions(2)[..],
+        &[
+            Seen::Sent(2, 1, data()),
+            input(2),
+            Seen::Received(1, 2, head()),
+            Seen::Sent(1, 0, head()),
+            input(1),
+        ],
+        more,
+    ];
+    then(down(plan(false)), &heads.concat())
+}
+
+fn seen(more: &[Seen]) -> Vec<&'static str> {
+    judged(&behind_heads(more))
+}
+
+#[test]
+fn an_answer_that_waits_for_data_is_seen() {
+    assert_eq!(seen(&[]), [""; 0]);
+    let history = behind_heads(&[]);
+    let waits = without(history.clone(), history.len() - 2);
+    assert_eq!(judged(&waits), ["progress"], "id 1 knows what its answer is");
+}
+
+#[test]
+fn what_follows_a_head_is_judged() {
+    let lost = [Seen::Injected(chained_gpc::sim::Fault::Link, vec![1, 2]), Seen::LinkEnded(1, 2)];
+    let up = |message| [&lost[..], &[Seen::Sent(1, 0, message), input(1)]].concat();
+    assert_eq!(seen(&up(failed(2, Stage::Link))), [""; 0]);
+    assert_eq!(seen(&[&lost[..], &[input(1)]].concat()), ["farewell"], "data that never come");
+    assert!(seen(&up(head())).contains(&"farewell"), "a second head is no failure");
+
+    let fails = [
+        Seen::Injected(chained_gpc::sim::Fault::Fail, vec![2]),
+        Seen::Received(1, 2, failed(2, Stage::Func)),
+    ];
+    assert_eq!(seen(&[&fails[..], &[Seen::Sent(1, 0, failed(2, Stage::Func)), input(1)]].concat()), [""; 0]);
+    assert_eq!(seen(&[&fails[..], &[input(1)]].concat()), ["farewell"], "a failure instead of the data");
+
+    let cancelled = [Seen::Received(1, 0, Message::Cancel(CALL))];
+    let down = [Seen::Sent(1, 2, Message::Cancel(CALL)), input(1)];
+    assert_eq!(seen(&[&cancelled[..], &down].concat()), [""; 0]);
+    assert_eq!(seen(&[&cancelled[..], &[input(1)]].concat()), ["farewell"], "its child goes on");
+}
+
+#[test]
+fn who_has_said_all_has_nothing_to_add() {
+    let whole = [Seen::Received(1, 2, data()), input(1)];
+    assert_eq!(seen(&whole), [""; 0]);
+    let late = [Seen::Sent(1, 0, failed(2, Stage::Reply)), input(1)];
+    assert_eq!(seen(&[&whole[..], &late].concat()), ["progress"], "a failure behind the last byte");
+    assert!(seen(&[&whole[..], &[Seen::Sent(1, 0, completed())]].concat()).contains(&"route"), "twice");
+}
+
+#[test]
+fn an_answer_before_a_child_s_head_is_seen() {
+    let functions = [Seen::Began(1), Seen::Ran(1, false)];
+    let early = [&functions[..], &[Seen::Sent(1, 0, head()), input(1)]].concat();
+    assert!(judged(&then(down(plan(false)), &early)).contains(&"faithful"));
+}
