@@ -318,9 +318,10 @@ impl Node {
     pub fn spot_ends(&mut self, place: Place) {
         let Some(spots) = self.spots.as_deref_mut() else { return };
         let Some(spot) = spots.remove(place) else { return };
-        self.recent.add(spot.call);
-        if let From::Here { ticket, .. } = spot.from {
-            self.tickets.remove(&ticket);
+        match spot.from {
+            // No peer may take a name that this id gives, whether its call has ended or not.
+            From::Here { ticket, .. } => drop(self.tickets.remove(&ticket)),
+            From::Parent(_) => self.recent.add(spot.call),
         }
         spots.recycle(spot);
         self.end_if_idle();

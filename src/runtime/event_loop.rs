@@ -48,11 +48,17 @@ const SPARE_LIMIT: Duration = Duration::from_secs(1);
 /// How long the last frames may take to be written when the node ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// Who looks at rings asks the system no more often, which costs ten times as much as a look: a message on a socket is not found later than this.
-const ASK_EVERY: Duration = Duration::from_micros(4);
+/// Who looks at rings asks the system no more often, which costs ten times as much as a look.
+const ASK_MIN: Duration = Duration::from_micros(4);
 
-/// Looks at the rings between two of those that let others have the core: about a microsecond.
-const MOMENT: u32 = 16;
+/// Asking that brings nothing is done half as often each time, down to this: a message on a socket is found no later than it would wake a sleeper.
+const ASK_MAX: Duration = Duration::from_micros(32);
+
+/// Looks at the rings between two of those that let others have the core, or ask the clock: about two microseconds.
+const MOMENT: u32 = 128;
+
+/// Of so many looks one lets the core rest: it sees what has come as soon as it goes on, some tens of nanoseconds later.
+const RESTED: u32 = 8;
 
 /// How a node ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +90,8 @@ pub(super) struct EventLoop {
     now: Time,
     /// When the system was last asked for events by one who looks at rings too.
     asked: Time,
+    /// How long after that it is to be asked again.
+    ask_every: Duration,
     /// Whether the last turn began with something to do: then more may come soon.
     active: bool,
     /// When the system last had something to say.
@@ -128,6 +136,7 @@ impl EventLoop {
             waiting: Waiting::new(wait),
             now: Time::default(),
             asked: Time::default(),
+            ask_every: ASK_MIN,
             active: false,
             busy_until: Time::default(),
             inputs: VecDeque::new(),
@@ -151,7 +160,7 @@ impl EventLoop {
     pub(super) fn run(&mut self) -> io::Result<()> {
         self.now = self.clock.now();
         while self.ending != Ending::Ended {
-            self.next_turn(SLEEP_MAX)?;
+            self.turn(SLEEP_MAX)?;
         }
         Ok(())
     }
@@ -162,13 +171,7 @@ impl EventLoop {
 
     /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do.
     pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
-        self.now = self.clock.now();
-        self.next_turn(limit)
-    }
-
-    /// One turn, right behind the last one.
-    fn next_turn(&mut self, limit: Duration) -> io::Result<()> {
-        self.wait(self.sleep(limit))?;
+        self.wait(limit)?;
         let now = self.now;
         self.serve_links(now);
         self.serve_mail(now);
@@ -196,12 +199,18 @@ impl EventLoop {
 
     /// Waits until something comes, at most so long: looks for it a while if that pays, then sleeps. What time it is then is the turn's time.
     fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        if limit.is_zero() {
+        if limit.is_zero() || self.is_busy() {
             self.active = true;
             self.now = self.clock.now();
             return self.glance();
         }
-        if self.active && self.waiting.looks() && self.look_for_a_while(limit)? {
+        let (looks, deadline) = (self.active && self.waiting.looks(), self.next_deadline());
+        // To ask the clock takes as long as a tenth of a short call: once for both.
+        if looks || deadline.is_some() {
+            self.now = self.clock.now();
+        }
+        let limit = self.rest(deadline, limit);
+        if looks && self.look_for_a_while(limit)? {
             return Ok(());
         }
         // What the turn itself has taken was no waiting.
@@ -231,20 +240,19 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Looks without sleeping; says whether something came.
+    /// Looks without sleeping, from now on; says whether something came.
     fn look_for_a_while(&mut self, limit: Duration) -> io::Result<bool> {
         self.events.iter_mut().for_each(Events::clear);
         self.links.look_at_rings();
-        let rings = self.links.has_rings();
-        let begun = self.clock.now();
-        self.now = begun;
+        let (rings, begun) = (self.links.has_rings(), self.now);
         // Ends: the time passes.
         loop {
-            if !rings || self.is_to_ask() {
+            let come = rings && (self.links.rings_have_come() || self.comes_in_a_moment());
+            if !come && (!rings || self.is_to_ask()) {
                 self.look(Duration::ZERO)?;
             }
             let all = self.now.since(begun);
-            if self.has_come() {
+            if come || self.has_come() {
                 self.waiting.found(all);
                 return Ok(true);
             }
@@ -252,7 +260,6 @@ impl EventLoop {
                 _ if all >= limit => return Ok(false),
                 Look::Enough => return Ok(false),
                 Look::Again => std::hint::spin_loop(),
-                Look::AgainAfterOthers if rings && self.comes_in_a_moment() => {}
                 Look::AgainAfterOthers => std::thread::yield_now(),
             }
             self.now = self.clock.now();
@@ -261,17 +268,20 @@ impl EventLoop {
 
     /// Whether it is time to ask the system what has come outside the rings.
     fn is_to_ask(&mut self) -> bool {
-        let due = self.now.since(self.asked) >= ASK_EVERY;
+        let due = self.now.since(self.asked) >= self.ask_every;
         if due {
             self.asked = self.now;
+            self.ask_every = (self.ask_every * 2).min(ASK_MAX);
         }
         due
     }
 
     /// Looks at the rings for a moment, which is less than it costs to let others have the core.
     fn comes_in_a_moment(&self) -> bool {
-        (0..MOMENT).any(|_| {
-            std::hint::spin_loop();
+        (1..=MOMENT).any(|at| {
+            if at % RESTED == 0 {
+                std::hint::spin_loop();
+            }
             self.links.rings_have_come()
         })
     }
@@ -280,9 +290,13 @@ impl EventLoop {
     fn look(&mut self, limit: Duration) -> io::Result<()> {
         let events = self.events.get_or_insert_with(|| Events::with_capacity(EVENTS));
         match self.poll.poll(events, Some(limit)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            done => done,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => done?,
         }
+        if self.has_events() {
+            self.ask_every = ASK_MIN;
+        }
+        Ok(())
     }
 
     fn has_events(&self) -> bool {
@@ -299,19 +313,25 @@ impl EventLoop {
         self.mailbox.has_come()
     }
 
-    /// How long there is nothing to do.
-    fn sleep(&self, limit: Duration) -> Duration {
-        if self.links.is_busy() || self.has_mail() {
-            return Duration::ZERO;
-        }
+    /// Whether there is something to do at once.
+    fn is_busy(&self) -> bool {
+        self.links.is_busy() || self.has_mail()
+    }
+
+    /// When something is to be done though nothing comes.
+    fn next_deadline(&self) -> Option<Time> {
         let ending = match self.ending {
             Ending::Finishing(at) | Ending::Draining(at) => Some(at),
             Ending::No | Ending::Ended => None,
         };
+        sooner(self.node.next_deadline(), sooner(self.links.next_deadline(), ending))
+    }
+
+    /// How long there is nothing to do, with this deadline, if nothing comes.
+    fn rest(&self, deadline: Option<Time>, limit: Duration) -> Duration {
         let limit = if self.links.spare.is_held() { limit.min(SPARE_LIMIT) } else { limit };
-        let next = sooner(self.node.next_deadline(), sooner(self.links.next_deadline(), ending));
-        let Some(next) = next else { return limit };
-        let left = next.since(self.clock.now());
+        let Some(next) = deadline else { return limit };
+        let left = next.since(self.now);
         // The system counts milliseconds and may round down: a little later is in time, a little earlier is a turn for nothing.
         left.checked_add(Duration::from_micros(999)).unwrap_or(left).min(limit)
     }
@@ -548,7 +568,7 @@ mod tests {
         assert!(drive(&mut nodes, &mut handle), "the call hangs");
         let node = nodes[1].event_loop_mut();
         assert!(node.links.spare.is_held(), "the next call is to use it");
-        assert!(node.sleep(SLEEP_MAX) <= SPARE_LIMIT, "somebody must look when it is time");
+        assert!(node.rest(None, SLEEP_MAX) <= SPARE_LIMIT, "somebody must look when it is time");
         node.events = None;
         let soon = node.busy_until.plus(SPARE_LIMIT / 2);
         node.release_memory(soon);
@@ -571,7 +591,10 @@ mod tests {
                 assert!(drive(&mut nodes, &mut handle), "the call hangs");
             }
             for node in &mut nodes {
-                let sleeps = |node: &PolledNode| node.event_loop().sleep(SLEEP_MAX) == SLEEP_MAX;
+                let sleeps = |node: &PolledNode| {
+                    let node = node.event_loop();
+                    !node.is_busy() && node.rest(node.next_deadline(), SLEEP_MAX) == SLEEP_MAX
+                };
                 let settled = (0..1000).any(|_| {
                     let idle = sleeps(node);
                     node.progress(Duration::ZERO).unwrap();
