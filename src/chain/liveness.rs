@@ -90,6 +90,8 @@ impl Node {
         }
         // The calls of some may have ended with those that were given up.
         let still = self.awaited();
+        // Who is not awaited any more is not kept in mind: when it is awaited again, however much later, it is as if for the first time.
+        self.liveness.heard.retain(|peer, _| still.contains(peer));
         for &peer in awaited.intersection(&still) {
             self.emit(Output::Send { to: peer, message: Message::Ping });
         }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Heartbeat, Input, Start};
+use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Reply, Start};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{Coverage, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{CallId, Coverage, Message, Report, Request, Stage, Status};
 use gpc_trees::{Id, IdList, Tree};
 
 use super::model::call;
-use super::one::{One, leveled, request, start};
+use super::one::{CALL, One, leveled, request, start};
 use super::partial_check::{Misfortune, check};
 use super::world::{Act, Event, World};
 
@@ -64,6 +64,23 @@ fn a_call_that_wants_all_fails_with_the_silent_peer() {
     let end = "end 1: id 1 failed at stage link: it gave no sign of life for 10s [d????]";
     assert_eq!(outputs, ["abandon 1", end, "to 3: cancel"]);
     assert!(one.is_quiet());
+}
+
+/// Of two children one was given up, and with it the only call ended; the other was noted as heard at that moment, and the first call that asked it again, minutes later, gave it up unasked.
+#[test]
+fn who_was_awaited_long_ago_is_asked_before_it_is_given_up() {
+    let mut one = waiting(false);
+    (0..5).for_each(|_| {
+        tick(&mut one);
+        pong(&mut one, 3);
+    });
+    assert_eq!(tick(&mut one).len(), 3);
+    one.now += 20 * DEAD_AFTER;
+    let call = CallId { sequence: CALL.sequence + 1, ..CALL };
+    one.start(Start { limit: Duration::from_secs(600), ..start("0,3-4") });
+    let reply = Reply { header: Vec::new(), data: b"r".to_vec() };
+    one.feed(Input::Ran { call, result: JobResult::Replied(reply) });
+    assert_eq!(tick(&mut one), ["to 3: ping", "to 4: ping"]);
 }
 
 #[test]
