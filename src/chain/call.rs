@@ -9,7 +9,7 @@ use gpc_trees::{Group, Id};
 use smallvec::SmallVec;
 
 use super::arrived::Arrived;
-use super::plans::{Plan, Planned};
+use super::plans::{Plan, PlannedChild};
 use super::rising::Rising;
 use super::runs::Turn;
 use super::{Reply, Taken, Time};
@@ -259,7 +259,7 @@ impl Call {
     /// func has run, and the request has gone to the children of a plan.
     pub(super) fn take_over(&mut self, plan: &Plan, own: Reply) {
         self.own = Own::Ready(own);
-        let child = |child: &Planned| Child {
+        let child = |child: &PlannedChild| Child {
             id: child.id,
             group: child.group,
             answer: ChildAnswer::Awaited,

@@ -112,16 +112,20 @@ const RESERVE_MAX: Duration = Duration::from_millis(250);
 /// The time limit that a child gets: a little less than what is left here, so that of several that wait for a hanging id the
 /// deepest gives up first, and names it. The deeper the tree below, the less each hop keeps, so that the deepest still gets its part.
 pub(super) fn child_limit(left: Duration, levels_below: u32) -> Duration {
-    left - (left / levels_below.saturating_add(1).saturating_mul(4)).min(RESERVE_MAX)
+    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+    left - Duration::from_nanos(kept(nanos, levels_below, RESERVE_MAX.as_nanos() as u64))
 }
 
-/// The same in whole microseconds, as the wire has them: `left` without what this hop keeps, rounded up.
+/// The same in whole microseconds, as the wire has them.
 pub(super) fn child_limit_us(left: u64, levels_below: u32) -> u64 {
-    const RESERVE_US: u64 = RESERVE_MAX.as_micros() as u64;
+    left - kept(left, levels_below, RESERVE_MAX.as_micros() as u64)
+}
+
+/// What a hop keeps of what is left, at most so much, in whatever unit.
+fn kept(left: u64, levels_below: u32, most: u64) -> u64 {
     let parts = u64::from(levels_below.saturating_add(1).saturating_mul(4));
     // Most limits are long, and need no division.
-    let reserve = if left >= RESERVE_US * parts { RESERVE_US } else { left.div_ceil(parts) };
-    left - reserve
+    if left >= most * parts { most } else { left / parts }
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub(super) struct Plan {
     key: PlanOwned,
     pub(super) ids: IdList,
     /// In list order.
-    pub(super) children: SmallVec<[Planned; 6]>,
+    pub(super) children: SmallVec<[PlannedChild; 6]>,
     /// The indexes of the children in the order in which they get their requests.
     pub(super) order: SmallVec<[u32; 6]>,
     /// The children by their ids, where they are not few.
@@ -43,7 +43,7 @@ pub(super) struct Plan {
 
 /// A child in a plan.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedChild {
     pub(super) id: Id,
     pub(super) group: Group,
     /// Levels of the tree below this id, as far as this child is concerned.
@@ -67,7 +67,7 @@ impl Plan {
         let groups = tree.split(ids.len()).ok()?;
         let mut templates: SmallVec<[Template; 4]> = SmallVec::new();
         let mut alone = None;
-        let mut children: SmallVec<[Planned; 6]> = SmallVec::new();
+        let mut children: SmallVec<[PlannedChild; 6]> = SmallVec::new();
         for &group in &groups {
             let mut made = || {
                 templates.push(Template::new(key, &ids.slice(group)));
@@ -75,7 +75,7 @@ impl Plan {
             };
             let template = if group.len == 1 { *alone.get_or_insert_with(made) } else { made() };
             let below = tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1);
-            children.push(Planned { id: ids.id(group.start)?, group, below, template });
+            children.push(PlannedChild { id: ids.id(group.start)?, group, below, template });
         }
         let order = send_order(&groups).into_iter().map(|index| index as u32).collect();
         let mut by_id = Vec::new();
@@ -110,7 +110,7 @@ impl Plan {
     }
 
     /// How the frame to a child is made, and the id that it takes if children share it.
-    pub(super) fn template(&self, child: &Planned) -> (&Template, Option<Id>) {
+    pub(super) fn template(&self, child: &PlannedChild) -> (&Template, Option<Id>) {
         (&self.templates[child.template as usize], Some(child.id).filter(|_| child.group.len == 1))
     }
 
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
     use crate::wire::CallId;
-    use crate::wire::short::Planned as Of;
+    use crate::wire::short::PlanParts as Of;
 
     fn of<'a>(func: u32, tree: &'a Tree, ids: &'a IdList) -> Of<'a> {
         Of { func, callback: None, tree, ids, reply_wanted: true, forward_first: false }

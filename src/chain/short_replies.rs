@@ -6,7 +6,6 @@ use bytes::BufMut;
 use smallvec::SmallVec;
 
 use super::Reply;
-use crate::wire::frame::FRAME_HEADER;
 use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{count, count_bytes, lift};
 use crate::wire::message::SubtreeReply;
@@ -213,9 +212,4 @@ impl ShortAnswer<'_> {
         let data = Payload::written(data_len, |mut out| self.emit_data(&mut out));
         Some(SubtreeReply { level: head.level, header, data })
     }
-}
-
-/// Bytes of a frame with this head.
-pub fn frame_len(head: &ResponseHead) -> usize {
-    FRAME_HEADER + ResponseHead::LENGTH + head.reply_len() as usize
 }

@@ -9,26 +9,12 @@ use super::call::Origin;
 use super::deadlines::child_limit_us;
 use super::short_replies::ShortAnswer;
 use super::slot::Slot;
-use super::spots::{From, Place, Spot, Spots};
+use super::spots::{Asker, Place, Spot, Spots};
 use super::{Node, Outputs, Reply, Start, Time, gather};
 use crate::wire::head::ResponseHead;
 use crate::wire::message::{Answer, SubtreeReply};
-use crate::wire::short::{Particulars, PlanKey, Planned, SHORT_MAX, ShortRequest, ShortResponse, Template};
+use crate::wire::short::{Particulars, PlanKey, PlanParts, SHORT_MAX, ShortRequest, ShortResponse, Template};
 use crate::wire::{CallId, Cause, Coverage, Failure, Request, Stage, Status};
-
-/// Who asks for a call on the spot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asker {
-    /// The application, under this name.
-    Here {
-        /// As in [`Input::Start`](super::Input::Start).
-        ticket: u64,
-        /// The root only watches.
-        watch: bool,
-    },
-    /// This parent.
-    Parent(Id),
-}
 
 /// What a request to a child is made of.
 #[derive(Clone, Copy, Debug)]
@@ -155,9 +141,9 @@ impl Node {
         let call = CallId { root: self.config.me, sequence: self.next_sequence };
         let particulars = Particulars { call, limit, age: 0, left, header: &start.header, data };
         let Start { func, callback, reply_wanted, forward_first, .. } = *start;
-        let planned =
-            Planned { func, callback, tree: &start.tree, ids: &start.ids, reply_wanted, forward_first };
-        let plan = PlanKey::new(&planned, ids)?;
+        let parts =
+            PlanParts { func, callback, tree: &start.tree, ids: &start.ids, reply_wanted, forward_first };
+        let plan = PlanKey::new(&parts, ids)?;
         if !self.may_run(&plan, &particulars) {
             return None;
         }
@@ -232,10 +218,7 @@ impl Node {
         let spots = self.spots();
         let mut spot = spots.fresh()?;
         spot.call = of.call;
-        spot.from = match asker {
-            Asker::Here { ticket, watch } => From::Here { ticket, watch },
-            Asker::Parent(id) => From::Parent(id),
-        };
+        spot.asker = asker;
         let left_us = u64::from(of.left) * 1000;
         let later = |us: u64| Time::from_nanos(now.as_nanos().saturating_add(us.saturating_mul(1000)));
         spot.begun = now;
@@ -309,7 +292,7 @@ impl Node {
     /// The answer of a call whose every child has answered, and the parent to which it goes; none if it goes the long way, or nowhere but to the application.
     pub fn spot_complete(&self, place: Place) -> Option<(Id, ResponseHead, ShortAnswer<'_>)> {
         let spot = self.spots.as_ref()?.get(place)?;
-        let From::Parent(parent) = spot.from else { return None };
+        let Asker::Parent(parent) = spot.asker else { return None };
         let answer = spot.answer();
         Some((parent, answer.head(self.config.reply_max)?, answer))
     }
@@ -318,10 +301,10 @@ impl Node {
     pub fn spot_ends(&mut self, place: Place) {
         let Some(spots) = self.spots.as_deref_mut() else { return };
         let Some(spot) = spots.remove(place) else { return };
-        match spot.from {
+        match spot.asker {
             // No peer may take a name that this id gives, whether its call has ended or not.
-            From::Here { ticket, .. } => drop(self.tickets.remove(&ticket)),
-            From::Parent(_) => self.recent.add(spot.call),
+            Asker::Here { ticket, .. } => drop(self.tickets.remove(&ticket)),
+            Asker::Parent(_) => self.recent.add(spot.call),
         }
         spots.recycle(spot);
         self.end_if_idle();
@@ -331,7 +314,7 @@ impl Node {
     pub fn spot_ends_here(&mut self, place: Place, outputs: &mut Outputs) -> Option<Ended> {
         let spot = self.spots.as_ref()?.get(place)?;
         let (answer, call) = (spot.answer(), spot.call);
-        if let (From::Here { ticket, .. }, Some(head)) = (spot.from, answer.head(self.config.reply_max)) {
+        if let (Asker::Here { ticket, .. }, Some(head)) = (spot.asker, answer.head(self.config.reply_max)) {
             let reply = answer.reply(&head);
             self.spot_ends(place);
             return Some(Ended { ticket, call, reply });
@@ -397,9 +380,9 @@ fn long_request(spot: &Spot) -> Option<Request> {
 }
 
 fn origin(spot: &Spot) -> Origin {
-    match spot.from {
-        From::Here { ticket, watch } => Origin::Here { ticket, watch },
+    match spot.asker {
+        Asker::Here { ticket, watch } => Origin::Here { ticket, watch },
         // Its request was consumed when func had run.
-        From::Parent(id) => Origin::Parent { id, skipped: 0, credit_owed: false },
+        Asker::Parent(id) => Origin::Parent { id, skipped: 0, credit_owed: false },
     }
 }

@@ -29,14 +29,17 @@ const SPARE_MAX: usize = 128;
 /// Room of a reply that is kept for the next one, bytes.
 const REPLY_KEPT: usize = 1024;
 
-/// Where a call on the spot came from.
+/// Who asks for a call on the spot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum From {
-    /// It was started here.
+pub enum Asker {
+    /// The application, under this name.
     Here {
+        /// As in [`Input::Start`](super::Input::Start).
         ticket: u64,
+        /// The root only watches.
         watch: bool,
     },
+    /// This parent.
     Parent(Id),
 }
 
@@ -44,7 +47,7 @@ pub(super) enum From {
 #[derive(Debug)]
 pub(super) struct Spot {
     pub(super) call: CallId,
-    pub(super) from: From,
+    pub(super) asker: Asker,
     pub(super) plan: Arc<Plan>,
     pub(super) begun: Time,
     pub(super) deadline: Time,
@@ -65,8 +68,8 @@ impl Spot {
         let call = CallId { root: 0, sequence: 0 };
         let (begun, deadline, until) = Default::default();
         let (own, answered, replies) = Default::default();
-        let from = From::Parent(0);
-        Spot { call, from, plan, begun, deadline, until, age: 0, own, answered, awaited: 0, replies }
+        let asker = Asker::Parent(0);
+        Spot { call, asker, plan, begun, deadline, until, age: 0, own, answered, awaited: 0, replies }
     }
 
     /// Waits for all children of its plan.
@@ -108,12 +111,12 @@ impl Spot {
 
     /// Whether long replies are passed on as they come, and not needed whole; the first one has the call taken over.
     pub(super) fn passes_on(&self) -> bool {
-        matches!(self.from, From::Parent(_)) && self.plan.reply_wanted
+        matches!(self.asker, Asker::Parent(_)) && self.plan.reply_wanted
     }
 
     /// The answer, when all children have given theirs.
     pub(super) fn answer(&self) -> ShortAnswer<'_> {
-        let watches = matches!(self.from, From::Here { watch: true, .. });
+        let watches = matches!(self.asker, Asker::Here { watch: true, .. });
         ShortAnswer {
             call: self.call,
             own: Some(&self.own).filter(|_| !watches),
@@ -282,7 +285,7 @@ impl Spots {
 
     /// The calls that this peer has sent, or is asked by.
     pub(super) fn concerned(&self, peer: Id) -> Vec<CallId> {
-        let sent = |spot: &Spot| spot.from == From::Parent(peer);
+        let sent = |spot: &Spot| spot.asker == Asker::Parent(peer);
         let asked = |spot: &Spot| spot.awaited_child(peer).is_some();
         self.iter().filter(|spot| sent(spot) || asked(spot)).map(|spot| spot.call).collect()
     }
@@ -314,11 +317,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::short::{PlanKey, Planned};
+    use crate::wire::short::{PlanKey, PlanParts};
 
     fn spots(seed: u64) -> Spots {
         let (mut spots, ids) = (Spots::new(seed), IdList::range(1..9));
-        let of = Planned {
+        let of = PlanParts {
             func: 1,
             callback: None,
             tree: &Tree::Binomial,

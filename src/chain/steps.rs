@@ -234,14 +234,7 @@ impl Node {
                 self.emit(Output::Send { to, message: Message::Response(Response { call: id, answer }) });
             }
             (&Origin::Here { ticket, .. }, answer) => {
-                let result = match answer {
-                    Answer::Completed => Ok(None),
-                    Answer::Reply(reply) => Ok(Some(reply)),
-                    Answer::Partial(partial) => Ok(Some(partial.reply)),
-                    // None rises at the root.
-                    Answer::Arriving(reply) => Ok(reply.whole()),
-                    Answer::Failed(failure) => Err(failure),
-                };
+                let result = answer.into_result();
                 self.emit(Output::Finished { ticket, call: id, result, report: None });
             }
         }

@@ -14,7 +14,7 @@ use super::peer::LinkKey;
 use super::request::Request;
 use crate::chain::{self, Asker, Heard, Input, Place, Ran, Start, Time};
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
-use crate::wire::message::{Answer, Response};
+use crate::wire::message::Response;
 use crate::wire::short::{ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message};
 
@@ -138,7 +138,7 @@ impl EventLoop {
         let done = match *bytes.get(4)? {
             REQUEST => {
                 let (request, rest) = ShortRequest::parse(bytes)?;
-                self.request_on_the_spot(now, key, peer, &request)?.then_some(rest)
+                self.request_on_the_spot(now, key, peer, &request).map(|()| rest)
             }
             RESPONSE => {
                 let (response, rest) = ShortResponse::parse(bytes)?;
@@ -161,7 +161,7 @@ impl EventLoop {
         key: LinkKey,
         peer: Id,
         request: &ShortRequest<'_>,
-    ) -> Option<bool> {
+    ) -> Option<()> {
         let EventLoop { node, links, executor, outputs, .. } = self;
         if links.links.get(key)?.unacknowledged >= HIWATER {
             return None;
@@ -196,7 +196,7 @@ impl EventLoop {
             link.mark(&mut links.dirty, key);
         }
         self.settle(now);
-        Some(true)
+        Some(())
     }
 
     /// Takes a child's answer where it was read, if a call on the spot waits for it.
@@ -256,23 +256,14 @@ impl EventLoop {
         self.ids_room = room;
         match ran {
             Ran::Waits => {}
-            Ran::Answered(answer) => self.finish_with(ticket, call, answer),
+            Ran::Answered(answer) => self.finish(ticket, call, answer.into_result(), None),
             Ran::Replied(own) => {
                 let answer = self.node.spot_answers_long(own);
-                self.finish_with(ticket, call, answer);
+                self.finish(ticket, call, answer.into_result(), None);
             }
         }
         self.settle(now);
         true
-    }
-
-    fn finish_with(&mut self, ticket: u64, call: CallId, answer: Answer) {
-        let result = match answer {
-            Answer::Reply(reply) => Ok(Some(reply)),
-            Answer::Failed(failure) => Err(failure),
-            Answer::Completed | Answer::Partial(_) | Answer::Arriving(_) => Ok(None),
-        };
-        self.finish(ticket, call, result, None);
     }
 }
 

@@ -172,11 +172,7 @@ impl World {
     }
 
     fn end_on_the_spot(&mut self, id: Id, ticket: u64, call: CallId, answer: Answer) {
-        let result = match answer {
-            Answer::Reply(reply) => Ok(Some(reply)),
-            Answer::Failed(failure) => Err(*failure),
-            Answer::Completed | Answer::Partial(_) | Answer::Arriving(_) => Ok(None),
-        };
+        let result = answer.into_result().map_err(|failure| *failure);
         self.finished(id, ticket as usize, call, Outcome { result, report: None });
     }
 

@@ -130,6 +130,20 @@ pub enum Answer {
     Partial(Box<Partial>),
 }
 
+impl Answer {
+    /// What the application gets of it at the root: the reply, if there is one, or the failure.
+    pub fn into_result(self) -> Result<Option<SubtreeReply>, Box<Failure>> {
+        match self {
+            Answer::Completed => Ok(None),
+            Answer::Reply(reply) => Ok(Some(reply)),
+            Answer::Partial(partial) => Ok(Some(partial.reply)),
+            // None is under way at the root.
+            Answer::Arriving(reply) => Ok(reply.whole()),
+            Answer::Failed(failure) => Err(failure),
+        }
+    }
+}
+
 /// What there is of a subtree's reply.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Partial {

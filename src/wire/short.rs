@@ -40,9 +40,9 @@ pub struct PlanOwned {
     ids: Box<[u8]>,
 }
 
-/// What makes a plan.
+/// What a plan's key is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Planned<'a> {
+pub struct PlanParts<'a> {
     /// Handle of the function that every id executes.
     pub func: u32,
     /// Handle of the function that merges replies, if one does.
@@ -96,8 +96,8 @@ pub struct ShortResponse<'a> {
 
 impl<'a> PlanKey<'a> {
     /// What a call has in common with others that begin here; `room` is for the bytes of its ids. None if it takes a tree that not every process knows, or too many ids.
-    pub fn new(request: &Planned<'_>, room: &'a mut Vec<u8>) -> Option<PlanKey<'a>> {
-        let Planned { func, callback, tree, ids, reply_wanted, forward_first } = *request;
+    pub fn new(request: &PlanParts<'_>, room: &'a mut Vec<u8>) -> Option<PlanKey<'a>> {
+        let PlanParts { func, callback, tree, ids, reply_wanted, forward_first } = *request;
         let (wire_id, param) = (tree.wire_id(), tree.wire_param());
         Tree::from_wire(wire_id, param)?;
         let form = smaller_form(ids);
@@ -215,7 +215,7 @@ impl<'a> ShortRequest<'a> {
         let tree = request.tree.as_ref().ok().filter(|_| usual)?;
         let (func, callback) = (*func, *callback);
         let (reply_wanted, forward_first) = (*reply_wanted, *forward_first);
-        let plan = PlanKey::new(&Planned { func, callback, tree, ids, reply_wanted, forward_first }, room)?;
+        let plan = PlanKey::new(&PlanParts { func, callback, tree, ids, reply_wanted, forward_first }, room)?;
         if plan.ids.len() + header.len() + data.len() > SHORT_MAX {
             return None;
         }

@@ -3,6 +3,9 @@
 //! A model of both nodes keeps what was pushed, fed, cancelled and consumed. The bytes between the halves are cut at random places, and a reader
 //! of frames that knows no more than the frame header counts the requests on the wire.
 
+mod beside;
+mod ends;
+#[path = "../wire_support/mod.rs"]
 mod wire_support;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -568,102 +571,6 @@ fn data_of_any_announced_length_are_sent_on() {
     assert!(outbox.is_idle() && inbox.is_idle());
 }
 
-/// How many small requests leave an outbox now: its credit.
-fn credit(outbox: &mut Outbox) -> usize {
-    (100..110).for_each(|sequence| outbox.push(small(sequence)));
-    let mut frames = Frames::default();
-    frames.take(&drain(outbox, usize::MAX));
-    frames.counts[2] as usize
-}
-
-#[test]
-fn a_request_cancelled_before_it_began_costs_nothing() {
-    let mut waiting = Outbox::new();
-    waiting.push(small(1));
-    waiting.push(Message::Cancel(call(1)));
-    assert!(waiting.is_idle() && !waiting.is_ready());
-
-    let mut admitted = outbox();
-    admitted.push(request(1, IdList::range(4..6), Body::whole(vec![1; 1 << 20])));
-    admitted.push(Message::Cancel(call(1)));
-    assert!(admitted.is_idle() && !admitted.is_ready());
-    assert_eq!(credit(&mut admitted), HIWATER as usize);
-}
-
-/// An answer to a call whose request had not left yet took its credit away for good.
-#[test]
-fn a_request_answered_before_it_began_costs_nothing() {
-    let mut outbox = outbox();
-    outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 1 << 20])));
-    outbox.answered(call(1));
-    assert!(outbox.is_idle() && !outbox.is_ready());
-    assert_eq!(credit(&mut outbox), HIWATER as usize);
-}
-
-#[test]
-fn a_request_cancelled_within_its_prefix_is_abandoned() {
-    for answered in [false, true] {
-        let (mut outbox, mut inbox) = (outbox(), greeted());
-        outbox.push(request(1, scattered(1 << 20), Body::whole("data")));
-        let mut events = feed(&mut inbox, drain(&mut outbox, 300_000));
-        match answered {
-            true => outbox.answered(call(1)),
-            false => outbox.push(Message::Cancel(call(1))),
-        }
-        // Not judged yet by anybody: its end here is the end of another parent's request.
-        inbox.drop_request(call(1));
-        assert!(!inbox.is_idle());
-        events.extend(feed(&mut inbox, drain(&mut outbox, usize::MAX)));
-        assert_eq!(ends(&events), [(0, "abandoned"), (1, "cancel")]);
-        assert!(outbox.is_idle() && inbox.is_idle());
-        assert_eq!(credit(&mut outbox), HIWATER as usize - 1, "its credit comes back from the peer alone");
-    }
-}
-
-#[test]
-fn a_request_cancelled_within_its_data_leaves_nothing() {
-    for dropped in [false, true] {
-        let (mut outbox, mut inbox) = (outbox(), greeted());
-        outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 4 << 20])));
-        let mut events = feed(&mut inbox, drain(&mut outbox, 300_000));
-        assert_eq!(ends(&events), [(1, "request")]);
-        if dropped {
-            inbox.drop_request(call(1));
-            events.extend(feed(&mut inbox, drain(&mut outbox, 1 << 20)));
-        }
-        outbox.push(Message::Cancel(call(1)));
-        events.extend(feed(&mut inbox, drain(&mut outbox, usize::MAX)));
-        assert_eq!(ends(&events), [(1, "request"), (1, "cancel")]);
-        assert!(outbox.is_idle() && inbox.is_idle());
-    }
-}
-
-#[test]
-fn a_request_cancelled_when_it_has_left_is_told() {
-    let (mut outbox, mut inbox) = (outbox(), greeted());
-    outbox.push(small(1));
-    outbox.push(Message::Cancel(call(1)));
-    outbox.answered(call(1));
-    let events = feed(&mut inbox, drain(&mut outbox, usize::MAX));
-    assert_eq!(ends(&events), [(1, "request"), (1, "cancel")]);
-}
-
-#[test]
-fn a_call_may_be_sent_again_behind_its_cancel() {
-    let (mut outbox, mut inbox) = (outbox(), greeted());
-    outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 1 << 20])));
-    let mut events = feed(&mut inbox, drain(&mut outbox, 300_000));
-    outbox.push(Message::Cancel(call(1)));
-    outbox.push(request(1, IdList::range(4..6), Body::whole(vec![2; 1 << 20])));
-    events.extend(feed(&mut inbox, drain(&mut outbox, usize::MAX)));
-    assert_eq!(ends(&events), [(1, "request"), (1, "cancel"), (1, "request"), (1, "data")]);
-    let data = events.iter().rev().find_map(|event| match event {
-        Event::Request(request) => request.data.bytes(),
-        _ => None,
-    });
-    assert_eq!(data.unwrap(), vec![2; 1 << 20]);
-}
-
 #[test]
 fn a_reply_of_many_parts_is_sent_in_order() {
     let mut data = Payload::new();
@@ -699,65 +606,4 @@ fn small_frames_between_the_writes_of_many_parts_stay_in_order() {
         let replied = |event: &Event| matches!(event, Event::Response(Response { answer: Answer::Reply(reply), .. }) if reply.data == data);
         assert_eq!((credits as u64, events.iter().filter(|event| replied(event)).count()), (small, 1));
     }
-}
-
-/// What lies beside a link whose outbox has been emptied, and the frames that it wrote.
-fn beside_of(outbox: &mut Outbox, beside: &mut Beside) -> (Vec<usize>, Frames, Bytes) {
-    let (mut frames, mut all) = (Frames::default(), Vec::new());
-    loop {
-        let bytes = drain_beside(outbox, usize::MAX, beside);
-        if bytes.is_empty() {
-            let lengths = beside.extents.borrow().iter().map(|extent| extent.length()).collect();
-            return (lengths, frames, all.into());
-        }
-        frames.take(&bytes);
-        all.extend_from_slice(&bytes);
-    }
-}
-
-#[test]
-fn long_data_lie_beside_the_link_and_what_is_left_of_them_goes_through_it() {
-    let (mut outbox, mut beside) = (outbox(), Beside::default());
-    let len = EXTENT + EXTENT_MIN - 1;
-    outbox.push(request(1, IdList::range(4..6), Body::whole(pattern(5, len))));
-    outbox.push(request(3, IdList::range(4..6), Body::whole(vec![1; EXTENT_MIN])));
-    let (lengths, frames, bytes) = beside_of(&mut outbox, &mut beside);
-    assert_eq!((lengths, frames.counts[13]), (vec![EXTENT], 1));
-    // Short data and ends go through the link: the second call needs none.
-    assert!(bytes.len() < 2 * EXTENT_MIN + 1000 && outbox.is_idle());
-    let (mut inbox, mut events) = (greeted(), Vec::new());
-    inbox.feed(&bytes, &beside, &mut events).unwrap();
-    let Event::Request(request) = &events[0] else { panic!("{events:?}") };
-    assert_eq!(request.data.bytes().unwrap(), pattern(5, len));
-    assert!(inbox.is_idle());
-}
-
-/// A window ends in the middle of what came by descriptor: it goes when all of it may.
-#[test]
-fn what_came_by_descriptor_leaves_in_one_piece_when_the_window_has_room_for_it() {
-    let (mut outbox, mut beside) = (outbox(), Beside::default());
-    let (body, mut writer) = Body::arriving(4 * WINDOW);
-    outbox.push(request(1, IdList::range(4..6), body));
-    let piece: Extent = Arc::new(Plain(vec![7; EXTENT_MAX - 1].into()));
-    (0..3).for_each(|_| assert!(writer.extend(&piece)));
-    let (lengths, ..) = beside_of(&mut outbox, &mut beside);
-    assert_eq!(lengths, [EXTENT_MAX - 1; 2]);
-    outbox.widen(&WindowRef { call: call(1), of_response: false, limit: WINDOW + WINDOW / 2 - 4 });
-    assert_eq!(beside_of(&mut outbox, &mut beside).0.len(), 2);
-    outbox.widen(&WindowRef { call: call(1), of_response: false, limit: WINDOW + WINDOW / 2 - 3 });
-    assert_eq!(beside_of(&mut outbox, &mut beside).0, [EXTENT_MAX - 1; 3]);
-}
-
-/// A stream that waits for the peer to take descriptors holds up nobody, and goes on.
-#[test]
-fn others_go_on_while_descriptors_wait() {
-    let (mut outbox, mut beside) = (outbox(), Beside::default());
-    beside.rooms = [Room::Now, Room::Later, Room::Later].into();
-    outbox.push(request(1, IdList::range(4..6), Body::whole(vec![1; 2 * EXTENT])));
-    let (lengths, ..) = beside_of(&mut outbox, &mut beside);
-    assert_eq!(lengths, [EXTENT]);
-    outbox.push(small(3));
-    let (lengths, frames, _) = beside_of(&mut outbox, &mut beside);
-    assert_eq!((lengths.len(), frames.counts[2]), (2, 1));
-    assert!(outbox.is_idle());
 }
