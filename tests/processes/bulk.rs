@@ -56,12 +56,7 @@ fn a_process_that_is_killed_while_data_pass_through_it_ends_the_call() {
         call.node(killed).kill(Signal::KILL);
         let ended = call.end();
         let value = ended.json();
-        assert_eq!(
-            (ended.code(), value["cause"]["id"].as_u64(), &value["cause"]["stage"]),
-            (Some(1), Some(killed.into()), &"link".into()),
-            "{}",
-            ended.stderr
-        );
+        ended.blames_the_link_of(killed, link);
         assert_eq!(coverage(&value)[0], 0, "nobody has all: {value}");
     }
 }

@@ -100,12 +100,7 @@ fn a_process_that_is_killed_while_replies_pass_ends_the_call() {
         call.node(killed).kill(Signal::KILL);
         let ended = call.end();
         let value = ended.json();
-        assert_eq!(
-            (ended.code(), value["cause"]["id"].as_u64(), &value["cause"]["stage"]),
-            (Some(1), Some(killed.into()), &"link".into()),
-            "{link}: {}",
-            ended.stderr
-        );
+        ended.blames_the_link_of(killed, link);
         // What is known of the others depends on who tells the root first: those above the one that died, or the command that started it.
         let [done, failed, unreached, unknown] = coverage(&value);
         assert!(done >= 1 && (failed, unreached) == (0, 0) && done + unknown == 6, "{value}");

@@ -246,6 +246,13 @@ impl Ended {
         value
     }
 
+    /// It failed since the process of this id died.
+    pub(crate) fn blames_the_link_of(&self, id: u32, what: &str) {
+        let value = self.json();
+        let blamed = (self.code(), value["cause"]["id"].as_u64(), &value["cause"]["stage"]);
+        assert_eq!(blamed, (Some(1), Some(id.into()), &"link".into()), "{what}: {}", self.stderr);
+    }
+
     /// The last line of standard error.
     pub(crate) fn said(&self) -> &str {
         self.stderr.lines().last().unwrap_or_default()

@@ -13,7 +13,7 @@ use chained_gpc::runtime::link::Event;
 use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
 use chained_gpc::wire::{Body, BodyWriter, CallId, Message, Request};
-use chained_gpc::{Call, FuncHandle, Functions, LinkKind, Node, Reply, Streaming, Tree};
+use chained_gpc::{Address, Call, FuncHandle, Functions, LinkKind, Node, Reply, Streaming, Tree};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 use super::common::{LIMIT, assert_who, checksum, ids, limited, noise, replies_of, who};
@@ -261,8 +261,7 @@ fn who_has_not_said_that_it_takes_descriptors_gets_none_and_sends_none() {
     limited(|| {
         let functions = Functions::new();
         let [whole, _] = sums(&functions);
-        let address = LinkKind::Shm.fresh_address(5);
-        let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
+        let (address, listener) = place_of_five();
         let zero = node(0, &functions, [(5, address)]);
         let data = noise(MIB, 1);
         let handle = zero.call(Call::new(whole).ids(ids("0,5")).data(data.clone())).unwrap();
@@ -275,6 +274,13 @@ fn who_has_not_said_that_it_takes_descriptors_gets_none_and_sends_none() {
         peer.is_closed();
         super::common::end_of(handle).unwrap_err();
     });
+}
+
+/// Where id 5 listens, which is made by hand.
+fn place_of_five() -> (Address, UnixListener) {
+    let address = LinkKind::Shm.fresh_address(5);
+    let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
+    (address, listener)
 }
 
 /// The data of the request that comes next, all of them.
@@ -299,8 +305,7 @@ fn a_node_hands_its_data_over() {
     limited(|| {
         let functions = Functions::new();
         let [whole, _] = sums(&functions);
-        let address = LinkKind::Shm.fresh_address(5);
-        let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
+        let (address, listener) = place_of_five();
         let zero = node(0, &functions, [(5, address)]);
         let data = noise(9 * MIB + 77, 4);
         let handle = zero.call(Call::new(whole).ids(ids("0,5")).data(data.clone())).unwrap();
@@ -330,8 +335,7 @@ fn a_child_that_goes_with_descriptors_on_their_way_fails_its_call_alone() {
     limited(|| {
         let functions = Functions::new();
         let ([whole, _], who) = (sums(&functions), who(&functions));
-        let address = LinkKind::Shm.fresh_address(5);
-        let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
+        let (address, listener) = place_of_five();
         let one = node(1, &functions, []);
         let zero = node(0, &functions, [(5, address), (1, one.address().unwrap().clone())]);
         let handle = zero.call(Call::new(whole).ids(ids("0,5")).data(noise(9 * MIB, 4))).unwrap();
