@@ -3,7 +3,9 @@
 use std::env;
 use std::io::{self, IsTerminal as _};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The variable that says what to log, such as `debug` or `chained_gpc::runtime=trace`. Processes that are started inherit it.
 const VARIABLE: &str = "GPC_LOG";
@@ -17,11 +19,13 @@ pub(super) fn start() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let filter = filter(&wanted.to_string_lossy())?;
     // Colours are for a terminal; in a file they would be rubbish.
     let (colours, stderr) = (io::stderr().is_terminal(), io::stderr);
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(stderr).try_init()
+    let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(stderr);
+    Ok(tracing_subscriber::registry().with(lines).with(filter).try_init()?)
 }
 
-fn filter(wanted: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(wanted)
+fn filter(wanted: &str) -> Result<Targets, String> {
+    wanted
+        .parse()
         .map_err(|error| format!("{VARIABLE}={wanted:?}: {error}; write error, warn, info, debug or trace"))
 }
 
