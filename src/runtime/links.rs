@@ -223,10 +223,6 @@ impl Links {
             return;
         }
         let peer = self.peers.entry(to).or_insert_with(Peer::new);
-        if let Message::Request(request) = &message {
-            // Nothing waits meanwhile for what this link waits for.
-            request.data.waits(true);
-        }
         let absent = peer.state == State::Absent;
         // A cancel or a response is for calls of a link that is gone.
         if !absent || is_request {

@@ -4,7 +4,7 @@ use std::fs::File;
 
 use rustix::process::Signal;
 
-use crate::size::RESIDENT_KIB_MAX;
+use crate::size::OWN_KIB_MAX;
 use crate::support::{Gpc, coverage, ids, until};
 
 const MIB: u64 = 1 << 20;
@@ -31,14 +31,14 @@ fn long_data_pass_through_a_process_that_holds_a_window_of_them() {
         let nodes = [1, 2].map(|id| call.node(id));
         let mut most = [0; 2];
         until("the nodes end", || {
-            let now = [0, 1].map(|index| nodes[index].resident_kib_max_if_alive());
+            let now = [0, 1].map(|index| nodes[index].own_kib_max_if_alive());
             (0..2).for_each(|index| most[index] = most[index].max(now[index].unwrap_or_default()));
             now == [None; 2]
         });
         let ended = call.end();
         assert_eq!((ended.code(), coverage(&ended.json())), (Some(0), [3, 0, 0, 0]), "{}", ended.stderr);
         for kib in most {
-            assert!((1..RESIDENT_KIB_MAX + IN_PASSING_KIB_MAX).contains(&kib), "{link}: {most:?} KiB");
+            assert!((1..OWN_KIB_MAX + IN_PASSING_KIB_MAX).contains(&kib), "{link}: {most:?} KiB");
         }
     }
 }
@@ -70,8 +70,8 @@ fn a_partial_call_goes_on_without_a_process_that_is_killed_while_data_pass() {
             "call digest -n 5 --tree chain --link {link} --forward-first --partial --time-limit 2m --output json --data {}",
             data.path().display()
         ));
-        let kept = || call.find_node(2).and_then(|node| node.resident_kib_max_if_alive());
-        until("data come", || kept() > Some(RESIDENT_KIB_MAX + (2 << 10)));
+        let kept = || call.find_node(2).and_then(|node| node.own_kib_max_if_alive());
+        until("data come", || kept() > Some(OWN_KIB_MAX + (2 << 10)));
         call.node(2).kill(Signal::KILL);
         let ended = call.end();
         let value = ended.json();

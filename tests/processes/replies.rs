@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use chained_gpc::wire::level::{Leaves, Limits};
 use rustix::process::Signal;
 
-use crate::size::RESIDENT_KIB_MAX;
+use crate::size::OWN_KIB_MAX;
 use crate::support::{Ended, Gpc, coverage, run, until};
 
 const KIB: u64 = 1 << 10;
@@ -51,7 +51,7 @@ impl Nodes {
     /// The most memory that each has had, KiB.
     fn end(self) -> Vec<u64> {
         let end = |node: Gpc| {
-            let most = node.process().resident_kib_max();
+            let most = node.process().own_kib_max();
             node.process().kill(Signal::INT);
             assert_eq!(node.end().code(), Some(0));
             most
@@ -80,7 +80,7 @@ fn long_replies_pass_through_processes_that_hold_a_window_of_each() {
         ));
         assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
         assert_eq!(filled(&ended, level), [(own_kib << 10) as usize; 8], "{tree} over {link}");
-        let (most, bound) = (nodes.end(), RESIDENT_KIB_MAX + own_kib + children * WINDOW_KIB_MAX);
+        let (most, bound) = (nodes.end(), OWN_KIB_MAX + own_kib + children * WINDOW_KIB_MAX);
         assert!(most.iter().all(|kib| (own_kib..bound).contains(kib)), "{tree} over {link}: {most:?} KiB");
     }
 }
@@ -95,7 +95,7 @@ fn a_process_that_is_killed_while_replies_pass_ends_the_call() {
             own_kib << 10
         ));
         let root = call.process();
-        let comes = || root.resident_kib_max_if_alive() > Some(RESIDENT_KIB_MAX + own_kib + 8 * KIB);
+        let comes = || root.own_kib_max_if_alive() > Some(OWN_KIB_MAX + own_kib + 8 * KIB);
         until("the reply comes", comes);
         call.node(killed).kill(Signal::KILL);
         let ended = call.end();

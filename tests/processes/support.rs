@@ -194,16 +194,30 @@ impl Process {
         line.split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// The most memory that it has had, KiB.
-    pub(crate) fn resident_kib_max(&self) -> u64 {
-        self.resident_kib_max_if_alive().unwrap()
+    /// The most memory of its own that it has had, KiB.
+    pub(crate) fn own_kib_max(&self) -> u64 {
+        self.own_kib_max_if_alive().unwrap()
     }
 
     /// The same; none of a process that has ended.
-    pub(crate) fn resident_kib_max_if_alive(&self) -> Option<u64> {
+    pub(crate) fn own_kib_max_if_alive(&self) -> Option<u64> {
+        // What is mapped of files only grows, so this is not too little.
+        self.memory().map(|(most, of_files)| most.saturating_sub(of_files))
+    }
+
+    /// The most memory that it has had, with its code, KiB. How much code the system maps around what runs differs from one to the other.
+    pub(crate) fn resident_kib_max(&self) -> u64 {
+        self.memory().unwrap().0
+    }
+
+    /// The most that has been resident, and what is of files, which it shares with others, KiB.
+    fn memory(&self) -> Option<(u64, u64)> {
         let status = fs::read_to_string(self.proc.join("status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        line.trim().strip_suffix(" kB")?.parse().ok()
+        let kib = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix(" kB")?.parse().ok()
+        };
+        Some((kib("VmHWM:")?, kib("RssFile:")?))
     }
 }
 

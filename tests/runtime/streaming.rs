@@ -4,13 +4,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use chained_gpc::runtime::link::Event;
 use chained_gpc::wire::frame::{SEGMENT, WINDOW};
+use chained_gpc::wire::{Body, Message, Request};
 use chained_gpc::{
     Call, FuncHandle, FunctionResult, Functions, LinkKind, LocalNodes, Reply, Stage, Streaming,
 };
 use gpc_trees::Tree;
 
-use super::common::{LINKS, assert_cause, cause_of, checksum, ids, limited, noise, outcome_of, replies_of};
+use super::common::{
+    LIMIT, LINKS, assert_cause, cause_of, checksum, ids, limited, noise, outcome_of, replies_of,
+};
+use super::raw::{EARLY, RawPeer, call, listener, node, request};
 
 /// All that has come, to be compared.
 struct Collect(Vec<u8>);
@@ -204,6 +209,35 @@ fn a_slow_id_holds_back_its_parents_and_no_small_call() {
         give.send(()).unwrap();
         assert_eq!(replies_of(long).len(), 4);
         assert!(taken.iter().all(|taken| taken.load(Ordering::SeqCst) == len));
+    });
+}
+
+/// On a busy machine a process that had just been started was connected late, and its parent kept all of 64 MiB for it: what a node holds must not depend on who is scheduled when.
+#[test]
+fn a_child_that_is_not_connected_yet_holds_back_its_parents() {
+    limited(|| {
+        let functions = Functions::new();
+        let collect = collecting(&functions)[1];
+        let (listener, address) = listener();
+        let node = node(1, &functions, [(2, address)]);
+        let mut parent = RawPeer::greet(&node, 0, EARLY, 1);
+        let data = Body::whole(noise(4 * WINDOW as usize, 5));
+        let request = request(LIMIT, call(0, 1), collect, &ids("1-2"));
+        parent.send(Message::Request(Arc::new(Request { forward_first: true, data, ..request })));
+        // The second ping is read in a turn of its own: whatever the data had the node say comes before its answer.
+        for _ in 0..2 {
+            parent.send(Message::Ping);
+            let event = parent.next();
+            assert!(matches!(event, Some(Event::Pong)), "{event:?}");
+        }
+        let mut child = RawPeer::answer(&listener, EARLY);
+        assert_eq!(child.expect_request().call, call(0, 1));
+        match parent.next() {
+            Some(Event::Window(window)) => {
+                assert!((WINDOW + 1..=2 * WINDOW).contains(&window.limit), "{window:?}")
+            }
+            other => panic!("a window is to come, but: {other:?}"),
+        }
     });
 }
 
