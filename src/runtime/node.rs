@@ -309,11 +309,15 @@ impl PolledNode {
         self.event_loop.turn(limit)
     }
 
-    /// Drives the node until a call has ended; by its time limit at the latest it has.
+    /// Drives the node until a call has ended; by its time limit at the latest it has. Where it has ended already, calls that were started meanwhile may leave first, if they are many.
     ///
     /// # Errors
     /// What made the call fail.
     pub fn wait(&mut self, mut handle: CallHandle) -> Result<Outcome, CallError> {
+        if self.event_loop.is_worth_a_turn() {
+            // What goes wrong with the poll goes wrong the next time, too, and ends no call that has ended.
+            let _ = self.progress(Duration::ZERO);
+        }
         loop {
             if let Some(outcome) = handle.test() {
                 return outcome;

@@ -12,7 +12,7 @@ use super::functions::Functions;
 use super::link::{Context, HIWATER, Phase, Progress, READ_BUDGET};
 use super::peer::LinkKey;
 use super::request::Request;
-use crate::chain::{self, Asker, Heard, Input, Place, Ran, Start, Time};
+use crate::chain::{self, Asker, Heard, Input, Place, Ran, Start, Time, ToChild};
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::Response;
 use crate::wire::short::{ShortRequest, ShortResponse};
@@ -251,9 +251,14 @@ impl EventLoop {
             _ => Ok(own),
         };
         let asker = Asker::Here { ticket, watch: start.watch };
-        let ran = node.spot_ran(asker, &of, result, |child| links.relay(now, &child), outputs);
+        let mut children = 0;
+        let relay = |child: ToChild<'_>| {
+            children += 1;
+            links.relay(now, &child);
+        };
+        let ran = node.spot_ran(asker, &of, result, relay, outputs);
         let call = of.call;
-        self.ids_room = room;
+        (self.ids_room, self.children) = (room, children);
         match ran {
             Ran::Waits => {}
             Ran::Answered(answer) => self.finish(ticket, call, answer.into_result(), None),

@@ -6,6 +6,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use chained_gpc::runtime::link::Event;
 use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::{
     Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Reply, Stage,
@@ -97,6 +98,45 @@ fn a_polled_root_calls_nodes_that_have_threads() {
         assert_who(&root.wait(handle).unwrap().replies().unwrap(), &[0, 1], "");
         root.shutdown(Duration::ZERO).unwrap();
         threaded.shutdown(LIMIT);
+    });
+}
+
+/// Who keeps 64 calls in flight and takes their outcomes one by one had all 64 leave together, so that the children did nothing while he took outcomes, and he nothing while they worked.
+#[test]
+fn calls_leave_while_the_outcomes_of_others_are_taken() {
+    limited(|| {
+        let functions = Functions::new();
+        let nothing = functions.inline_func("nothing", |_, _| Ok(())).unwrap();
+        let (listener, address) = listener();
+        let mut root = Node::builder(0)
+            .functions(&functions)
+            .peers([(1, address)].into_iter().collect())
+            .polled()
+            .unwrap();
+        let (came, comes) = mpsc::channel();
+        let peer = thread::spawn(move || {
+            let mut peer = RawPeer::answer(&listener, EARLY);
+            for count in 0.. {
+                let Some(Event::Request(request)) = peer.next() else { return };
+                match count {
+                    0..3 => peer.reply(request.call, b""),
+                    _ => came.send(request.call).unwrap(),
+                }
+            }
+        });
+        let call = Call::new(nothing).ids(0..2);
+        // The first of its kind takes the long way.
+        let first = root.call(call.clone()).unwrap();
+        assert!(root.wait(first).is_ok());
+        let [second, third] = [0, 1].map(|_| root.call(call.clone()).unwrap());
+        assert!(root.wait(third).is_ok());
+        let flying: Vec<CallHandle> = (0..16).map(|_| root.call(call.clone()).unwrap()).collect();
+        assert!(root.wait(second).is_ok(), "it has ended before the third");
+        // Nobody drives the root any more.
+        let calls: Vec<_> = flying.iter().map(|_| comes.recv_timeout(LIMIT).expect("it has left")).collect();
+        assert!(calls.windows(2).all(|pair| pair[0].sequence < pair[1].sequence), "{calls:?}");
+        root.shutdown(Duration::ZERO).unwrap();
+        peer.join().unwrap();
     });
 }
 
