@@ -179,6 +179,16 @@ impl EventLoop {
         self.children > 0 && waiting >= CALLS_PER_WRITE * self.children && waiting >= self.calls.len()
     }
 
+    /// What time it was when the last turn began to do something.
+    pub(super) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What time it is.
+    pub(super) fn ask_time(&self) -> Time {
+        self.clock.now()
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         self.ending == Ending::Ended
     }

@@ -314,16 +314,42 @@ impl PolledNode {
     /// # Errors
     /// What made the call fail.
     pub fn wait(&mut self, mut handle: CallHandle) -> Result<Outcome, CallError> {
+        self.wait_until(&mut handle, None).unwrap_or(Err(CallError::Taken))
+    }
+
+    /// Like [`wait`](Self::wait), but at most `limit`; `None` if the call has not ended then.
+    pub fn wait_for(
+        &mut self,
+        handle: &mut CallHandle,
+        limit: Duration,
+    ) -> Option<Result<Outcome, CallError>> {
+        self.wait_until(handle, Some(limit))
+    }
+
+    fn wait_until(
+        &mut self,
+        handle: &mut CallHandle,
+        limit: Option<Duration>,
+    ) -> Option<Result<Outcome, CallError>> {
         if self.event_loop.is_worth_a_turn() {
             // What goes wrong with the poll goes wrong the next time, too, and ends no call that has ended.
             let _ = self.progress(Duration::ZERO);
         }
-        loop {
-            if let Some(outcome) = handle.test() {
-                return outcome;
-            }
-            self.progress(Duration::from_secs(1)).map_err(|_| CallError::Ended)?;
+        if let Some(ended) = handle.test() {
+            return Some(ended);
         }
+        let (begun, mut left) = (self.event_loop.ask_time(), limit);
+        // Ends: the call has a time limit, and so may the caller.
+        while self.progress(left.unwrap_or(Duration::from_secs(1))).is_ok() {
+            if let Some(ended) = handle.test() {
+                return Some(ended);
+            }
+            left = limit.map(|limit| limit.saturating_sub(self.event_loop.now().since(begun)));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+        }
+        Some(Err(CallError::Ended))
     }
 
     /// Ends the node in order, driving it: see [`Node::shutdown`].

@@ -14,7 +14,7 @@ use chained_gpc::{
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_who, ids, limited, noise, who};
-use super::raw::{EARLY, RawPeer, listener};
+use super::raw::{EARLY, RawPeer, SHORT, listener};
 
 /// Polled nodes 0 to n-1 that know each other.
 fn polled(n: u32, link: LinkKind, functions: &Functions) -> io::Result<Vec<PolledNode>> {
@@ -137,6 +137,26 @@ fn calls_leave_while_the_outcomes_of_others_are_taken() {
         assert!(calls.windows(2).all(|pair| pair[0].sequence < pair[1].sequence), "{calls:?}");
         root.shutdown(Duration::ZERO).unwrap();
         peer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_polled_node_is_driven_no_longer_than_its_caller_wants() {
+    limited(|| {
+        let functions = Functions::new();
+        let (tokens, held) = mpsc::channel();
+        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut handle = node.call(Call::new(hold.unwrap())).unwrap();
+        for limit in [Duration::ZERO, Duration::from_millis(1), SHORT] {
+            let begun = Instant::now();
+            assert_eq!(node.wait_for(&mut handle, limit), None);
+            assert!(begun.elapsed() >= limit);
+        }
+        held.recv_timeout(LIMIT).expect("func runs").reply(Reply { header: vec![], data: vec![7] });
+        let outcome = node.wait_for(&mut handle, LIMIT).expect("it has ended").unwrap();
+        assert_eq!(outcome.replies().unwrap()[0].data[..], [7]);
+        assert_eq!(node.wait_for(&mut handle, LIMIT), Some(Err(CallError::Taken)));
     });
 }
 

@@ -1,7 +1,6 @@
 //! Processes that calls are measured on, and the calls of a turn.
 
 use std::collections::VecDeque;
-use std::io;
 use std::time::{Duration, Instant};
 
 use gpc_trees::IdList;
@@ -54,14 +53,11 @@ impl Root {
         }
     }
 
-    /// The end of a call, if it comes in a turn of the event loop, or within [`LOOK`].
-    fn wait_for(&mut self, handle: &mut CallHandle) -> io::Result<Option<Result<Outcome, CallError>>> {
+    /// The end of a call, if it comes within [`LOOK`].
+    fn wait_for(&mut self, handle: &mut CallHandle) -> Option<Result<Outcome, CallError>> {
         match self {
-            Root::Polled(node) => match handle.test() {
-                None => node.progress(LOOK).map(|()| handle.test()),
-                ended => Ok(ended),
-            },
-            Root::Threaded(_) => Ok(handle.wait_for(LOOK)),
+            Root::Polled(node) => node.wait_for(handle, LOOK),
+            Root::Threaded(_) => handle.wait_for(LOOK),
         }
     }
 
@@ -166,7 +162,7 @@ impl Set {
         let (mut looked, mut dead) = (Instant::now(), None);
         // Ends: the call has a time limit.
         let ended = loop {
-            if let Some(ended) = self.root.wait_for(&mut handle)? {
+            if let Some(ended) = self.root.wait_for(&mut handle) {
                 break ended;
             }
             if interrupt.signal().is_some() {
