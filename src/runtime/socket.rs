@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net as unix;
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,6 @@ use std::time::Duration;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
-use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
 use super::Address;
@@ -126,23 +125,11 @@ impl Socket {
     }
 }
 
-/// Asks the system itself, past the C library: there each such call of a process with threads guards against being cancelled, on pages that nothing else touches. Where 64 processes
-/// share two cores those are cold every time, and a call takes a twelfth longer.
-fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    let (count, _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
-    Ok(count)
-}
-
-/// As for [`receive`].
-fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
-}
-
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(socket) => receive(socket.as_fd(), buffer),
-            Socket::Unix(socket) => receive(socket.as_fd(), buffer),
+            Socket::Tcp(socket) => socket.read(buffer),
+            Socket::Unix(socket) => socket.read(buffer),
             Socket::Ring(socket) => socket.read(buffer),
         }
     }
@@ -159,8 +146,8 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(socket) => send(socket.as_fd(), bytes),
-            Socket::Unix(socket) => send(socket.as_fd(), bytes),
+            Socket::Tcp(socket) => socket.write(bytes),
+            Socket::Unix(socket) => socket.write(bytes),
             Socket::Ring(socket) => socket.write(bytes),
         }
     }
