@@ -108,6 +108,8 @@ pub(super) struct EventLoop {
     pub(super) ids_room: Vec<u8>,
     /// How many children the last call went to that was started on the spot.
     pub(super) children: usize,
+    /// Calls to start that did not come by mail.
+    started: VecDeque<Command>,
     calls: HashMap<u64, Arc<Completion>, QuickHash>,
     ending: Ending,
     /// The node ends when the other end of this is closed. Nothing is read from it.
@@ -149,6 +151,7 @@ impl EventLoop {
             outputs: Outputs::new(),
             ids_room: Vec::new(),
             children: 0,
+            started: VecDeque::new(),
             calls: HashMap::default(),
             ending: Ending::No,
             keeper: None,
@@ -174,9 +177,13 @@ impl EventLoop {
 
     /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a call has ended: who keeps many
     /// in flight and takes their outcomes one by one would else let the children wait until all are taken, and they him after that.
-    pub(super) fn is_worth_a_turn(&self) -> bool {
-        let waiting = self.slots.commands.len();
+    pub(super) fn is_worth_a_turn(&self, waiting: usize) -> bool {
         self.children > 0 && waiting >= CALLS_PER_WRITE * self.children && waiting >= self.calls.len()
+    }
+
+    /// Takes calls that whoever drives the loop has started.
+    pub(super) fn take_started(&mut self, started: &mut VecDeque<Command>) {
+        self.started.append(started);
     }
 
     /// What time it was when the last turn began to do something.
@@ -339,7 +346,7 @@ impl EventLoop {
 
     /// Whether there is something to do at once.
     fn is_busy(&self) -> bool {
-        self.links.is_busy() || self.has_mail()
+        self.links.is_busy() || self.has_mail() || !self.started.is_empty()
     }
 
     /// When something is to be done though nothing comes.
@@ -420,7 +427,12 @@ impl EventLoop {
     }
 
     fn serve_mail(&mut self, now: Time) {
-        if !self.mailbox.open() {
+        for _ in 0..MAIL_BUDGET {
+            let Some(command) = self.started.pop_front() else { break };
+            self.command(now, command);
+        }
+        // What concerns those that are left comes behind them.
+        if !self.started.is_empty() || !self.mailbox.open() {
             return;
         }
         for _ in 0..MAIL_BUDGET {
@@ -530,7 +542,7 @@ impl Drop for EventLoop {
         for completion in std::mem::take(&mut self.calls).into_values() {
             completion.complete(None);
         }
-        for command in self.slots.commands.try_iter() {
+        for command in self.started.drain(..).chain(self.slots.commands.try_iter()) {
             if let Command::Start { completion, .. } = command {
                 completion.complete(None);
             }

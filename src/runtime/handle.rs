@@ -33,23 +33,25 @@ pub struct CallHandle {
 }
 
 impl CallHandle {
-    /// Hands a prepared call to the event loop.
-    pub(super) fn submit(
+    /// What a prepared call has the event loop do, and how its caller holds it.
+    pub(super) fn of(
         mailbox: &Arc<Mailbox>,
         start: Start,
         plan: Plan,
         polled: bool,
-    ) -> Result<CallHandle, CallError> {
+    ) -> (CallHandle, Command) {
         let ticket = mailbox.ticket();
         let completion = Arc::new(Completion::default());
-        // Of a polled node it is the caller itself who makes room in the queue.
-        let limit = if polled { Duration::ZERO } else { start.limit };
-        let start = Box::new(start);
-        let sent = mailbox.command(Command::Start { ticket, start, completion: completion.clone() }, limit);
-        match sent {
-            Ok(()) => {
-                Ok(CallHandle { ticket, completion, mailbox: mailbox.clone(), plan: Some(plan), polled })
-            }
+        let command = Command::Start { ticket, start: Box::new(start), completion: completion.clone() };
+        (CallHandle { ticket, completion, mailbox: mailbox.clone(), plan: Some(plan), polled }, command)
+    }
+
+    /// Hands a prepared call to the event loop of another thread.
+    pub(super) fn submit(mailbox: &Arc<Mailbox>, start: Start, plan: Plan) -> Result<CallHandle, CallError> {
+        let limit = start.limit;
+        let (handle, command) = CallHandle::of(mailbox, start, plan, false);
+        match mailbox.command(command, limit) {
+            Ok(()) => Ok(handle),
             Err(Unsent::Full) => Err(CallError::Busy),
             Err(Unsent::Ended) => Err(CallError::Ended),
         }

@@ -1,5 +1,7 @@
 //! A node: one id in this process, with its event loop on a thread of its own or driven by the application.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -22,8 +24,9 @@ use super::handle::CallHandle;
 use super::links::{Links, Local};
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
+use super::plan::Plan;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
-use crate::chain::{self, Heartbeat};
+use crate::chain::{self, Heartbeat, Start};
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
@@ -146,7 +149,7 @@ impl Builder {
     /// As for [`start`](Self::start).
     pub fn polled(self) -> io::Result<PolledNode> {
         let (front, event_loop) = self.build(true, COMMANDS)?;
-        Ok(PolledNode { front, event_loop })
+        Ok(PolledNode { front, event_loop, started: RefCell::default() })
     }
 
     /// Makes this thread the node's, until the other end of `keeper` is closed, as the system does when its process dies: then the node ends at once, without a word to its peers. For a process that
@@ -178,8 +181,7 @@ impl Builder {
             false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
         };
         let node = chain::Node::new(config);
-        let front =
-            Front { id, address, limits, functions: functions.clone(), mailbox: mailbox.clone(), polled };
+        let front = Front { id, address, limits, functions: functions.clone(), mailbox: mailbox.clone() };
         let parts = Parts { poll, node, links, functions, executor, mailbox, slots, wait };
         Ok((front, EventLoop::new(parts)))
     }
@@ -192,13 +194,11 @@ struct Front {
     limits: Limits,
     functions: Functions,
     mailbox: Arc<Mailbox>,
-    polled: bool,
 }
 
 impl Front {
-    fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        let (start, plan) = call.prepare(self.id, &self.functions, &self.limits)?;
-        CallHandle::submit(&self.mailbox, start, plan, self.polled)
+    fn prepare(&self, call: Call) -> Result<(Start, Plan), CallError> {
+        call.prepare(self.id, &self.functions, &self.limits)
     }
 }
 
@@ -246,7 +246,8 @@ impl Node {
     /// # Errors
     /// What is wrong with the call, before anything is sent.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        self.front.call(call)
+        let (start, plan) = self.front.prepare(call)?;
+        CallHandle::submit(&self.front.mailbox, start, plan)
     }
 
     /// Ends the node in order: no more calls, those in flight get so long to end, peers are told. Calls that are still in flight then end with [`CallError::Ended`].
@@ -280,6 +281,8 @@ impl fmt::Debug for Node {
 pub struct PolledNode {
     front: Front,
     event_loop: EventLoop,
+    /// Calls that the next turn starts: at most [`COMMANDS`]. Its own caller needs no mailbox, which is made for other threads.
+    started: RefCell<VecDeque<Command>>,
 }
 
 impl PolledNode {
@@ -298,7 +301,14 @@ impl PolledNode {
     /// # Errors
     /// What is wrong with the call, before anything is sent.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        self.front.call(call)
+        let (start, plan) = self.front.prepare(call)?;
+        let mut started = self.started.borrow_mut();
+        if started.len() >= COMMANDS {
+            return Err(CallError::Busy);
+        }
+        let (handle, command) = CallHandle::of(&self.front.mailbox, start, plan, true);
+        started.push_back(command);
+        Ok(handle)
     }
 
     /// Does what there is to do, and waits at most `limit` for something.
@@ -306,6 +316,7 @@ impl PolledNode {
     /// # Errors
     /// The system's, of the poll itself.
     pub fn progress(&mut self, limit: Duration) -> io::Result<()> {
+        self.event_loop.take_started(self.started.get_mut());
         self.event_loop.turn(limit)
     }
 
@@ -331,7 +342,7 @@ impl PolledNode {
         handle: &mut CallHandle,
         limit: Option<Duration>,
     ) -> Option<Result<Outcome, CallError>> {
-        if self.event_loop.is_worth_a_turn() {
+        if self.event_loop.is_worth_a_turn(self.started.get_mut().len()) {
             // What goes wrong with the poll goes wrong the next time, too, and ends no call that has ended.
             let _ = self.progress(Duration::ZERO);
         }
@@ -359,11 +370,11 @@ impl PolledNode {
     pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
         // Behind the calls that are queued already; every turn makes room.
         while self.front.mailbox.command(Command::Shutdown { limit }, Duration::ZERO) == Err(Unsent::Full) {
-            self.event_loop.turn(Duration::ZERO)?;
+            self.progress(Duration::ZERO)?;
         }
         // Ends: calls have time limits, and the last frames have theirs.
         while !self.event_loop.has_ended() {
-            self.event_loop.turn(Duration::from_secs(1))?;
+            self.progress(Duration::from_secs(1))?;
         }
         Ok(())
     }
@@ -377,6 +388,13 @@ impl PolledNode {
 
     pub(super) fn event_loop_mut(&mut self) -> &mut EventLoop {
         &mut self.event_loop
+    }
+}
+
+impl Drop for PolledNode {
+    /// The loop tells those who still wait.
+    fn drop(&mut self) {
+        self.event_loop.take_started(self.started.get_mut());
     }
 }
 
