@@ -183,7 +183,10 @@ impl EventLoop {
 
     /// Takes calls that whoever drives the loop has started.
     pub(super) fn take_started(&mut self, started: &mut VecDeque<Command>) {
-        self.started.append(started);
+        match self.started.is_empty() {
+            true => std::mem::swap(&mut self.started, started),
+            false => self.started.append(started),
+        }
     }
 
     /// What time it was when the last turn began to do something.
@@ -233,7 +236,7 @@ impl EventLoop {
         if limit.is_zero() || self.is_busy() {
             self.active = true;
             self.now = self.clock.now();
-            return self.glance();
+            return self.glance(limit);
         }
         let (looks, deadline) = (self.active && self.waiting.looks(), self.next_deadline());
         // To ask the clock takes as long as a tenth of a short call: once for both.
@@ -261,11 +264,11 @@ impl EventLoop {
         slept
     }
 
-    /// Looks once, without sleeping.
-    fn glance(&mut self) -> io::Result<()> {
+    /// Looks once, without sleeping. Who wants nothing but a look is shown what there is; on the way to something else it was looked at a moment ago.
+    fn glance(&mut self, limit: Duration) -> io::Result<()> {
         self.events.iter_mut().for_each(Events::clear);
         self.links.look_at_rings();
-        if !self.links.has_rings() || self.is_to_ask() {
+        if (limit.is_zero() && !self.links.has_rings()) || self.is_to_ask() {
             self.look(Duration::ZERO)?;
         }
         Ok(())
@@ -276,10 +279,14 @@ impl EventLoop {
         self.events.iter_mut().for_each(Events::clear);
         self.links.look_at_rings();
         let (rings, begun) = (self.links.has_rings(), self.now);
+        let lone = if rings { None } else { self.links.lone_socket() };
         // Ends: the time passes.
         loop {
-            let come = rings && (self.links.rings_have_come() || self.comes_in_a_moment());
-            if !come && (!rings || self.is_to_ask()) {
+            let come = match lone {
+                Some(key) => self.read_link(self.now, key, false),
+                None => rings && (self.links.rings_have_come() || self.comes_in_a_moment()),
+            };
+            if !come && ((!rings && lone.is_none()) || self.is_to_ask()) {
                 self.look(Duration::ZERO)?;
             }
             let all = self.now.since(begun);
@@ -403,7 +410,9 @@ impl EventLoop {
             match self.links.look_at_ring(place) {
                 None => return,
                 Some((_, false)) => {}
-                Some((key, true)) => self.read_link(now, key, false),
+                Some((key, true)) => {
+                    self.read_link(now, key, false);
+                }
             }
         }
     }

@@ -11,6 +11,9 @@ const PLACE_BITS: u32 = 24;
 /// The first place: below are the keys of what is no link.
 const FIRST: usize = 16;
 
+/// Places that are looked through for the only link.
+const FEW: usize = 8;
+
 /// Links at their places.
 #[derive(Debug, Default)]
 pub(super) struct LinkTable {
@@ -65,6 +68,12 @@ impl LinkTable {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (LinkKey, &Link)> {
         self.places.iter().flatten().map(|(key, link)| (*key, link))
+    }
+
+    /// The link, where there is but one and it is soon found.
+    pub(super) fn only(&self) -> Option<(LinkKey, &Link)> {
+        let one = self.places.len() <= FEW && self.places.len() - self.free.len() == 1;
+        if one { self.iter().next() } else { None }
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Link> {

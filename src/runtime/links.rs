@@ -166,6 +166,13 @@ impl Links {
         !self.unread.is_empty() || !self.dirty.is_empty() || !self.arrivals.is_empty() || self.stirred
     }
 
+    /// The only link, if a socket is all that it has: to read from it takes no longer than to ask the system which link has something.
+    pub(super) fn lone_socket(&self) -> Option<LinkKey> {
+        let (key, link) = self.links.only()?;
+        let plain = matches!(link.phase, Phase::Up(_)) && link.socket.ring().is_none();
+        plain.then_some(key)
+    }
+
     /// Whether every queued frame has been written.
     pub(super) fn is_drained(&self) -> bool {
         self.links.values().all(|link| link.outbox.is_idle())

@@ -48,18 +48,27 @@ impl Context for PeerContext<'_> {
 }
 
 impl EventLoop {
-    /// Reads what a link has. `to_end` when the system has said that the peer is through: then a short read does not mean that nothing follows.
-    pub(super) fn read_link(&mut self, now: Time, key: LinkKey, to_end: bool) {
+    /// Reads what a link has; says whether it had anything. `to_end` when the system has said that the peer is through: then a short read does not mean that nothing follows.
+    pub(super) fn read_link(&mut self, now: Time, key: LinkKey, to_end: bool) -> bool {
         // Taken out, so that what was read can be carried out where it lies.
         let mut buffer = std::mem::take(&mut self.links.buffer);
-        let progress = self.read(now, key, to_end, &mut buffer);
+        let mut read = 0;
+        let progress = self.read(now, key, to_end, &mut buffer, &mut read);
         self.links.buffer = buffer;
+        let came = read > 0 || matches!(progress, Progress::Closed(_));
         self.links.after_reading(key, progress);
+        came
     }
 
-    fn read(&mut self, now: Time, key: LinkKey, to_end: bool, buffer: &mut [u8]) -> Progress {
-        let mut read = 0;
-        while read < READ_BUDGET {
+    fn read(
+        &mut self,
+        now: Time,
+        key: LinkKey,
+        to_end: bool,
+        buffer: &mut [u8],
+        read: &mut usize,
+    ) -> Progress {
+        while *read < READ_BUDGET {
             let link = self.links.links.get_mut(key).filter(|link| link.phase != Phase::Closing);
             let Some(link) = link else { return Progress::Waiting };
             let (read_at_once, whole) = link.read_once(buffer);
@@ -70,7 +79,7 @@ impl EventLoop {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
             };
-            read += count;
+            *read += count;
             link.heard = true;
             let filled = link.inbox.filled(count, &mut self.links.events);
             if filled > 0 {
