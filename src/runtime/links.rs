@@ -180,9 +180,11 @@ impl Links {
 
     /// When [`check_deadlines`](Self::check_deadlines) is due.
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        if self.timed == 0 {
-            return self.accept_again;
-        }
+        if self.timed == 0 { self.accept_again } else { self.soonest() }
+    }
+
+    #[cold]
+    fn soonest(&self) -> Option<Time> {
         let links = self.links.values().filter_map(|link| link.deadline);
         let expected = self.peers.values().filter_map(|peer| match peer.state {
             State::Expecting(until) => Some(until),
@@ -421,9 +423,13 @@ impl Links {
             self.accept_again = None;
             self.accept(now);
         }
-        if self.timed == 0 {
-            return;
+        if self.timed > 0 {
+            self.close_late(now);
         }
+    }
+
+    #[cold]
+    fn close_late(&mut self, now: Time) {
         let late = |link: &Link| link.deadline.is_some_and(|at| at <= now);
         let keys: Vec<LinkKey> =
             self.links.iter().filter(|(_, link)| late(link)).map(|(key, _)| key).collect();

@@ -77,7 +77,7 @@ impl EventLoop {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::Waiting,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
+                Err(error) => return broke(&error),
             };
             *read += count;
             link.heard = true;
@@ -86,8 +86,7 @@ impl EventLoop {
                 self.heed(now, key);
             }
             if let Err(error) = self.take_bytes(now, key, &buffer[..count - filled]) {
-                warn!(?key, %error, "a peer broke the protocol: its link is closed");
-                return Progress::Closed(format!("the peer broke the protocol: {error}"));
+                return misbehaved(key, &error);
             }
             // A stream gives all it has: what comes later is a new event.
             if count < whole && !to_end {
@@ -122,6 +121,7 @@ impl EventLoop {
     }
 
     /// Takes bytes the long way.
+    #[inline(never)]
     fn feed(&mut self, now: Time, key: LinkKey, bytes: &[u8]) -> Result<(), FrameError> {
         let EventLoop { node, functions, links, .. } = self;
         let Some(link) = links.links.get_mut(key) else { return Ok(()) };
@@ -285,4 +285,15 @@ impl EventLoop {
 fn first_frame(bytes: &[u8]) -> usize {
     let length = bytes.first_chunk::<4>().map_or(usize::MAX, |length| u32::from_le_bytes(*length) as usize);
     length.saturating_add(FRAME_HEADER).min(bytes.len())
+}
+
+#[cold]
+fn broke(error: &io::Error) -> Progress {
+    Progress::Closed(format!("the connection broke: {error}"))
+}
+
+#[cold]
+fn misbehaved(key: LinkKey, error: &FrameError) -> Progress {
+    warn!(?key, %error, "a peer broke the protocol: its link is closed");
+    Progress::Closed(format!("the peer broke the protocol: {error}"))
 }

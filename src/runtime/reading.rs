@@ -29,19 +29,29 @@ impl From<&mio::event::Event> for Readiness {
 }
 
 impl Links {
+    /// Something happened on a link that was connecting; says whether it is connected.
+    #[cold]
+    fn connected(&mut self, key: LinkKey, peer: Id) -> bool {
+        let Some(link) = self.links.get_mut(key) else { return false };
+        match link.socket.take_error() {
+            Ok(Some(error)) | Err(error) => {
+                self.close(key, &error.to_string());
+                return false;
+            }
+            Ok(None) if !link.socket.is_connected() => return false,
+            Ok(None) => {}
+        }
+        self.greet(key, peer);
+        true
+    }
+
     /// Something happened on a link's socket; says whether there is something to read.
     pub(super) fn ready(&mut self, key: LinkKey, event: Readiness) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
-        if let Phase::Connecting(peer) = link.phase {
-            match link.socket.take_error() {
-                Ok(Some(error)) | Err(error) => {
-                    self.close(key, &error.to_string());
-                    return false;
-                }
-                Ok(None) if !link.socket.is_connected() => return false,
-                Ok(None) => {}
-            }
-            self.greet(key, peer);
+        if let Phase::Connecting(peer) = link.phase
+            && !self.connected(key, peer)
+        {
+            return false;
         }
         let mut room = event.writable;
         if let Some(link) = self.links.get_mut(key)
