@@ -61,10 +61,6 @@ const ASK_MAX: Duration = Duration::from_micros(32);
 /// Looks at the rings between two of those that let others have the core, or ask the clock: about two microseconds.
 const MOMENT: u32 = 128;
 
-/// To give the core away takes less than this where nobody wants it, 0.2 µs, and more where another looks for a moment, too, 0.7. Then a moment of each is what all the others wait for: 8 processes on two
-/// cores take three quarters of the time if each looks once.
-const TAKEN: Duration = Duration::from_nanos(500);
-
 /// Of so many looks one lets the core rest: it sees what has come as soon as it goes on, some tens of nanoseconds later.
 const RESTED: u32 = 8;
 
@@ -112,8 +108,6 @@ pub(super) struct EventLoop {
     pub(super) ids_room: Vec<u8>,
     /// How many children the last call went to that was started on the spot.
     pub(super) children: usize,
-    /// Whether nobody else wanted the core when it was given away last.
-    alone: bool,
     /// Calls to start that did not come by mail.
     started: VecDeque<Command>,
     calls: HashMap<u64, Arc<Completion>, QuickHash>,
@@ -157,7 +151,6 @@ impl EventLoop {
             outputs: Outputs::new(),
             ids_room: Vec::new(),
             children: 0,
-            alone: true,
             started: VecDeque::new(),
             calls: HashMap::default(),
             ending: Ending::No,
@@ -294,7 +287,11 @@ impl EventLoop {
         loop {
             let come = match lone {
                 Some(key) => self.read_link(self.now, key, false),
-                None => rings && (self.links.rings_have_come() || (self.alone && self.comes_in_a_moment())),
+                None => {
+                    rings
+                        && (self.links.rings_have_come()
+                            || (self.waiting.is_alone() && self.comes_in_a_moment()))
+                }
             };
             if !come && ((!rings && lone.is_none()) || self.is_to_ask()) {
                 self.look(Duration::ZERO)?;
@@ -312,7 +309,9 @@ impl EventLoop {
                     let given = self.clock.now();
                     std::thread::yield_now();
                     self.now = self.clock.now();
-                    self.alone = self.now.since(given) < TAKEN;
+                    if rings {
+                        self.waiting.gave_way(self.now.since(given));
+                    }
                     continue;
                 }
             }
