@@ -309,9 +309,7 @@ impl EventLoop {
                     let given = self.clock.now();
                     std::thread::yield_now();
                     self.now = self.clock.now();
-                    if rings {
-                        self.waiting.gave_way(self.now.since(given));
-                    }
+                    self.waiting.gave_way(self.now.since(given));
                     continue;
                 }
             }
