@@ -28,9 +28,6 @@ const LOOK_AMONG_OTHERS: Duration = Duration::from_micros(500);
 /// To give the core away takes less than this where nobody wants it, 0.2 µs, and more where another looks, too, 0.7.
 const TAKEN: Duration = Duration::from_nanos(500);
 
-/// What waking a sleeper takes: a message that comes to one within this beyond [`LOOK`] would have been found by looking.
-const WAKE_UP: Duration = Duration::from_micros(25);
-
 /// The share of waits, in 256ths, that must have ended in time for the next one to begin with a look. A look that fails costs little, since whoever has work gets the core between any two of its
 /// steps; but where processes share cores, time passes at each step, and few looks end in time.
 const WORTH: u32 = 128;
@@ -111,7 +108,7 @@ impl Waiting {
     /// A look found something after so long.
     pub(super) fn found(&mut self, all: Duration) {
         if self.wait == Wait::Adaptive {
-            self.learn(all < self.limit + WAKE_UP);
+            self.learn(all < self.in_time());
             // It trusts the machine again slowly: a costly look is paid for by many good ones.
             self.next_pause = self.next_pause.saturating_sub(1).max(PAUSE_MIN);
             self.note_cost(all);
@@ -130,8 +127,13 @@ impl Waiting {
     pub(super) fn woken(&mut self, waited: Duration) {
         if self.wait == Wait::Adaptive {
             self.pause = self.pause.saturating_sub(1);
-            self.learn(waited < self.limit + WAKE_UP);
+            self.learn(waited < self.in_time());
         }
+    }
+
+    /// What comes to a sleeper half as long again after the longest look would have been found by looking: to be woken takes as long, 25 µs where the core is free, and as long as the others want where it is not.
+    fn in_time(&self) -> Duration {
+        self.limit + self.limit / 2
     }
 
     fn learn(&mut self, in_time: bool) {

@@ -82,6 +82,7 @@ def gpc(programs):
         row("Unix flat", both, link="unix", tree="flat", wait="block"),
         row("TCP binomial, spin", ("one",), link="tcp", tree="binomial", wait="spin"),
         row("TCP binomial, adaptive", both, link="tcp", tree="binomial", wait="adaptive"),
+        row("TCP flat, adaptive", both, link="tcp", tree="flat", wait="adaptive"),
         row("Unix flat, spin", ("one",), link="unix", tree="flat", wait="spin"),
         row("Unix flat, adaptive", both, link="unix", tree="flat", wait="adaptive"),
         row("shared memory binomial", both, link="shm", tree="binomial", wait="block"),
@@ -115,6 +116,7 @@ def bare(programs):
         name, pairs = f"{LINKS[link]} {tree}", {"link": link, "tree": tree}
         found.append(row(f"{name}, spin", "sockets", ("one",), f"{name}, spin", {"one": "≤ 1.20 at 2"}, **pairs, **spin))
         found.append(row(f"{name}, spin and yield", "sockets", both, f"{name}, adaptive", {}, **pairs, **yielding))
+    found.append(row("TCP flat, spin and yield", "sockets", both, "TCP flat, adaptive", {}, link="tcp", tree="flat", **yielding))
     for tree in ["binomial", "flat"]:
         found.append(row(f"shared memory {tree}", "shared", both, f"shared memory {tree}", {}, tree=tree))
     found.append(row("shared memory flat, spin", "shared", ("one",), "shared memory flat, spin", {}, tree="flat", **spin))
@@ -149,7 +151,7 @@ def mpi(title, family, programs, links, wanted, once=False):
     for link, ours, (launcher, environment), wants in zip(["TCP", "shared memory"], ["TCP", "shared memory"], links, wanted):
         common = {"wanted": wants, "environment": environment, "launcher": launcher, "once": once}
         name, kinds = f"{title}, {link}", ("one", "flight", "start")
-        beside = f"chained GPC, {'TCP binomial, adaptive' if ours == 'TCP' else 'shared memory flat, adaptive'}"
+        beside = f"chained GPC, {ours} flat, adaptive"
         found.append(Row(name, family, program, kinds, beside, **common))
         found.append(Row(f"{name}, bulk", family, program, ("bulk",), f"chained GPC, {ours} chain", **common))
     true = {"takes_rounds": False, "launcher": links[0][0], "once": once}
@@ -160,6 +162,6 @@ def rpc(family):
     def maker(programs):
         wanted = {"one": {"tarpc": "≤ 0.50 at 64", "tonic": "≤ 0.20 at 64"}[family]}
         program = (str(programs[f"rounds-{family}"]),)
-        return [Row(f"{family}, flat", family, program, ("one", "flight", "start"), "chained GPC, TCP flat", wanted)]
+        return [Row(f"{family}, flat", family, program, ("one", "flight", "start"), "chained GPC, TCP flat, adaptive", wanted)]
 
     return maker
