@@ -144,22 +144,32 @@ fn a_hop_is_one_write_one_read_and_one_wait() {
     // The bell is a write, too; and bells are read by the dozen.
     let rings = [("writev", 0.0), ("recvfrom", 0.1), ("sendto", 2.0), ("epoll_wait", 3.0), ("write", 1.0)];
     for (link, each) in [("tcp", sockets), ("unix", sockets), ("shm", rings)] {
-        let (few, many) = (system_calls(link, 200), system_calls(link, 1200));
-        let (Some(few), Some(many)) = (few, many) else {
-            eprintln!("skipped: needs strace, and leave to trace");
-            return;
-        };
-        // Those of the start and the end are in both.
-        let of_a_call = |name: &str| {
-            let calls = |run: &BTreeMap<String, f64>| run.get(name).copied().unwrap_or_default();
-            (calls(&many) - calls(&few)) / 1000.0
-        };
-        for (name, most) in each {
-            let made = of_a_call(name);
-            assert!(
-                made <= most + 0.15,
-                "{link}: a call over two ids makes {made} of {name}, more than {most}"
-            );
+        // Who is scheduled when can only add to them: a process that is put off between two steps is rung, or asks, once more. What is made too often is so each time.
+        let mut wrong = Vec::new();
+        for _ in 0..3 {
+            let Some(made) = of_a_call(link) else {
+                eprintln!("skipped: needs strace, and leave to trace");
+                return;
+            };
+            let made = each.map(|(name, most)| (name, made.get(name).copied().unwrap_or_default(), most));
+            wrong = made.into_iter().filter(|(_, made, most)| *made > most + 0.15).collect();
+            if wrong.is_empty() {
+                break;
+            }
         }
+        assert!(
+            wrong.is_empty(),
+            "{link}: a call over two ids makes more than it must (name, made, most): {wrong:?}"
+        );
     }
+}
+
+/// Calls of the system that one call over two ids makes, by name.
+fn of_a_call(link: &str) -> Option<BTreeMap<String, f64>> {
+    let (few, mut many) = (system_calls(link, 200)?, system_calls(link, 1200)?);
+    // Those of the start and the end are in both.
+    for (name, count) in &mut many {
+        *count = (*count - few.get(name).copied().unwrap_or_default()) / 1000.0;
+    }
+    Some(many)
 }
