@@ -24,9 +24,15 @@ pub(super) fn start() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 }
 
 fn filter(wanted: &str) -> Result<Targets, String> {
-    wanted
-        .parse()
-        .map_err(|error| format!("{VARIABLE}={wanted:?}: {error}; write error, warn, info, debug or trace"))
+    let wrong = |error: &dyn std::fmt::Display| {
+        format!("{VARIABLE}={wanted:?}: {error}; write error, warn, info, debug or trace")
+    };
+    if wanted.contains('[') {
+        return Err(wrong(&"nothing here is logged by spans"));
+    }
+    // Nothing between two commas is nothing wanted.
+    let parts: Vec<&str> = wanted.split(',').filter(|part| !part.trim().is_empty()).collect();
+    parts.join(",").parse::<Targets>().map_err(|error| wrong(&error))
 }
 
 #[cfg(test)]
@@ -37,6 +43,8 @@ mod tests {
     fn what_is_to_be_logged_is_a_filter() {
         assert_eq!(filter("debug").unwrap().to_string(), "debug");
         assert!(filter("chained_gpc=trace,warn").is_ok());
+        assert_eq!(filter("debug,").unwrap().to_string(), "debug");
+        assert!(filter("[call]=debug").unwrap_err().contains("by spans"));
         let error = filter("a=b=c").unwrap_err();
         assert!(error.starts_with("GPC_LOG=\"a=b=c\": ") && error.contains("write error, warn"), "{error}");
     }

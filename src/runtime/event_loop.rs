@@ -189,9 +189,9 @@ impl EventLoop {
         }
     }
 
-    /// What time it was when the last turn began to do something.
-    pub(super) fn now(&self) -> Time {
-        self.now
+    /// Calls that are still to be started of those that [were](Self::take_started).
+    pub(super) fn starting(&self) -> usize {
+        self.started.len()
     }
 
     /// What time it is.
@@ -226,7 +226,7 @@ impl EventLoop {
     /// Gives the memory of the last long data back when nothing has come for a while.
     fn release_memory(&mut self, now: Time) {
         // Whoever drives a node without a pause looks for things that do not come.
-        if self.has_events() || std::mem::take(&mut self.links.rings_read) {
+        if self.has_events() || std::mem::take(&mut self.links.read_unasked) {
             self.busy_until = now;
         } else if self.links.spare.is_held() && now.since(self.busy_until) >= SPARE_LIMIT {
             self.links.spare.release();
@@ -246,9 +246,14 @@ impl EventLoop {
             self.now = self.clock.now();
         }
         let limit = self.rest(deadline, limit);
+        let begun = self.now;
         if looks && self.look_for_a_while(limit)? {
             return Ok(());
         }
+        if !looks && self.active && self.waiting.samples() {
+            self.give_way();
+        }
+        let limit = limit.saturating_sub(self.now.since(begun));
         // What the turn itself has taken was no waiting.
         let begun = if self.waiting.learns() { self.clock.now() } else { self.now };
         self.links.rest_rings();
@@ -270,7 +275,7 @@ impl EventLoop {
     fn glance(&mut self, limit: Duration) -> io::Result<()> {
         self.events.iter_mut().for_each(Events::clear);
         self.links.look_at_rings();
-        if (limit.is_zero() && !self.links.has_rings()) || self.is_to_ask() {
+        if (limit.is_zero() && !self.links.has_rings()) || self.is_to_ask(false) {
             self.look(Duration::ZERO)?;
         }
         Ok(())
@@ -293,7 +298,7 @@ impl EventLoop {
                             || (self.waiting.is_alone() && self.comes_in_a_moment()))
                 }
             };
-            if !come && ((!rings && lone.is_none()) || self.is_to_ask()) {
+            if self.is_to_ask(come) || !(come || rings || lone.is_some()) {
                 self.look(Duration::ZERO)?;
             }
             let all = self.now.since(begun);
@@ -306,10 +311,7 @@ impl EventLoop {
                 Look::Enough => return Ok(false),
                 Look::Again => std::hint::spin_loop(),
                 Look::AgainAfterOthers => {
-                    let given = self.clock.now();
-                    std::thread::yield_now();
-                    self.now = self.clock.now();
-                    self.waiting.gave_way(self.now.since(given));
+                    self.give_way();
                     continue;
                 }
             }
@@ -317,14 +319,22 @@ impl EventLoop {
         }
     }
 
-    /// Whether it is time to ask the system what has come outside the rings.
-    fn is_to_ask(&mut self) -> bool {
-        let due = self.now.since(self.asked) >= self.ask_every;
+    /// Whether it is time to ask the system what has come to where the node does not look: now and then also while there is enough to do without.
+    fn is_to_ask(&mut self, busy: bool) -> bool {
+        let due = self.now.since(self.asked) >= if busy { ASK_MAX } else { self.ask_every };
         if due {
             self.asked = self.now;
             self.ask_every = (self.ask_every * 2).min(ASK_MAX);
         }
         due
+    }
+
+    /// Lets others have the core, and learns whether any wanted it.
+    fn give_way(&mut self) {
+        let given = self.clock.now();
+        std::thread::yield_now();
+        self.now = self.clock.now();
+        self.waiting.gave_way(self.now.since(given));
     }
 
     /// Looks at the rings for a moment, which is less than it costs to let others have the core.
@@ -453,8 +463,7 @@ impl EventLoop {
             let Some(command) = self.started.pop_front() else { break };
             self.command(now, command);
         }
-        // What concerns those that are left comes behind them.
-        if self.started.is_empty() && self.mailbox.open() {
+        if self.mailbox.open() {
             self.open_mail(now);
         }
     }
@@ -466,9 +475,12 @@ impl EventLoop {
             let Ok(input) = self.slots.results.try_recv() else { break };
             self.apply(now, input);
         }
-        for _ in 0..MAIL_BUDGET {
-            let Ok(command) = self.slots.commands.try_recv() else { break };
-            self.command(now, command);
+        // What is asked of calls that are still to be started comes behind them.
+        if self.started.is_empty() {
+            for _ in 0..MAIL_BUDGET {
+                let Ok(command) = self.slots.commands.try_recv() else { break };
+                self.command(now, command);
+            }
         }
         if !self.slots.results.is_empty() || !self.slots.commands.is_empty() {
             self.mailbox.keep();

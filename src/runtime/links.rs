@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use super::link::{Event, Link, Phase, Progress};
 use super::link_table::LinkTable;
 use super::peer::{LinkKey, Peer, State};
-use super::shm::Extents;
+use super::shm::{Extents, RingSocket};
 use super::socket::{Accepting, Socket};
 use super::watched::Watched;
 use super::{Address, LinkKind, Peers, near};
@@ -104,8 +104,8 @@ pub(super) struct Links {
     pub(super) dirty: Vec<LinkKey>,
     /// Links whose peers are to be told how far the data of some request may come; few entries for each.
     pub(super) granting: Vec<LinkKey>,
-    /// Whether anything has come through rings since this was last looked at: the system says nothing of it.
-    pub(super) rings_read: bool,
+    /// Whether anything was read of which the system has said nothing, since this was last looked at.
+    pub(super) read_unasked: bool,
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
     /// Links whose rings have been in use since the node last slept: it looks at them by itself.
@@ -148,7 +148,7 @@ impl Links {
             stirred: false,
             dirty: Vec::new(),
             granting: Vec::new(),
-            rings_read: false,
+            read_unasked: false,
             unread: Vec::new(),
             watched: Watched::default(),
             local,
@@ -553,10 +553,11 @@ fn interest(told_of_room: bool) -> Interest {
     if told_of_room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE }
 }
 
-/// Has the system say when the peer has made room, as long as bytes wait for it. TCP says so only then, and is always listened to; a Unix socket says it for everything
-/// that the peer reads, which would wake this node once for each message that it sends.
+/// Has the system say when the peer has made room, as long as bytes wait for it, and no longer: a Unix socket says it for everything that the peer reads, which would wake this node once
+/// for each message that it sends; and TCP says with everything that comes that there is room, too, so that who has read it already would be told of nothing else.
 fn listen_for_room(registry: &Registry, key: LinkKey, link: &mut Link) -> io::Result<()> {
-    if !link.socket.tells_of_each_read() || link.told_of_room == link.blocked {
+    let rings = link.socket.ring().is_some_and(RingSocket::has_rings);
+    if rings || link.told_of_room == link.blocked {
         return Ok(());
     }
     // Room that was made in between is said at once.

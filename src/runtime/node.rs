@@ -281,7 +281,7 @@ impl fmt::Debug for Node {
 pub struct PolledNode {
     front: Front,
     event_loop: EventLoop,
-    /// Calls that the next turn starts: at most [`COMMANDS`]. Its own caller needs no mailbox, which is made for other threads.
+    /// Calls that the next turns start: at most [`COMMANDS`] with those that the loop has already. Its own caller needs no mailbox, which is made for other threads.
     started: RefCell<VecDeque<Command>>,
 }
 
@@ -299,11 +299,11 @@ impl PolledNode {
     /// Starts a call; it moves on while [`progress`](Self::progress) is called.
     ///
     /// # Errors
-    /// What is wrong with the call, before anything is sent.
+    /// What is wrong with the call, before anything is sent; [`CallError::Busy`] at once where 4096 wait to be started.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
         let (start, plan) = self.front.prepare(call)?;
         let mut started = self.started.borrow_mut();
-        if started.len() >= COMMANDS {
+        if started.len() + self.event_loop.starting() >= COMMANDS {
             return Err(CallError::Busy);
         }
         let (handle, command) = CallHandle::of(&self.front.mailbox, start, plan, true);
@@ -323,12 +323,15 @@ impl PolledNode {
     /// Drives the node until a call has ended; by its time limit at the latest it has. Where it has ended already, calls that were started meanwhile may leave first, if they are many.
     ///
     /// # Errors
-    /// What made the call fail.
+    /// What made the call fail; [`CallError::Ended`] where the poll itself fails.
     pub fn wait(&mut self, mut handle: CallHandle) -> Result<Outcome, CallError> {
         self.wait_until(&mut handle, None).unwrap_or(Err(CallError::Taken))
     }
 
-    /// Like [`wait`](Self::wait), but at most `limit`; `None` if the call has not ended then.
+    /// Like [`wait`](Self::wait), but at most `limit`, beside what functions take that run meanwhile; `None` if the call has not ended then. The node takes one turn at least, but for a call that has ended.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait), and [`CallError::Ended`] where the poll itself fails.
     pub fn wait_for(
         &mut self,
         handle: &mut CallHandle,
@@ -355,7 +358,7 @@ impl PolledNode {
             if let Some(ended) = handle.test() {
                 return Some(ended);
             }
-            left = limit.map(|limit| limit.saturating_sub(self.event_loop.now().since(begun)));
+            left = limit.map(|limit| limit.saturating_sub(self.event_loop.ask_time().since(begun)));
             if left.is_some_and(|left| left.is_zero()) {
                 return None;
             }

@@ -189,7 +189,9 @@ pub enum CallError {
     #[error("a header of {0} bytes is over the limit of 65536: send it as data")]
     Header(usize),
     /// The node takes no more calls at the moment; nothing was sent.
-    #[error("the node is busy: its queue of calls stayed full for the call's time limit")]
+    #[error(
+        "the node is busy: its queue of calls is full, and stayed so for the call's time limit; a polled node makes room in progress()"
+    )]
     Busy,
     /// The node has ended.
     #[error("the node has been shut down")]

@@ -75,7 +75,7 @@ impl Links {
         if socket.has_room_again() {
             self.note(key);
         }
-        self.rings_read = true;
+        self.read_unasked = true;
         Some((key, true))
     }
 

@@ -39,6 +39,9 @@ const COSTLY: Duration = Duration::from_millis(1);
 const PAUSE_MIN: u32 = 64;
 const PAUSE_MAX: u32 = 8192;
 
+/// One in so many waits without a look gives its core away.
+const SAMPLED: u32 = 64;
+
 /// What becomes of one look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
@@ -58,6 +61,8 @@ pub(super) struct Waiting {
     limit: Duration,
     /// Of the last waits, the share that ended in time, in 256ths; a moving average.
     soon: u32,
+    /// Waits without a look since the core was given away last.
+    blind: u32,
     /// Waits that are still to do without a look.
     pause: u32,
     /// How many will, after the next costly one.
@@ -66,7 +71,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(wait: Wait) -> Waiting {
-        Waiting { wait, limit: LOOK, soon: 256, pause: 0, next_pause: PAUSE_MIN }
+        Waiting { wait, limit: LOOK, soon: 256, blind: 0, pause: 0, next_pause: PAUSE_MIN }
     }
 
     /// Whether to look before the next sleep, now that something has come.
@@ -86,6 +91,16 @@ impl Waiting {
     /// Between two looks the node gave its core away, and had it again after so long.
     pub(super) fn gave_way(&mut self, took: Duration) {
         self.limit = if took < TAKEN { LOOK } else { LOOK_AMONG_OTHERS };
+        self.note_cost(took);
+    }
+
+    /// Whether a node that does not look is to give its core away all the same, to know who else wants it: who sleeps for long may have been put to sleep by others that look.
+    pub(super) fn samples(&mut self) -> bool {
+        if self.wait != Wait::Adaptive || self.pause > 0 {
+            return false;
+        }
+        self.blind = (self.blind + 1) % SAMPLED;
+        self.blind == 0
     }
 
     /// Whether nobody else wanted the core when it was given away last.

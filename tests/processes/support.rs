@@ -201,7 +201,7 @@ impl Process {
 
     /// The same; none of a process that has ended.
     pub(crate) fn own_kib_max_if_alive(&self) -> Option<u64> {
-        // What is mapped of files only grows, so this is not too little.
+        // What was mapped of files after the peak is counted as there before: this may be too little by that, some code.
         self.memory().map(|(most, of_files)| most.saturating_sub(of_files))
     }
 

@@ -2,19 +2,21 @@
 #![allow(clippy::disallowed_methods, reason = "every wait has a limit")]
 
 use std::io;
+use std::net::TcpStream;
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::runtime::link::Event;
-use chained_gpc::runtime::{Listener, Peers};
+use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::{
     Call, CallError, CallHandle, FuncHandle, Functions, LinkKind, Node, Outcome, PolledNode, Reply, Stage,
+    Wait,
 };
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_who, ids, limited, noise, who};
-use super::raw::{EARLY, RawPeer, SHORT, listener};
+use super::raw::{EARLY, RawPeer, SHORT, call, listener};
 
 /// Polled nodes 0 to n-1 that know each other.
 fn polled(n: u32, link: LinkKind, functions: &Functions) -> io::Result<Vec<PolledNode>> {
@@ -157,6 +159,90 @@ fn a_polled_node_is_driven_no_longer_than_its_caller_wants() {
         let outcome = node.wait_for(&mut handle, LIMIT).expect("it has ended").unwrap();
         assert_eq!(outcome.replies().unwrap()[0].data[..], [7]);
         assert_eq!(node.wait_for(&mut handle, LIMIT), Some(Err(CallError::Taken)));
+    });
+}
+
+/// However often it is driven in between: what waits to be started was once counted in one of two places.
+#[test]
+fn a_polled_node_takes_no_more_calls_than_its_queue_holds() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        let fill = |node: &PolledNode| (0..10_000).take_while(|_| node.call(Call::new(who)).is_ok()).count();
+        assert_eq!(fill(&node), 4096);
+        node.progress(Duration::ZERO).unwrap();
+        let started = fill(&node);
+        assert!((1..4096).contains(&started), "{started} calls have left their room to others");
+        node.progress(Duration::ZERO).unwrap();
+        assert_eq!(fill(&node), started);
+    });
+}
+
+#[test]
+fn a_deferred_reply_is_taken_while_many_calls_wait_to_be_started() {
+    limited(|| {
+        let functions = Functions::new();
+        let (who, (tokens, held)) = (who(&functions), mpsc::channel());
+        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
+        let mut node = Node::builder(0).functions(&functions).polled().unwrap();
+        let mut handle = node.call(Call::new(hold.unwrap())).unwrap();
+        node.progress(Duration::ZERO).unwrap();
+        held.recv_timeout(LIMIT).expect("func runs").reply(Reply::default());
+        while node.call(Call::new(who)).is_ok() {}
+        node.progress(Duration::ZERO).unwrap();
+        assert!(handle.test().is_some(), "those that wait are more than a turn starts");
+    });
+}
+
+/// Whoever looks and then sleeps waits no longer for both: each took all of the time once.
+#[test]
+fn a_polled_node_that_looks_does_not_wait_twice() {
+    limited(|| {
+        let functions = Functions::new();
+        let hold = functions.deferring("hold", |_, token| std::mem::forget(token)).unwrap();
+        let mut node = Node::builder(0).functions(&functions).wait(Wait::Spin(LIMIT)).polled().unwrap();
+        let (mut handle, limit) = (node.call(Call::new(hold)).unwrap(), Duration::from_secs(2));
+        let begun = Instant::now();
+        assert_eq!(node.wait_for(&mut handle, limit), None);
+        // A machine would have to stand still for as long as the whole wait.
+        assert!(begun.elapsed() < limit * 2, "{:?}", begun.elapsed());
+    });
+}
+
+/// A node that finds something whenever it reads from its only link asked the system for nothing else, and whoever connected meanwhile waited for ever.
+#[test]
+fn a_peer_that_always_has_something_keeps_nobody_else_out() {
+    limited(|| {
+        let functions = Functions::new();
+        let nothing = functions.inline_func("nothing", |_, _| Ok(())).unwrap();
+        let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
+        let Some(Address::Tcp(at)) = listener.address().ok() else { panic!("it listens on TCP") };
+        let builder = Node::builder(1).functions(&functions).listener(listener).wait(Wait::Spin(LIMIT));
+        let mut node = builder.polled().unwrap();
+        let mut busy = RawPeer::accepted(TcpStream::connect(at).unwrap());
+        busy.hello(0, 1, EARLY, 1);
+        // The hello has to come, to be accepted and to be answered.
+        (0..10).for_each(|_| node.progress(Duration::from_millis(10)).unwrap());
+        busy.expect_hello();
+        let mut other = None;
+        // Each turn finds a request at its first look; from the second on it looks at once. The limit is for a node that never asks.
+        for sequence in 1..200_000 {
+            busy.request(call(0, sequence), nothing, &ids("1"));
+            node.progress(LIMIT).unwrap();
+            let answered = |event: &Option<Event>| !matches!(event, Some(Event::Credit(_)));
+            let answer = std::iter::repeat_with(|| busy.next()).find(answered);
+            assert!(matches!(answer, Some(Some(Event::Response(_)))), "{answer:?}");
+            if sequence == 100 {
+                let mut connecting = RawPeer::accepted(TcpStream::connect(at).unwrap());
+                connecting.hello(2, 1, EARLY, 1);
+                other = Some(connecting);
+            }
+            if other.as_ref().is_some_and(RawPeer::has_something) {
+                return;
+            }
+        }
+        panic!("the other was never heard");
     });
 }
 

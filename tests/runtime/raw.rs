@@ -186,6 +186,14 @@ impl RawPeer {
         }
     }
 
+    /// Whether anything has come that was not read yet.
+    pub(crate) fn has_something(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("a socket");
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("a socket");
+        peeked.is_ok_and(|count| count > 0)
+    }
+
     /// Waits for a ping, and leaves it without an answer.
     pub(crate) fn expect_ping(&mut self) {
         assert!(matches!(self.next_event(), Some(Event::Ping)), "a ping is to come");
