@@ -352,15 +352,18 @@ impl PolledNode {
         if let Some(ended) = handle.test() {
             return Some(ended);
         }
-        let (begun, mut left) = (self.event_loop.ask_time(), limit);
+        // The clock is asked where there is a limit, and not for nothing: it takes a hundredth of a short call.
+        let mut left = limit.map(|limit| (self.event_loop.ask_time().plus(limit), limit));
         // Ends: the call has a time limit, and so may the caller.
-        while self.progress(left.unwrap_or(Duration::from_secs(1))).is_ok() {
+        while self.progress(left.map_or(Duration::from_secs(1), |(_, left)| left)).is_ok() {
             if let Some(ended) = handle.test() {
                 return Some(ended);
             }
-            left = limit.map(|limit| limit.saturating_sub(self.event_loop.ask_time().since(begun)));
-            if left.is_some_and(|left| left.is_zero()) {
-                return None;
+            if let Some((until, left)) = &mut left {
+                *left = until.since(self.event_loop.ask_time());
+                if left.is_zero() {
+                    return None;
+                }
             }
         }
         Some(Err(CallError::Ended))
