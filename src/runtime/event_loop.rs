@@ -266,7 +266,7 @@ impl EventLoop {
         self.links.forget_rings();
         self.now = self.clock.now();
         if self.active {
-            self.waiting.woken(self.now.since(begun));
+            self.waiting.woken(self.now.since(begun), looks);
         }
         slept
     }
