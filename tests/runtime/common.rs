@@ -8,11 +8,22 @@ use std::time::Duration;
 
 use chained_gpc::runtime::IdReply;
 use chained_gpc::{
-    CallError, CallHandle, Cause, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Outcome, Stage,
+    CallError, CallHandle, Cause, Deferred, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Outcome,
+    Stage,
 };
 
 /// No wait in these tests takes a tenth of it; a wait that does is a hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A func whose replies the test gives.
+pub(crate) fn hold(functions: &Functions) -> (FuncHandle, mpsc::Receiver<Deferred>) {
+    let (tokens, held) = mpsc::channel();
+    let hold = functions.deferring("hold", move |_, token| {
+        // A test that has ended wants no more tokens.
+        let _ = tokens.send(token);
+    });
+    (hold.expect("a name of its own"), held)
+}
 
 /// What `LocalNodes` can be linked with.
 pub(crate) const LINKS: [LinkKind; 3] = [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm];

@@ -13,7 +13,7 @@ use chained_gpc::wire::{Body, Message, Request};
 use chained_gpc::{Call, Functions, IdList};
 use gpc_trees::{Run, Tree};
 
-use super::common::{LIMIT, assert_who, ids, limited, noise, replies_of, who};
+use super::common::{LIMIT, assert_who, hold, ids, limited, noise, replies_of, who};
 use super::raw::{EARLY, RawPeer, call, frame, node, request};
 
 /// A hello to id 1 with one byte changed.
@@ -134,12 +134,11 @@ fn a_peer_that_breaks_the_protocol_is_put_out_and_may_come_back() {
 fn a_call_that_is_broken_off_by_bad_bytes_is_forgotten() {
     limited(|| {
         let functions = Functions::new();
-        let (tokens, held) = mpsc::channel();
-        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
+        let (hold, held) = hold(&functions);
         let who = who(&functions);
         let node = node(1, &functions, []);
         let mut peer = RawPeer::greet(&node, 7, EARLY, 1);
-        peer.request(call(7, 1), hold.unwrap(), &ids("1"));
+        peer.request(call(7, 1), hold, &ids("1"));
         let token = held.recv_timeout(LIMIT).expect("func runs");
         peer.bytes(&noise(300, 9));
         peer.expect_closed();

@@ -7,7 +7,7 @@ use chained_gpc::runtime::link::HIWATER;
 use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
 use gpc_trees::Tree;
 
-use super::common::{LIMIT, LINKS, assert_who, limited, nodes_of_who, outcome_of, replies_of};
+use super::common::{LIMIT, LINKS, assert_who, hold, limited, nodes_of_who, outcome_of, replies_of};
 
 #[test]
 fn calls_of_many_threads_at_one_root_keep_apart() {
@@ -96,9 +96,7 @@ fn more_requests_than_a_link_has_credit_for_wait_their_turn() {
 fn calls_over_the_nodes_limit_are_refused_and_the_others_are_not() {
     limited(|| {
         let functions = Functions::new();
-        let (tokens, held) = mpsc::channel();
-        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
-        let hold = hold.unwrap();
+        let (hold, held) = hold(&functions);
         let nodes =
             LocalNodes::start_with(1, LinkKind::Unix, &functions, |_, builder| builder.calls_max(4)).unwrap();
         let mut taken: Vec<_> = (0..6).map(|_| nodes.root().call(Call::new(hold)).unwrap()).collect();

@@ -7,11 +7,11 @@ use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::wire::head::GoodbyeReason;
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{Message, Status};
-use chained_gpc::{Call, Cause, Deferred, FuncHandle, Functions, LinkKind, Node, Reply, Stage};
+use chained_gpc::{Call, Cause, Functions, LinkKind, Node, Reply, Stage};
 use gpc_trees::Tree;
 
 use super::common::{
-    LIMIT, assert_cause, assert_who, cause_of, end_of, ids, limited, outcome_of, replies_of, who,
+    LIMIT, assert_cause, assert_who, cause_of, end_of, hold, ids, limited, outcome_of, replies_of, who,
 };
 use super::raw::{EARLY, RawPeer, SHORT, call, level_0, listener, node};
 
@@ -27,16 +27,6 @@ fn failure(answer: Answer) -> Cause {
         Answer::Failed(failure) => failure.cause,
         other => panic!("a failure is to come, but: {other:?}"),
     }
-}
-
-/// A func whose replies the test gives.
-fn hold(functions: &Functions) -> (FuncHandle, mpsc::Receiver<Deferred>) {
-    let (tokens, held) = mpsc::channel();
-    let hold = functions.deferring("hold", move |_, token| {
-        // A test that has ended wants no more tokens.
-        let _ = tokens.send(token);
-    });
-    (hold.expect("a name of its own"), held)
 }
 
 #[test]

@@ -15,7 +15,7 @@ use chained_gpc::{
 };
 use gpc_trees::Tree;
 
-use super::common::{LIMIT, LINKS, assert_who, ids, limited, noise, who};
+use super::common::{LIMIT, LINKS, assert_who, hold, ids, limited, noise, who};
 use super::raw::{EARLY, RawPeer, SHORT, call, listener};
 
 /// Polled nodes 0 to n-1 that know each other.
@@ -146,10 +146,9 @@ fn calls_leave_while_the_outcomes_of_others_are_taken() {
 fn a_polled_node_is_driven_no_longer_than_its_caller_wants() {
     limited(|| {
         let functions = Functions::new();
-        let (tokens, held) = mpsc::channel();
-        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
+        let (hold, held) = hold(&functions);
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(hold.unwrap())).unwrap();
+        let mut handle = node.call(Call::new(hold)).unwrap();
         for limit in [Duration::ZERO, Duration::from_millis(1), SHORT] {
             let begun = Instant::now();
             assert_eq!(node.wait_for(&mut handle, limit), None);
@@ -183,10 +182,9 @@ fn a_polled_node_takes_no_more_calls_than_its_queue_holds() {
 fn a_deferred_reply_is_taken_while_many_calls_wait_to_be_started() {
     limited(|| {
         let functions = Functions::new();
-        let (who, (tokens, held)) = (who(&functions), mpsc::channel());
-        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
+        let (who, (hold, held)) = (who(&functions), hold(&functions));
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(hold.unwrap())).unwrap();
+        let mut handle = node.call(Call::new(hold)).unwrap();
         node.progress(Duration::ZERO).unwrap();
         held.recv_timeout(LIMIT).expect("func runs").reply(Reply::default());
         while node.call(Call::new(who)).is_ok() {}
@@ -250,10 +248,9 @@ fn a_peer_that_always_has_something_keeps_nobody_else_out() {
 fn a_deferred_reply_wakes_a_polled_node() {
     limited(|| {
         let functions = Functions::new();
-        let (tokens, held) = mpsc::channel();
-        let hold = functions.deferring("hold", move |_, token| tokens.send(token).expect("the test listens"));
+        let (hold, held) = hold(&functions);
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(hold.unwrap())).unwrap();
+        let mut handle = node.call(Call::new(hold)).unwrap();
         node.progress(Duration::ZERO).unwrap();
         assert_eq!(handle.test(), None);
         let token = held.try_recv().expect("the func has run inside progress()");

@@ -2,30 +2,17 @@
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::wire::head::GoodbyeReason;
-use chained_gpc::{
-    Call, CallError, Deferred, FuncHandle, Functions, LinkKind, LocalNodes, Node, Reply, Stage,
-};
+use chained_gpc::{Call, CallError, Functions, LinkKind, LocalNodes, Node, Reply, Stage};
 
 use super::common::{
-    LIMIT, LINKS, assert_cause, assert_who, cause_of, end_of, ids, ids_of, limited, replies_of, who,
+    LIMIT, LINKS, assert_cause, assert_who, cause_of, end_of, hold, ids, ids_of, limited, replies_of, who,
 };
 use super::raw::{EARLY, RawPeer, SHORT, call, node};
-
-/// A func whose replies the test gives.
-fn hold(functions: &Functions) -> (FuncHandle, mpsc::Receiver<Deferred>) {
-    let (tokens, held) = mpsc::channel();
-    let hold = functions.deferring("hold", move |_, token| {
-        // A test that has ended wants no more tokens.
-        let _ = tokens.send(token);
-    });
-    (hold.expect("a name of its own"), held)
-}
 
 #[test]
 fn calls_in_flight_are_completed_before_a_node_ends() {
