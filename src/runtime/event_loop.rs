@@ -41,7 +41,7 @@ const MAIL_BUDGET: usize = 1024;
 
 /// Calls for each child, from which on a write and a waking cost less than children that have nothing to do. With 64 in flight two processes take three quarters of the
 /// time for it; where there are many children, who keep the cores busy as it is, it would only cost.
-const CALLS_PER_WRITE: usize = 16;
+const CALLS_PER_CHILD: usize = 16;
 
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
@@ -178,7 +178,7 @@ impl EventLoop {
     /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a call has ended: who keeps many
     /// in flight and takes their outcomes one by one would else let the children wait until all are taken, and they him after that.
     pub(super) fn is_worth_a_turn(&self, waiting: usize) -> bool {
-        self.children > 0 && waiting >= CALLS_PER_WRITE * self.children && waiting >= self.calls.len()
+        self.children > 0 && waiting >= CALLS_PER_CHILD * self.children && waiting >= self.calls.len()
     }
 
     /// Takes calls that whoever drives the loop has started.
@@ -226,7 +226,7 @@ impl EventLoop {
     /// Gives the memory of the last long data back when nothing has come for a while.
     fn release_memory(&mut self, now: Time) {
         // Whoever drives a node without a pause looks for things that do not come.
-        if self.has_events() || std::mem::take(&mut self.links.read_unasked) {
+        if std::mem::take(&mut self.links.has_read) || self.has_events() {
             self.busy_until = now;
         } else if self.links.spare.is_held() && now.since(self.busy_until) >= SPARE_LIMIT {
             self.links.spare.release();

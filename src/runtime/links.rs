@@ -104,8 +104,8 @@ pub(super) struct Links {
     pub(super) dirty: Vec<LinkKey>,
     /// Links whose peers are to be told how far the data of some request may come; few entries for each.
     pub(super) granting: Vec<LinkKey>,
-    /// Whether anything was read of which the system has said nothing, since this was last looked at.
-    pub(super) read_unasked: bool,
+    /// Whether anything has been read since this was last looked at: of what the node finds by looking the system says nothing.
+    pub(super) has_read: bool,
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
     /// Links whose rings have been in use since the node last slept: it looks at them by itself.
@@ -148,7 +148,7 @@ impl Links {
             stirred: false,
             dirty: Vec::new(),
             granting: Vec::new(),
-            read_unasked: false,
+            has_read: false,
             unread: Vec::new(),
             watched: Watched::default(),
             local,

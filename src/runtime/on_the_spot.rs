@@ -56,7 +56,7 @@ impl EventLoop {
         let progress = self.read(now, key, to_end, &mut buffer, &mut read);
         self.links.buffer = buffer;
         let came = read > 0 || matches!(progress, Progress::Closed(_));
-        self.links.read_unasked |= came;
+        self.links.has_read |= came;
         self.links.after_reading(key, progress);
         came
     }

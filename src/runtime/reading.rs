@@ -75,7 +75,6 @@ impl Links {
         if socket.has_room_again() {
             self.note(key);
         }
-        self.read_unasked = true;
         Some((key, true))
     }
 
