@@ -126,7 +126,13 @@ proptest! {
         let mut frame = BytesMut::new();
         Template::new(&short.plan, &alone(3)).fill(&short.particulars, Some(id), &mut frame);
         let expected = short.particulars.request(&short.plan, alone(id)).unwrap();
-        prop_assert_eq!(&frame[..], &written(Message::Request(Arc::new(expected)))[..]);
+        let expected = written(Message::Request(Arc::new(expected)));
+        prop_assert_eq!(&frame[..], &expected[..]);
+        // The frame to one of them is that to another, but for the id.
+        let (mut other, mut copy) = (BytesMut::new(), BytesMut::from(&b"before"[..]));
+        Template::new(&short.plan, &alone(3)).fill(&short.particulars, None, &mut other);
+        Template::copy(&other, id, &mut copy);
+        prop_assert_eq!(&copy[6..], &expected[..]);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) struct Plan {
     /// The children by their ids, where they are not few.
     by_id: Vec<(Id, u32)>,
     templates: SmallVec<[Template; 4]>,
+    /// Children with nobody below them.
+    alone: usize,
     pub(super) reply_wanted: bool,
     pub(super) forward_first: bool,
 }
@@ -77,6 +79,7 @@ impl Plan {
             let below = tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1);
             children.push(PlannedChild { id: ids.id(group.start)?, group, below, template });
         }
+        let alone = groups.iter().filter(|group| group.len == 1).count();
         let order = send_order(&groups).into_iter().map(|index| index as u32).collect();
         let mut by_id = Vec::new();
         if children.len() > LOOKED_THROUGH {
@@ -91,6 +94,7 @@ impl Plan {
             order,
             by_id,
             templates,
+            alone,
             reply_wanted,
             forward_first,
         })
@@ -112,6 +116,11 @@ impl Plan {
     /// How the frame to a child is made, and the id that it takes if children share it.
     pub(super) fn template(&self, child: &PlannedChild) -> (&Template, Option<Id>) {
         (&self.templates[child.template as usize], Some(child.id).filter(|_| child.group.len == 1))
+    }
+
+    /// Whether several children have nobody below them: their frames differ in the id alone.
+    pub(super) fn has_many_alone(&self) -> bool {
+        self.alone > 1
     }
 
     /// The request that goes to the ids of a group, or, with all of them, has come here.

@@ -3,7 +3,6 @@
 //! Source: chained-gpc.md, "The action for any response" 2, and ws-rendezvous.html, "Data format", as in `gather`.
 
 use bytes::BufMut;
-use smallvec::SmallVec;
 
 use super::Reply;
 use crate::wire::head::{AnswerKind, ResponseHead};
@@ -12,32 +11,32 @@ use crate::wire::message::SubtreeReply;
 use crate::wire::short::SHORT_MAX;
 use crate::wire::{CallId, Payload};
 
-/// Room that is kept for the next call, bytes: what an id of most trees uses all the time.
-const ROOM_KEPT: usize = 2 << 10;
-
-/// Replies for which room is kept: the children of an id of most trees.
-const ENTRIES_KEPT: usize = 16;
-
 /// Highest level of a reply that is lifted here: what lifts others by more is no small part any more.
 const LEVEL_MAX: u16 = 1_024;
 
-/// One child's.
+/// One child's. Places and lengths are at most [`SHORT_MAX`].
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The index of the child in list order.
-    child: u32,
     level: u16,
     /// Where its header begins, with the data behind it.
-    at: u32,
-    header: u32,
-    data: u32,
+    at: u16,
+    header: u16,
+    data: u16,
 }
+
+/// Stands where nothing has come.
+const ABSENT: Entry = Entry { level: 0, at: u16::MAX, header: 0, data: 0 };
+
+const _: () = assert!(SHORT_MAX < ABSENT.at as usize, "a place in short replies is a u16");
 
 /// The replies that have come.
 #[derive(Debug, Default)]
 pub(super) struct ShortReplies {
     bytes: Vec<u8>,
-    entries: SmallVec<[Entry; 6]>,
+    /// At the indexes of the children in list order.
+    entries: Vec<Entry>,
+    /// How many have come.
+    count: usize,
     /// The highest level, and the sum of all.
     highest: u16,
     levels: usize,
@@ -46,41 +45,45 @@ pub(super) struct ShortReplies {
 }
 
 impl ShortReplies {
-    /// Takes a child's reply, if all of them stay short, and low.
-    pub(super) fn push(&mut self, child: u32, level: u16, header: &[u8], data: &[u8]) -> bool {
-        let at = self.bytes.len();
-        if at + header.len() + data.len() > SHORT_MAX || level > LEVEL_MAX {
+    /// Makes room for so many children's.
+    pub(super) fn expect(&mut self, children: usize) {
+        self.entries.resize(children, ABSENT);
+    }
+
+    /// Takes a child's reply, if it is expected and all of them stay short, and low.
+    pub(super) fn push(&mut self, child: usize, level: u16, header: &[u8], data: &[u8]) -> bool {
+        let (at, len) = (self.bytes.len(), header.len() + data.len());
+        let Some(entry) = self.entries.get_mut(child) else { return false };
+        if at + len > SHORT_MAX || level > LEVEL_MAX {
             return false;
         }
+        *entry = Entry { level, at: at as u16, header: header.len() as u16, data: data.len() as u16 };
+        self.bytes.reserve(len);
         self.bytes.extend_from_slice(header);
         self.bytes.extend_from_slice(data);
+        self.count += 1;
         self.highest = self.highest.max(level);
         self.levels += usize::from(level);
         self.headers += header.len();
-        let entry =
-            Entry { child, level, at: at as u32, header: header.len() as u32, data: data.len() as u32 };
-        match self.entries.last() {
-            // As they stand in the list, whatever the order in which they come.
-            Some(last) if last.child > child => {
-                let place = self.entries.partition_point(|entry| entry.child < child);
-                self.entries.insert(place, entry);
-            }
-            _ => self.entries.push(entry),
-        }
         true
     }
 
+    /// Those that have come, with the indexes of their children, in list order, whatever the order in which they came.
+    fn come(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.entries.iter().enumerate().filter(|(_, entry)| entry.at != ABSENT.at)
+    }
+
     fn header(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[entry.at as usize..][..entry.header as usize]
+        &self.bytes[usize::from(entry.at)..][..usize::from(entry.header)]
     }
 
     fn data(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[(entry.at + entry.header) as usize..][..entry.data as usize]
+        &self.bytes[usize::from(entry.at) + usize::from(entry.header)..][..usize::from(entry.data)]
     }
 
     /// The level of what they are aggregated to, beside an id's own part or alone.
     fn level(&self, own: bool) -> u16 {
-        match (self.entries.is_empty(), own) {
+        match (self.count == 0, own) {
             (false, _) => self.highest + 1,
             (true, true) => 0,
             (true, false) => 1,
@@ -89,13 +92,13 @@ impl ShortReplies {
 
     /// Bytes of an aggregate of these that take `bytes` by themselves, and of an id's own part.
     fn aggregate_len(&self, own: Option<usize>, bytes: usize) -> usize {
-        if let (true, Some(own)) = (self.entries.is_empty(), own) {
+        if let (true, Some(own)) = (self.count == 0, own) {
             return count_bytes(own) + own;
         }
         let highest = usize::from(self.highest);
         let own_len = own.map_or(0, |own| highest * 2 + count_bytes(own) + own);
-        let members = self.entries.len() + usize::from(own.is_some());
-        count_bytes(members) + own_len + (self.entries.len() * highest - self.levels) * 2 + bytes
+        let members = self.count + usize::from(own.is_some());
+        count_bytes(members) + own_len + (self.count * highest - self.levels) * 2 + bytes
     }
 
     /// Appends an aggregate.
@@ -105,42 +108,41 @@ impl ShortReplies {
         part: impl Fn(&'a Self, &'a Entry) -> &'a [u8],
         out: &mut impl BufMut,
     ) {
-        if let (true, Some(own)) = (self.entries.is_empty(), own) {
+        if let (true, Some(own)) = (self.count == 0, own) {
             count(out, own.len());
             return out.put_slice(own);
         }
-        count(out, self.entries.len() + usize::from(own.is_some()));
+        count(out, self.count + usize::from(own.is_some()));
         if let Some(own) = own {
             lift(out, self.highest);
             count(out, own.len());
             out.put_slice(own);
         }
-        for entry in &self.entries {
+        for (_, entry) in self.come() {
             lift(out, self.highest - entry.level);
             out.put_slice(part(self, entry));
         }
     }
 
     /// Each child's index and reply, in list order, as the long way has them.
-    pub(super) fn replies(&self) -> impl Iterator<Item = (u32, SubtreeReply)> + '_ {
-        self.entries.iter().map(|entry| {
+    pub(super) fn replies(&self) -> impl Iterator<Item = (usize, SubtreeReply)> + '_ {
+        self.come().map(|(child, entry)| {
             let header = Payload::copy_from_slice(self.header(entry));
             let data = Payload::copy_from_slice(self.data(entry));
-            (entry.child, SubtreeReply { level: entry.level, header, data })
+            (child, SubtreeReply { level: entry.level, header, data })
         })
     }
 
-    /// Drops them, and room for more than a few.
+    /// Drops them, and keeps their room.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
-        (self.highest, self.levels, self.headers) = (0, 0, 0);
-        if self.bytes.capacity() > ROOM_KEPT {
-            self.bytes = Vec::new();
-        }
-        if self.entries.capacity() > ENTRIES_KEPT {
-            self.entries = SmallVec::new();
-        }
+        (self.count, self.highest, self.levels, self.headers) = (0, 0, 0, 0);
+    }
+
+    /// Bytes that are held for them, used or not.
+    pub(super) fn room(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 }
 
@@ -204,12 +206,18 @@ impl ShortAnswer<'_> {
 
     /// As the application gets it, if a reply is wanted.
     pub fn reply(&self, head: &ResponseHead) -> Option<SubtreeReply> {
-        let (header_len, data_len) = (head.header_len as usize, head.data_len as usize);
         if head.kind != AnswerKind::Reply {
             return None;
         }
-        let header = Payload::written(header_len, |mut out| self.emit_header(&mut out));
-        let data = Payload::written(data_len, |mut out| self.emit_data(&mut out));
+        // Few bytes go where they stay; more are not cleared before they are written.
+        let header = match head.header_len as usize {
+            few @ ..=Payload::INLINE => Payload::written(few, |mut out| self.emit_header(&mut out)),
+            many => Payload::appended(many, |out| self.emit_header(out)),
+        };
+        let data = match head.data_len as usize {
+            few @ ..=Payload::INLINE => Payload::written(few, |mut out| self.emit_data(&mut out)),
+            many => Payload::appended(many, |out| self.emit_data(out)),
+        };
         Some(SubtreeReply { level: head.level, header, data })
     }
 }

@@ -27,6 +27,8 @@ pub struct ToChild<'a> {
     pub alone: Option<Id>,
     /// What is its own.
     pub particulars: Particulars<'a>,
+    /// The whole frame, but for the id that stands in it, where several children get the same.
+    pub frame: Option<&'a [u8]>,
     group: Group,
     plan: &'a super::plans::Plan,
 }
@@ -231,13 +233,22 @@ impl Node {
             false => u32::try_from(of.limit.div_ceil(1000)).unwrap_or(u32::MAX),
         };
         let plan = &*spot.plan;
+        // Children that have nobody below them get one frame, but for their ids: where there are some it is made once.
+        let mut frame = std::mem::take(&mut spots.frame);
+        frame.clear();
         for &index in &plan.order {
             let child = &plan.children[index as usize];
             let (template, alone) = plan.template(child);
             let limit = child_limit_us(of.limit, child.below);
             let particulars = Particulars { limit, left, ..*of };
-            send(ToChild { to: child.id, template, alone, particulars, group: child.group, plan });
+            let same = alone.is_some() && plan.has_many_alone();
+            if same && frame.is_empty() {
+                template.fill(&particulars, None, &mut frame);
+            }
+            let frame = Some(&frame[..]).filter(|_| same);
+            send(ToChild { to: child.id, template, alone, particulars, frame, group: child.group, plan });
         }
+        spots.frame = frame;
         spots.put(spot)
     }
 
@@ -276,7 +287,7 @@ impl Node {
         let length = response.reply.map_or(0, |(header, data)| header.len() + data.len());
         let kept = match (spot.plan.reply_wanted, response.reply) {
             _ if length as u64 > self.config.reply_max => false,
-            (true, Some((header, data))) => spot.replies.push(index as u32, response.level, header, data),
+            (true, Some((header, data))) => spot.replies.push(index, response.level, header, data),
             (false, _) => true,
             (true, None) => false,
         };
@@ -354,7 +365,7 @@ impl Node {
         call.take_over(&spot.plan, std::mem::take(&mut spot.own));
         let mut replies = spot.replies.replies().peekable();
         for index in (0..spot.plan.children.len()).filter(|index| spot.has_answered(*index)) {
-            let reply = replies.next_if(|(child, _)| *child as usize == index).map(|(_, reply)| reply);
+            let reply = replies.next_if(|(child, _)| *child == index).map(|(_, reply)| reply);
             call.child_done(index, reply);
         }
         drop(replies);

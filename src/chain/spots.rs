@@ -5,6 +5,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use gpc_trees::Id;
 use smallvec::SmallVec;
 
@@ -25,6 +26,9 @@ const SPARSE: usize = 8;
 
 /// Ended calls whose room is kept.
 const SPARE_MAX: usize = 128;
+
+/// Room for the replies of children that ended calls keep together, bytes: twice what 64 calls over 64 ids take that reply with a line each.
+const ROOM_KEPT: usize = 1 << 20;
 
 /// Room of a reply that is kept for the next one, bytes.
 const REPLY_KEPT: usize = 1024;
@@ -77,6 +81,9 @@ impl Spot {
         let children = self.plan.children.len();
         self.answered.clear();
         self.answered.resize(children.div_ceil(64), 0);
+        if self.plan.reply_wanted {
+            self.replies.expect(children);
+        }
         self.awaited = children as u32;
     }
 
@@ -152,10 +159,14 @@ pub(super) struct Spots {
     seeded: Seeded,
     #[allow(clippy::vec_box, reason = "as above")]
     spare: Vec<Box<Spot>>,
+    /// What those have room for.
+    room: usize,
     /// What has come from the children of a call that has none.
     pub(super) nothing: ShortReplies,
     /// A reply whose room is used again.
     spare_reply: Reply,
+    /// Room for the frame that several children get; that of a short request.
+    pub(super) frame: BytesMut,
     /// No deadline is sooner than this.
     soonest: Option<Time>,
     /// The index of the child that answered last: of many calls its answers come together.
@@ -170,8 +181,10 @@ impl Spots {
             len: 0,
             seeded: Seeded::new(seed),
             spare: Vec::new(),
+            room: 0,
             nothing: ShortReplies::default(),
             spare_reply: Reply::default(),
+            frame: BytesMut::new(),
             soonest: None,
             last_child: 0,
         }
@@ -230,6 +243,7 @@ impl Spots {
         let plan = self.plans.found()?;
         Some(match self.spare.pop() {
             Some(mut spot) => {
+                self.room -= spot.replies.room();
                 if !Arc::ptr_eq(&spot.plan, plan) {
                     spot.plan = plan.clone();
                 }
@@ -262,6 +276,10 @@ impl Spots {
     pub(super) fn recycle(&mut self, mut spot: Box<Spot>) {
         if self.spare.len() < SPARE_MAX && self.plans.holds(&spot.plan) {
             spot.replies.clear();
+            if self.room + spot.replies.room() > ROOM_KEPT {
+                spot.replies = ShortReplies::default();
+            }
+            self.room += spot.replies.room();
             spot.own = emptied(std::mem::take(&mut spot.own));
             self.spare.push(spot);
         }
@@ -396,6 +414,29 @@ mod tests {
             put(&mut spots, call, 1);
         }
         assert!(!spots.has_room(CallId { root: 3, sequence: 1 }) && spots.table.len() == PLACES_MAX);
+    }
+
+    /// Calls whose replies take much room, as many as there may be: what they had room for is used again, but no more is kept than the bound says.
+    #[test]
+    fn the_room_of_ended_calls_is_kept_within_its_bound() {
+        let mut spots = spots(5);
+        let calls = || (0..SPARE_MAX as u64).map(|sequence| CallId { root: 3, sequence });
+        for _ in 0..3 {
+            for call in calls() {
+                assert!(spots.has_room(call));
+                let place = put(&mut spots, call, 1);
+                assert!(spots.get_mut(place).unwrap().replies.push(2, 0, b"", &[7; 10 << 10]));
+            }
+            assert_eq!(spots.room, 0, "all of it is in use");
+            for call in calls() {
+                let gone = spots.find(call).and_then(|place| spots.remove(place)).unwrap();
+                spots.recycle(gone);
+                let held: usize = spots.spare.iter().map(|spot| spot.replies.room()).sum();
+                assert_eq!(spots.room, held);
+                assert!(held <= ROOM_KEPT);
+            }
+            assert!(spots.room > ROOM_KEPT / 2 && spots.spare.len() == SPARE_MAX);
+        }
     }
 
     /// A child's answer counts once, whichever place it is looked for at.

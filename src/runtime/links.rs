@@ -212,7 +212,7 @@ impl Links {
     /// Sends a request on the spot to a child, whose frame its plan holds; the long way where there is no link, or no credit.
     pub(super) fn relay(&mut self, now: Time, child: &ToChild<'_>) {
         if let Some((link, dirty, key)) = self.link_up(child.to)
-            && link.outbox.relay(child.template, &child.particulars, child.alone)
+            && link.outbox.relay(child)
         {
             link.mark(dirty, key);
         } else if let Some(request) = child.request() {

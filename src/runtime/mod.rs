@@ -43,7 +43,7 @@ pub use functions::{
 pub use handle::CallHandle;
 pub use local::{LinkKind, LocalNodes};
 pub use node::{Builder, Node, PolledNode};
-pub use outcome::{CallError, IdReply, Outcome, RepliesError};
+pub use outcome::{CallError, IdReply, Outcome, RepliesError, ReplyRef};
 pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};
 pub use socket::Listener;

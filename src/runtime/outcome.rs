@@ -35,6 +35,17 @@ pub struct IdReply {
     pub data: Bytes,
 }
 
+/// One id's reply, where it lies in the [`Outcome`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReplyRef<'a> {
+    /// Whose.
+    pub id: Id,
+    /// Reply header.
+    pub header: &'a [u8],
+    /// Reply data.
+    pub data: &'a [u8],
+}
+
 impl Outcome {
     pub(super) fn new(plan: Plan, success: Success) -> Outcome {
         let Plan { root, ids, asked, merged } = plan;
@@ -83,14 +94,29 @@ impl Outcome {
     /// The reply of each id, in the order in which the caller listed them (a root that the list left out comes first). With a callback, one reply: the root's, into which all are merged.
     /// Empty when no reply was asked for.
     ///
+    /// Each shares the bytes of [`header`](Self::header) and [`data`](Self::data), and may outlive the outcome; [`replies_ref`](Self::replies_ref) gives the same without counting who shares what.
+    ///
     /// # Errors
     /// When the level-n data are bad or have not one part for each id: some id's reply was not made by this protocol.
     pub fn replies(&self) -> Result<Vec<IdReply>, RepliesError> {
+        let shared = |reply: ReplyRef<'_>| IdReply {
+            id: reply.id,
+            header: self.header.slice_ref(reply.header),
+            data: self.data.slice_ref(reply.data),
+        };
+        Ok(self.replies_ref()?.into_iter().map(shared).collect())
+    }
+
+    /// What [`replies`](Self::replies) gives, borrowed: for a caller that is done with them before the next call.
+    ///
+    /// # Errors
+    /// As [`replies`](Self::replies).
+    pub fn replies_ref(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
         if self.merged && self.level > 0 {
             return self.unmerged();
         }
         if self.merged {
-            return Ok(vec![IdReply { id: self.root, header: self.header.clone(), data: self.data.clone() }]);
+            return Ok(vec![ReplyRef { id: self.root, header: &self.header, data: &self.data }]);
         }
         if self.data.is_empty() {
             return Ok(Vec::new());
@@ -103,18 +129,14 @@ impl Outcome {
     }
 
     /// The parts of each id that is done, in tree order; none if something is wrong with them.
-    fn parts(&self) -> Option<Vec<IdReply>> {
+    fn parts(&self) -> Option<Vec<ReplyRef<'_>>> {
         let [mut headers, mut data] =
             [&self.header, &self.data].map(|blob| Leaves::new(self.level, blob, Limits::default()));
         // No more than came: each part has two bytes or more.
         let mut replies = Vec::with_capacity((self.ids.len() as usize).min(self.data.len()));
         for id in self.done() {
             let (header, data) = (headers.next()?.ok()?, data.next()?.ok()?);
-            replies.push(IdReply {
-                id,
-                header: self.header.slice_ref(header),
-                data: self.data.slice_ref(data),
-            });
+            replies.push(ReplyRef { id, header, data });
         }
         (headers.next().is_none() && data.next().is_none()).then_some(replies)
     }
@@ -138,16 +160,16 @@ impl Outcome {
     }
 
     /// The values that could not be merged, because the callback of some id failed.
-    fn unmerged(&self) -> Result<Vec<IdReply>, RepliesError> {
+    fn unmerged(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
         let (headers, data) = (leaves(self.level, &self.header)?, leaves(self.level, &self.data)?);
-        let reply = |(header, data)| IdReply { id: self.root, header, data };
+        let reply = |(header, data)| ReplyRef { id: self.root, header, data };
         Ok(headers.into_iter().zip(data).map(reply).collect())
     }
 }
 
-/// The level-0 parts of a blob, sharing its bytes.
-fn leaves(level: u16, blob: &Bytes) -> Result<Vec<Bytes>, LevelError> {
-    Leaves::new(level, blob, Limits::default()).map(|leaf| leaf.map(|leaf| blob.slice_ref(leaf))).collect()
+/// The level-0 parts of a blob.
+fn leaves(level: u16, blob: &[u8]) -> Result<Vec<&[u8]>, LevelError> {
+    Leaves::new(level, blob, Limits::default()).collect()
 }
 
 /// Aggregated replies that are not what this protocol makes.

@@ -82,6 +82,9 @@ impl From<Part<'_>> for Bytes {
 }
 
 impl Payload {
+    /// Most bytes that need no allocation.
+    pub(crate) const INLINE: usize = INLINE_MAX;
+
     /// A payload of no bytes.
     pub fn new() -> Self {
         Self::default()
@@ -106,6 +109,14 @@ impl Payload {
         let mut bytes = Vec::with_capacity(len);
         bytes.resize(len, 0);
         write(&mut bytes);
+        bytes.into()
+    }
+
+    /// So many bytes, which `append` appends in parts: as [`written`](Self::written), for what is too much to be cleared first, and not inline.
+    pub(crate) fn appended(len: usize, append: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut bytes = Vec::with_capacity(len);
+        append(&mut bytes);
+        debug_assert_eq!(bytes.len(), len, "a payload is as long as was said");
         bytes.into()
     }
 

@@ -324,12 +324,11 @@ impl Template {
 
     /// Appends the frame of one request. `alone` stands in place of a single id, where children that have nobody below them share a template.
     pub fn fill(&self, of: &Particulars<'_>, alone: Option<Id>, out: &mut BytesMut) {
-        const FIXED: usize = FRAME_HEADER + RequestHead::LENGTH;
         let length = self.frame_len(of);
         out.reserve(length);
         let start = out.len();
         out.extend_from_slice(&self.0);
-        let Some((fixed, ids)) = out[start..].split_first_chunk_mut::<FIXED>() else { return };
+        let Some(fixed) = out[start..].first_chunk_mut::<FIXED>() else { return };
         put(fixed, 0, ((length - FRAME_HEADER) as u32).to_le_bytes());
         put(fixed, 8, of.call.root.to_le_bytes());
         put(fixed, 16, of.call.sequence.to_le_bytes());
@@ -338,11 +337,28 @@ impl Template {
         put(fixed, 56, of.limit.to_le_bytes());
         put(fixed, 68, of.age.to_le_bytes());
         put(fixed, 76, of.left.to_le_bytes());
-        if let (Some(id), Some(place)) = (alone, ids.first_chunk_mut()) {
-            *place = id.to_le_bytes();
+        if let Some(id) = alone {
+            readdress(&mut out[start..], id);
         }
         out.extend_from_slice(of.header);
         out.extend_from_slice(of.data);
+    }
+
+    /// Appends a frame that [`fill`](Self::fill) has written, to another single id.
+    pub fn copy(frame: &[u8], alone: Id, out: &mut BytesMut) {
+        let start = out.len();
+        out.extend_from_slice(frame);
+        readdress(&mut out[start..], alone);
+    }
+}
+
+/// Bytes of a request's frame before its ids.
+const FIXED: usize = FRAME_HEADER + RequestHead::LENGTH;
+
+/// Puts another id in the place of the first one of a request's frame.
+fn readdress(frame: &mut [u8], id: Id) {
+    if let Some(place) = frame.get_mut(FIXED..).and_then(<[u8]>::first_chunk_mut) {
+        *place = id.to_le_bytes();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::runtime::IdReply;
+use chained_gpc::runtime::{IdReply, ReplyRef};
 use chained_gpc::{
     CallError, CallHandle, Cause, Deferred, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Outcome,
     Stage,
@@ -54,7 +54,13 @@ pub(crate) fn outcome_of(handle: CallHandle) -> Outcome {
 
 /// The replies of a call that is to go well.
 pub(crate) fn replies_of(handle: CallHandle) -> Vec<IdReply> {
-    outcome_of(handle).replies().expect("replies of this protocol")
+    let outcome = outcome_of(handle);
+    let replies = outcome.replies().expect("replies of this protocol");
+    let borrowed = outcome.replies_ref().expect("as the others");
+    assert!(
+        replies.iter().map(|IdReply { id, header, data }| ReplyRef { id: *id, header, data }).eq(borrowed)
+    );
+    replies
 }
 
 /// The ids that have replied, in the order of their replies.

@@ -14,7 +14,7 @@ use crate::cli::launch::{Launch, Plan};
 use crate::cli::taken::refuse_taken;
 use crate::cli::watching::Watching;
 use crate::runtime::{
-    Call, CallError, CallHandle, Functions, IdReply, LinkKind, Node, Outcome, Peers, PolledNode,
+    Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
 
 /// Whatever goes wrong, in words.
@@ -146,7 +146,7 @@ impl Set {
                 flying.iter().for_each(|(_, handle)| handle.cancel());
                 return Ok(None);
             };
-            let replies = outcome.replies()?;
+            let replies = outcome.replies_ref()?;
             times_ns.push(u64::try_from(sent.elapsed().as_nanos())?);
             check(row, &replies)?;
         }
@@ -195,10 +195,10 @@ impl Bound {
 }
 
 /// Every id must have replied what it was asked for.
-fn check(row: &Row, replies: &[IdReply]) -> Result<(), String> {
+fn check(row: &Row, replies: &[ReplyRef<'_>]) -> Result<(), String> {
     let Some(expected) = &row.reply else { return Ok(()) };
     match replies.iter().find(|reply| reply.data != *expected) {
-        Some(IdReply { id, data, .. }) => {
+        Some(ReplyRef { id, data, .. }) => {
             let (got, wanted) = (data.len(), expected.len());
             Err(format!("id {id} replied with {got} bytes that are not the {wanted} it was asked for"))
         }

@@ -8,12 +8,11 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
-use gpc_trees::Id;
 use smallvec::SmallVec;
 
 use super::handing::{Handed, Handover, Never};
 use super::leave::Leave;
-use crate::chain::ShortAnswer;
+use crate::chain::{ShortAnswer, ToChild};
 use crate::wire::flow::{ArrivingReply, FlowPart};
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use crate::wire::head::{
@@ -21,7 +20,7 @@ use crate::wire::head::{
 };
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
-use crate::wire::short::{Particulars, SHORT_MAX, Template};
+use crate::wire::short::{SHORT_MAX, Template};
 use crate::wire::{Body, CallId, Hello, Message, Report, Request};
 
 /// Messages up to this many bytes of body are copied into one buffer and leave in one frame: below it a copy costs less than a part of its own.
@@ -145,14 +144,18 @@ impl Outbox {
     }
 
     /// Queues a request of a plan; says whether there is credit for it.
-    pub fn relay(&mut self, template: &Template, of: &Particulars<'_>, alone: Option<Id>) -> bool {
+    pub fn relay(&mut self, child: &ToChild<'_>) -> bool {
         // Behind those that wait.
         if self.credit == 0 || !self.waiting.is_empty() {
             return false;
         }
         self.credit -= 1;
-        self.queued += template.frame_len(of);
-        template.fill(of, alone, &mut self.tail);
+        let before = self.tail.len();
+        match (child.frame, child.alone) {
+            (Some(frame), Some(id)) => Template::copy(frame, id, &mut self.tail),
+            (_, alone) => child.template.fill(&child.particulars, alone, &mut self.tail),
+        }
+        self.queued += self.tail.len() - before;
         true
     }
 

@@ -151,12 +151,10 @@ impl<'a> Leaves<'a> {
     pub fn new(level: u16, data: &'a [u8], limits: Limits) -> Self {
         Self { tokens: Tokens::new(level, data, limits) }
     }
-}
 
-impl<'a> Iterator for Leaves<'a> {
-    type Item = Result<&'a [u8], LevelError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+    /// The next leaf, behind the ends and beginnings of other values.
+    #[inline(never)]
+    fn leaf_further_on(&mut self) -> Option<Result<&'a [u8], LevelError>> {
         let Tokens { grammar, rest, ended } = &mut self.tokens;
         if !*ended && let Some(leaf) = grammar.leaf(rest) {
             return Some(Ok(leaf));
@@ -168,6 +166,20 @@ impl<'a> Iterator for Leaves<'a> {
                 Ok(Token::Open { .. } | Token::Close) => {}
                 Err(error) => return Some(Err(error)),
             }
+        }
+    }
+}
+
+impl<'a> Iterator for Leaves<'a> {
+    type Item = Result<&'a [u8], LevelError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let Tokens { grammar, rest, .. } = &mut self.tokens;
+        // Never after the end: then no value is open, or the grammar has failed.
+        match grammar.leaf_beside(rest) {
+            Some(leaf) => Some(Ok(leaf)),
+            None => self.leaf_further_on(),
         }
     }
 }

@@ -142,10 +142,23 @@ impl Grammar {
         }
     }
 
+    /// The next level-0 value, if it lies beside the one before and its count is short; else nothing is taken. Most do, and of most data all but the first.
+    #[inline]
+    pub(super) fn leaf_beside<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
+        if !matches!(self.state, State::Between) || self.open.len() != usize::from(self.level) {
+            return None;
+        }
+        let left = self.open.last_mut().filter(|left| **left > 0)?;
+        let (leaf, rest) = short_leaf(input, self.limits.leaf_bytes)?;
+        *left -= 1;
+        self.position += (input.len() - rest.len()) as u64;
+        *input = rest;
+        Some(leaf)
+    }
+
     /// The next level-0 value, if it lies whole in `input` and nothing on the way to it is wrong or long; else nothing more is taken than what was right, and [`step`](Self::step) goes on from there.
     ///
     /// What is whole and small needs no events in between: this is what most callers read, once for each process.
-    #[inline]
     pub(super) fn leaf<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
         // Each round ends a value, or takes two bytes or more.
         loop {
@@ -160,17 +173,15 @@ impl Grammar {
                     }
                 },
                 State::Count(Count { digits: 0, .. }) => {
-                    let (count, rest) = short_count(input)?;
-                    let taken = (input.len() - rest.len()) as u64;
                     if self.next_level() == 0 {
-                        let (leaf, rest) = rest
-                            .split_at_checked(count)
-                            .filter(|_| count as u64 <= self.limits.leaf_bytes)?;
+                        let (leaf, rest) = short_leaf(input, self.limits.leaf_bytes)?;
+                        self.position += (input.len() - rest.len()) as u64;
                         *input = rest;
-                        self.position += taken + count as u64;
                         self.state = State::Between;
                         return Some(leaf);
                     }
+                    let (count, rest) = short_count(input)?;
+                    let taken = (input.len() - rest.len()) as u64;
                     let members = self.members.saturating_add(count as u64);
                     if members > self.limits.members {
                         return None;
@@ -313,6 +324,13 @@ fn short_count(bytes: &[u8]) -> Option<(usize, &[u8])> {
         }
     }
     None
+}
+
+/// The level-0 value at the start of some bytes, and what follows it; none if it is not there whole, or wrong, or longer than this.
+#[inline]
+fn short_leaf(bytes: &[u8], most: u64) -> Option<(&[u8], &[u8])> {
+    let (count, rest) = short_count(bytes)?;
+    rest.split_at_checked(count).filter(|_| count as u64 <= most)
 }
 
 #[cfg(test)]

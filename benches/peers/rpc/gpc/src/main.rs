@@ -170,12 +170,12 @@ fn rounds(options: &Options, root: &mut Root, func: FuncHandle, book: &mut Book)
         }
         let Some(handle) = flying.pop_front() else { return Ok(()) };
         let outcome = root.wait(handle)?;
-        let replies = outcome.replies()?;
+        let replies = outcome.replies_ref()?;
         if replies.len() != n as usize {
             return Err(format!("{} of {n} replies", replies.len()).into());
         }
         for (id, reply) in (0..).zip(&replies) {
-            book::check_part(&reply.data, id, book.oldest())?;
+            book::check_part(reply.data, id, book.oldest())?;
         }
         book.end();
     }
