@@ -1,7 +1,5 @@
 //! The node: every input comes in here, every output goes out here.
 
-use std::collections::BTreeMap;
-
 use gpc_trees::Id;
 
 use super::calls::Calls;
@@ -10,6 +8,7 @@ use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
 use super::runs::Runs;
+use super::seeded_hash::{Seeded, SeededMap};
 use super::spots::Spots;
 use super::time::sooner;
 use super::{Config, Input, Output, Outputs, Time};
@@ -24,7 +23,7 @@ pub struct Node {
     pub(super) next_sequence: u64,
     pub(super) calls: Calls,
     /// Calls that were started here, by the driver's name for them.
-    pub(super) tickets: BTreeMap<u64, CallId>,
+    pub(super) tickets: SeededMap<u64, CallId>,
     pub(super) deadlines: Deadlines,
     pub(super) runs: Runs,
     pub(super) recent: Recent,
@@ -45,7 +44,7 @@ impl Node {
             now: Time::default(),
             next_sequence: config.incarnation,
             calls: Calls::new(config.seed),
-            tickets: BTreeMap::new(),
+            tickets: SeededMap::with_hasher(Seeded::new(config.seed)),
             deadlines: Deadlines::default(),
             runs: Runs::new(config.workers.max(1)),
             recent: Recent::new(config.seed),

@@ -18,11 +18,12 @@ use super::completion::{Completion, Success};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::links::{Arrival, LISTENER, Links};
+use super::looking::ASK_MIN;
 use super::mailbox::{Mailbox, Slots};
 use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
 use super::reading::Readiness;
-use super::wait::{Look, Wait, Waiting};
+use super::wait::{Wait, Waiting};
 use crate::chain::{Input, Node, Output, Outputs, Time, sooner};
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::{CallId, Failure, Message, Report};
@@ -52,18 +53,6 @@ const SPARE_LIMIT: Duration = Duration::from_secs(1);
 /// How long the last frames may take to be written when the node ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// Who looks at rings asks the system no more often, which costs ten times as much as a look.
-const ASK_MIN: Duration = Duration::from_micros(4);
-
-/// Asking that brings nothing is done half as often each time, down to this: a message on a socket is found no later than it would wake a sleeper.
-const ASK_MAX: Duration = Duration::from_micros(32);
-
-/// Looks at the rings between two of those that let others have the core, or ask the clock: about two microseconds.
-const MOMENT: u32 = 128;
-
-/// Of so many looks one lets the core rest: it sees what has come as soon as it goes on, some tens of nanoseconds later.
-const RESTED: u32 = 8;
-
 /// How a node ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
@@ -88,16 +77,18 @@ pub(super) struct EventLoop {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
     /// What the system has said; taken out while it is carried out.
-    events: Option<Events>,
-    waiting: Waiting,
+    pub(super) events: Option<Events>,
+    pub(super) waiting: Waiting,
     /// When this turn began: what it does, it does at that time.
-    now: Time,
+    pub(super) now: Time,
     /// When the system was last asked for events by one who looks at rings too.
-    asked: Time,
+    pub(super) asked: Time,
     /// How long after that it is to be asked again.
-    ask_every: Duration,
+    pub(super) ask_every: Duration,
+    /// In the last turn some children answered a call, but not all.
+    pub(super) awaits_more: bool,
     /// Whether the last turn began with something to do: then more may come soon.
-    active: bool,
+    pub(super) active: bool,
     /// When the system last had something to say.
     busy_until: Time,
     /// Inputs that carrying out outputs has brought about.
@@ -145,6 +136,7 @@ impl EventLoop {
             now: Time::default(),
             asked: Time::default(),
             ask_every: ASK_MIN,
+            awaits_more: false,
             active: false,
             busy_until: Time::default(),
             inputs: VecDeque::new(),
@@ -207,6 +199,7 @@ impl EventLoop {
     pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
         self.wait(limit)?;
         let now = self.now;
+        self.awaits_more = false;
         self.serve_links(now);
         self.serve_mail(now);
         self.links.check_deadlines(now);
@@ -233,154 +226,21 @@ impl EventLoop {
         }
     }
 
-    /// Waits until something comes, at most so long: looks for it a while if that pays, then sleeps. What time it is then is the turn's time.
-    fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        if limit.is_zero() || self.is_busy() {
-            self.active = true;
-            self.now = self.clock.now();
-            return self.glance(limit);
-        }
-        let (looks, deadline) = (self.active && self.waiting.looks(), self.next_deadline());
-        // To ask the clock takes as long as a tenth of a short call: once for both.
-        if looks || deadline.is_some() {
-            self.now = self.clock.now();
-        }
-        let limit = self.rest(deadline, limit);
-        let begun = self.now;
-        if looks && self.look_for_a_while(limit)? {
-            return Ok(());
-        }
-        if !looks && self.active && self.waiting.samples() {
-            self.give_way();
-        }
-        let limit = limit.saturating_sub(self.now.since(begun));
-        // What the turn itself has taken was no waiting.
-        let begun = if self.waiting.learns() { self.clock.now() } else { self.now };
-        self.links.rest_rings();
-        self.mailbox.sleeping();
-        // What came just before sees no sleeper to wake.
-        let limit = if self.has_mail() || self.links.rings_have_come() { Duration::ZERO } else { limit };
-        let slept = self.look(limit);
-        self.mailbox.awake();
-        self.active = self.has_come();
-        self.links.forget_rings();
-        self.now = self.clock.now();
-        if self.active {
-            self.waiting.woken(self.now.since(begun), looks);
-        }
-        slept
-    }
-
-    /// Looks once, without sleeping. Who wants nothing but a look is shown what there is; on the way to something else it was looked at a moment ago.
-    fn glance(&mut self, limit: Duration) -> io::Result<()> {
-        self.events.iter_mut().for_each(Events::clear);
-        self.links.look_at_rings();
-        if (limit.is_zero() && !self.links.has_rings()) || self.is_to_ask(false) {
-            self.look(Duration::ZERO)?;
-        }
-        Ok(())
-    }
-
-    /// Looks without sleeping, from now on; says whether something came.
-    #[inline(never)]
-    fn look_for_a_while(&mut self, limit: Duration) -> io::Result<bool> {
-        self.events.iter_mut().for_each(Events::clear);
-        self.links.look_at_rings();
-        let (rings, begun) = (self.links.has_rings(), self.now);
-        let lone = if rings { None } else { self.links.lone_socket() };
-        // Ends: the time passes.
-        loop {
-            let come = match lone {
-                Some(key) => self.read_link(self.now, key, false),
-                None => {
-                    rings
-                        && (self.links.rings_have_come()
-                            || (self.waiting.is_alone() && self.comes_in_a_moment()))
-                }
-            };
-            if self.is_to_ask(come) || !(come || rings || lone.is_some()) {
-                self.look(Duration::ZERO)?;
-            }
-            let all = self.now.since(begun);
-            if come || self.has_come() {
-                self.waiting.found(all);
-                return Ok(true);
-            }
-            match self.waiting.found_nothing(all) {
-                _ if all >= limit => return Ok(false),
-                Look::Enough => return Ok(false),
-                Look::Again => std::hint::spin_loop(),
-                Look::AgainAfterOthers => {
-                    self.give_way();
-                    continue;
-                }
-            }
-            self.now = self.clock.now();
-        }
-    }
-
-    /// Whether it is time to ask the system what has come to where the node does not look: now and then also while there is enough to do without.
-    fn is_to_ask(&mut self, busy: bool) -> bool {
-        let due = self.now.since(self.asked) >= if busy { ASK_MAX } else { self.ask_every };
-        if due {
-            self.asked = self.now;
-            self.ask_every = (self.ask_every * 2).min(ASK_MAX);
-        }
-        due
-    }
-
-    /// Lets others have the core, and learns whether any wanted it.
-    fn give_way(&mut self) {
-        let given = self.clock.now();
-        std::thread::yield_now();
-        self.now = self.clock.now();
-        self.waiting.gave_way(self.now.since(given));
-    }
-
-    /// Looks at the rings for a moment, which is less than it costs to let others have the core.
-    fn comes_in_a_moment(&self) -> bool {
-        (1..=MOMENT).any(|at| {
-            if at % RESTED == 0 {
-                std::hint::spin_loop();
-            }
-            self.links.rings_have_come()
-        })
-    }
-
-    /// Asks the system what has happened, and waits at most so long for something.
-    fn look(&mut self, limit: Duration) -> io::Result<()> {
-        let events = self.events.get_or_insert_with(|| Events::with_capacity(EVENTS));
-        match self.poll.poll(events, Some(limit)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => done?,
-        }
-        if self.has_events() {
-            self.ask_every = ASK_MIN;
-        }
-        Ok(())
-    }
-
-    fn has_events(&self) -> bool {
+    pub(super) fn has_events(&self) -> bool {
         self.events.as_ref().is_some_and(|events| !events.is_empty())
     }
 
-    fn has_come(&self) -> bool {
-        self.events.as_ref().is_some_and(|events| !events.is_empty())
-            || self.has_mail()
-            || self.links.rings_have_come()
-    }
-
-    fn has_mail(&self) -> bool {
+    pub(super) fn has_mail(&self) -> bool {
         self.mailbox.has_come()
     }
 
     /// Whether there is something to do at once.
-    fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.links.is_busy() || self.has_mail() || !self.started.is_empty()
     }
 
     /// When something is to be done though nothing comes.
-    fn next_deadline(&self) -> Option<Time> {
+    pub(super) fn next_deadline(&self) -> Option<Time> {
         let ending = match self.ending {
             Ending::Finishing(at) | Ending::Draining(at) => Some(at),
             Ending::No | Ending::Ended => None,
@@ -389,7 +249,7 @@ impl EventLoop {
     }
 
     /// How long there is nothing to do, with this deadline, if nothing comes.
-    fn rest(&self, deadline: Option<Time>, limit: Duration) -> Duration {
+    pub(super) fn rest(&self, deadline: Option<Time>, limit: Duration) -> Duration {
         let limit = if self.links.spare.is_held() { limit.min(SPARE_LIMIT) } else { limit };
         let Some(next) = deadline else { return limit };
         let left = next.since(self.now);

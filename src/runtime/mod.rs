@@ -17,6 +17,7 @@ pub mod link;
 mod link_table;
 mod links;
 mod local;
+mod looking;
 mod mailbox;
 mod near;
 mod node;

@@ -213,8 +213,11 @@ impl EventLoop {
     fn response_on_the_spot(&mut self, now: Time, peer: Id, response: &ShortResponse<'_>) -> bool {
         match self.node.spot_heard(now, peer, response) {
             Heard::Unusual => return false,
-            Heard::Waits => {}
-            Heard::Complete(place) => self.complete(now, place),
+            Heard::Waits => self.awaits_more = true,
+            Heard::Complete(place) => {
+                self.awaits_more = false;
+                self.complete(now, place);
+            }
         }
         true
     }

@@ -13,6 +13,11 @@ impl Links {
         !self.watched.keys.is_empty()
     }
 
+    /// How many rings there are to look at.
+    pub(super) fn rings(&self) -> usize {
+        self.watched.keys.len()
+    }
+
     /// Whether something has come in a ring that is looked at.
     pub(super) fn rings_have_come(&self) -> bool {
         self.watched_sockets().any(RingSocket::has_come)

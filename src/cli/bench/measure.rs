@@ -17,10 +17,11 @@ use crate::runtime::Functions;
 use crate::sim::Random;
 
 /// Calls of a row before anything is measured: they open links, bring the processes' memory, and teach them how to wait.
-const WARM_UP: Bound = Bound { rounds: Some(200), time: Some(Duration::from_millis(100)) };
+const WARM_UP: Bound = Bound { rounds: None, time: Some(Duration::from_millis(100)) };
 
-/// Calls of a turn before it counts: other rows have had the caches meanwhile.
-const SETTLE: Bound = Bound { rounds: Some(20), time: Some(Duration::from_millis(20)) };
+/// Calls of a turn before it counts: other rows have had the caches meanwhile. Not so many calls but so long, since the system needs some of its ticks to place processes that look for messages:
+/// two that it woke on one core take twice as long until then.
+const SETTLE: Bound = Bound { rounds: None, time: Some(Duration::from_millis(20)) };
 
 /// What was measured.
 #[derive(Debug)]
@@ -122,8 +123,7 @@ fn measure_group(
     for &place in &places {
         let row = &plan.rows[place];
         times_ns.clear();
-        let bound = filling(WARM_UP, row);
-        let Some(took) = set_of(sets, row)?.turn(row, bound, interrupt, &mut times_ns)? else {
+        let Some(took) = set_of(sets, row)?.turn(row, WARM_UP, interrupt, &mut times_ns)? else {
             return Ok(());
         };
         warm = warm.saturating_add(lasting(plan.bound, took, times_ns.len()));
@@ -178,7 +178,7 @@ fn turn(
     interrupt: &Interrupt,
     times_ns: &mut Vec<u64>,
 ) -> Result<Option<Turn>, Error> {
-    if set.turn(row, filling(SETTLE, row), interrupt, times_ns)?.is_none() {
+    if set.turn(row, SETTLE, interrupt, times_ns)?.is_none() {
         return Ok(None);
     }
     times_ns.clear();
@@ -190,11 +190,6 @@ fn turn(
     let turn = Turn::of(times_ns, elapsed, row.in_flight).ok_or("a turn made no call")?;
     let share = turn.calls * u64::from(row.ids.len());
     Ok(Some(Turn { cpu_ns: cpu_ns.map(|cpu_ns| cpu_ns / share.max(1)), ..turn }))
-}
-
-/// A bound that lets as many calls in flight as the row wants.
-fn filling(bound: Bound, row: &Row) -> Bound {
-    Bound { rounds: bound.rounds.map(|rounds| rounds.max(row.in_flight)), ..bound }
 }
 
 /// The order of the rows in a repetition: the same for the same seed.
@@ -209,7 +204,7 @@ fn lasting(bound: Bound, took: Duration, calls: usize) -> Duration {
     let each = took / u32::try_from(calls.max(1)).unwrap_or(u32::MAX);
     let by_rounds = bound.rounds.map(|rounds| each.saturating_mul(rounds));
     let by_time = bound.time.map(|time| time.max(each));
-    let settle = SETTLE.time.unwrap_or_default().min(each * SETTLE.rounds.unwrap_or_default());
+    let settle = SETTLE.time.unwrap_or_default();
     [by_rounds, by_time].into_iter().flatten().min().unwrap_or_default().saturating_add(settle)
 }
 
@@ -303,7 +298,7 @@ mod tests {
         assert_eq!(took(None, Some(ms(300))), ms(300) + ms(20));
         assert_eq!(took(Some(5), Some(ms(300))), ms(10) + ms(20));
         assert_eq!(took(Some(500), Some(ms(300))), ms(300) + ms(20));
-        assert_eq!(lasting(Bound { rounds: Some(3), time: None }, ms(0), 0), ms(0));
+        assert_eq!(lasting(Bound { rounds: Some(3), time: None }, ms(0), 0), ms(20));
     }
 
     #[test]
