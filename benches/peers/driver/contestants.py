@@ -35,7 +35,9 @@ class Row:
     def command(self, kind, n, options):
         if not self.takes_rounds:
             return [*self.launched(n), *(word.replace("{n}", str(n)) for word in self.program)]
-        rounds, warmup, window, size = options.rounds, max(1, options.rounds // 10), 1, 64
+        # A round over few processes is over soon: a run lasts some tens of milliseconds, or it measures a moment.
+        rounds = options.rounds * min(16, max(1, 64 // n))
+        warmup, window, size = max(1, options.rounds // 10), 1, 64
         if kind == "flight":
             rounds, warmup, window = 4 * rounds, 4 * warmup, IN_FLIGHT
         elif kind == "bulk":

@@ -156,6 +156,9 @@ impl<'a> Leaves<'a> {
     #[inline(never)]
     fn leaf_further_on(&mut self) -> Option<Result<&'a [u8], LevelError>> {
         let Tokens { grammar, rest, ended } = &mut self.tokens;
+        if grammar.ends(rest) {
+            return None;
+        }
         if !*ended && let Some(leaf) = grammar.leaf(rest) {
             return Some(Ok(leaf));
         }

@@ -197,6 +197,11 @@ impl Grammar {
         }
     }
 
+    /// Whether the outermost value ends in front of `input`, and nothing follows.
+    pub(super) fn ends(&self, input: &[u8]) -> bool {
+        matches!(self.state, State::Between) && input.is_empty() && self.open.iter().all(|left| *left == 0)
+    }
+
     /// After the last step: whether the input ended where the outermost value does.
     pub(super) fn finish(&self) -> Result<(), LevelError> {
         let kind = match self.state {
