@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use crate::Outcome;
@@ -9,6 +11,8 @@ use crate::Outcome;
 /// Processes 1 to n-1.
 pub struct Processes {
     children: Vec<Child>,
+    /// The other end of each one's standard input: a socket, which a process may poll.
+    inputs: Vec<UnixStream>,
     /// What each said of where it listens, by id from 1.
     pub addresses: Vec<String>,
 }
@@ -17,11 +21,14 @@ impl Processes {
     /// Starts them with `--serve ID` and these arguments, and reads a line of each: its address.
     pub fn start(n: u32, arguments: &[&str]) -> Outcome<Processes> {
         let program = std::env::current_exe()?;
-        let mut processes = Processes { children: Vec::new(), addresses: Vec::new() };
+        let mut processes = Processes { children: Vec::new(), inputs: Vec::new(), addresses: Vec::new() };
         for id in 1..n {
             let mut command = Command::new(&program);
             command.arg("--serve").arg(id.to_string()).args(arguments);
-            processes.children.push(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+            let (input, theirs) = UnixStream::pair()?;
+            let stdin = Stdio::from(OwnedFd::from(theirs));
+            processes.children.push(command.stdin(stdin).stdout(Stdio::piped()).spawn()?);
+            processes.inputs.push(input);
         }
         for child in &mut processes.children {
             let mut line = String::new();
@@ -33,8 +40,8 @@ impl Processes {
 
     /// Writes this to the standard input of each.
     pub fn tell(&mut self, text: &str) -> Outcome<()> {
-        for child in &mut self.children {
-            child.stdin.as_mut().ok_or("no pipe")?.write_all(text.as_bytes())?;
+        for input in &mut self.inputs {
+            input.write_all(text.as_bytes())?;
         }
         Ok(())
     }
@@ -46,7 +53,7 @@ impl Processes {
 
     /// Tells them to end, and waits.
     pub fn end(mut self) -> Outcome<()> {
-        self.children.iter_mut().for_each(|child| drop(child.stdin.take()));
+        self.inputs.clear();
         for child in &mut self.children {
             let status = child.wait()?;
             if !status.success() {

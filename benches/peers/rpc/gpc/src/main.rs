@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io::BufRead as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use book::{Book, Options, Outcome, PART, Processes};
@@ -82,10 +84,9 @@ fn serve(options: &Options, id: u32) -> Outcome<()> {
     let table: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
     let peers: Peers = table.join("\n").parse()?;
     let builder = Node::builder(id).functions(&functions(options)?.0).peers(peers).listener(listener);
-    let node = builder.wait(wait(options)?).link(link(options)?).start()?;
-    std::io::stdin().lock().lines().for_each(drop);
-    drop(node);
-    Ok(())
+    // As in the bare tree the process is nothing but a node, until its standard input ends.
+    let keeper = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    Ok(builder.wait(wait(options)?).link(link(options)?).serve(keeper)?)
 }
 
 /// The root drives its node itself, as the root of the bare tree does, or leaves that to the node's thread.
