@@ -5,6 +5,7 @@
 use bytes::BufMut;
 
 use super::Reply;
+use super::root_replies::{RootParts, RootReply};
 use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{count, count_bytes, lift};
 use crate::wire::message::SubtreeReply;
@@ -14,9 +15,9 @@ use crate::wire::{CallId, Payload};
 /// Highest level of a reply that is lifted here: what lifts others by more is no small part any more.
 const LEVEL_MAX: u16 = 1_024;
 
-/// One child's. Places and lengths are at most [`SHORT_MAX`].
+/// Where one child's lies. Places and lengths are at most twice [`SHORT_MAX`].
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+pub(super) struct Entry {
     level: u16,
     /// Where its header begins, with the data behind it.
     at: u16,
@@ -27,7 +28,21 @@ struct Entry {
 /// Stands where nothing has come.
 const ABSENT: Entry = Entry { level: 0, at: u16::MAX, header: 0, data: 0 };
 
-const _: () = assert!(SHORT_MAX < ABSENT.at as usize, "a place in short replies is a u16");
+const _: () = assert!(2 * SHORT_MAX < ABSENT.at as usize, "a place in short replies is a u16");
+
+impl Entry {
+    pub(super) fn new(level: u16, at: usize, header: usize, data: usize) -> Entry {
+        Entry { level, at: at as u16, header: header as u16, data: data as u16 }
+    }
+
+    pub(super) fn header(self, bytes: &[u8]) -> &[u8] {
+        &bytes[usize::from(self.at)..][..usize::from(self.header)]
+    }
+
+    pub(super) fn data(self, bytes: &[u8]) -> &[u8] {
+        &bytes[usize::from(self.at) + usize::from(self.header)..][..usize::from(self.data)]
+    }
+}
 
 /// The replies that have come.
 #[derive(Debug, Default)]
@@ -57,7 +72,7 @@ impl ShortReplies {
         if at + len > SHORT_MAX || level > LEVEL_MAX {
             return false;
         }
-        *entry = Entry { level, at: at as u16, header: header.len() as u16, data: data.len() as u16 };
+        *entry = Entry::new(level, at, header.len(), data.len());
         self.bytes.reserve(len);
         self.bytes.extend_from_slice(header);
         self.bytes.extend_from_slice(data);
@@ -74,11 +89,11 @@ impl ShortReplies {
     }
 
     fn header(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[usize::from(entry.at)..][..usize::from(entry.header)]
+        entry.header(&self.bytes)
     }
 
     fn data(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[usize::from(entry.at) + usize::from(entry.header)..][..usize::from(entry.data)]
+        entry.data(&self.bytes)
     }
 
     /// The level of what they are aggregated to, beside an id's own part or alone.
@@ -204,7 +219,16 @@ impl ShortAnswer<'_> {
         }
     }
 
-    /// As the application gets it, if a reply is wanted.
+    /// As the application at the root gets it, if a reply is wanted; every child has answered.
+    pub(super) fn root_reply(&self, head: &ResponseHead) -> Option<RootReply> {
+        let ShortReplies { bytes, entries, highest, .. } = self.replies;
+        if head.kind == AnswerKind::Reply && *highest == 0 && !self.merged {
+            return Some(RootReply::Parts(RootParts::new(head, self.own, bytes, entries)));
+        }
+        self.reply(head).map(RootReply::Aggregated)
+    }
+
+    /// As a parent gets it, if a reply is wanted.
     pub fn reply(&self, head: &ResponseHead) -> Option<SubtreeReply> {
         if head.kind != AnswerKind::Reply {
             return None;

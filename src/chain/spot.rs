@@ -10,9 +10,9 @@ use super::deadlines::child_limit_us;
 use super::short_replies::ShortAnswer;
 use super::slot::Slot;
 use super::spots::{Asker, Place, Spot, Spots};
-use super::{Node, Outputs, Reply, Start, Time, gather};
+use super::{Node, Outputs, Reply, RootReply, Start, Time, gather};
 use crate::wire::head::ResponseHead;
-use crate::wire::message::{Answer, SubtreeReply};
+use crate::wire::message::Answer;
 use crate::wire::short::{Particulars, PlanKey, PlanParts, SHORT_MAX, ShortRequest, ShortResponse, Template};
 use crate::wire::{CallId, Cause, Coverage, Failure, Request, Stage, Status};
 
@@ -70,7 +70,7 @@ pub struct Ended {
     /// Its name.
     pub call: CallId,
     /// The whole tree's reply; none if none was asked for.
-    pub reply: Option<SubtreeReply>,
+    pub reply: Option<RootReply>,
 }
 
 impl Node {
@@ -326,7 +326,7 @@ impl Node {
         let spot = self.spots.as_ref()?.get(place)?;
         let (answer, call) = (spot.answer(), spot.call);
         if let (Asker::Here { ticket, .. }, Some(head)) = (spot.asker, answer.head(self.config.reply_max)) {
-            let reply = answer.reply(&head);
+            let reply = answer.root_reply(&head);
             self.spot_ends(place);
             return Some(Ended { ticket, call, reply });
         }

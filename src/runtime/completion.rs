@@ -5,14 +5,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::wire::message::SubtreeReply;
+use crate::chain::RootReply;
 use crate::wire::{Failure, Report};
 
 /// A call that did not fail.
 #[derive(Debug)]
 pub(super) struct Success {
     /// None if none was asked for.
-    pub(super) reply: Option<SubtreeReply>,
+    pub(super) reply: Option<RootReply>,
     /// Of a partial call.
     pub(super) report: Option<Box<Report>>,
 }

@@ -24,8 +24,8 @@ use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
 use super::reading::Readiness;
 use super::wait::{Wait, Waiting};
-use crate::chain::{Input, Node, Output, Outputs, Time, sooner};
-use crate::wire::message::{Answer, Response, SubtreeReply};
+use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
+use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Failure, Message, Report};
 
 /// The token of the waker.
@@ -399,7 +399,9 @@ impl EventLoop {
             }
             Output::Consumed { from } => self.links.consumed(from),
             Output::Abandon { peer } => self.links.abandon(peer),
-            Output::Finished { ticket, call, result, report } => self.finish(ticket, call, result, report),
+            Output::Finished { ticket, call, result, report } => {
+                self.finish(ticket, call, result.map(|reply| reply.map(RootReply::Aggregated)), report);
+            }
         }
     }
 
@@ -408,7 +410,7 @@ impl EventLoop {
         &mut self,
         ticket: u64,
         call: CallId,
-        result: Result<Option<SubtreeReply>, Box<Failure>>,
+        result: Result<Option<RootReply>, Box<Failure>>,
         report: Option<Box<Report>>,
     ) {
         debug!(%call, done = result.is_ok(), "call ended");

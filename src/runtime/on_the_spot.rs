@@ -12,9 +12,9 @@ use super::functions::Functions;
 use super::link::{Context, HIWATER, Phase, Progress, READ_BUDGET};
 use super::peer::LinkKey;
 use super::request::Request;
-use crate::chain::{self, Asker, Heard, Input, Place, Ran, Start, Time, ToChild};
+use crate::chain::{self, Asker, Heard, Input, Place, Ran, RootReply, Start, Time, ToChild};
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
-use crate::wire::message::Response;
+use crate::wire::message::{Answer, Response};
 use crate::wire::short::{ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message};
 
@@ -238,6 +238,11 @@ impl EventLoop {
         self.settle(now);
     }
 
+    /// A call that was started here has ended with this answer.
+    fn answered(&mut self, ticket: u64, call: CallId, answer: Answer) {
+        self.finish(ticket, call, answer.into_result().map(|reply| reply.map(RootReply::Aggregated)), None);
+    }
+
     /// Starts a call, on the spot if it may.
     pub(super) fn start(&mut self, now: Time, ticket: u64, start: Box<Start>) {
         if !self.start_on_the_spot(now, ticket, &start) {
@@ -274,10 +279,10 @@ impl EventLoop {
         (self.ids_room, self.children) = (room, children);
         match ran {
             Ran::Waits => {}
-            Ran::Answered(answer) => self.finish(ticket, call, answer.into_result(), None),
+            Ran::Answered(answer) => self.answered(ticket, call, answer),
             Ran::Replied(own) => {
                 let answer = self.node.spot_answers_long(own);
-                self.finish(ticket, call, answer.into_result(), None);
+                self.answered(ticket, call, answer);
             }
         }
         self.settle(now);

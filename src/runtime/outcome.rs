@@ -1,16 +1,20 @@
 //! What comes of a call, for its caller.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use gpc_trees::{Id, IdList};
 
 use super::completion::Success;
 use super::functions::FunctionsError;
 use super::plan::Plan;
+use crate::chain::{RootParts, RootReply};
 use crate::wire::level::{Leaves, LevelError, Limits};
+use crate::wire::message::SubtreeReply;
 use crate::wire::{Cause, Coverage, Failure, Report, Status};
 
 /// A call that every id has executed; or of a [partial](super::Call::partial) one, what there is.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Outcome {
     root: Id,
     /// Tree order.
@@ -19,9 +23,23 @@ pub struct Outcome {
     asked: IdList,
     merged: bool,
     level: u16,
+    /// The replies as they came, if they did in parts; then what they are aggregated to is made when somebody wants it.
+    parts: Option<RootParts>,
+    aggregated: OnceLock<Aggregated>,
+    report: Report,
+}
+
+/// The reply of the whole tree.
+#[derive(Clone, PartialEq, Debug)]
+struct Aggregated {
     header: Bytes,
     data: Bytes,
-    report: Report,
+}
+
+impl From<SubtreeReply> for Aggregated {
+    fn from(reply: SubtreeReply) -> Aggregated {
+        Aggregated { header: reply.header.into_bytes(), data: reply.data.into_bytes() }
+    }
 }
 
 /// One id's reply.
@@ -51,9 +69,19 @@ impl Outcome {
         let Plan { root, ids, asked, merged } = plan;
         let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
         let report = success.report.map_or_else(whole, |report| *report);
-        let reply = success.reply.unwrap_or_default();
-        let (header, data) = (reply.header.into_bytes(), reply.data.into_bytes());
-        Outcome { root, ids, asked, merged, level: reply.level, header, data, report }
+        let (level, parts, aggregated) = match success.reply {
+            Some(RootReply::Parts(parts)) => (parts.level(), Some(parts), OnceLock::new()),
+            Some(RootReply::Aggregated(reply)) => {
+                (reply.level, None, OnceLock::from(Aggregated::from(reply)))
+            }
+            None => (0, None, OnceLock::from(Aggregated::from(SubtreeReply::default()))),
+        };
+        Outcome { root, ids, asked, merged, level, parts, aggregated, report }
+    }
+
+    fn aggregated(&self) -> &Aggregated {
+        let aggregate = || self.parts.as_ref().map(RootParts::aggregate).unwrap_or_default().into();
+        self.aggregated.get_or_init(aggregate)
     }
 
     /// What became of each id, in tree order. Only a partial call leaves any out.
@@ -78,12 +106,12 @@ impl Outcome {
 
     /// Reply header of the whole tree: level-n data, or what the callback made.
     pub fn header(&self) -> &Bytes {
-        &self.header
+        &self.aggregated().header
     }
 
     /// Reply data of the whole tree: level-n data, or what the callback made.
     pub fn data(&self) -> &Bytes {
-        &self.data
+        &self.aggregated().data
     }
 
     /// The ids that were asked, in tree order; those of them that are done have the parts of [`data`](Self::data) in this order.
@@ -94,56 +122,83 @@ impl Outcome {
     /// The reply of each id, in the order in which the caller listed them (a root that the list left out comes first). With a callback, one reply: the root's, into which all are merged.
     /// Empty when no reply was asked for.
     ///
-    /// Each shares the bytes of [`header`](Self::header) and [`data`](Self::data), and may outlive the outcome; [`replies_ref`](Self::replies_ref) gives the same without counting who shares what.
+    /// Each shares the bytes of [`header`](Self::header) and [`data`](Self::data), and may outlive the outcome. [`replies_ref`](Self::replies_ref) gives the same without making these, and without
+    /// counting who shares what.
     ///
     /// # Errors
     /// When the level-n data are bad or have not one part for each id: some id's reply was not made by this protocol.
     pub fn replies(&self) -> Result<Vec<IdReply>, RepliesError> {
+        let Aggregated { header, data } = self.aggregated();
         let shared = |reply: ReplyRef<'_>| IdReply {
             id: reply.id,
-            header: self.header.slice_ref(reply.header),
-            data: self.data.slice_ref(reply.data),
+            header: header.slice_ref(reply.header),
+            data: data.slice_ref(reply.data),
         };
-        Ok(self.replies_ref()?.into_iter().map(shared).collect())
+        Ok(self.aggregated_replies()?.into_iter().map(shared).collect())
     }
 
-    /// What [`replies`](Self::replies) gives, borrowed: for a caller that is done with them before the next call.
+    /// What [`replies`](Self::replies) gives, borrowed: for a caller that is done with them before the outcome goes.
     ///
     /// # Errors
     /// As [`replies`](Self::replies).
     pub fn replies_ref(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
+        match self.parts_as_they_came() {
+            Some(replies) => Ok(self.as_asked(replies)),
+            None => self.aggregated_replies(),
+        }
+    }
+
+    fn aggregated_replies(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
+        let Aggregated { header, data } = self.aggregated();
         if self.merged && self.level > 0 {
             return self.unmerged();
         }
         if self.merged {
-            return Ok(vec![ReplyRef { id: self.root, header: &self.header, data: &self.data }]);
+            return Ok(vec![ReplyRef { id: self.root, header, data }]);
         }
-        if self.data.is_empty() {
+        if data.is_empty() {
             return Ok(Vec::new());
         }
-        let Some(mut replies) = self.parts() else { return Err(self.fault()) };
+        let Some(replies) = self.aggregated_parts() else { return Err(self.fault()) };
+        Ok(self.as_asked(replies))
+    }
+
+    /// From tree order into the caller's.
+    fn as_asked<'a>(&self, mut replies: Vec<ReplyRef<'a>>) -> Vec<ReplyRef<'a>> {
         if self.asked != self.ids {
             replies.sort_by_cached_key(|reply| self.asked.position(reply.id));
         }
-        Ok(replies)
+        replies
+    }
+
+    /// The parts of all ids, in tree order, if they came as parts; all ids are done then.
+    fn parts_as_they_came(&self) -> Option<Vec<ReplyRef<'_>>> {
+        let parts = self.parts.as_ref()?;
+        let mut replies = Vec::with_capacity(self.ids.len() as usize);
+        let mut ids = self.ids.iter();
+        let all =
+            parts.parts(|header, data| replies.extend(ids.next().map(|id| ReplyRef { id, header, data })));
+        (all && ids.next().is_none()).then_some(replies)
     }
 
     /// The parts of each id that is done, in tree order; none if something is wrong with them.
-    fn parts(&self) -> Option<Vec<ReplyRef<'_>>> {
-        let [mut headers, mut data] =
-            [&self.header, &self.data].map(|blob| Leaves::new(self.level, blob, Limits::default()));
+    fn aggregated_parts(&self) -> Option<Vec<ReplyRef<'_>>> {
+        let Aggregated { header, data } = self.aggregated();
+        let [mut headers, mut parts] =
+            [header, data].map(|blob| Leaves::new(self.level, blob, Limits::default()));
         // No more than came: each part has two bytes or more.
-        let mut replies = Vec::with_capacity((self.ids.len() as usize).min(self.data.len()));
+        let mut replies = Vec::with_capacity((self.ids.len() as usize).min(data.len()));
         for id in self.done() {
-            let (header, data) = (headers.next()?.ok()?, data.next()?.ok()?);
+            let (header, data) = (headers.next()?.ok()?, parts.next()?.ok()?);
             replies.push(ReplyRef { id, header, data });
         }
-        (headers.next().is_none() && data.next().is_none()).then_some(replies)
+        (headers.next().is_none() && parts.next().is_none()).then_some(replies)
     }
 
     /// What is wrong with the parts.
     fn fault(&self) -> RepliesError {
-        let [headers, data] = [&self.header, &self.data].map(|blob| leaves(self.level, blob));
+        let Aggregated { header, data } = self.aggregated();
+        let [headers, data] = [header, data].map(|blob| leaves(self.level, blob));
         match (headers, data) {
             (Err(error), _) | (_, Err(error)) => error.into(),
             (Ok(headers), Ok(data)) => {
@@ -161,9 +216,20 @@ impl Outcome {
 
     /// The values that could not be merged, because the callback of some id failed.
     fn unmerged(&self) -> Result<Vec<ReplyRef<'_>>, RepliesError> {
-        let (headers, data) = (leaves(self.level, &self.header)?, leaves(self.level, &self.data)?);
+        let Aggregated { header, data } = self.aggregated();
+        let (headers, data) = (leaves(self.level, header)?, leaves(self.level, data)?);
         let reply = |(header, data)| ReplyRef { id: self.root, header, data };
         Ok(headers.into_iter().zip(data).map(reply).collect())
+    }
+}
+
+impl PartialEq for Outcome {
+    /// Whether what came is aggregated yet makes no difference.
+    fn eq(&self, other: &Outcome) -> bool {
+        (self.root, &self.ids, &self.asked, self.merged)
+            == (other.root, &other.ids, &other.asked, other.merged)
+            && (self.level, self.aggregated(), &self.report)
+                == (other.level, other.aggregated(), &other.report)
     }
 }
 

@@ -10,7 +10,7 @@ use gpc_trees::Id;
 use super::check::{Observation, Outcome, part};
 use super::faults::{Act, Fault};
 use super::world::World;
-use crate::chain::{Asker, Heard, Outputs, Place, Ran, Reply, Start, Time, ToChild};
+use crate::chain::{Asker, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
 use crate::wire::message::{Answer, Response};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message, Request};
@@ -162,7 +162,8 @@ impl World {
             }
             None => {
                 if let Some(ended) = node.spot_ends_here(place, &mut outputs) {
-                    let answer = ended.reply.map_or(Answer::Completed, Answer::Reply);
+                    let reply = ended.reply.map(RootReply::aggregated);
+                    let answer = reply.map_or(Answer::Completed, Answer::Reply);
                     self.end_on_the_spot(id, ended.ticket, ended.call, answer);
                 }
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chained_gpc::chain::{
-    Asker, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, Start, Time, ToChild,
+    Asker, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, RootReply, Start, Time, ToChild,
 };
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse};
@@ -97,7 +97,8 @@ impl Spotter {
         let ended = node.spot_ends_here(place, &mut outputs);
         let mut said: Vec<String> = outputs.into_iter().map(show).collect();
         said.extend(ended.map(|ended| {
-            let answer = ended.reply.map_or(Answer::Completed, Answer::Reply);
+            let reply = ended.reply.map(RootReply::aggregated);
+            let answer = reply.map_or(Answer::Completed, Answer::Reply);
             end(Asker::Here { ticket: ended.ticket, watch: false }, ended.call, answer)
         }));
         Some(said)

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use chained_gpc::runtime::{IdReply, ReplyRef};
+use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::{
     CallError, CallHandle, Cause, Deferred, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Outcome,
     Stage,
@@ -56,10 +57,17 @@ pub(crate) fn outcome_of(handle: CallHandle) -> Outcome {
 pub(crate) fn replies_of(handle: CallHandle) -> Vec<IdReply> {
     let outcome = outcome_of(handle);
     let replies = outcome.replies().expect("replies of this protocol");
-    let borrowed = outcome.replies_ref().expect("as the others");
-    assert!(
-        replies.iter().map(|IdReply { id, header, data }| ReplyRef { id: *id, header, data }).eq(borrowed)
-    );
+    let lent = outcome.replies_ref().expect("as the others");
+    assert!(replies.iter().map(|IdReply { id, header, data }| ReplyRef { id: *id, header, data }).eq(lent));
+    // Each part that the aggregate has, in tree order: whoever reads one without the other finds the same.
+    if outcome.ids().len() as usize == replies.len() {
+        let by_id = |id| replies.iter().find(|reply| reply.id == id).expect("every id has replied");
+        let in_tree_order = || outcome.ids().iter().map(by_id);
+        let leaves =
+            |blob| Leaves::new(outcome.level(), blob, Limits::default()).map(|leaf| leaf.expect("good data"));
+        assert!(leaves(outcome.header()).eq(in_tree_order().map(|reply| &reply.header[..])));
+        assert!(leaves(outcome.data()).eq(in_tree_order().map(|reply| &reply.data[..])));
+    }
     replies
 }
 

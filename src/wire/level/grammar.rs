@@ -331,6 +331,12 @@ fn short_count(bytes: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
+/// The content of a level-0 value that is all of some bytes; none if they are something else, or its count is long.
+#[inline]
+pub(crate) fn whole_leaf(bytes: &[u8]) -> Option<&[u8]> {
+    short_leaf(bytes, u64::MAX).filter(|(_, rest)| rest.is_empty()).map(|(leaf, _)| leaf)
+}
+
 /// The level-0 value at the start of some bytes, and what follows it; none if it is not there whole, or wrong, or longer than this.
 #[inline]
 fn short_leaf(bytes: &[u8], most: u64) -> Option<(&[u8], &[u8])> {

@@ -43,6 +43,7 @@ pub use error::{LevelError, LevelErrorKind, LevelLimit};
 pub use grammar::{Event, Limits};
 
 pub(crate) use encode::{count, count_bytes, lift};
+pub(crate) use grammar::whole_leaf;
 
 /// The highest level there is: a level travels in 16 bits. Trees of logarithmic depth stay below 64; only a chain of
 /// 65,536 processes gets here.

@@ -1,0 +1,101 @@
+//! The replies of a short call at its root, as they came: nobody need aggregate what nobody wants aggregated.
+//!
+//! Source: ws-rendezvous.html, "Data format": an aggregate is for a parent that reads it. The application at the root wants each id's part; where no child has anybody below it, the parts are what came.
+
+use smallvec::SmallVec;
+
+use super::Reply;
+use super::short_replies::Entry;
+use crate::wire::Payload;
+use crate::wire::head::ResponseHead;
+use crate::wire::level::{count, whole_leaf};
+use crate::wire::message::SubtreeReply;
+
+/// The replies of a whole tree.
+#[derive(Clone, Debug)]
+pub enum RootReply {
+    /// As a parent would get them.
+    Aggregated(SubtreeReply),
+    /// Of a root whose children have nobody below them.
+    Parts(RootParts),
+}
+
+/// The replies of a root and of children that have nobody below them, in one piece.
+#[derive(Clone, Debug)]
+pub struct RootParts {
+    bytes: Vec<u8>,
+    /// Where the root's own part lies, as it was made; none of one that only watches.
+    own: Option<Entry>,
+    /// Where the children's lie, as they came: level-0 values.
+    children: SmallVec<[Entry; 6]>,
+    header_len: usize,
+    data_len: usize,
+}
+
+impl RootReply {
+    /// As a parent would get it.
+    pub fn aggregated(self) -> SubtreeReply {
+        match self {
+            RootReply::Aggregated(reply) => reply,
+            RootReply::Parts(parts) => parts.aggregate(),
+        }
+    }
+}
+
+impl RootParts {
+    /// A copy of a root's own reply and of what its children have sent; an answer of `head` is what they make.
+    pub(super) fn new(
+        head: &ResponseHead,
+        own: Option<&Reply>,
+        bytes: &[u8],
+        children: &[Entry],
+    ) -> RootParts {
+        let (header, data): (&[u8], &[u8]) = own.map_or((&[], &[]), |own| (&own.header, &own.data));
+        let mut all = Vec::with_capacity(bytes.len() + header.len() + data.len());
+        all.extend_from_slice(bytes);
+        all.extend_from_slice(header);
+        all.extend_from_slice(data);
+        RootParts {
+            bytes: all,
+            own: own.map(|_| Entry::new(0, bytes.len(), header.len(), data.len())),
+            children: SmallVec::from_slice(children),
+            header_len: head.header_len as usize,
+            data_len: head.data_len as usize,
+        }
+    }
+
+    /// The level of their aggregate.
+    pub fn level(&self) -> u16 {
+        1
+    }
+
+    /// Their aggregate.
+    pub fn aggregate(&self) -> SubtreeReply {
+        let header = Payload::appended(self.header_len, |out| self.append(out, Entry::header));
+        let data = Payload::appended(self.data_len, |out| self.append(out, Entry::data));
+        SubtreeReply { level: self.level(), header, data }
+    }
+
+    fn append(&self, out: &mut Vec<u8>, part: impl Fn(Entry, &[u8]) -> &[u8]) {
+        count(out, self.children.len() + usize::from(self.own.is_some()));
+        if let Some(own) = self.own.map(|own| part(own, &self.bytes)) {
+            count(out, own.len());
+            out.extend_from_slice(own);
+        }
+        for child in &self.children {
+            out.extend_from_slice(part(*child, &self.bytes));
+        }
+    }
+
+    /// Gives `each` the header and data of each id, in tree order; says whether each child has sent a part that is one. If not, what was given means nothing.
+    pub fn parts<'a>(&'a self, mut each: impl FnMut(&'a [u8], &'a [u8])) -> bool {
+        let bytes = &self.bytes;
+        if let Some(own) = self.own {
+            each(own.header(bytes), own.data(bytes));
+        }
+        self.children.iter().all(|child| {
+            let part = whole_leaf(child.header(bytes)).zip(whole_leaf(child.data(bytes)));
+            part.map(|(header, data)| each(header, data)).is_some()
+        })
+    }
+}
