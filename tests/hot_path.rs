@@ -45,16 +45,19 @@ const WARM_UP: u32 = 300;
 /// Calls that are counted; what happens once in hundreds, such as a list that grows, is spread over them.
 const COUNTED: u32 = 500;
 
-/// Nodes of one chain, all driven by this thread: the root, one in the middle, a leaf.
-struct Chain {
+/// Nodes that are all driven by this thread; the first one is the root.
+struct Group {
     nodes: Vec<PolledNode>,
     func: FuncHandle,
+    tree: Tree,
     /// Allocations in each node's turns.
-    taken: [u64; 3],
+    taken: Vec<u64>,
+    /// Allocations of the root's application to have all replies, lent.
+    lent: u64,
 }
 
-impl Chain {
-    fn new(link: LinkKind) -> Chain {
+impl Group {
+    fn new(link: LinkKind, tree: Tree, n: u32) -> Group {
         let functions = Functions::new();
         let func = functions
             .inline_func("reply", |request, reply| {
@@ -63,19 +66,32 @@ impl Chain {
             })
             .expect("no other function has the name");
         let listeners: Vec<Listener> =
-            (0..3).map(|id| Listener::bind(&link.fresh_address(id)).expect("a fresh address")).collect();
+            (0..n).map(|id| Listener::bind(&link.fresh_address(id)).expect("a fresh address")).collect();
         let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
         let peers: Peers = (0..).zip(addresses).collect();
         let build = |(id, listener)| {
             let builder = Node::builder(id).functions(&functions).peers(peers.clone());
             builder.listener(listener).link(link).polled().expect("a node")
         };
-        Chain { nodes: (0..).zip(listeners).map(build).collect(), func, taken: [0; 3] }
+        let nodes: Vec<PolledNode> = (0..).zip(listeners).map(build).collect();
+        Group { taken: vec![0; nodes.len()], nodes, func, tree, lent: 0 }
+    }
+
+    /// Allocations for a call when nothing is new any more: in each node's turns, and for the replies.
+    fn each(mut self) -> (Vec<f64>, f64) {
+        (0..WARM_UP).for_each(|_| self.call());
+        self.taken.fill(0);
+        self.lent = 0;
+        (0..COUNTED).for_each(|_| self.call());
+        let each = |taken: u64| taken as f64 / f64::from(COUNTED);
+        (self.taken.into_iter().map(each).collect(), each(self.lent))
     }
 
     /// One call with 64 bytes each way.
     fn call(&mut self) {
-        let call = Call::new(self.func).ids(IdList::range(0..3)).tree(Tree::Chain).data(vec![7; 64]);
+        let n = self.nodes.len();
+        let call =
+            Call::new(self.func).ids(IdList::range(0..n as u32)).tree(self.tree.clone()).data(vec![7; 64]);
         let mut handle = self.nodes[0].call(call).expect("a good call");
         // Bounded: far more turns than a call takes.
         for _ in 0..1_000_000 {
@@ -85,7 +101,9 @@ impl Chain {
                 *taken += TAKEN.get() - before;
             }
             if let Some(outcome) = handle.test() {
-                assert_eq!(outcome.expect("it ends well").replies().expect("good replies").len(), 3);
+                let (outcome, before) = (outcome.expect("it ends well"), TAKEN.get());
+                assert_eq!(outcome.replies_ref().expect("good replies").len(), n);
+                self.lent += TAKEN.get() - before;
                 return;
             }
         }
@@ -96,16 +114,26 @@ impl Chain {
 #[test]
 fn a_call_allocates_no_more_than_it_must() {
     for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
-        let mut chain = Chain::new(link);
-        (0..WARM_UP).for_each(|_| chain.call());
-        chain.taken = [0; 3];
-        (0..COUNTED).for_each(|_| chain.call());
-        let each = chain.taken.map(|taken| taken as f64 / f64::from(COUNTED));
+        let each = Group::new(link, Tree::Chain, 3).each().0;
         // Of ARCHITECTURE.md, "What a hop costs".
         let most = [1.0, 0.0, 0.0];
         let roles = ["root", "one in the middle", "leaf"];
         for ((role, each), most) in roles.iter().zip(each).zip(most) {
             assert!(each <= most, "{link:?}: a {role} allocates {each} times for a call, more than {most}");
+        }
+        for (children, most) in [(2, 1.0), (6, 1.0), (8, 2.0)] {
+            let (each, lent) = Group::new(link, Tree::Flat, 1 + children).each();
+            assert!(
+                each[0] <= most,
+                "{link:?}: a root of {children} leaves allocates {} times for a call",
+                each[0]
+            );
+            assert!(
+                each[1..].iter().all(|&each| each == 0.0),
+                "{link:?}: of {children} leaves one allocates: {each:?}"
+            );
+            // The list itself: the parts lie where they came.
+            assert!(lent <= 1.0, "{link:?}: to have {children} replies takes {lent} allocations");
         }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Source: ws-rendezvous.html, "Data format": an aggregate is for a parent that reads it. The application at the root wants each id's part; where no child has anybody below it, the parts are what came.
 
+use std::fmt;
+
+use bytes::BufMut;
 use smallvec::SmallVec;
 
 use super::Reply;
@@ -21,7 +24,7 @@ pub enum RootReply {
 }
 
 /// The replies of a root and of children that have nobody below them, in one piece.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RootParts {
     bytes: Vec<u8>,
     /// Where the root's own part lies, as it was made; none of one that only watches.
@@ -71,19 +74,25 @@ impl RootParts {
 
     /// Their aggregate.
     pub fn aggregate(&self) -> SubtreeReply {
-        let header = Payload::appended(self.header_len, |out| self.append(out, Entry::header));
-        let data = Payload::appended(self.data_len, |out| self.append(out, Entry::data));
+        let (header, data) = (Entry::header, Entry::data);
+        let header = Payload::made(
+            self.header_len,
+            |mut out| self.append(&mut out, header),
+            |out| self.append(out, header),
+        );
+        let data =
+            Payload::made(self.data_len, |mut out| self.append(&mut out, data), |out| self.append(out, data));
         SubtreeReply { level: self.level(), header, data }
     }
 
-    fn append(&self, out: &mut Vec<u8>, part: impl Fn(Entry, &[u8]) -> &[u8]) {
+    fn append(&self, out: &mut impl BufMut, part: fn(Entry, &[u8]) -> &[u8]) {
         count(out, self.children.len() + usize::from(self.own.is_some()));
         if let Some(own) = self.own.map(|own| part(own, &self.bytes)) {
             count(out, own.len());
-            out.extend_from_slice(own);
+            out.put_slice(own);
         }
         for child in &self.children {
-            out.extend_from_slice(part(*child, &self.bytes));
+            out.put_slice(part(*child, &self.bytes));
         }
     }
 
@@ -97,5 +106,13 @@ impl RootParts {
             let part = whole_leaf(child.header(bytes)).zip(whole_leaf(child.data(bytes)));
             part.map(|(header, data)| each(header, data)).is_some()
         })
+    }
+}
+
+impl fmt::Debug for RootParts {
+    /// How much it is: the bytes of a thousand ids are no line of a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RootParts { children, header_len, data_len, .. } = self;
+        write!(f, "RootParts({} children, {header_len} bytes of headers, {data_len} of data)", children.len())
     }
 }

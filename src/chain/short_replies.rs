@@ -223,6 +223,7 @@ impl ShortAnswer<'_> {
     pub(super) fn root_reply(&self, head: &ResponseHead) -> Option<RootReply> {
         let ShortReplies { bytes, entries, highest, .. } = self.replies;
         if head.kind == AnswerKind::Reply && *highest == 0 && !self.merged {
+            debug_assert_eq!(self.replies.count, entries.len(), "every child has answered");
             return Some(RootReply::Parts(RootParts::new(head, self.own, bytes, entries)));
         }
         self.reply(head).map(RootReply::Aggregated)
@@ -233,15 +234,10 @@ impl ShortAnswer<'_> {
         if head.kind != AnswerKind::Reply {
             return None;
         }
-        // Few bytes go where they stay; more are not cleared before they are written.
-        let header = match head.header_len as usize {
-            few @ ..=Payload::INLINE => Payload::written(few, |mut out| self.emit_header(&mut out)),
-            many => Payload::appended(many, |out| self.emit_header(out)),
-        };
-        let data = match head.data_len as usize {
-            few @ ..=Payload::INLINE => Payload::written(few, |mut out| self.emit_data(&mut out)),
-            many => Payload::appended(many, |out| self.emit_data(out)),
-        };
+        let (header_len, data_len) = (head.header_len as usize, head.data_len as usize);
+        let header =
+            Payload::made(header_len, |mut out| self.emit_header(&mut out), |out| self.emit_header(out));
+        let data = Payload::made(data_len, |mut out| self.emit_data(&mut out), |out| self.emit_data(out));
         Some(SubtreeReply { level: head.level, header, data })
     }
 }

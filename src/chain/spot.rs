@@ -252,6 +252,16 @@ impl Node {
         spots.put(spot)
     }
 
+    /// Whether room for calls on the spot is kept that a node without any is not to keep for long.
+    pub fn holds_room(&self) -> bool {
+        self.spots.as_ref().is_some_and(|spots| spots.holds_room())
+    }
+
+    /// Gives back what ended calls on the spot have left for those to come.
+    pub fn release_room(&mut self) {
+        self.spots.iter_mut().for_each(|spots| spots.release_room());
+    }
+
     /// What answers a call that has [ended](Ran::Replied) with its func: the fixed part of its frame and the rest; or, if it is not short, the answer the long way.
     pub fn spot_answers<'a>(
         &'a self,

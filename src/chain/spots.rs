@@ -30,6 +30,9 @@ const SPARE_MAX: usize = 128;
 /// Room for the replies of children that ended calls keep together, bytes: twice what 64 calls over 64 ids take that reply with a line each.
 const ROOM_KEPT: usize = 1 << 20;
 
+/// The same, of a node that nothing has come to for a while.
+const ROOM_IDLE: usize = 64 << 10;
+
 /// Room of a reply that is kept for the next one, bytes.
 const REPLY_KEPT: usize = 1024;
 
@@ -285,6 +288,17 @@ impl Spots {
         }
     }
 
+    /// Whether ended calls keep more room than an idle node is to.
+    pub(super) fn holds_room(&self) -> bool {
+        self.room > ROOM_IDLE
+    }
+
+    /// Gives the room of ended calls back.
+    pub(super) fn release_room(&mut self) {
+        self.spare.clear();
+        self.room = 0;
+    }
+
     /// A reply with nothing in it.
     pub(super) fn reply(&mut self) -> Reply {
         let spare = if self.spare_reply.data.capacity() > 0 { None } else { self.spare.last_mut() };
@@ -421,7 +435,7 @@ mod tests {
     fn the_room_of_ended_calls_is_kept_within_its_bound() {
         let mut spots = spots(5);
         let calls = || (0..SPARE_MAX as u64).map(|sequence| CallId { root: 3, sequence });
-        for _ in 0..3 {
+        for round in 0..3 {
             for call in calls() {
                 assert!(spots.has_room(call));
                 let place = put(&mut spots, call, 1);
@@ -436,6 +450,11 @@ mod tests {
                 assert!(held <= ROOM_KEPT);
             }
             assert!(spots.room > ROOM_KEPT / 2 && spots.spare.len() == SPARE_MAX);
+            assert!(spots.holds_room());
+            if round == 1 {
+                spots.release_room();
+                assert!(spots.room == 0 && spots.spare.is_empty() && !spots.holds_room());
+            }
         }
     }
 

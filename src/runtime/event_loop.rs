@@ -47,7 +47,7 @@ const CALLS_PER_CHILD: usize = 16;
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
 const SLEEP_MAX: Duration = Duration::from_secs(10);
 
-/// How long the memory of long data is kept for the next ones: longer than most callers take between two calls.
+/// How long the memory of long data, and of many replies, is kept for the next ones: longer than most callers take between two calls.
 const SPARE_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long the last frames may take to be written when the node ends.
@@ -85,7 +85,7 @@ pub(super) struct EventLoop {
     pub(super) asked: Time,
     /// How long after that it is to be asked again.
     pub(super) ask_every: Duration,
-    /// In the last turn some children answered a call, but not all.
+    /// The last short answer that came in this turn was not its call's last.
     pub(super) awaits_more: bool,
     /// Whether the last turn began with something to do: then more may come soon.
     pub(super) active: bool,
@@ -216,13 +216,19 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Gives the memory of the last long data back when nothing has come for a while.
+    /// Whether there is memory that an idle node gives back.
+    fn holds_memory(&self) -> bool {
+        self.links.spare.is_held() || self.node.holds_room()
+    }
+
+    /// Gives the memory of the last long data back, and of many replies, when nothing has come for a while.
     fn release_memory(&mut self, now: Time) {
         // Whoever drives a node without a pause looks for things that do not come.
         if std::mem::take(&mut self.links.has_read) || self.has_events() {
             self.busy_until = now;
-        } else if self.links.spare.is_held() && now.since(self.busy_until) >= SPARE_LIMIT {
+        } else if self.holds_memory() && now.since(self.busy_until) >= SPARE_LIMIT {
             self.links.spare.release();
+            self.node.release_room();
         }
     }
 
@@ -250,7 +256,7 @@ impl EventLoop {
 
     /// How long there is nothing to do, with this deadline, if nothing comes.
     pub(super) fn rest(&self, deadline: Option<Time>, limit: Duration) -> Duration {
-        let limit = if self.links.spare.is_held() { limit.min(SPARE_LIMIT) } else { limit };
+        let limit = if self.holds_memory() { limit.min(SPARE_LIMIT) } else { limit };
         let Some(next) = deadline else { return limit };
         let left = next.since(self.now);
         // The system counts milliseconds and may round down: a little later is in time, a little earlier is a turn for nothing.

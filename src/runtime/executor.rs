@@ -90,11 +90,6 @@ impl Executor {
         ((here || entry.inline) && entry.answers_at_its_end()).then_some(entry)
     }
 
-    /// Whether a function may keep the thread that drives the node for long: elsewhere only those run there that are always quick.
-    pub(super) fn may_take_long(&self) -> bool {
-        matches!(self.hands, Hands::Here)
-    }
-
     /// Runs a job, or hands it to someone who will. What comes back at once is returned.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
         let entry = self.entries.entry(&self.functions, handle(&job));

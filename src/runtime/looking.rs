@@ -17,11 +17,14 @@ pub(super) const ASK_MIN: Duration = Duration::from_micros(4);
 /// Asking that brings nothing is done half as often each time, down to this: a message on a socket is found no later than it would wake a sleeper.
 const ASK_MAX: Duration = Duration::from_micros(32);
 
-/// The same where others share the core: each of them asks, and a turn of all takes as long.
+/// The same where others share the core: each of them asks, and to have the core again takes some of them as long.
 const ASK_MAX_AMONG_OTHERS: Duration = Duration::from_micros(128);
 
 /// Looks at rings, each of them counted, between two moments at which the node lets others have the core, or asks the clock: about two microseconds.
 const MOMENT: usize = 128;
+
+/// Rings that are looked at in some tens of nanoseconds.
+const FEW_RINGS: usize = 8;
 
 /// Of so many looks one lets the core rest: it sees what has come as soon as it goes on, some tens of nanoseconds later.
 const RESTED: usize = 8;
@@ -35,8 +38,8 @@ impl EventLoop {
             return self.glance(limit);
         }
         let (looks, deadline) = (self.active && self.waiting.looks(), self.next_deadline());
-        // To ask the clock takes as long as a tenth of a short call. A turn without long functions has taken less than what the system rounds a sleep by.
-        if looks || (deadline.is_some() && self.executor.may_take_long()) {
+        // To ask the clock takes as long as a tenth of a short call: once for both.
+        if looks || deadline.is_some() {
             self.now = self.clock.now();
         }
         let limit = self.rest(deadline, limit);
@@ -82,11 +85,11 @@ impl EventLoop {
         self.links.look_at_rings();
         let (rings, begun) = (self.links.rings(), self.now);
         let lone = if rings > 0 { None } else { self.links.lone_socket() };
-        // The other answers to a call come from other cores in less time than it takes to have the own one again.
-        let mut at_first = self.awaits_more;
+        let mut first = true;
         // Ends: the time passes.
         loop {
-            let long = std::mem::take(&mut at_first) || self.waiting.is_alone();
+            // The other answers to a call come from other cores in less time than it takes to have the own one again.
+            let long = (first && self.awaits_more) || self.waiting.is_alone();
             let come = match lone {
                 Some(key) => self.read_link(self.now, key, false),
                 None => {
@@ -107,9 +110,10 @@ impl EventLoop {
                 Look::Enough => return Ok(false),
                 Look::Again => std::hint::spin_loop(),
                 Look::AgainAfterOthers => {
-                    // One look at memory takes no time to speak of beside what others take.
-                    let at_once = !long && !asks && lone.is_none();
+                    // One look at a few rings takes no time to speak of beside what others take.
+                    let at_once = !first && !long && !asks && (1..=FEW_RINGS).contains(&rings);
                     let given = if at_once { self.now } else { self.clock.now() };
+                    first = false;
                     self.give_way(given);
                     continue;
                 }
@@ -121,7 +125,7 @@ impl EventLoop {
     /// Whether it is time to ask the system what has come to where the node does not look: now and then also while there is enough to do without.
     fn is_to_ask(&mut self, busy: bool) -> bool {
         let most = if self.waiting.is_alone() { ASK_MAX } else { ASK_MAX_AMONG_OTHERS };
-        let due = self.now.since(self.asked) >= if busy { most } else { self.ask_every };
+        let due = self.now.since(self.asked) >= if busy { most } else { self.ask_every.min(most) };
         if due {
             self.asked = self.now;
             self.ask_every = (self.ask_every * 2).min(most);

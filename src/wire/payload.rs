@@ -82,9 +82,6 @@ impl From<Part<'_>> for Bytes {
 }
 
 impl Payload {
-    /// Most bytes that need no allocation.
-    pub(crate) const INLINE: usize = INLINE_MAX;
-
     /// A payload of no bytes.
     pub fn new() -> Self {
         Self::default()
@@ -112,8 +109,11 @@ impl Payload {
         bytes.into()
     }
 
-    /// So many bytes, which `append` appends in parts: as [`written`](Self::written), for what is too much to be cleared first, and not inline.
-    pub(crate) fn appended(len: usize, append: impl FnOnce(&mut Vec<u8>)) -> Self {
+    /// So many bytes: few are written where they stay, by `write`; more are appended, by `append`, and not cleared before.
+    pub(crate) fn made(len: usize, write: impl FnOnce(&mut [u8]), append: impl FnOnce(&mut Vec<u8>)) -> Self {
+        if len <= INLINE_MAX {
+            return Self::written(len, write);
+        }
         let mut bytes = Vec::with_capacity(len);
         append(&mut bytes);
         debug_assert_eq!(bytes.len(), len, "a payload is as long as was said");

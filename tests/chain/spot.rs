@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::BytesMut;
 use chained_gpc::chain::{
     Asker, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, RootReply, Start, Time, ToChild,
 };
 use chained_gpc::wire::message::{Answer, SubtreeReply};
-use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse};
+use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse, Template};
 use chained_gpc::wire::{Body, CallId, Coverage, Message, Request, Response, Stage, Status};
 use gpc_trees::{Id, Shape, Tree};
 use proptest::prelude::*;
@@ -51,6 +52,12 @@ impl Spotter {
         let (mut said, mut outputs) = (Vec::new(), Outputs::new());
         let send = |child: ToChild<'_>| {
             let request = child.request().expect("a plan of a good tree");
+            if let Some(frame) = child.frame {
+                let (mut shared, mut own) = (BytesMut::new(), BytesMut::new());
+                Template::copy(frame, child.alone.expect("of one id"), &mut shared);
+                child.template.fill(&child.particulars, child.alone, &mut own);
+                assert_eq!(shared, own, "what several children get is what each of them would");
+            }
             said.push(show(Output::Send { to: child.to, message: Message::Request(request.into()) }));
         };
         let ran = self.0.node.spot_ran(asker, of, result, send, &mut outputs);

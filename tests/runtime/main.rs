@@ -11,6 +11,7 @@ mod handle;
 mod hostile;
 mod many;
 mod partial;
+mod parts;
 mod peers;
 mod polled;
 mod raw;

@@ -209,6 +209,9 @@ impl Link {
                     // Of a stopped process the system takes no more than its buffers hold.
                     self.heard |= std::mem::take(&mut self.blocked);
                     self.outbox.written(count);
+                    if self.outbox.is_idle() {
+                        return Progress::Waiting;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.blocked = true;

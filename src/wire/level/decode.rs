@@ -179,7 +179,7 @@ impl<'a> Iterator for Leaves<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let Tokens { grammar, rest, .. } = &mut self.tokens;
-        // Never after the end: then no value is open, or the grammar has failed.
+        // Never after the end: then no open value has a leaf left, or the grammar is not between two values.
         match grammar.leaf_beside(rest) {
             Some(leaf) => Some(Ok(leaf)),
             None => self.leaf_further_on(),
