@@ -8,9 +8,9 @@ use bytes::BufMut;
 use smallvec::SmallVec;
 
 use super::Reply;
-use super::short_replies::Entry;
+use super::short_replies::{Entry, ShortAnswer};
 use crate::wire::Payload;
-use crate::wire::head::ResponseHead;
+use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{count, whole_leaf};
 use crate::wire::message::SubtreeReply;
 
@@ -36,6 +36,17 @@ pub struct RootParts {
 }
 
 impl RootReply {
+    /// What the application gets of an answer of this head, if a reply is wanted.
+    pub(super) fn of(answer: &ShortAnswer<'_>, head: &ResponseHead) -> Option<RootReply> {
+        let values = answer.replies.values().filter(|_| head.kind == AnswerKind::Reply && !answer.merged);
+        match values {
+            Some((bytes, children)) => {
+                Some(RootReply::Parts(RootParts::new(head, answer.own, bytes, children)))
+            }
+            None => answer.reply(head).map(RootReply::Aggregated),
+        }
+    }
+
     /// As a parent would get it.
     pub fn aggregated(self) -> SubtreeReply {
         match self {
@@ -47,12 +58,7 @@ impl RootReply {
 
 impl RootParts {
     /// A copy of a root's own reply and of what its children have sent; an answer of `head` is what they make.
-    pub(super) fn new(
-        head: &ResponseHead,
-        own: Option<&Reply>,
-        bytes: &[u8],
-        children: &[Entry],
-    ) -> RootParts {
+    fn new(head: &ResponseHead, own: Option<&Reply>, bytes: &[u8], children: &[Entry]) -> RootParts {
         let (header, data): (&[u8], &[u8]) = own.map_or((&[], &[]), |own| (&own.header, &own.data));
         let mut all = Vec::with_capacity(bytes.len() + header.len() + data.len());
         all.extend_from_slice(bytes);

@@ -5,7 +5,6 @@
 use bytes::BufMut;
 
 use super::Reply;
-use super::root_replies::{RootParts, RootReply};
 use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{count, count_bytes, lift};
 use crate::wire::message::SubtreeReply;
@@ -148,6 +147,12 @@ impl ShortReplies {
         })
     }
 
+    /// Their bytes and where each lies in them, if every child has sent a level-0 value.
+    pub(super) fn values(&self) -> Option<(&[u8], &[Entry])> {
+        let all = self.highest == 0 && self.count == self.entries.len();
+        all.then_some((&self.bytes, &self.entries))
+    }
+
     /// Drops them, and keeps their room.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
@@ -217,16 +222,6 @@ impl ShortAnswer<'_> {
             (true, true) => out.put_slice(own.unwrap_or_default()),
             (true, false) => self.replies.aggregate(own, ShortReplies::data, out),
         }
-    }
-
-    /// As the application at the root gets it, if a reply is wanted; every child has answered.
-    pub(super) fn root_reply(&self, head: &ResponseHead) -> Option<RootReply> {
-        let ShortReplies { bytes, entries, highest, .. } = self.replies;
-        if head.kind == AnswerKind::Reply && *highest == 0 && !self.merged {
-            debug_assert_eq!(self.replies.count, entries.len(), "every child has answered");
-            return Some(RootReply::Parts(RootParts::new(head, self.own, bytes, entries)));
-        }
-        self.reply(head).map(RootReply::Aggregated)
     }
 
     /// As a parent gets it, if a reply is wanted.

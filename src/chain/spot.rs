@@ -336,7 +336,7 @@ impl Node {
         let spot = self.spots.as_ref()?.get(place)?;
         let (answer, call) = (spot.answer(), spot.call);
         if let (Asker::Here { ticket, .. }, Some(head)) = (spot.asker, answer.head(self.config.reply_max)) {
-            let reply = answer.root_reply(&head);
+            let reply = RootReply::of(&answer, &head);
             self.spot_ends(place);
             return Some(Ended { ticket, call, reply });
         }

@@ -18,7 +18,6 @@ use super::completion::{Completion, Success};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::links::{Arrival, LISTENER, Links};
-use super::looking::ASK_MIN;
 use super::mailbox::{Mailbox, Slots};
 use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
@@ -135,7 +134,7 @@ impl EventLoop {
             waiting: Waiting::new(wait),
             now: Time::default(),
             asked: Time::default(),
-            ask_every: ASK_MIN,
+            ask_every: Duration::ZERO,
             awaits_more: false,
             active: false,
             busy_until: Time::default(),

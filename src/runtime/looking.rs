@@ -12,7 +12,7 @@ use super::wait::Look;
 use crate::chain::Time;
 
 /// Who looks at rings asks the system no more often, which costs ten times as much as a look.
-pub(super) const ASK_MIN: Duration = Duration::from_micros(4);
+const ASK_MIN: Duration = Duration::from_micros(4);
 
 /// Asking that brings nothing is done half as often each time, down to this: a message on a socket is found no later than it would wake a sleeper.
 const ASK_MAX: Duration = Duration::from_micros(32);
@@ -128,7 +128,7 @@ impl EventLoop {
         let due = self.now.since(self.asked) >= if busy { most } else { self.ask_every.min(most) };
         if due {
             self.asked = self.now;
-            self.ask_every = (self.ask_every * 2).min(most);
+            self.ask_every = (self.ask_every * 2).clamp(ASK_MIN, most);
         }
         due
     }
