@@ -35,8 +35,24 @@ fn encode(c: &mut Criterion) {
     group.finish();
 }
 
+/// The replies of 2^depth ids, of 64 bytes each, as a binomial tree puts them together: most lie beside values of other levels.
+fn binomial(depth: u32) -> Leveled {
+    let children: Vec<Leveled> = (0..depth).rev().map(binomial).collect();
+    aggregate(Some(Bytes::from(vec![depth as u8; 64])), &children).expect("a tree is not that deep")
+}
+
 fn decode(c: &mut Criterion) {
     let mut group = c.benchmark_group("level/decode");
+    let Leveled { level, data } = binomial(6);
+    let data = data.to_bytes();
+    group.throughput(Throughput::Bytes(data.len() as u64));
+    group.bench_function(BenchmarkId::new("leaves", "64 x 64 B, binomial"), |b| {
+        b.iter(|| {
+            for leaf in Leaves::new(level, black_box(&data), Limits::default()) {
+                black_box(leaf).expect("good data");
+            }
+        });
+    });
     for (name, count, bytes) in LOADS {
         let Leveled { level, data } =
             aggregate(None, &replies(count, bytes)).expect("children are of level 0");

@@ -34,6 +34,7 @@
 pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod hint;
 pub mod runtime;
 pub mod sim;
 pub mod wire;

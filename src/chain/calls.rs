@@ -11,6 +11,7 @@ use super::Time;
 use super::call::{Call, Origin};
 use super::seeded_hash::{Seeded, SeededMap};
 use super::slot::Slot;
+use crate::hint::{likely, unlikely};
 use crate::wire::{CallId, Request};
 
 /// The place that needs no table.
@@ -51,10 +52,11 @@ impl Calls {
     }
 
     /// Where a call lies, if it is in flight.
+    #[inline(always)]
     pub(super) fn find(&self, id: CallId) -> Option<Slot> {
         match &self.first {
-            Some(call) if call.request.call == id => Some(FIRST),
-            _ if self.places.is_empty() => None,
+            Some(call) if unlikely(call.request.call == id) => Some(FIRST),
+            _ if likely(self.places.is_empty()) => None,
             _ => self.places.get(&id).copied(),
         }
     }

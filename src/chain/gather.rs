@@ -11,7 +11,7 @@ use super::call::{Call, Origin, Own};
 use crate::wire::frame::REPORT_MAX;
 use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggregate_parts, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
-use crate::wire::{Cause, Coverage, Stage, Status};
+use crate::wire::{Cause, Coverage, Failure, Stage, Status};
 
 /// The answer of a call whose every child is done. Takes the replies out of the call.
 pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
@@ -50,6 +50,13 @@ pub(super) fn alone(
             within_limit(me, reply, reply_max)
         }
     }
+}
+
+/// The same; a reply that is too long is a failure of that id.
+pub(super) fn alone_or_failed(me: Id, wanted: bool, merged: bool, own: Reply, reply_max: u64) -> Answer {
+    alone(me, wanted, merged, own, reply_max).unwrap_or_else(|cause| {
+        Answer::Failed(Box::new(Failure { cause, coverage: Coverage::all(Status::Failed, 1) }))
+    })
 }
 
 /// What a callback has made.

@@ -10,6 +10,7 @@ use gpc_trees::Id;
 
 use super::call::Call;
 use super::{Node, Output, Time};
+use crate::hint::unlikely;
 use crate::wire::Message;
 
 /// When a silent peer is asked, and when it is given up.
@@ -41,6 +42,11 @@ impl Liveness {
         self.next
     }
 
+    /// Whether signs of life are noted at present.
+    pub(super) fn watches(&self) -> bool {
+        !self.heard.is_empty()
+    }
+
     /// Something came from a peer.
     pub(super) fn heard(&mut self, from: Id, now: Time) {
         if let Some(heard) = self.heard.get_mut(&from) {
@@ -55,7 +61,9 @@ impl Liveness {
 
     /// No call is in flight any more.
     pub(super) fn end(&mut self) {
-        self.heard.clear();
+        if unlikely(self.watches()) {
+            self.heard.clear();
+        }
         self.next = None;
     }
 }

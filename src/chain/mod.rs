@@ -44,6 +44,7 @@
 //! A long reply may come before its data have, as [`Answer::Arriving`](crate::wire::message::Answer::Arriving), where [`Node::passes_on`] says so; [`Input::ReplyArrived`] says when they are all there. What a node answers with
 //! such replies, its driver sends as they come, and stops sending when it is given a failure to send to the same call, or is cancelled.
 
+mod alone;
 mod arrived;
 mod call;
 mod calls;
@@ -69,12 +70,13 @@ mod spots;
 mod steps;
 mod time;
 
+pub use alone::OwnAnswer;
 pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Taken, Work};
 pub use liveness::Heartbeat;
 pub use node::Node;
 pub use root_replies::{RootParts, RootReply};
 pub use short_replies::ShortAnswer;
-pub use spot::{Ended, Heard, Ran, ToChild};
+pub use spot::{Begun, Ended, Heard, Ran, ToChild};
 pub use spots::{Asker, Place};
 pub use time::Time;
 pub(crate) use time::sooner;

@@ -105,6 +105,9 @@ impl Node {
 
     /// When [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
+        if self.calls() == 0 && self.kept.len() == 0 {
+            return None;
+        }
         let spots = self.spots.as_ref().and_then(|spots| spots.next());
         let calls = sooner(self.deadlines.next(), spots);
         sooner(calls, sooner(self.kept.next(), self.liveness.next()))

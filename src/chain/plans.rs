@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::seeded_hash::{Seeded, SeededMap};
 use super::steps::UNKNOWN_DEPTH;
+use crate::hint::{likely, unlikely};
 use crate::wire::Request;
 use crate::wire::short::{Particulars, PlanKey, PlanOwned, Template};
 
@@ -106,7 +107,7 @@ impl Plan {
 
     /// The index of a child.
     pub(super) fn child(&self, id: Id) -> Option<usize> {
-        if self.by_id.is_empty() {
+        if likely(self.by_id.is_empty()) {
             return self.children.iter().position(|child| child.id == id);
         }
         let place = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
@@ -155,20 +156,31 @@ impl Plans {
 
     /// The plan of a request to `me`: the one there is, or a new one. None if it is not to go this way.
     pub(super) fn find(&mut self, me: Id, key: &PlanKey<'_>, at_once: bool) -> Option<&Arc<Plan>> {
-        if self.plans.get(self.last).is_none_or(|plan| plan.key != *key) {
-            let hash = self.hash(key);
-            self.last = match self.search(hash, key) {
-                Some(place) => place,
-                None if !self.is_asked_again(hash) && !at_once => return None,
-                None => self.add(hash, Plan::new(me, key)?),
-            };
+        if unlikely(self.plans.get(self.last).is_none_or(|plan| plan.key != *key)) {
+            self.last = self.find_other(me, key, at_once)?;
         }
         self.plans.get(self.last)
+    }
+
+    /// Where the plan of a request is that is not the last one's. Aside, as what makes a plan needs much of the stack.
+    #[inline(never)]
+    fn find_other(&mut self, me: Id, key: &PlanKey<'_>, at_once: bool) -> Option<usize> {
+        let hash = self.hash(key);
+        match self.search(hash, key) {
+            Some(place) => Some(place),
+            None if !self.is_asked_again(hash) && !at_once => None,
+            None => Some(self.add(hash, Plan::new(me, key)?)),
+        }
     }
 
     /// The one that was found last.
     pub(super) fn found(&self) -> Option<&Arc<Plan>> {
         self.plans.get(self.last)
+    }
+
+    /// Of the one that was found last: whether a reply is wanted, and whether a callback merges it.
+    pub(super) fn form(&self) -> (bool, bool) {
+        self.found().map_or((false, false), |plan| (plan.reply_wanted, plan.key().callback().is_some()))
     }
 
     /// Whether a plan of this hash has been asked for before, not long ago. Kinds that take turns at one place do not lose sight of each other: one of the two remains.

@@ -9,6 +9,7 @@ use gpc_trees::Id;
 
 use super::Time;
 use super::seeded_hash::{Seeded, SeededMap, SeededSet};
+use crate::hint::{likely, unlikely};
 use crate::wire::CallId;
 
 /// How many ended calls are remembered. A second request is delayed by at most a few frames of one link against another, so a thousand calls
@@ -44,7 +45,7 @@ impl Window {
     /// The word and the bit of a number, if it is not too old.
     fn place(&self, sequence: u64) -> Option<(usize, u64)> {
         let at = sequence % WINDOW;
-        (sequence.saturating_add(WINDOW) > self.last).then_some((at as usize / 64, 1 << (at % 64)))
+        (self.last.saturating_sub(sequence) < WINDOW).then_some((at as usize / 64, 1 << (at % 64)))
     }
 
     fn contains(&self, sequence: u64) -> bool {
@@ -66,6 +67,21 @@ impl Window {
         self.ones += u32::from(self.bits[word] & bit == 0);
         self.bits[word] |= bit;
         self.last - sequence <= REMEMBERED as u64
+    }
+
+    /// Notes the number behind the last one, as nearly always, if its place is free, or taken by one that need not be remembered any more; says whether it has.
+    #[inline(always)]
+    fn add_next(&mut self, sequence: u64) -> bool {
+        let (word, bit) = ((sequence % WINDOW) as usize / 64, 1 << (sequence % 64));
+        let there = self.bits[word] & bit != 0;
+        let next =
+            self.last.checked_add(1) == Some(sequence) && (!there || self.ones as usize > 2 * REMEMBERED);
+        if next {
+            self.bits[word] |= bit;
+            self.ones += u32::from(!there);
+            self.last = sequence;
+        }
+        next
     }
 
     /// Makes room for a number where another one stands, of those up to `ended`.
@@ -138,7 +154,18 @@ impl Recent {
         }
     }
 
+    #[inline(always)]
     pub(super) fn add(&mut self, call: CallId) {
+        let usual = self.windows.get_mut(self.used).filter(|window| window.root == call.root);
+        if likely(self.old.order.is_empty() && usual.is_some_and(|window| window.add_next(call.sequence))) {
+            self.ended += 1;
+        } else {
+            self.add_any(call);
+        }
+    }
+
+    #[inline(never)]
+    fn add_any(&mut self, call: CallId) {
         self.ended += 1;
         self.old.forget(self.ended);
         let place = self.window(call.root).or_else(|| self.add_window(call));
@@ -154,9 +181,10 @@ impl Recent {
     }
 
     /// Where the window of a root is.
+    #[inline(always)]
     fn window(&self, root: Id) -> Option<usize> {
         match self.windows.get(self.used) {
-            Some(window) if window.root == root => Some(self.used),
+            Some(window) if likely(window.root == root) => Some(self.used),
             Some(_) => self.places.get(&root).map(|place| *place as usize),
             None => None,
         }
@@ -189,11 +217,17 @@ impl Recent {
         }
     }
 
+    #[inline(always)]
     pub(super) fn contains(&self, call: CallId) -> bool {
         let window = self.window(call.root).map(|place| &self.windows[place]);
-        window.is_some_and(|window| window.contains(call.sequence))
-            || (!self.old.calls.is_empty() && self.old.calls.contains(&call))
-            || (!self.partial.is_empty() && self.partial.contains_key(&call))
+        let further = !self.old.calls.is_empty() | !self.partial.is_empty();
+        unlikely(window.is_some_and(|window| window.contains(call.sequence)))
+            || (unlikely(further) && self.contains_further(call))
+    }
+
+    #[inline(never)]
+    fn contains_further(&self, call: CallId) -> bool {
+        self.old.calls.contains(&call) || self.partial.contains_key(&call)
     }
 }
 
@@ -238,6 +272,18 @@ mod tests {
         for sequence in 4091..4090 + REMEMBERED as u64 {
             recent.add(call(sequence));
             assert!(recent.contains(call(0)), "{} calls later", sequence - 4090);
+        }
+    }
+
+    /// The number behind the last there is was taken for the next one, and those before it were forgotten; the last there is was never known.
+    #[test]
+    fn the_last_numbers_there_are_are_known_like_others() {
+        let mut recent = Recent::new(1);
+        let numbers = [u64::MAX - 2, u64::MAX - 1, u64::MAX, 0, 2, WINDOW - 1];
+        for (at, &sequence) in numbers.iter().enumerate() {
+            assert!(!recent.contains(call(sequence)), "{sequence}");
+            recent.add(call(sequence));
+            assert!(numbers[..=at].iter().all(|&number| recent.contains(call(number))), "{sequence}");
         }
     }
 

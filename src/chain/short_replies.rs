@@ -5,6 +5,7 @@
 use bytes::BufMut;
 
 use super::Reply;
+use crate::hint::unlikely;
 use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{count, count_bytes, lift};
 use crate::wire::message::SubtreeReply;
@@ -65,15 +66,18 @@ impl ShortReplies {
     }
 
     /// Takes a child's reply, if it is expected and all of them stay short, and low.
+    #[inline(always)]
     pub(super) fn push(&mut self, child: usize, level: u16, header: &[u8], data: &[u8]) -> bool {
         let (at, len) = (self.bytes.len(), header.len() + data.len());
         let Some(entry) = self.entries.get_mut(child) else { return false };
-        if at + len > SHORT_MAX || level > LEVEL_MAX {
+        if unlikely((at + len > SHORT_MAX) | (level > LEVEL_MAX)) {
             return false;
         }
         *entry = Entry::new(level, at, header.len(), data.len());
         self.bytes.reserve(len);
-        self.bytes.extend_from_slice(header);
+        if unlikely(!header.is_empty()) {
+            self.bytes.extend_from_slice(header);
+        }
         self.bytes.extend_from_slice(data);
         self.count += 1;
         self.highest = self.highest.max(level);
@@ -105,17 +109,22 @@ impl ShortReplies {
     }
 
     /// Bytes of an aggregate of these that take `bytes` by themselves, and of an id's own part.
+    #[inline(always)]
     fn aggregate_len(&self, own: Option<usize>, bytes: usize) -> usize {
         if let (true, Some(own)) = (self.count == 0, own) {
             return count_bytes(own) + own;
         }
         let highest = usize::from(self.highest);
-        let own_len = own.map_or(0, |own| highest * 2 + count_bytes(own) + own);
+        let own_len = match own {
+            Some(own) => highest * 2 + count_bytes(own) + own,
+            None => 0,
+        };
         let members = self.count + usize::from(own.is_some());
         count_bytes(members) + own_len + (self.count * highest - self.levels) * 2 + bytes
     }
 
     /// Appends an aggregate.
+    #[inline(always)]
     fn aggregate<'a>(
         &'a self,
         own: Option<&[u8]>,
@@ -181,6 +190,7 @@ pub struct ShortAnswer<'a> {
 
 impl ShortAnswer<'_> {
     /// The fixed part of its frame; none if it is not short, or longer than `reply_max`.
+    #[inline(always)]
     pub fn head(&self, reply_max: u64) -> Option<ResponseHead> {
         let (own_header, own_data) = self.own.map(|own| (own.header.len(), own.data.len())).unzip();
         let (kind, (level, header, data)) = match (self.wanted, self.merged) {
@@ -201,11 +211,13 @@ impl ShortAnswer<'_> {
     }
 
     /// Appends header and data.
+    #[inline(always)]
     pub fn emit(&self, out: &mut impl BufMut) {
         self.emit_header(out);
         self.emit_data(out);
     }
 
+    #[inline(always)]
     fn emit_header(&self, out: &mut impl BufMut) {
         let own = self.own.map(|own| &own.header[..]);
         match (self.wanted, self.merged) {
@@ -215,6 +227,7 @@ impl ShortAnswer<'_> {
         }
     }
 
+    #[inline(always)]
     fn emit_data(&self, out: &mut impl BufMut) {
         let own = self.own.map(|own| &own.data[..]);
         match (self.wanted, self.merged) {

@@ -11,10 +11,11 @@ use super::short_replies::ShortAnswer;
 use super::slot::Slot;
 use super::spots::{Asker, Place, Spot, Spots};
 use super::{Node, Outputs, Reply, RootReply, Start, Time, gather};
+use crate::hint::{cold_path, likely, unlikely};
 use crate::wire::head::ResponseHead;
 use crate::wire::message::Answer;
 use crate::wire::short::{Particulars, PlanKey, PlanParts, SHORT_MAX, ShortRequest, ShortResponse, Template};
-use crate::wire::{CallId, Cause, Coverage, Failure, Request, Stage, Status};
+use crate::wire::{CallId, Cause, Request, Stage};
 
 /// What a request to a child is made of.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +41,21 @@ impl ToChild<'_> {
     }
 }
 
+/// Whether a short request runs on the spot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begun {
+    /// Not: it is an input like any other.
+    Unusual,
+    /// It does, and this id has nobody below it: func is given what [`spot_alone`](Node::spot_alone) says, and what comes of it is for [`spot_replied`](Node::spot_replied).
+    Alone,
+    /// It does: func runs over the ids of [`spot_room`](Node::spot_room) and replies into the room, and what comes of it is for [`spot_ran`](Node::spot_ran).
+    WithChildren,
+}
+
 /// What has become of a call on the spot, when func has run.
 #[derive(Debug)]
 pub enum Ran {
-    /// It has ended: this is the id's own reply, and [`spot_answers`](Node::spot_answers) makes what goes out of it.
-    Replied(Reply),
-    /// It has ended with this answer, which is not short, or a failure.
+    /// It has ended with this answer.
     Answered(Answer),
     /// It waits for its children, or has failed with outputs that say so.
     Waits,
@@ -74,53 +84,63 @@ pub struct Ended {
 }
 
 impl Node {
-    fn spots(&mut self) -> &mut Spots {
+    #[inline(always)]
+    pub(super) fn spots(&mut self) -> &mut Spots {
         let seed = self.config.seed;
-        self.spots.get_or_insert_with(|| Box::new(Spots::new(seed)))
+        if unlikely(self.spots.is_none()) {
+            self.spots = Some(Spots::boxed(seed));
+        }
+        self.spots.get_or_insert_with(|| Spots::boxed(seed))
     }
 
-    /// Whether a short request may run on the spot. If so, the driver runs func now, over [`spot_ids`](Self::spot_ids), and gives what comes of it to [`spot_ran`](Self::spot_ran) before anything else; the request is consumed.
-    /// If not, the request is an input like any other.
+    /// Whether a short request may run on the spot. If so, the driver runs func now, and gives the chain what comes of it before anything else; the request is consumed.
     ///
     /// A function that answers later, or that waits for its turn behind others, does not run on the spot; one that may block does only where nobody but the driver can run it.
-    pub fn spot_begins(&mut self, now: Time, from: Id, request: &ShortRequest<'_>) -> bool {
-        self.now = self.now.max(now);
-        self.liveness.heard(from, self.now);
+    ///
+    /// `now` is asked for if the call takes time here, or signs of life are noted: seldom at an id without children, which ends it at once.
+    #[inline(always)]
+    pub fn spot_begins(&mut self, now: impl FnOnce() -> Time, from: Id, request: &ShortRequest<'_>) -> Begun {
         let particulars = &request.particulars;
-        particulars.call.root != self.config.me && self.may_run(&request.plan, particulars)
+        let own = unlikely(particulars.call.root == self.config.me);
+        let children = if own { None } else { self.may_run(&request.plan, particulars) };
+        if self.liveness.watches() || children.is_some_and(|children| children > 0) {
+            self.now = self.now.max(now());
+            self.liveness.heard(from, self.now);
+        }
+        match children {
+            None => Begun::Unusual,
+            Some(0) => Begun::Alone,
+            Some(_) => Begun::WithChildren,
+        }
     }
 
-    fn may_run(&mut self, plan: &PlanKey<'_>, of: &Particulars<'_>) -> bool {
+    /// Whether a call may run here, and how many children it has then.
+    #[inline(always)]
+    fn may_run(&mut self, plan: &PlanKey<'_>, of: &Particulars<'_>) -> Option<usize> {
         let config = &self.config;
-        let taken = !self.closed && self.runs.is_idle() && self.calls() < config.calls_max;
-        let admissible = of.data.len() as u64 <= config.data_max && of.limit > 0;
-        let only = self.calls.find(of.call).is_none() && !self.recent.contains(of.call);
+        // At once, without a branch for each.
+        let taken = !self.closed & self.runs.is_idle() & (self.calls() < config.calls_max);
+        let admissible = (of.data.len() as u64 <= config.data_max) & (of.limit > 0);
+        let only = self.calls.find(of.call).is_none() & !self.recent.contains(of.call);
         let (me, fan_out) = (config.me, config.trees.fan_out);
         // With nobody below, a plan costs next to nothing.
-        let at_once = config.plan_at_once || plan.is_alone();
-        if !taken || !admissible || !only {
-            return false;
+        let at_once = config.plan_at_once | plan.is_alone();
+        if unlikely(!(taken & admissible & only)) {
+            return None;
         }
         let spots = self.spots();
-        let Some(plan) = spots.plans.find(me, plan, at_once) else { return false };
-        let children = plan.children.len();
+        let children = spots.plans.find(me, plan, at_once)?.children.len();
         let room = if children == 0 { spots.find(of.call).is_none() } else { spots.has_room(of.call) };
-        children <= fan_out as usize && room
+        match likely((children <= fan_out as usize) & room) {
+            true => Some(children),
+            false => None,
+        }
     }
 
-    /// The ids of the call that has just [begun](Self::spot_begins).
-    pub fn spot_ids(&self) -> Option<&IdList> {
-        self.spots.as_ref()?.plans.found().map(|plan| &plan.ids)
-    }
-
-    /// An empty reply, in room that has been used before.
-    pub fn spot_reply(&mut self) -> Reply {
-        self.spots().reply()
-    }
-
-    /// Gives the room of a reply back.
-    pub fn keep_reply(&mut self, reply: Reply) {
-        self.spots().keep_reply(reply);
+    /// What func gets of the call that has just [begun](Self::spot_begins): the ids, and an empty reply in room that has been used before.
+    #[inline(always)]
+    pub fn spot_room(&mut self) -> Option<(&IdList, &mut Reply)> {
+        self.spots.as_deref_mut()?.reply_room()
     }
 
     /// The application starts a call: whether it may run on the spot, and its name if so. `ids` is room for the bytes of its ids.
@@ -146,14 +166,12 @@ impl Node {
         let parts =
             PlanParts { func, callback, tree: &start.tree, ids: &start.ids, reply_wanted, forward_first };
         let plan = PlanKey::new(&parts, ids)?;
-        if !self.may_run(&plan, &particulars) {
-            return None;
-        }
+        self.may_run(&plan, &particulars)?;
         self.next_sequence += 1;
         Some(ShortRequest { plan, particulars })
     }
 
-    /// The function of a call on the spot has ended. `send` is given what goes to the children, in order; what else is to be done is put into `outputs`.
+    /// The function of a call on the spot has ended, with its reply in that room. `send` is given what goes to the children, in order; what else is to be done is put into `outputs`.
     ///
     /// # Panics
     /// If outputs of an input before have not been drained.
@@ -161,46 +179,37 @@ impl Node {
         &mut self,
         asker: Asker,
         of: &Particulars<'_>,
-        result: Result<Reply, String>,
+        result: Result<(), String>,
         mut send: impl FnMut(ToChild<'_>),
         outputs: &mut Outputs,
     ) -> Ran {
         let me = self.config.me;
-        let Some(plan) = self.spots.as_ref().and_then(|spots| spots.plans.found()) else { return Ran::Waits };
-        let ids = plan.ids.len();
-        let forwards = ids > 1 && (result.is_ok() || plan.forward_first);
+        let Some(spots) = self.spots.as_deref_mut() else { return Ran::Waits };
+        let Some(plan) = spots.plans.found() else { return Ran::Waits };
+        let (ids, forward_first) = (plan.ids.len(), plan.forward_first);
+        if unlikely(result.is_err()) {
+            // Whatever there is of it.
+            drop(spots.take_reply());
+        }
+        let forwards = ids > 1 && (result.is_ok() || forward_first);
         if forwards {
             let place = self.spot_waits(asker, of, &mut send);
-            match (result, place) {
-                (Ok(own), Some(place)) => {
-                    if let Some(spot) = self.spots().get_mut(place) {
-                        spot.own = own;
+            if let (Err(message), Some(_)) = (result, place) {
+                cold_path();
+                self.outside(outputs, |node| {
+                    if let Some(slot) = node.take_over(of.call) {
+                        node.stage_failed(slot, Cause::new(me, Stage::Func, message));
                     }
-                }
-                (Err(message), Some(_)) => {
-                    self.outside(outputs, |node| {
-                        if let Some(slot) = node.take_over(of.call) {
-                            node.stage_failed(slot, Cause::new(me, Stage::Func, message));
-                        }
-                    });
-                }
-                (_, None) => {}
+                });
             }
             return Ran::Waits;
         }
+        let ((wanted, merged), reply_max) = (self.spots().plans.form(), self.config.reply_max);
         self.recent.add(of.call);
-        match result {
-            Ok(own) => Ran::Replied(own),
-            Err(message) => {
-                let mut coverage = Coverage::all(Status::Failed, 1);
-                coverage.push(Status::Unreached, ids - 1);
-                let cause = Cause::new(me, Stage::Func, message);
-                if let Asker::Here { watch: true, .. } = asker {
-                    coverage = coverage.without_first();
-                }
-                Ran::Answered(Answer::Failed(Box::new(Failure { cause, coverage })))
-            }
-        }
+        Ran::Answered(match result {
+            Ok(()) => gather::alone_or_failed(me, wanted, merged, self.spots().take_reply(), reply_max),
+            Err(message) => self.func_failed(ids, message),
+        })
     }
 
     /// Sends the request on, the largest subtree first, and has the call wait for the answers.
@@ -234,21 +243,26 @@ impl Node {
         };
         let plan = &*spot.plan;
         // Children that have nobody below them get one frame, but for their ids: where there are some it is made once.
-        let mut frame = std::mem::take(&mut spots.frame);
-        frame.clear();
+        let mut shared = plan.has_many_alone().then(|| std::mem::take(&mut spots.frame));
+        if let Some(frame) = &mut shared {
+            frame.clear();
+        }
         for &index in &plan.order {
             let child = &plan.children[index as usize];
             let (template, alone) = plan.template(child);
             let limit = child_limit_us(of.limit, child.below);
             let particulars = Particulars { limit, left, ..*of };
-            let same = alone.is_some() && plan.has_many_alone();
-            if same && frame.is_empty() {
-                template.fill(&particulars, None, &mut frame);
-            }
-            let frame = Some(&frame[..]).filter(|_| same);
+            let frame = shared.as_mut().filter(|_| alone.is_some()).map(|frame| {
+                if frame.is_empty() {
+                    template.fill(&particulars, None, frame);
+                }
+                &frame[..]
+            });
             send(ToChild { to: child.id, template, alone, particulars, frame, group: child.group, plan });
         }
-        spots.frame = frame;
+        if let Some(frame) = shared {
+            spots.frame = frame;
+        }
         spots.put(spot)
     }
 
@@ -262,33 +276,17 @@ impl Node {
         self.spots.iter_mut().for_each(|spots| spots.release_room());
     }
 
-    /// What answers a call that has [ended](Ran::Replied) with its func: the fixed part of its frame and the rest; or, if it is not short, the answer the long way.
-    pub fn spot_answers<'a>(
-        &'a self,
-        call: CallId,
-        own: &'a Reply,
-    ) -> Option<(ResponseHead, ShortAnswer<'a>)> {
-        let spots = self.spots.as_ref()?;
-        let plan = spots.plans.found()?;
-        let (merged, wanted) = (plan.key().callback().is_some(), plan.reply_wanted);
-        let answer = ShortAnswer { call, own: Some(own), replies: &spots.nothing, merged, wanted };
-        Some((answer.head(self.config.reply_max)?, answer))
-    }
-
-    /// The answer of a call that has ended with its func, the long way.
-    pub fn spot_answers_long(&self, own: Reply) -> Answer {
-        let me = self.config.me;
-        let plan = self.spots.as_ref().and_then(|spots| spots.plans.found());
-        let (wanted, merged) =
-            plan.map_or((false, false), |plan| (plan.reply_wanted, plan.key().callback().is_some()));
-        gather::alone(me, wanted, merged, own, self.config.reply_max).unwrap_or_else(|cause| {
-            Answer::Failed(Box::new(Failure { cause, coverage: Coverage::all(Status::Failed, 1) }))
-        })
-    }
-
-    /// A child answers a call.
-    pub fn spot_heard(&mut self, now: Time, from: Id, response: &ShortResponse<'_>) -> Heard {
-        self.now = self.now.max(now);
+    /// A child answers a call. `now` is asked for where signs of life are noted.
+    #[inline(always)]
+    pub fn spot_heard(
+        &mut self,
+        now: impl FnOnce() -> Time,
+        from: Id,
+        response: &ShortResponse<'_>,
+    ) -> Heard {
+        if unlikely(self.liveness.watches()) {
+            self.now = self.now.max(now());
+        }
         let Some(spots) = self.spots.as_deref_mut() else { return Heard::Unusual };
         let Some(place) = spots.find(response.call) else { return Heard::Unusual };
         let last = spots.last_child;
@@ -296,7 +294,7 @@ impl Node {
         let Some(index) = spot.awaited_child_at(last, from) else { return Heard::Unusual };
         let length = response.reply.map_or(0, |(header, data)| header.len() + data.len());
         let kept = match (spot.plan.reply_wanted, response.reply) {
-            _ if length as u64 > self.config.reply_max => false,
+            _ if unlikely(length as u64 > self.config.reply_max) => false,
             (true, Some((header, data))) => spot.replies.push(index, response.level, header, data),
             (false, _) => true,
             (true, None) => false,
@@ -311,6 +309,7 @@ impl Node {
     }
 
     /// The answer of a call whose every child has answered, and the parent to which it goes; none if it goes the long way, or nowhere but to the application.
+    #[inline(always)]
     pub fn spot_complete(&self, place: Place) -> Option<(Id, ResponseHead, ShortAnswer<'_>)> {
         let spot = self.spots.as_ref()?.get(place)?;
         let Asker::Parent(parent) = spot.asker else { return None };
@@ -319,6 +318,7 @@ impl Node {
     }
 
     /// The answer of a complete call has been given.
+    #[inline(always)]
     pub fn spot_ends(&mut self, place: Place) {
         let Some(spots) = self.spots.as_deref_mut() else { return };
         let Some(spot) = spots.remove(place) else { return };
@@ -332,7 +332,12 @@ impl Node {
     }
 
     /// Ends a complete call whose answer does not go to a parent in a short frame: gives what the application gets, or goes the long way.
-    pub fn spot_ends_here(&mut self, place: Place, outputs: &mut Outputs) -> Option<Ended> {
+    pub fn spot_ends_here(
+        &mut self,
+        now: impl FnOnce() -> Time,
+        place: Place,
+        outputs: &mut Outputs,
+    ) -> Option<Ended> {
         let spot = self.spots.as_ref()?.get(place)?;
         let (answer, call) = (spot.answer(), spot.call);
         if let (Asker::Here { ticket, .. }, Some(head)) = (spot.asker, answer.head(self.config.reply_max)) {
@@ -340,6 +345,7 @@ impl Node {
             self.spot_ends(place);
             return Some(Ended { ticket, call, reply });
         }
+        self.now = self.now.max(now());
         self.outside(outputs, |node| {
             if let Some(slot) = node.take_over(call) {
                 node.advance(slot);

@@ -6,13 +6,14 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use gpc_trees::Id;
+use gpc_trees::{Id, IdList};
 use smallvec::SmallVec;
 
 use super::plans::{Plan, Plans};
 use super::seeded_hash::Seeded;
 use super::short_replies::{ShortAnswer, ShortReplies};
 use super::{Reply, Time};
+use crate::hint::{likely, unlikely};
 use crate::wire::CallId;
 
 /// Places of the table: as many as a link has credit for, from several parents.
@@ -80,10 +81,12 @@ impl Spot {
     }
 
     /// Waits for all children of its plan.
+    #[inline(always)]
     pub(super) fn wait_for_all(&mut self) {
         let children = self.plan.children.len();
         self.answered.clear();
-        self.answered.resize(children.div_ceil(64), 0);
+        // One word for most trees.
+        (0..children.div_ceil(64)).for_each(|_| self.answered.push(0));
         if self.plan.reply_wanted {
             self.replies.expect(children);
         }
@@ -96,6 +99,7 @@ impl Spot {
     }
 
     /// The same of one that is perhaps at this place.
+    #[inline(always)]
     pub(super) fn awaited_child_at(&self, place: usize, id: Id) -> Option<usize> {
         let there = self.plan.children.get(place).is_some_and(|child| child.id == id);
         let index = if there { Some(place) } else { self.plan.child(id) };
@@ -137,14 +141,14 @@ impl Spot {
     }
 }
 
-/// The room of a reply, if it is not too much to keep.
-fn emptied(mut reply: Reply) -> Reply {
-    if reply.header.capacity() + reply.data.capacity() > REPLY_KEPT {
-        return Reply::default();
+/// Empties a reply, and keeps its room, if it is not too much.
+#[inline(always)]
+fn empty(reply: &mut Reply) {
+    if unlikely(reply.header.capacity() + reply.data.capacity() > REPLY_KEPT) {
+        *reply = Reply::default();
     }
     reply.header.clear();
     reply.data.clear();
-    reply
 }
 
 /// A place of the table.
@@ -162,12 +166,12 @@ pub(super) struct Spots {
     seeded: Seeded,
     #[allow(clippy::vec_box, reason = "as above")]
     spare: Vec<Box<Spot>>,
+    /// The next call that waits for children, with nothing in it but what its func replies: that is written where it stays.
+    next: Option<Box<Spot>>,
     /// What those have room for.
     room: usize,
-    /// What has come from the children of a call that has none.
-    pub(super) nothing: ShortReplies,
-    /// A reply whose room is used again.
-    spare_reply: Reply,
+    /// An empty reply for a parent's call that waits for nobody, whose room is used again.
+    pub(super) spare_reply: Reply,
     /// Room for the frame that several children get; that of a short request.
     pub(super) frame: BytesMut,
     /// No deadline is sooner than this.
@@ -177,6 +181,11 @@ pub(super) struct Spots {
 }
 
 impl Spots {
+    #[cold]
+    pub(super) fn boxed(seed: u64) -> Box<Spots> {
+        Box::new(Spots::new(seed))
+    }
+
     pub(super) fn new(seed: u64) -> Spots {
         Spots {
             plans: Plans::new(seed),
@@ -184,8 +193,8 @@ impl Spots {
             len: 0,
             seeded: Seeded::new(seed),
             spare: Vec::new(),
+            next: None,
             room: 0,
-            nothing: ShortReplies::default(),
             spare_reply: Reply::default(),
             frame: BytesMut::new(),
             soonest: None,
@@ -193,6 +202,7 @@ impl Spots {
         }
     }
 
+    #[inline(always)]
     fn place(&self, call: CallId) -> Option<usize> {
         let last = self.table.len().checked_sub(1)?;
         let begin = self.seeded.hash_one(call.root);
@@ -203,6 +213,7 @@ impl Spots {
         self.len
     }
 
+    #[inline(always)]
     pub(super) fn find(&self, call: CallId) -> Option<Place> {
         let place = self.place(call)?;
         let found = self.table[place].as_ref().is_some_and(|spot| spot.call == call);
@@ -218,10 +229,11 @@ impl Spots {
     }
 
     /// Whether there is a place for a call; makes room if that helps.
+    #[inline(always)]
     pub(super) fn has_room(&mut self, call: CallId) -> bool {
         loop {
             match self.place(call) {
-                Some(place) if self.table[place].is_none() => return true,
+                Some(place) if likely(self.table[place].is_none()) => return true,
                 _ if self.table.len() >= PLACES_MAX || self.len * SPARSE < self.table.len() => return false,
                 // Ends: it doubles each time.
                 _ => self.grow(),
@@ -229,6 +241,7 @@ impl Spots {
         }
     }
 
+    #[cold]
     fn grow(&mut self) {
         let places = (self.table.len() * 2).max(PLACES_MIN);
         let old = std::mem::take(&mut self.table);
@@ -241,22 +254,39 @@ impl Spots {
         }
     }
 
-    /// A call of the plan that was found last, with nothing in it, to be [put](Self::put) into the table.
-    pub(super) fn fresh(&mut self) -> Option<Box<Spot>> {
-        let plan = self.plans.found()?;
-        Some(match self.spare.pop() {
-            Some(mut spot) => {
-                self.room -= spot.replies.room();
-                if !Arc::ptr_eq(&spot.plan, plan) {
-                    spot.plan = plan.clone();
-                }
-                spot
-            }
+    /// The ids of the plan that was found last, and an empty reply for its func, in the [call](Self::fresh) that comes next.
+    #[inline(always)]
+    pub(super) fn reply_room(&mut self) -> Option<(&IdList, &mut Reply)> {
+        let Spots { plans, spare, next, .. } = self;
+        let plan = plans.found()?;
+        let spot = next.get_or_insert_with(|| match spare.pop() {
+            Some(spot) => spot,
             None => Box::new(Spot::new(plan.clone())),
-        })
+        });
+        Some((&plan.ids, &mut spot.own))
+    }
+
+    /// A call of the plan that was found last, with nothing in it but what func has [replied](Self::reply_room), to be [put](Self::put) into the table.
+    #[inline(always)]
+    pub(super) fn fresh(&mut self) -> Option<Box<Spot>> {
+        if unlikely(self.next.is_none()) {
+            self.reply_room()?;
+        }
+        let (mut spot, plan) = (self.next.take()?, self.plans.found()?);
+        self.room -= spot.replies.room();
+        if unlikely(!Arc::ptr_eq(&spot.plan, plan)) {
+            spot.plan = plan.clone();
+        }
+        Some(spot)
+    }
+
+    /// Takes what func has replied out of the call that comes next.
+    pub(super) fn take_reply(&mut self) -> Reply {
+        self.next.as_mut().map(|spot| std::mem::take(&mut spot.own)).unwrap_or_default()
     }
 
     /// Puts a call where there is [room](Self::has_room) for it. Where it lies holds until room is made again.
+    #[inline(always)]
     pub(super) fn put(&mut self, spot: Box<Spot>) -> Option<Place> {
         let place = self.place(spot.call)?;
         self.soonest = Some(self.soonest.map_or(spot.deadline, |soonest| soonest.min(spot.deadline)));
@@ -266,6 +296,7 @@ impl Spots {
     }
 
     /// Takes a call out.
+    #[inline(always)]
     pub(super) fn remove(&mut self, Place(place): Place) -> Option<Box<Spot>> {
         let spot = self.table.get_mut(place as usize)?.take()?;
         self.len -= 1;
@@ -276,14 +307,15 @@ impl Spots {
     }
 
     /// Keeps the room of a call that has ended, and nothing that it held; nor its plan, when that is no longer one of the node's.
+    #[inline(always)]
     pub(super) fn recycle(&mut self, mut spot: Box<Spot>) {
         if self.spare.len() < SPARE_MAX && self.plans.holds(&spot.plan) {
             spot.replies.clear();
-            if self.room + spot.replies.room() > ROOM_KEPT {
+            if unlikely(self.room + spot.replies.room() > ROOM_KEPT) {
                 spot.replies = ShortReplies::default();
             }
             self.room += spot.replies.room();
-            spot.own = emptied(std::mem::take(&mut spot.own));
+            empty(&mut spot.own);
             self.spare.push(spot);
         }
     }
@@ -296,18 +328,14 @@ impl Spots {
     /// Gives the room of ended calls back.
     pub(super) fn release_room(&mut self) {
         self.spare.clear();
+        self.next = None;
         self.room = 0;
     }
 
-    /// A reply with nothing in it.
-    pub(super) fn reply(&mut self) -> Reply {
-        let spare = if self.spare_reply.data.capacity() > 0 { None } else { self.spare.last_mut() };
-        std::mem::take(spare.map_or(&mut self.spare_reply, |spot| &mut spot.own))
-    }
-
-    /// Keeps the room of a reply, and nothing that it held.
-    pub(super) fn keep_reply(&mut self, reply: Reply) {
-        self.spare_reply = emptied(reply);
+    /// Keeps the room of the spare reply, and nothing that it holds.
+    #[inline(always)]
+    pub(super) fn empty_reply(&mut self) {
+        empty(&mut self.spare_reply);
     }
 
     /// All of them, in no order that means anything.

@@ -30,8 +30,7 @@ impl Time {
 
 /// The sooner of two moments, of which there may be none.
 pub(crate) fn sooner(one: Option<Time>, other: Option<Time>) -> Option<Time> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+    // As numbers, without a branch: each turn of a node asks for the soonest of half a dozen.
+    let nanos = |at: Option<Time>| at.map_or(u64::MAX, Time::as_nanos);
+    (one.is_some() | other.is_some()).then_some(Time(nanos(one).min(nanos(other))))
 }

@@ -8,15 +8,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mio::event::Event;
 use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
 
+use super::alarm::{ALARM, Alarm};
 use super::clock::Clock;
 use super::command::Command;
 use super::completion::{Completion, Success};
 use super::executor::Executor;
 use super::functions::Functions;
+use super::link_table::FIRST as FIRST_LINK;
 use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
 use super::peer::LinkKey;
@@ -24,6 +27,7 @@ use super::quick_hash::QuickHash;
 use super::reading::Readiness;
 use super::wait::{Wait, Waiting};
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
+use crate::hint::{likely, unlikely};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Failure, Message, Report};
 
@@ -44,7 +48,7 @@ const MAIL_BUDGET: usize = 1024;
 const CALLS_PER_CHILD: usize = 16;
 
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
-const SLEEP_MAX: Duration = Duration::from_secs(10);
+pub(super) const SLEEP_MAX: Duration = Duration::from_secs(10);
 
 /// How long the memory of long data, and of many replies, is kept for the next ones: longer than most callers take between two calls.
 const SPARE_LIMIT: Duration = Duration::from_secs(1);
@@ -69,6 +73,9 @@ enum Ending {
 pub(super) struct EventLoop {
     pub(super) poll: Poll,
     pub(super) clock: Clock,
+    pub(super) alarm: Alarm,
+    /// Whether the alarm has rung in this turn, or need not, since something is due.
+    rang: bool,
     pub(super) node: Node,
     pub(super) links: Links,
     pub(super) functions: Functions,
@@ -78,17 +85,17 @@ pub(super) struct EventLoop {
     /// What the system has said; taken out while it is carried out.
     pub(super) events: Option<Events>,
     pub(super) waiting: Waiting,
-    /// When this turn began: what it does, it does at that time.
-    pub(super) now: Time,
     /// When the system was last asked for events by one who looks at rings too.
     pub(super) asked: Time,
     /// How long after that it is to be asked again.
     pub(super) ask_every: Duration,
     /// The last short answer that came in this turn was not its call's last.
     pub(super) awaits_more: bool,
-    /// Whether the last turn began with something to do: then more may come soon.
+    /// Whether a turn has begun with something to do since the node slept last: then more may come soon.
     pub(super) active: bool,
-    /// When the system last had something to say.
+    /// How long the node has looked for what may come before the alarm rang: that is no reason to look anew.
+    pub(super) looked: Duration,
+    /// When something last came, or the system had something to say, of the turns while there is memory to give back.
     busy_until: Time,
     /// Inputs that carrying out outputs has brought about.
     inputs: VecDeque<Input>,
@@ -119,11 +126,14 @@ pub(super) struct Parts {
 }
 
 impl EventLoop {
-    pub(super) fn new(parts: Parts) -> EventLoop {
+    pub(super) fn new(parts: Parts) -> io::Result<EventLoop> {
         let Parts { poll, node, links, functions, executor, mailbox, slots, wait } = parts;
-        EventLoop {
+        let alarm = Alarm::new(poll.registry())?;
+        Ok(EventLoop {
             poll,
             clock: Clock::new(),
+            alarm,
+            rang: false,
             node,
             links,
             functions,
@@ -132,11 +142,11 @@ impl EventLoop {
             slots,
             events: Some(Events::with_capacity(EVENTS)),
             waiting: Waiting::new(wait),
-            now: Time::default(),
             asked: Time::default(),
             ask_every: Duration::ZERO,
             awaits_more: false,
             active: false,
+            looked: Duration::ZERO,
             busy_until: Time::default(),
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
@@ -146,7 +156,7 @@ impl EventLoop {
             calls: HashMap::default(),
             ending: Ending::No,
             keeper: None,
-        }
+        })
     }
 
     /// Ends the node, without a word to anybody, when the other end of this link is closed.
@@ -158,8 +168,8 @@ impl EventLoop {
     }
 
     /// Turns until the node has ended.
+    #[inline(never)]
     pub(super) fn run(&mut self) -> io::Result<()> {
-        self.now = self.clock.now();
         while self.ending != Ending::Ended {
             self.turn(SLEEP_MAX)?;
         }
@@ -195,23 +205,24 @@ impl EventLoop {
     }
 
     /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do.
+    #[inline(always)]
     pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
         self.wait(limit)?;
-        let now = self.now;
         self.awaits_more = false;
-        self.serve_links(now);
-        self.serve_mail(now);
-        self.links.check_deadlines(now);
-        self.take_in(now);
-        if self.node.next_deadline().is_some_and(|at| at <= now) {
-            self.apply(now, Input::Tick);
+        self.serve_links();
+        self.serve_mail();
+        if unlikely(self.rang) {
+            self.check_deadlines();
         }
         self.links.flush();
-        self.take_in(now);
-        if self.ending != Ending::No {
-            self.end_if_due(now);
+        self.take_in();
+        if unlikely(self.ending != Ending::No) {
+            self.end_if_due();
         }
-        self.release_memory(now);
+        if unlikely(self.holds_memory()) {
+            self.release_memory(self.clock.time());
+        }
+        self.rang = false;
         Ok(())
     }
 
@@ -222,17 +233,21 @@ impl EventLoop {
 
     /// Gives the memory of the last long data back, and of many replies, when nothing has come for a while.
     fn release_memory(&mut self, now: Time) {
-        // Whoever drives a node without a pause looks for things that do not come.
+        // Whoever drives a node without a pause looks for things that do not come; and that it is time is nothing that has come.
         if std::mem::take(&mut self.links.has_read) || self.has_events() {
             self.busy_until = now;
-        } else if self.holds_memory() && now.since(self.busy_until) >= SPARE_LIMIT {
+        } else if now.since(self.busy_until) >= SPARE_LIMIT {
             self.links.spare.release();
             self.node.release_room();
         }
     }
 
+    /// Whether the system has said anything but that time has passed.
     pub(super) fn has_events(&self) -> bool {
-        self.events.as_ref().is_some_and(|events| !events.is_empty())
+        match &self.events {
+            Some(events) => events.iter().any(|event| event.token() != ALARM),
+            None => false,
+        }
     }
 
     pub(super) fn has_mail(&self) -> bool {
@@ -245,68 +260,127 @@ impl EventLoop {
     }
 
     /// When something is to be done though nothing comes.
+    #[inline(always)]
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let ending = match self.ending {
             Ending::Finishing(at) | Ending::Draining(at) => Some(at),
             Ending::No | Ending::Ended => None,
         };
-        sooner(self.node.next_deadline(), sooner(self.links.next_deadline(), ending))
+        let memory = match unlikely(self.holds_memory()) {
+            true => Some(self.busy_until.plus(SPARE_LIMIT)),
+            false => None,
+        };
+        sooner(sooner(self.node.next_deadline(), memory), sooner(self.links.next_deadline(), ending))
     }
 
-    /// How long there is nothing to do, with this deadline, if nothing comes.
-    pub(super) fn rest(&self, deadline: Option<Time>, limit: Duration) -> Duration {
-        let limit = if self.holds_memory() { limit.min(SPARE_LIMIT) } else { limit };
-        let Some(next) = deadline else { return limit };
-        let left = next.since(self.now);
-        // The system counts milliseconds and may round down: a little later is in time, a little earlier is a turn for nothing.
-        left.checked_add(Duration::from_micros(999)).unwrap_or(left).min(limit)
+    /// Whether something is due. If not, sees to it that the node is woken for its next deadline, and now and then without one.
+    #[inline(always)]
+    pub(super) fn is_due_or_sets_alarm(&mut self) -> io::Result<bool> {
+        let deadline = self.next_deadline();
+        if likely(self.alarm.rings_by(deadline)) {
+            Ok(false)
+        } else {
+            self.is_due_or_sets_alarm_anew(deadline)
+        }
     }
 
-    fn serve_links(&mut self, now: Time) {
+    #[cold]
+    fn is_due_or_sets_alarm_anew(&mut self, deadline: Option<Time>) -> io::Result<bool> {
+        let now = self.clock.time();
+        // To wait for the alarm, whoever drives the node would have to come back for it.
+        self.rang = deadline.is_some_and(|at| at <= now);
+        if self.rang {
+            return Ok(true);
+        }
+        let latest = now.plus(SLEEP_MAX);
+        self.alarm.set(now, deadline.map_or(latest, |at| at.min(latest)))?;
+        Ok(false)
+    }
+
+    /// Does what is due.
+    #[cold]
+    fn check_deadlines(&mut self) {
+        // The turn's time may be from before a look that saw the alarm.
+        let now = self.clock.now();
+        self.links.check_deadlines(now);
+        self.take_in();
+        if self.node.next_deadline().is_some_and(|at| at <= now) {
+            self.apply(Input::Tick);
+        }
+    }
+
+    #[inline(always)]
+    fn serve_links(&mut self) {
         let Some(events) = self.events.take() else { return };
         for event in &events {
-            match event.token() {
-                WAKER => {}
-                LISTENER => self.links.accept(now),
-                KEEPER => {
-                    if event.is_read_closed() || event.is_error() {
-                        self.ending = Ending::Ended;
-                    }
-                }
-                Token(key) => {
-                    let (key, readiness) = (LinkKey(key), Readiness::from(event));
-                    if self.links.ready(key, readiness) {
-                        self.read_link(now, key, readiness.closed);
-                    }
-                    self.take_in(now);
-                }
+            let Token(key) = event.token();
+            if unlikely(key < FIRST_LINK) {
+                self.serve_other(event);
+                continue;
             }
+            let (key, readiness) = (LinkKey(key), Readiness::from(event));
+            if likely(self.links.ready(key, readiness)) {
+                self.read_link(key, readiness.closed);
+            }
+            self.take_in();
         }
         self.events = Some(events);
-        self.read_rings(now);
-        // What had more than one turn allows.
-        for key in std::mem::take(&mut self.links.unread) {
-            self.read_link(now, key, true);
+        if unlikely(self.links.has_rings()) {
+            self.read_rings();
         }
-        self.take_in(now);
+        if unlikely(!self.links.unread.is_empty()) {
+            self.read_more();
+        }
+        self.take_in();
+    }
+
+    /// What the system says of anything but a link.
+    #[cold]
+    fn serve_other(&mut self, event: &Event) {
+        match event.token() {
+            LISTENER => self.links.accept(self.clock.time()),
+            KEEPER if event.is_read_closed() || event.is_error() => self.ending = Ending::Ended,
+            ALARM => {
+                self.alarm.rang();
+                self.rang = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads on where there was more than one turn allows.
+    #[inline(never)]
+    fn read_more(&mut self) {
+        for key in std::mem::take(&mut self.links.unread) {
+            self.read_link(key, true);
+        }
     }
 
     /// Reads from the rings in which something has come, and goes on writing where room was made.
-    fn read_rings(&mut self, now: Time) {
+    fn read_rings(&mut self) {
         // Bounded: reading a link watches no other. What moves to a place that was looked at before is found in the next turn.
         for place in 0.. {
             match self.links.look_at_ring(place) {
                 None => return,
                 Some((_, false)) => {}
                 Some((key, true)) => {
-                    self.read_link(now, key, false);
+                    self.read_link(key, false);
+                    self.take_in();
                 }
             }
         }
     }
 
-    /// Gives the chain what has come in on the links.
-    pub(super) fn take_in(&mut self, now: Time) {
+    /// Gives the chain what has come in on the links, which for calls on the spot is nothing.
+    #[inline]
+    pub(super) fn take_in(&mut self) {
+        if unlikely(!self.links.arrivals.is_empty()) {
+            self.take_in_arrivals();
+        }
+    }
+
+    #[inline(never)]
+    fn take_in_arrivals(&mut self) {
         // Ends: what an arrival brings about is finite, and nothing is read meanwhile.
         while let Some(arrival) = self.links.arrivals.pop_front() {
             let input = match arrival {
@@ -319,32 +393,39 @@ impl EventLoop {
                     Input::LinkLost { peer, why, unreached }
                 }
             };
-            self.apply(now, input);
+            self.apply(input);
         }
     }
 
-    fn serve_mail(&mut self, now: Time) {
+    fn serve_mail(&mut self) {
+        if unlikely(!self.started.is_empty()) {
+            self.start_calls();
+        }
+        if unlikely(self.mailbox.open()) {
+            self.open_mail();
+        }
+    }
+
+    #[inline(never)]
+    fn start_calls(&mut self) {
         for _ in 0..MAIL_BUDGET {
             let Some(command) = self.started.pop_front() else { break };
-            self.command(now, command);
-        }
-        if self.mailbox.open() {
-            self.open_mail(now);
+            self.command(command);
         }
     }
 
     /// Beside the way that most turns take, as are others of this file: where many processes share a core, each line of code that lies between two that run costs.
     #[inline(never)]
-    fn open_mail(&mut self, now: Time) {
+    fn open_mail(&mut self) {
         for _ in 0..MAIL_BUDGET {
             let Ok(input) = self.slots.results.try_recv() else { break };
-            self.apply(now, input);
+            self.apply(input);
         }
         // What is asked of calls that are still to be started comes behind them.
         if self.started.is_empty() {
             for _ in 0..MAIL_BUDGET {
                 let Ok(command) = self.slots.commands.try_recv() else { break };
-                self.command(now, command);
+                self.command(command);
             }
         }
         if !self.slots.results.is_empty() || !self.slots.commands.is_empty() {
@@ -352,42 +433,50 @@ impl EventLoop {
         }
     }
 
-    fn command(&mut self, now: Time, command: Command) {
+    fn command(&mut self, command: Command) {
         match command {
             Command::Start { completion, .. } if self.ending != Ending::No => completion.complete(None),
             Command::Start { ticket, start, completion } => {
                 self.calls.insert(ticket, completion);
-                self.start(now, ticket, start);
+                self.start(ticket, start);
             }
-            Command::GiveUp { ticket } => self.apply(now, Input::GiveUp { ticket }),
+            Command::GiveUp { ticket } => self.apply(Input::GiveUp { ticket }),
             Command::Shutdown { limit } => {
                 if self.ending == Ending::No {
                     self.node.close();
-                    self.ending = Ending::Finishing(now.plus(limit));
+                    self.ending = Ending::Finishing(self.clock.time().plus(limit));
                 }
             }
         }
     }
 
     /// Gives the chain one input, carries out all its outputs, and goes on with what these bring about.
-    pub(super) fn apply(&mut self, now: Time, input: Input) {
-        self.node.input(now, input, &mut self.outputs);
-        self.settle(now);
+    pub(super) fn apply(&mut self, input: Input) {
+        self.node.input(self.clock.time(), input, &mut self.outputs);
+        self.settle();
     }
 
     /// Carries out what the chain asks for, and goes on with what that brings about.
-    pub(super) fn settle(&mut self, now: Time) {
-        // Ends: every input brings a call on, and a call has finitely many steps.
-        loop {
-            while let Some(output) = self.outputs.pop_front() {
-                self.carry_out(now, output);
-            }
-            let Some(input) = self.inputs.pop_front() else { return };
-            self.node.input(now, input, &mut self.outputs);
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        if unlikely(!self.outputs.is_empty() | !self.inputs.is_empty()) {
+            self.settle_all();
         }
     }
 
-    fn carry_out(&mut self, now: Time, output: Output) {
+    #[inline(never)]
+    fn settle_all(&mut self) {
+        // Ends: every input brings a call on, and a call has finitely many steps.
+        loop {
+            while let Some(output) = self.outputs.pop_front() {
+                self.carry_out(output);
+            }
+            let Some(input) = self.inputs.pop_front() else { return };
+            self.node.input(self.clock.time(), input, &mut self.outputs);
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
         match output {
             Output::Send { to, message } => {
                 if let Message::Response(Response { call, answer: Answer::Failed(_) | Answer::Partial(_) }) =
@@ -395,7 +484,7 @@ impl EventLoop {
                 {
                     self.links.request_ended(to, *call);
                 }
-                self.links.send(now, to, message);
+                self.links.send(self.clock.time(), to, message);
             }
             Output::Run(job) => {
                 if let Some(ran) = self.executor.run(job) {
@@ -426,7 +515,8 @@ impl EventLoop {
 
     /// Moves the end of the node on.
     #[cold]
-    fn end_if_due(&mut self, now: Time) {
+    fn end_if_due(&mut self) {
+        let now = self.clock.time();
         if let Ending::Finishing(until) = self.ending
             && (until <= now || (self.node.calls() == 0 && self.links.is_drained()))
         {
@@ -458,93 +548,4 @@ impl Drop for EventLoop {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::{Call, CallHandle, LinkKind, Listener, Node, Peers, PolledNode};
-
-    fn pair(functions: &Functions, link: LinkKind) -> [PolledNode; 2] {
-        let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).unwrap());
-        let addresses = listeners.iter().map(|listener| listener.address().unwrap());
-        let peers: Peers = (0..).zip(addresses).collect();
-        let mut ids = 0..;
-        listeners.map(|listener| {
-            let builder = Node::builder(ids.next().unwrap()).functions(functions).peers(peers.clone());
-            builder.listener(listener).link(link).polled().unwrap()
-        })
-    }
-
-    fn drive(nodes: &mut [PolledNode], handle: &mut CallHandle) -> bool {
-        // More turns than any call takes, fewer than a hang.
-        (0..1_000_000).any(|_| {
-            nodes.iter_mut().for_each(|node| node.progress(Duration::ZERO).unwrap());
-            handle.test().is_some()
-        })
-    }
-
-    /// While both sides look, nothing but memory passes between them: the calls go through though the system is never asked what has come.
-    #[test]
-    fn a_hop_through_rings_needs_no_call_of_the_system_while_both_look() {
-        let functions = Functions::new();
-        let func = functions.inline_func("nothing", |_, _| Ok(())).unwrap();
-        let mut nodes = pair(&functions, LinkKind::Shm);
-        let call = |nodes: &mut [PolledNode; 2], data| {
-            let mut handle = nodes[0].call(Call::new(func).ids(0..2).data(vec![1; data])).unwrap();
-            assert!(drive(nodes, &mut handle), "the call hangs");
-        };
-        call(&mut nodes, 0);
-        for node in &mut nodes {
-            assert!(node.event_loop().links.has_rings());
-            node.event_loop_mut().asked = Time::from_nanos(u64::MAX);
-        }
-        for data in [0, 64, 3 << 20] {
-            call(&mut nodes, data);
-        }
-    }
-
-    /// Of a node that got long data once, 64 MiB would never come back.
-    #[test]
-    fn memory_for_long_data_is_given_back_when_nothing_comes() {
-        let functions = Functions::new();
-        let func = functions.func("nothing", |_, _| Ok(())).unwrap();
-        let mut nodes = pair(&functions, LinkKind::Unix);
-        let mut handle = nodes[0].call(Call::new(func).ids(0..2).data(vec![1; 5 << 20])).unwrap();
-        assert!(drive(&mut nodes, &mut handle), "the call hangs");
-        let node = nodes[1].event_loop_mut();
-        assert!(node.links.spare.is_held(), "the next call is to use it");
-        assert!(node.rest(None, SLEEP_MAX) <= SPARE_LIMIT, "somebody must look when it is time");
-        node.events = None;
-        let soon = node.busy_until.plus(SPARE_LIMIT / 2);
-        node.release_memory(soon);
-        assert!(node.links.spare.is_held());
-        let late = node.busy_until.plus(SPARE_LIMIT);
-        node.release_memory(late);
-        assert!(!node.links.spare.is_held());
-    }
-
-    /// A node with nothing to do must sleep, not turn: thousands of them share a machine with the work.
-    #[test]
-    fn an_idle_node_sleeps_as_long_as_it_may() {
-        let functions = Functions::new();
-        let func = functions.func("nothing", |_, _| Ok(())).unwrap();
-        for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
-            let mut nodes = pair(&functions, link);
-            for data in [0, 3 << 20] {
-                let call = Call::new(func).ids(0..2).data(vec![1; data]);
-                let mut handle = nodes[0].call(call).unwrap();
-                assert!(drive(&mut nodes, &mut handle), "the call hangs");
-            }
-            for node in &mut nodes {
-                let sleeps = |node: &PolledNode| {
-                    let node = node.event_loop();
-                    !node.is_busy() && node.rest(node.next_deadline(), SLEEP_MAX) == SLEEP_MAX
-                };
-                let settled = (0..1000).any(|_| {
-                    let idle = sleeps(node);
-                    node.progress(Duration::ZERO).unwrap();
-                    idle && sleeps(node)
-                });
-                assert!(settled, "{node:?} is never idle over {link:?}");
-            }
-        }
-    }
-}
+mod tests;

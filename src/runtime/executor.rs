@@ -16,6 +16,7 @@ use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{resume, take};
 use crate::chain::{Input, Job, JobResult, Work};
+use crate::hint::unlikely;
 
 /// Runs the functions of one node.
 pub(super) struct Executor {
@@ -36,6 +37,21 @@ struct Known {
 }
 
 impl Known {
+    /// The same, or none if there is no such function.
+    #[inline(always)]
+    fn get(&mut self, functions: &Functions, handle: u32) -> Option<&Entry> {
+        if unlikely(self.entries.get(self.last).is_none_or(|(last, _)| *last != handle)) {
+            self.look_up(functions, handle);
+        }
+        self.entries.get(self.last).filter(|(last, _)| *last == handle).map(|(_, entry)| entry)
+    }
+
+    #[cold]
+    fn look_up(&mut self, functions: &Functions, handle: u32) {
+        // Who asks sees for himself whether it is there.
+        let _ = self.entry(functions, handle);
+    }
+
     fn entry(&mut self, functions: &Functions, handle: u32) -> Result<&Entry, FunctionsError> {
         if self.entries.get(self.last).is_none_or(|(last, _)| *last != handle) {
             self.last = match self.places.get(&handle) {
@@ -84,10 +100,16 @@ impl Executor {
     }
 
     /// The function under a handle, if it runs on this thread, and answers when it ends.
+    #[inline(always)]
     pub(super) fn on_the_spot(&mut self, handle: u32) -> Option<&Entry> {
         let here = matches!(self.hands, Hands::Here);
-        let entry = self.entries.entry(&self.functions, handle).ok()?;
+        let entry = self.entries.get(&self.functions, handle)?;
         ((here || entry.inline) && entry.answers_at_its_end()).then_some(entry)
+    }
+
+    /// The function that was asked for last.
+    pub(super) fn again(&self) -> Option<&Entry> {
+        self.entries.entries.get(self.entries.last).map(|(_, entry)| entry)
     }
 
     /// Runs a job, or hands it to someone who will. What comes back at once is returned.

@@ -3,6 +3,7 @@
 //! Source: chained-gpc.md, "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
 //! A handle is computed from the name alone, so every process that registers the same name has the same handle without talking to anyone.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -415,14 +416,23 @@ impl Entry {
     }
 
     /// Runs a func that [answers at its end](Self::answers_at_its_end), on an empty reply.
+    #[inline(always)]
     pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), String> {
         unwinding(|| match &self.code {
             Code::Func(func) => func(request, reply),
             Code::Phased(func) => func(Phase::Init, request, reply),
-            Code::Deferring(_) => Err(format!("`{}` answers later", self.name).into()),
-            Code::Streaming(_) => Err(format!("`{}` takes its data as they come", self.name).into()),
-            Code::Callback(_) => Err(format!("`{}` is a callback, not a func", self.name).into()),
+            _ => self.answers_otherwise(),
         })
+    }
+
+    #[cold]
+    fn answers_otherwise(&self) -> FunctionResult {
+        Err(match &self.code {
+            Code::Deferring(_) => format!("`{}` answers later", self.name),
+            Code::Streaming(_) => format!("`{}` takes its data as they come", self.name),
+            _ => format!("`{}` is a callback, not a func", self.name),
+        }
+        .into())
     }
 
     /// Whether it takes its data as they come.
@@ -469,21 +479,52 @@ impl Entry {
     }
 }
 
+#[inline(always)]
 pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Result<T, String> {
     // What the function has captured is its own affair after a panic; the reply it was filling is dropped.
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(panic) => {
-            let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
-            let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(format!("it panicked: {}", words.unwrap_or_else(|| "without words".into())))
-        }
+    // What an error says of itself is its function's word, too.
+    match catch_unwind(AssertUnwindSafe(|| run().map_err(|error| said(&error)))) {
+        Ok(result) => result,
+        Err(panic) => Err(panicked(&*panic)),
     }
+}
+
+#[cold]
+fn said(error: &FunctionError) -> String {
+    error.to_string()
+}
+
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> String {
+    let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
+    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("it panicked: {}", words.unwrap_or_else(|| "without words".into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of an error that panicked when it was asked for its words the reply stayed behind, for the next call.
+    #[test]
+    fn a_panic_is_a_failure_wherever_it_comes_from() {
+        struct Mute;
+        impl fmt::Debug for Mute {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                panic!("no words")
+            }
+        }
+        impl fmt::Display for Mute {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self, f)
+            }
+        }
+        impl std::error::Error for Mute {}
+        let said = |run: fn() -> Result<(), FunctionError>| unwinding(run).unwrap_err();
+        assert_eq!(said(|| Err(Mute.into())), "it panicked: no words");
+        assert_eq!(said(|| panic!("{} words", 2)), "it panicked: 2 words");
+        assert_eq!(said(|| Err("plain".into())), "plain");
+    }
 
     #[test]
     fn a_name_has_the_same_handle_everywhere_and_shows_its_kind() {

@@ -9,7 +9,7 @@ use super::peer::LinkKey;
 const PLACE_BITS: u32 = 24;
 
 /// The first place: below are the keys of what is no link.
-const FIRST: usize = 16;
+pub(super) const FIRST: usize = 16;
 
 /// Places that are looked through for the only link.
 const FEW: usize = 8;

@@ -11,7 +11,7 @@ use gpc_trees::Id;
 use mio::{Interest, Registry, Token};
 use tracing::{debug, warn};
 
-use super::link::{Event, Link, Phase, Progress};
+use super::link::{Event, Link, Phase, Progress, broken};
 use super::link_table::LinkTable;
 use super::peer::{LinkKey, Peer, State};
 use super::shm::{Extents, RingSocket};
@@ -19,6 +19,7 @@ use super::socket::{Accepting, Socket};
 use super::watched::Watched;
 use super::{Address, LinkKind, Peers, near};
 use crate::chain::{Time, ToChild};
+use crate::hint::{likely, unlikely};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CallId, Message};
@@ -102,6 +103,8 @@ pub(super) struct Links {
     pub(super) stirred: bool,
     /// Links with something to write, in the order in which they had it; each once.
     pub(super) dirty: Vec<LinkKey>,
+    /// Whether a link has had more to write than small frames, or still has.
+    flushed_long: bool,
     /// Links whose peers are to be told how far the data of some request may come; few entries for each.
     pub(super) granting: Vec<LinkKey>,
     /// Whether anything has been read since this was last looked at: of what the node finds by looking the system says nothing.
@@ -147,6 +150,7 @@ impl Links {
             peers: BTreeMap::new(),
             stirred: false,
             dirty: Vec::new(),
+            flushed_long: false,
             granting: Vec::new(),
             has_read: false,
             unread: Vec::new(),
@@ -210,6 +214,7 @@ impl Links {
     }
 
     /// Sends a request on the spot to a child, whose frame its plan holds; the long way where there is no link, or no credit.
+    #[inline(always)]
     pub(super) fn relay(&mut self, now: Time, child: &ToChild<'_>) {
         if let Some((link, dirty, key)) = self.link_up(child.to)
             && link.outbox.relay(child)
@@ -341,15 +346,27 @@ impl Links {
     }
 
     /// Writes what is queued on any link, one gather write each.
+    #[inline(always)]
     pub(super) fn flush(&mut self) {
         self.flush_dirty();
+        if unlikely(std::mem::take(&mut self.flushed_long) || !self.granting.is_empty()) {
+            self.flush_further();
+        }
+    }
+
+    /// What is to be seen to when not only small frames have left.
+    #[inline(never)]
+    fn flush_further(&mut self) {
         // What has left may make room for what comes.
         if !self.granting.is_empty() && self.grant() {
             self.flush_dirty();
         }
         // What a link has sent is remembered for the others, as long as any sends.
-        if self.extents.is_held() && !self.links.values().any(|link| link.outbox.is_streaming()) {
-            self.extents.forget();
+        if self.extents.is_held() {
+            match self.links.values().any(|link| link.outbox.is_streaming()) {
+                true => self.flushed_long = true,
+                false => self.extents.forget(),
+            }
         }
     }
 
@@ -371,38 +388,59 @@ impl Links {
         news
     }
 
+    #[inline(always)]
     fn flush_dirty(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        if std::mem::take(&mut self.stirred) {
-            let streaming = self.links.iter().filter(|(_, link)| link.outbox.is_streaming() && !link.marked);
-            dirty.extend(streaming.map(|(key, _)| key));
+        if unlikely(std::mem::take(&mut self.stirred)) {
+            self.mark_streaming();
         }
-        for key in dirty.drain(..) {
+        // What is marked meanwhile is for the next turn.
+        let count = self.dirty.len();
+        for place in 0..count {
+            let key = self.dirty[place];
             let Some(link) = self.links.get_mut(key) else { continue };
             link.marked = false;
-            if let Phase::Connecting(_) = link.phase {
-                continue;
-            }
-            let mut progress = link.flush();
-            self.watched.watch(key, link);
-            if let Err(error) = listen_for_room(&self.registry, key, link) {
-                progress =
-                    Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
-            }
-            if let (Phase::Up(peer), true) = (link.phase, std::mem::take(&mut link.heard)) {
-                self.arrivals.push_back(Arrival::Heard(peer));
-            }
-            match progress {
-                Progress::Waiting if link.phase == Phase::Closing && link.outbox.is_idle() => {
-                    self.close(key, "closed")
-                }
-                Progress::Waiting => {}
-                Progress::More => link.mark(&mut self.dirty, key),
-                Progress::Closed(why) => self.stop_writing(key, why),
+            match link.flush_small() {
+                Ok(true) => {}
+                Ok(false) => self.flush_link(key),
+                Err(error) => self.stop_writing(key, broken(&error)),
             }
         }
-        if self.dirty.is_empty() {
-            self.dirty = dirty;
+        match likely(self.dirty.len() == count) {
+            true => self.dirty.clear(),
+            false => drop(self.dirty.drain(..count)),
+        }
+    }
+
+    /// Bytes have come for long messages that links pass on.
+    #[inline(never)]
+    fn mark_streaming(&mut self) {
+        let streaming = self.links.iter().filter(|(_, link)| link.outbox.is_streaming() && !link.marked);
+        self.dirty.extend(streaming.map(|(key, _)| key));
+    }
+
+    /// Writes what is queued on a link, whatever it is, and sees to what comes of it.
+    #[inline(never)]
+    fn flush_link(&mut self, key: LinkKey) {
+        self.flushed_long = true;
+        let Some(link) = self.links.get_mut(key) else { return };
+        if let Phase::Connecting(_) = link.phase {
+            return;
+        }
+        let mut progress = link.flush();
+        self.watched.watch(key, link);
+        if let Err(error) = listen_for_room(&self.registry, key, link) {
+            progress = Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
+        }
+        if let (Phase::Up(peer), true) = (link.phase, std::mem::take(&mut link.heard)) {
+            self.arrivals.push_back(Arrival::Heard(peer));
+        }
+        match progress {
+            Progress::Waiting if link.phase == Phase::Closing && link.outbox.is_idle() => {
+                self.close(key, "closed")
+            }
+            Progress::Waiting => {}
+            Progress::More => link.mark(&mut self.dirty, key),
+            Progress::Closed(why) => self.stop_writing(key, why),
         }
     }
 
@@ -456,7 +494,7 @@ impl Links {
         let mut key = self.last_up[place];
         // A key is never used twice, so that of a link that is gone finds none.
         let stands = |link: &Link| matches!(link.phase, Phase::Up(up) if up == peer);
-        if !self.links.get(key).is_some_and(stands) {
+        if unlikely(!self.links.get(key).is_some_and(stands)) {
             key = self.up(peer)?;
             self.last_up[place] = key;
         }

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use mio::Events;
 
-use super::event_loop::{EVENTS, EventLoop};
+use super::alarm::ALARM;
+use super::event_loop::{EVENTS, EventLoop, SLEEP_MAX};
 use super::wait::Look;
 use crate::chain::Time;
+use crate::hint::unlikely;
 
 /// Who looks at rings asks the system no more often, which costs ten times as much as a look.
 const ASK_MIN: Duration = Duration::from_micros(4);
@@ -30,40 +32,50 @@ const FEW_RINGS: usize = 8;
 const RESTED: usize = 8;
 
 impl EventLoop {
-    /// Waits until something comes, at most so long: looks for it a while if that pays, then sleeps. What time it is then is the turn's time.
+    /// Waits until something comes or is due, at most so long: looks for it a while if that pays, then sleeps. The turn's time is when it first asks for it.
+    #[inline(always)]
     pub(super) fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        if limit.is_zero() || self.is_busy() {
+        self.clock.go_on();
+        if unlikely(self.is_due_or_sets_alarm()?) {
+            return self.glance_beside();
+        }
+        if unlikely(limit.is_zero() || self.is_busy()) {
             self.active = true;
-            self.now = self.clock.now();
+            self.looked = Duration::ZERO;
             return self.glance(limit);
         }
-        let (looks, deadline) = (self.active && self.waiting.looks(), self.next_deadline());
-        // To ask the clock takes as long as a tenth of a short call: once for both.
-        if looks || deadline.is_some() {
-            self.now = self.clock.now();
+        let (looks, mut limit) = (self.active && self.waiting.looks(), limit);
+        if looks {
+            let begun = self.clock.time();
+            if self.look_for_a_while(limit)? {
+                return Ok(());
+            }
+            limit = remaining(limit, self.clock.time().since(begun));
+        } else {
+            self.looked = Duration::ZERO;
+            if self.active && self.waiting.samples() {
+                self.give_way(self.clock.now());
+            }
         }
-        let limit = self.rest(deadline, limit);
-        let begun = self.now;
-        if looks && self.look_for_a_while(limit)? {
-            return Ok(());
-        }
-        if !looks && self.active && self.waiting.samples() {
-            self.give_way(self.clock.now());
-        }
-        let limit = limit.saturating_sub(self.now.since(begun));
         // What the turn itself has taken was no waiting.
-        let begun = if self.waiting.learns() { self.clock.now() } else { self.now };
-        self.links.rest_rings();
+        let begun = self.waiting.learns().then(|| self.clock.now());
+        let rings = self.links.has_rings();
+        if unlikely(rings) {
+            self.links.rest_rings();
+        }
         self.mailbox.sleeping();
         // What came just before sees no sleeper to wake.
-        let limit = if self.has_mail() || self.links.rings_have_come() { Duration::ZERO } else { limit };
+        let come = unlikely(self.has_mail() || (rings && self.links.rings_have_come()));
+        let limit = if come { Duration::ZERO } else { limit };
         let slept = self.look(limit);
         self.mailbox.awake();
         self.active = self.has_come();
-        self.links.forget_rings();
-        self.now = self.clock.now();
-        if self.active {
-            self.waiting.woken(self.now.since(begun), looks);
+        if rings {
+            self.links.forget_rings();
+        }
+        self.clock.go_on();
+        if let (true, Some(begun)) = (self.active, begun) {
+            self.waiting.woken(self.clock.time().since(begun), looks);
         }
         slept
     }
@@ -78,12 +90,25 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Looks without sleeping, from now on; says whether something came.
+    /// Looks once on the way to what is due.
+    #[cold]
+    fn glance_beside(&mut self) -> io::Result<()> {
+        let busy = self.is_busy();
+        self.glance(Duration::ZERO)?;
+        if busy || self.has_come() {
+            self.active = true;
+            self.looked = Duration::ZERO;
+        }
+        Ok(())
+    }
+
+    /// Looks without sleeping, from now on, and no longer than is left from before the alarm rang; says whether something came, or the alarm rang.
     #[inline(never)]
     fn look_for_a_while(&mut self, limit: Duration) -> io::Result<bool> {
         self.events.iter_mut().for_each(Events::clear);
         self.links.look_at_rings();
-        let (rings, begun) = (self.links.rings(), self.now);
+        let (rings, begun) = (self.links.rings(), self.clock.time());
+        let before = std::mem::take(&mut self.looked);
         let lone = if rings > 0 { None } else { self.links.lone_socket() };
         let mut first = true;
         // Ends: the time passes.
@@ -91,7 +116,7 @@ impl EventLoop {
             // The other answers to a call come from other cores in less time than it takes to have the own one again.
             let long = (first && self.awaits_more) || self.waiting.is_alone();
             let come = match lone {
-                Some(key) => self.read_link(self.now, key, false),
+                Some(key) => self.read_link(key, false),
                 None => {
                     rings > 0 && (self.links.rings_have_come() || (long && self.comes_in(MOMENT / rings)))
                 }
@@ -100,34 +125,41 @@ impl EventLoop {
             if asks {
                 self.look(Duration::ZERO)?;
             }
-            let all = self.now.since(begun);
+            let looked = self.clock.time().since(begun);
+            let all = before + looked;
             if come || self.has_come() {
                 self.waiting.found(all);
                 return Ok(true);
             }
+            // Nobody has sent anything, so that it says nothing about looks.
+            if asks && self.has_rung() {
+                self.looked = all;
+                return Ok(true);
+            }
             match self.waiting.found_nothing(all) {
-                _ if all >= limit => return Ok(false),
+                _ if looked >= limit => return Ok(false),
                 Look::Enough => return Ok(false),
                 Look::Again => std::hint::spin_loop(),
                 Look::AgainAfterOthers => {
                     // One look at a few rings takes no time to speak of beside what others take.
                     let at_once = !first && !long && !asks && (1..=FEW_RINGS).contains(&rings);
-                    let given = if at_once { self.now } else { self.clock.now() };
+                    let given = if at_once { self.clock.time() } else { self.clock.now() };
                     first = false;
                     self.give_way(given);
                     continue;
                 }
             }
-            self.now = self.clock.now();
+            self.clock.now();
         }
     }
 
     /// Whether it is time to ask the system what has come to where the node does not look: now and then also while there is enough to do without.
     fn is_to_ask(&mut self, busy: bool) -> bool {
         let most = if self.waiting.is_alone() { ASK_MAX } else { ASK_MAX_AMONG_OTHERS };
-        let due = self.now.since(self.asked) >= if busy { most } else { self.ask_every.min(most) };
+        let now = self.clock.time();
+        let due = now.since(self.asked) >= if busy { most } else { self.ask_every.min(most) };
         if due {
-            self.asked = self.now;
+            self.asked = now;
             self.ask_every = (self.ask_every * 2).clamp(ASK_MIN, most);
         }
         due
@@ -136,8 +168,7 @@ impl EventLoop {
     /// Lets others have the core, from a time not long ago, and learns whether any wanted it.
     fn give_way(&mut self, given: Time) {
         std::thread::yield_now();
-        self.now = self.clock.now();
-        self.waiting.gave_way(self.now.since(given));
+        self.waiting.gave_way(self.clock.now().since(given));
     }
 
     /// Looks at all rings so often, for less time than it takes to let others have the core.
@@ -151,9 +182,15 @@ impl EventLoop {
     }
 
     /// Asks the system what has happened, and waits at most so long for something.
+    #[inline(always)]
     fn look(&mut self, limit: Duration) -> io::Result<()> {
-        let events = self.events.get_or_insert_with(|| Events::with_capacity(EVENTS));
-        match self.poll.poll(events, Some(limit)) {
+        if unlikely(self.events.is_none()) {
+            self.events = Some(Events::with_capacity(EVENTS));
+        }
+        let Some(events) = &mut self.events else { return Ok(()) };
+        // The alarm rings by then.
+        let limit = Some(limit).filter(|limit| *limit < SLEEP_MAX);
+        match self.poll.poll(events, limit) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             done => done?,
         }
@@ -163,9 +200,31 @@ impl EventLoop {
         Ok(())
     }
 
+    /// Whether somebody wants something. That time has passed is nothing that has come.
     fn has_come(&self) -> bool {
-        self.events.as_ref().is_some_and(|events| !events.is_empty())
-            || self.has_mail()
-            || self.links.rings_have_come()
+        self.has_events() || self.has_mail() || (self.links.has_rings() && self.links.rings_have_come())
+    }
+
+    fn has_rung(&self) -> bool {
+        self.events.iter().flatten().any(|event| event.token() == ALARM)
+    }
+}
+
+/// What is left of a limit. Who sleeps until something comes still does.
+fn remaining(limit: Duration, passed: Duration) -> Duration {
+    if limit < SLEEP_MAX { limit.saturating_sub(passed) } else { limit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sleep after a look had what was left of ten seconds for a limit, which the system sets up and takes down for each.
+    #[test]
+    fn who_may_sleep_until_something_comes_still_may_after_a_look() {
+        assert_eq!(remaining(SLEEP_MAX, Duration::from_millis(50)), SLEEP_MAX);
+        let second = Duration::from_secs(1);
+        assert_eq!(remaining(second, second / 4), second * 3 / 4);
+        assert_eq!(remaining(second, second * 2), Duration::ZERO);
     }
 }

@@ -110,14 +110,14 @@ impl Mailbox {
 
     /// The loop is about to sleep: what comes from here on must wake it. What came before it has to look for once more.
     pub(super) fn sleeping(&self) {
-        self.awake.store(false, Ordering::SeqCst);
+        self.awake.store(false, Ordering::Relaxed);
         // Either a sender sees that the loop sleeps, or the loop sees what was sent: both write first, and then read what the other has written.
         fence(Ordering::SeqCst);
     }
 
-    /// The loop is awake, and looks before it sleeps again.
+    /// The loop is awake, and looks before it sleeps again: a sender that does not see it yet wakes it for nothing.
     pub(super) fn awake(&self) {
-        self.awake.store(true, Ordering::SeqCst);
+        self.awake.store(true, Ordering::Relaxed);
     }
 
     /// One system call for any number of things that come while the loop sleeps, and none while it is awake.

@@ -4,6 +4,7 @@
 //! an executor, and the application talks to it through a bounded mailbox. Source: chained-gpc.md, "Internal implementation details".
 
 mod address;
+mod alarm;
 mod call;
 mod clock;
 mod command;

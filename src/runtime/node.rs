@@ -17,7 +17,7 @@ use tracing::error;
 use super::call::Call;
 use super::clock;
 use super::command::Command;
-use super::event_loop::{EventLoop, Parts, WAKER};
+use super::event_loop::{EventLoop, Parts, SLEEP_MAX, WAKER};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::handle::CallHandle;
@@ -183,7 +183,7 @@ impl Builder {
         let node = chain::Node::new(config);
         let front = Front { id, address, limits, functions: functions.clone(), mailbox: mailbox.clone() };
         let parts = Parts { poll, node, links, functions, executor, mailbox, slots, wait };
-        Ok((front, EventLoop::new(parts)))
+        Ok((front, EventLoop::new(parts)?))
     }
 }
 
@@ -355,7 +355,7 @@ impl PolledNode {
         // The clock is asked where there is a limit, and not for nothing: it takes a hundredth of a short call.
         let mut left = limit.map(|limit| (self.event_loop.ask_time().plus(limit), limit));
         // Ends: the call has a time limit, and so may the caller.
-        while self.progress(left.map_or(Duration::from_secs(1), |(_, left)| left)).is_ok() {
+        while self.progress(left.map_or(SLEEP_MAX, |(_, left)| left)).is_ok() {
             if let Some(ended) = handle.test() {
                 return Some(ended);
             }
@@ -380,7 +380,7 @@ impl PolledNode {
         }
         // Ends: calls have time limits, and the last frames have theirs.
         while !self.event_loop.has_ended() {
-            self.progress(Duration::from_secs(1))?;
+            self.progress(SLEEP_MAX)?;
         }
         Ok(())
     }

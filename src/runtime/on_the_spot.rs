@@ -9,13 +9,13 @@ use tracing::warn;
 
 use super::event_loop::EventLoop;
 use super::functions::Functions;
-use super::link::{Context, HIWATER, Phase, Progress, READ_BUDGET};
+use super::link::{self, Context, Phase, Progress, READ_BUDGET};
 use super::peer::LinkKey;
 use super::request::Request;
-use crate::chain::{self, Asker, Heard, Input, Place, Ran, RootReply, Start, Time, ToChild};
+use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Response};
-use crate::wire::short::{ShortRequest, ShortResponse};
+use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message};
 
 /// What an inbox needs to know of its node.
@@ -49,11 +49,11 @@ impl Context for PeerContext<'_> {
 
 impl EventLoop {
     /// Reads what a link has; says whether it had anything. `to_end` when the system has said that the peer is through: then a short read does not mean that nothing follows.
-    pub(super) fn read_link(&mut self, now: Time, key: LinkKey, to_end: bool) -> bool {
+    pub(super) fn read_link(&mut self, key: LinkKey, to_end: bool) -> bool {
         // Taken out, so that what was read can be carried out where it lies.
         let mut buffer = std::mem::take(&mut self.links.buffer);
         let mut read = 0;
-        let progress = self.read(now, key, to_end, &mut buffer, &mut read);
+        let progress = self.read(key, to_end, &mut buffer, &mut read);
         self.links.buffer = buffer;
         let came = read > 0 || matches!(progress, Progress::Closed(_));
         self.links.has_read |= came;
@@ -61,14 +61,7 @@ impl EventLoop {
         came
     }
 
-    fn read(
-        &mut self,
-        now: Time,
-        key: LinkKey,
-        to_end: bool,
-        buffer: &mut [u8],
-        read: &mut usize,
-    ) -> Progress {
+    fn read(&mut self, key: LinkKey, to_end: bool, buffer: &mut [u8], read: &mut usize) -> Progress {
         while *read < READ_BUDGET {
             let link = self.links.links.get_mut(key).filter(|link| link.phase != Phase::Closing);
             let Some(link) = link else { return Progress::Waiting };
@@ -81,12 +74,12 @@ impl EventLoop {
                 Err(error) => return broke(&error),
             };
             *read += count;
-            link.heard = true;
             let filled = link.inbox.filled(count, &mut self.links.events);
             if filled > 0 {
-                self.heed(now, key);
+                link.heard = true;
+                self.heed(key);
             }
-            if let Err(error) = self.take_bytes(now, key, &buffer[..count - filled]) {
+            if let Err(error) = self.take_bytes(key, &buffer[..count - filled]) {
                 return misbehaved(key, &error);
             }
             // A stream gives all it has: what comes later is a new event.
@@ -98,16 +91,18 @@ impl EventLoop {
     }
 
     /// Takes the next bytes of a link, in order.
-    fn take_bytes(&mut self, now: Time, key: LinkKey, mut bytes: &[u8]) -> Result<(), FrameError> {
+    fn take_bytes(&mut self, key: LinkKey, mut bytes: &[u8]) -> Result<(), FrameError> {
+        // What a call on the spot has taken was a sign of life, which the chain need not be told of once more.
+        let mut told = false;
         // Each round takes a frame, or all there is.
         while !bytes.is_empty() {
             let Some(link) = self.links.links.get(key) else { return Ok(()) };
             let frame = match link.phase {
                 Phase::Closing => return Ok(()),
                 // What has come before, on whatever link, is for the chain first.
-                Phase::Up(peer) if link.inbox.is_idle() && self.links.arrivals.is_empty() => {
-                    if let Some(rest) = self.on_the_spot(now, key, peer, bytes) {
-                        bytes = rest;
+                Phase::Up(peer) if link.is_plain() && self.links.arrivals.is_empty() => {
+                    if let Some(rest) = self.on_the_spot(key, peer, bytes) {
+                        (bytes, told) = (rest, true);
                         continue;
                     }
                     first_frame(bytes)
@@ -115,116 +110,128 @@ impl EventLoop {
                 _ => bytes.len(),
             };
             let (frame, rest) = bytes.split_at(frame);
-            self.feed(now, key, frame)?;
+            self.feed(key, frame, !told)?;
             bytes = rest;
         }
         Ok(())
     }
 
-    /// Takes bytes the long way.
+    /// Takes bytes the long way; `heard` where they are the first sign of life.
     #[inline(never)]
-    fn feed(&mut self, now: Time, key: LinkKey, bytes: &[u8]) -> Result<(), FrameError> {
+    fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
         let EventLoop { node, functions, links, .. } = self;
         let Some(link) = links.links.get_mut(key) else { return Ok(()) };
         let peer = match link.phase {
             Phase::Up(peer) => Some(peer),
             _ => None,
         };
+        link.heard |= heard;
         let fed = link.feed(bytes, &PeerContext { node, functions, peer }, &mut links.events);
-        self.heed(now, key);
+        self.heed(key);
         fed
     }
 
     /// Gives the chain what has become of what a link has taken in.
-    fn heed(&mut self, now: Time, key: LinkKey) {
-        self.links.heed_events(now, key);
-        self.take_in(now);
+    fn heed(&mut self, key: LinkKey) {
+        self.links.heed_events(self.clock.time(), key);
+        self.take_in();
     }
 
     /// Carries out the frame at the start of `bytes`, if it is short and usual; returns the bytes behind it.
-    fn on_the_spot<'a>(&mut self, now: Time, key: LinkKey, peer: Id, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    #[inline(always)]
+    fn on_the_spot<'a>(&mut self, key: LinkKey, peer: Id, bytes: &'a [u8]) -> Option<&'a [u8]> {
         const REQUEST: u8 = Kind::Request as u8;
         const RESPONSE: u8 = Kind::Response as u8;
-        let done = match *bytes.get(4)? {
+        match *bytes.get(4)? {
             REQUEST => {
                 let (request, rest) = ShortRequest::parse(bytes)?;
-                self.request_on_the_spot(now, key, peer, &request).map(|()| rest)
+                self.request_on_the_spot(key, peer, &request).map(|()| rest)
             }
             RESPONSE => {
                 let (response, rest) = ShortResponse::parse(bytes)?;
-                self.response_on_the_spot(now, peer, &response).then_some(rest)
+                self.response_on_the_spot(peer, &response).then_some(rest)
             }
             _ => None,
-        };
-        if done.is_some()
-            && let Some(link) = self.links.links.get_mut(key)
-        {
-            link.heard = false;
         }
-        done
     }
 
     /// Runs a request where it was read, if it may.
-    fn request_on_the_spot(
-        &mut self,
-        now: Time,
-        key: LinkKey,
-        peer: Id,
-        request: &ShortRequest<'_>,
-    ) -> Option<()> {
-        let EventLoop { node, links, executor, outputs, .. } = self;
-        if links.links.get(key)?.unacknowledged >= HIWATER {
-            return None;
-        }
+    #[inline(always)]
+    fn request_on_the_spot(&mut self, key: LinkKey, peer: Id, request: &ShortRequest<'_>) -> Option<()> {
+        let EventLoop { node, executor, clock, .. } = self;
         let entry = executor.on_the_spot(request.plan.func())?;
-        if !node.spot_begins(now, peer, request) {
-            return None;
-        }
-        let mut own = node.spot_reply();
         let of = &request.particulars;
-        let view = Request::short(node.config().me, Some(peer), of, node.spot_ids()?);
-        let result = entry.answer(&view, &mut own).map(|()| own);
-        let ran = node.spot_ran(Asker::Parent(peer), of, result, |child| links.relay(now, &child), outputs);
-        let link = links.links.get_mut(key)?;
-        let answered = !matches!(ran, Ran::Waits);
-        match ran {
-            Ran::Waits => {}
-            Ran::Answered(answer) => link.outbox.push(Message::Response(Response { call: of.call, answer })),
-            Ran::Replied(own) => match node.spot_answers(of.call, &own) {
-                Some((head, answer)) => {
-                    link.outbox.short_response(&head, &answer);
-                    node.keep_reply(own);
-                }
-                None => {
-                    let answer = node.spot_answers_long(own);
-                    link.outbox.push(Message::Response(Response { call: of.call, answer }));
-                }
-            },
+        match node.spot_begins(|| clock.time(), peer, request) {
+            Begun::Unusual => None,
+            Begun::Alone => {
+                let me = node.config().me;
+                let (ids, own) = node.spot_alone()?;
+                let result = entry.answer(&Request::short(me, Some(peer), of, ids), own);
+                self.answer_alone(key, of.call, result)
+            }
+            Begun::WithChildren => self.run_with_children(key, peer, of),
         }
+    }
+
+    /// Answers a request whose func has run here, and nowhere else.
+    #[inline(always)]
+    fn answer_alone(&mut self, key: LinkKey, call: CallId, result: Result<(), String>) -> Option<()> {
+        let EventLoop { node, links, .. } = self;
+        let link = links.links.get_mut(key)?;
+        match node.spot_replied(call, result) {
+            Ok((head, answer)) => link.outbox.own_response(&head, &answer),
+            Err(answer) => link.outbox.push(Message::Response(Response { call, answer: *answer })),
+        }
+        node.spot_answered();
+        link.unacknowledged += 1;
+        link.consume();
+        link.mark(&mut links.dirty, key);
+        Some(())
+    }
+
+    /// Runs a request, and sends it on to the children.
+    #[inline(never)]
+    fn run_with_children(&mut self, key: LinkKey, peer: Id, of: &Particulars<'_>) -> Option<()> {
+        let EventLoop { node, links, executor, outputs, clock, .. } = self;
+        let me = node.config().me;
+        let (ids, own) = node.spot_room()?;
+        let result = executor.again()?.answer(&Request::short(me, Some(peer), of, ids), own);
+        let send = |child: ToChild<'_>| links.relay(clock.time(), &child);
+        let ran = node.spot_ran(Asker::Parent(peer), of, result, send, outputs);
+        let link = links.links.get_mut(key)?;
+        let answered = match ran {
+            Ran::Waits => false,
+            Ran::Answered(answer) => {
+                link.outbox.push(Message::Response(Response { call: of.call, answer }));
+                true
+            }
+        };
         link.unacknowledged += 1;
         if link.consume() || answered {
             link.mark(&mut links.dirty, key);
         }
-        self.settle(now);
+        self.settle();
         Some(())
     }
 
     /// Takes a child's answer where it was read, if a call on the spot waits for it.
-    fn response_on_the_spot(&mut self, now: Time, peer: Id, response: &ShortResponse<'_>) -> bool {
-        match self.node.spot_heard(now, peer, response) {
+    #[inline(never)]
+    fn response_on_the_spot(&mut self, peer: Id, response: &ShortResponse<'_>) -> bool {
+        match self.node.spot_heard(|| self.clock.time(), peer, response) {
             Heard::Unusual => return false,
             Heard::Waits => self.awaits_more = true,
             Heard::Complete(place) => {
                 self.awaits_more = false;
-                self.complete(now, place);
+                self.complete(place);
             }
         }
         true
     }
 
     /// Every child of a call on the spot has answered.
-    fn complete(&mut self, now: Time, place: Place) {
-        let EventLoop { node, links, outputs, .. } = self;
+    #[inline(always)]
+    fn complete(&mut self, place: Place) {
+        let EventLoop { node, links, outputs, clock, .. } = self;
         if let Some((parent, head, answer)) = node.spot_complete(place)
             && let Some((link, dirty, key)) = links.link_up(parent)
         {
@@ -232,10 +239,10 @@ impl EventLoop {
             link.mark(dirty, key);
             return node.spot_ends(place);
         }
-        if let Some(ended) = node.spot_ends_here(place, outputs) {
+        if let Some(ended) = node.spot_ends_here(|| clock.time(), place, outputs) {
             self.finish(ended.ticket, ended.call, Ok(ended.reply), None);
         }
-        self.settle(now);
+        self.settle();
     }
 
     /// A call that was started here has ended with this answer.
@@ -244,35 +251,34 @@ impl EventLoop {
     }
 
     /// Starts a call, on the spot if it may.
-    pub(super) fn start(&mut self, now: Time, ticket: u64, start: Box<Start>) {
-        if !self.start_on_the_spot(now, ticket, &start) {
-            self.apply(now, Input::Start { ticket, start });
+    pub(super) fn start(&mut self, ticket: u64, start: Box<Start>) {
+        if !self.start_on_the_spot(ticket, &start) {
+            self.apply(Input::Start { ticket, start });
         }
     }
 
-    fn start_on_the_spot(&mut self, now: Time, ticket: u64, start: &Start) -> bool {
+    fn start_on_the_spot(&mut self, ticket: u64, start: &Start) -> bool {
         let Some(data) = start.data.as_bytes() else { return false };
         let mut room = std::mem::take(&mut self.ids_room);
-        let EventLoop { node, links, executor, outputs, .. } = self;
+        let EventLoop { node, links, executor, outputs, clock, .. } = self;
         let entry = executor.on_the_spot(start.func);
-        let request = entry.and_then(|entry| Some((entry, node.spot_starts(now, start, &data, &mut room)?)));
+        let request =
+            entry.and_then(|entry| Some((entry, node.spot_starts(clock.time(), start, &data, &mut room)?)));
         let Some((entry, request)) = request else {
             self.ids_room = room;
             return false;
         };
         let of = request.particulars;
-        let mut own = node.spot_reply();
-        let result = match node.spot_ids() {
-            Some(ids) if !start.watch => {
-                entry.answer(&Request::short(node.config().me, None, &of, ids), &mut own).map(|()| own)
-            }
-            _ => Ok(own),
+        let me = node.config().me;
+        let result = match node.spot_room() {
+            Some((ids, own)) if !start.watch => entry.answer(&Request::short(me, None, &of, ids), own),
+            _ => Ok(()),
         };
         let asker = Asker::Here { ticket, watch: start.watch };
         let mut children = 0;
         let relay = |child: ToChild<'_>| {
             children += 1;
-            links.relay(now, &child);
+            links.relay(clock.time(), &child);
         };
         let ran = node.spot_ran(asker, &of, result, relay, outputs);
         let call = of.call;
@@ -280,12 +286,8 @@ impl EventLoop {
         match ran {
             Ran::Waits => {}
             Ran::Answered(answer) => self.answered(ticket, call, answer),
-            Ran::Replied(own) => {
-                let answer = self.node.spot_answers_long(own);
-                self.answered(ticket, call, answer);
-            }
         }
-        self.settle(now);
+        self.settle();
         true
     }
 }
@@ -298,7 +300,7 @@ fn first_frame(bytes: &[u8]) -> usize {
 
 #[cold]
 fn broke(error: &io::Error) -> Progress {
-    Progress::Closed(format!("the connection broke: {error}"))
+    Progress::Closed(link::broken(error))
 }
 
 #[cold]

@@ -8,6 +8,7 @@ use super::link::{Event, HIWATER, Phase, Progress};
 use super::links::{Arrival, Links};
 use super::peer::LinkKey;
 use crate::chain::Time;
+use crate::hint::{cold_path, unlikely};
 use crate::wire::frame::WINDOW;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
@@ -57,11 +58,12 @@ impl Links {
         if let Some(link) = self.links.get_mut(key)
             && let Some(socket) = link.socket.ring_mut()
         {
+            cold_path();
             socket.rung(event.closed);
             room |= socket.has_room_again();
             self.watched.watch(key, link);
         }
-        if room {
+        if unlikely(room) {
             self.note(key);
         }
         event.readable
@@ -98,6 +100,16 @@ impl Links {
 
     /// A link has been read.
     pub(super) fn after_reading(&mut self, key: LinkKey, progress: Progress) {
+        let link = self.links.get_mut(key);
+        let quiet = link.is_none_or(|link| !link.heard && link.unwritable.is_none());
+        if unlikely(!quiet || !matches!(progress, Progress::Waiting)) {
+            self.note_reading(key, progress);
+        }
+    }
+
+    /// The same, where something has come of it that no call on the spot took.
+    #[inline(never)]
+    fn note_reading(&mut self, key: LinkKey, progress: Progress) {
         if let Some(link) = self.links.get_mut(key)
             && let Phase::Up(peer) = link.phase
             && std::mem::take(&mut link.heard)

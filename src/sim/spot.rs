@@ -10,7 +10,7 @@ use gpc_trees::Id;
 use super::check::{Observation, Outcome, part};
 use super::faults::{Act, Fault};
 use super::world::World;
-use crate::chain::{Asker, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
+use crate::chain::{Asker, Begun, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
 use crate::wire::message::{Answer, Response};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message, Request};
@@ -54,11 +54,46 @@ impl World {
         let act = self.call(request.call).and_then(|state| state.acts.get(&id)).copied();
         let mut room = Vec::new();
         let short = ShortRequest::of(request, &data, &mut room)?;
-        if !is_quick(act) || !self.node(id)?.spot_begins(now, from, &short) {
+        if !is_quick(act) {
             return None;
         }
-        let times = (request.age, request.left.max(request.limit));
-        self.run_on_the_spot(id, Asker::Parent(from), &short.particulars, act, times)
+        match self.node(id)?.spot_begins(|| now, from, &short) {
+            Begun::Unusual => None,
+            Begun::Alone => self.run_alone(id, from, request.call, act),
+            Begun::WithChildren => {
+                let times = (request.age, request.left.max(request.limit));
+                self.run_on_the_spot(id, Asker::Parent(from), &short.particulars, act, times)
+            }
+        }
+    }
+
+    /// Runs func at an id that has nobody below it, and answers.
+    fn run_alone(&mut self, id: Id, from: Id, call: CallId, act: Option<Act>) -> Option<()> {
+        let result = self.func_on_the_spot(id, call, act);
+        self.ran_on_the_spot(id, call);
+        self.observe(&Observation::Consumed { at: id, from });
+        let node = self.node(id)?;
+        let (ids, room) = node.spot_alone()?;
+        let alone = ids.len() == 1 && *room == Reply::default();
+        let result = reply_into(room, result);
+        let answer = match node.spot_replied(call, result) {
+            Ok((_, answer)) => answer.reply().map_or(Answer::Completed, Answer::Reply),
+            Err(answer) => *answer,
+        };
+        node.spot_answered();
+        assert!(alone, "func runs over its own id, on an empty reply");
+        self.send(id, from, Message::Response(Response { call, answer }));
+        Some(())
+    }
+
+    /// Func has run.
+    fn ran_on_the_spot(&mut self, id: Id, call: CallId) {
+        let run = self.hosts.run(id);
+        self.trace.say(self.now, format_args!("{id} executes {call} on the spot"));
+        self.observe(&Observation::Began { id, call });
+        self.observe(&Observation::Executed { id, run, call });
+        self.settle(id);
+        self.observe(&Observation::Ran { id, call, deferred: false });
     }
 
     /// Runs func, and carries out what becomes of it. The call's age and what is left of its limit are exact here, as in all messages of the simulator; frames have whole milliseconds.
@@ -70,15 +105,11 @@ impl World {
         act: Option<Act>,
         (age, left): (Duration, Duration),
     ) -> Option<()> {
-        let (call, run) = (of.call, self.hosts.run(id));
+        let call = of.call;
         let watches = matches!(asker, Asker::Here { watch: true, .. });
         let result = self.func_on_the_spot(id, call, act.filter(|_| !watches));
         if !watches {
-            self.trace.say(self.now, format_args!("{id} executes {call} on the spot"));
-            self.observe(&Observation::Began { id, call });
-            self.observe(&Observation::Executed { id, run, call });
-            self.settle(id);
-            self.observe(&Observation::Ran { id, call, deferred: false });
+            self.ran_on_the_spot(id, call);
         }
         if let Asker::Parent(from) = asker {
             self.observe(&Observation::Consumed { at: id, from });
@@ -88,19 +119,17 @@ impl World {
             let exact = |request| Request { age, left, ..request };
             requests.extend(child.request().map(|request| (child.to, exact(request))));
         };
-        let ran = self.node(id)?.spot_ran(asker, of, result, send, &mut outputs);
+        let node = self.node(id)?;
+        let (_, room) = node.spot_room()?;
+        assert_eq!(*room, Reply::default(), "id {id}: func finds the reply of another call");
+        let result = reply_into(room, result);
+        let ran = node.spot_ran(asker, of, result, send, &mut outputs);
         for (to, request) in requests {
             self.send(id, to, Message::Request(Arc::new(request)));
         }
         let answer = match ran {
             Ran::Waits => None,
             Ran::Answered(answer) => Some(answer),
-            Ran::Replied(own) => {
-                let node = self.node(id)?;
-                // The short way and the long one say the same.
-                let short = node.spot_answers(call, &own).and_then(|(head, answer)| answer.reply(&head));
-                Some(short.map_or_else(|| node.spot_answers_long(own), Answer::Reply))
-            }
         };
         match (asker, answer) {
             (_, None) => {}
@@ -139,7 +168,7 @@ impl World {
         let level = parts.as_ref().map_or(0, |(level, _, _)| *level);
         let reply = parts.as_ref().map(|(_, header, data)| (&header[..], &data[..]));
         let short = ShortResponse { call: response.call, level, reply };
-        match self.node(id)?.spot_heard(now, from, &short) {
+        match self.node(id)?.spot_heard(|| now, from, &short) {
             Heard::Unusual => None,
             Heard::Waits => {
                 self.settle(id);
@@ -150,6 +179,7 @@ impl World {
     }
 
     fn complete_on_the_spot(&mut self, id: Id, place: Place) -> Option<()> {
+        let now = Time::from_nanos(self.now);
         let (node, mut outputs) = (self.node(id)?, Outputs::new());
         let answer = node.spot_complete(place).map(|(to, head, answer)| {
             let reply = answer.reply(&head).map_or(Answer::Completed, Answer::Reply);
@@ -161,7 +191,7 @@ impl World {
                 self.send(id, to, Message::Response(response));
             }
             None => {
-                if let Some(ended) = node.spot_ends_here(place, &mut outputs) {
+                if let Some(ended) = node.spot_ends_here(|| now, place, &mut outputs) {
                     let reply = ended.reply.map(RootReply::aggregated);
                     let answer = reply.map_or(Answer::Completed, Answer::Reply);
                     self.end_on_the_spot(id, ended.ticket, ended.call, answer);
@@ -188,4 +218,16 @@ impl World {
 /// What takes its time or answers later does not run on the spot.
 fn is_quick(act: Option<Act>) -> bool {
     matches!(act, None | Some(Act::Fail | Act::Panic))
+}
+
+/// What func gives, in the room for it; when it fails, what it had written until then.
+fn reply_into(room: &mut Reply, result: Result<Reply, String>) -> Result<(), String> {
+    match result {
+        Ok(reply) => *room = reply,
+        Err(message) => {
+            room.data.extend_from_slice(message.as_bytes());
+            return Err(message);
+        }
+    }
+    Ok(())
 }

@@ -138,6 +138,7 @@ fn halves(number: u64) -> [u32; 2] {
 }
 
 /// Appends words in one piece: the room is asked for once.
+#[inline(always)]
 fn put_words(words: &[u32], out: &mut impl BufMut) {
     let mut bytes = [0; RequestHead::LENGTH];
     let bytes = &mut bytes[..words.len() * 4];
@@ -222,6 +223,7 @@ impl ResponseHead {
     }
 
     /// Appends the fixed part.
+    #[inline(always)]
     pub fn emit(&self, out: &mut impl BufMut) {
         let kind = u32::from(self.level) | u32::from(self.kind as u8) << 16;
         let words = [

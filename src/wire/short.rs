@@ -13,6 +13,7 @@ use super::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use super::head::{IdsForm, RequestHead, ResponseHead, whole_ms};
 use super::prefix::{emit_ids, parse_ids, smaller_form};
 use super::{Body, CallId, Request};
+use crate::hint::unlikely;
 
 /// Most bytes of ids, header and data of a short request, and of header and data of a short reply: below it a copy costs less than a part of its own.
 pub const SHORT_MAX: usize = 16 << 10;
@@ -20,15 +21,19 @@ pub const SHORT_MAX: usize = 16 << 10;
 /// Most bytes of ids of a short request: they are compared for every call, and kept for every plan.
 pub const IDS_MAX: usize = 1 << 10;
 
-/// Words of a request's fixed part that belong to its plan.
-const WORDS: usize = 6;
+/// Bytes of a request's fixed part that belong to its plan and lie side by side: callback, tree, its parameter, form of the ids, how many.
+const SHARED: usize = 20;
+
+/// Where they begin.
+const SHARED_AT: usize = 16;
 
 /// What calls have in common that go to the same ids in the same tree to do the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanKey<'a> {
     flags: u8,
-    /// func, callback, tree, its parameter, form of the ids, how many.
-    words: [u32; WORDS],
+    func: u32,
+    /// Where they were read: to compare what has just been put together, the processor would wait until all before it is written.
+    shared: &'a [u8; SHARED],
     ids: &'a [u8],
 }
 
@@ -36,7 +41,8 @@ pub struct PlanKey<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanOwned {
     flags: u8,
-    words: [u32; WORDS],
+    func: u32,
+    shared: [u8; SHARED],
     ids: Box<[u8]>,
 }
 
@@ -95,7 +101,7 @@ pub struct ShortResponse<'a> {
 }
 
 impl<'a> PlanKey<'a> {
-    /// What a call has in common with others that begin here; `room` is for the bytes of its ids. None if it takes a tree that not every process knows, or too many ids.
+    /// What a call has in common with others that begin here; `room` is for its bytes. None if it takes a tree that not every process knows, or too many ids.
     pub fn new(request: &PlanParts<'_>, room: &'a mut Vec<u8>) -> Option<PlanKey<'a>> {
         let PlanParts { func, callback, tree, ids, reply_wanted, forward_first } = *request;
         let (wire_id, param) = (tree.wire_id(), tree.wire_param());
@@ -109,32 +115,35 @@ impl<'a> PlanKey<'a> {
             return None;
         }
         room.clear();
+        let form_word = if form == IdsForm::Runs { 0 } else { 1 };
+        for word in [callback.unwrap_or(0), wire_id, param, form_word, entries as u32] {
+            room.extend_from_slice(&word.to_le_bytes());
+        }
         emit_ids(ids, form, room);
+        let (shared, ids) = room.split_first_chunk()?;
         let bits = [(reply_wanted, flags::REPLY_WANTED), (forward_first, flags::FORWARD_FIRST)];
         let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
-        let form = if form == IdsForm::Runs { 0 } else { 1 };
-        let words = [func, callback.unwrap_or(0), wire_id, param, form, entries as u32];
-        Some(PlanKey { flags, words, ids: room })
+        Some(PlanKey { flags, func, shared, ids })
     }
 
     /// Handle of the function that every id executes.
     pub fn func(&self) -> u32 {
-        self.words[0]
+        self.func
     }
 
     /// Handle of the function that merges replies, if one does.
     pub fn callback(&self) -> Option<u32> {
-        Some(self.words[1]).filter(|handle| *handle != 0)
+        Some(word(self.shared, 0)).filter(|handle| *handle != 0)
     }
 
     /// How the list is split, if by a tree that every process knows.
     pub fn tree(&self) -> Option<Tree> {
-        Tree::from_wire(self.words[2], self.words[3])
+        Tree::from_wire(word(self.shared, 4), word(self.shared, 8))
     }
 
     /// The receiver's slice; none if it is no list, or empty.
     pub fn ids(&self) -> Option<IdList> {
-        let form = if self.words[4] == 0 { IdsForm::Runs } else { IdsForm::Listed };
+        let form = if word(self.shared, 12) == 0 { IdsForm::Runs } else { IdsForm::Listed };
         parse_ids(form, self.ids).ok().filter(|ids| !ids.is_empty())
     }
 
@@ -150,34 +159,35 @@ impl<'a> PlanKey<'a> {
 
     /// Whether the receiver is the only id.
     pub fn is_alone(&self) -> bool {
-        self.words[4] == 1 && self.words[5] == 1
+        two_words(self.shared, 12) == 1 | 1 << 32
     }
 
     /// To keep.
     pub fn to_owned(&self) -> PlanOwned {
-        PlanOwned { flags: self.flags, words: self.words, ids: self.ids.into() }
+        PlanOwned { flags: self.flags, func: self.func, shared: *self.shared, ids: self.ids.into() }
     }
 
     /// Its numbers, for a hash.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        let words = self.words.as_chunks::<2>().0.iter();
-        let words = words.map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
+        let first = u64::from(self.func) | u64::from(word(self.shared, 0)) << 32;
+        let words = [first, two_words(self.shared, 4), two_words(self.shared, 12)];
         let (ids, rest) = self.ids.as_chunks::<8>();
         let rest = rest.iter().fold(u64::from(self.flags), |rest, byte| rest << 8 | u64::from(*byte));
-        words.chain(ids.iter().map(|eight| u64::from_le_bytes(*eight))).chain([rest])
+        words.into_iter().chain(ids.iter().map(|eight| u64::from_le_bytes(*eight))).chain([rest])
     }
 }
 
 impl PlanOwned {
     /// As it was read.
     pub fn key(&self) -> PlanKey<'_> {
-        PlanKey { flags: self.flags, words: self.words, ids: &self.ids }
+        PlanKey { flags: self.flags, func: self.func, shared: &self.shared, ids: &self.ids }
     }
 }
 
 impl PartialEq<PlanKey<'_>> for PlanOwned {
     fn eq(&self, other: &PlanKey<'_>) -> bool {
-        self.words == other.words && self.flags == other.flags && *self.ids == *other.ids
+        (self.shared == *other.shared) & (self.func == other.func) & (self.flags == other.flags)
+            && *self.ids == *other.ids
     }
 }
 
@@ -229,34 +239,27 @@ impl<'a> ShortRequest<'a> {
     pub fn parse(bytes: &'a [u8]) -> Option<(ShortRequest<'a>, &'a [u8])> {
         let (set, payload, rest) = payload(bytes, Kind::Request)?;
         let (fixed, body) = payload.split_first_chunk::<{ RequestHead::LENGTH }>()?;
-        // One by one: a closure over the places would be called for each.
-        let words = [
-            word(fixed, 4),
-            word(fixed, 16),
-            word(fixed, 20),
-            word(fixed, 24),
-            word(fixed, 28),
-            word(fixed, 32),
-        ];
-        let entry = match words[4] {
+        let shared = fixed[SHARED_AT..].first_chunk()?;
+        let count = word(shared, 16) as usize;
+        let entry = match word(shared, 12) {
             0 => 8,
             1 => 4,
             _ => return None,
         };
         let usual = set & !(flags::REPLY_WANTED | flags::FORWARD_FIRST) == 0;
         let (shape_count, skipped) = (word(fixed, 56), word(fixed, 64));
-        let short = body.len() <= SHORT_MAX && words[5] as usize <= IDS_MAX / entry;
+        let short = body.len() <= SHORT_MAX && count <= IDS_MAX / entry;
         if !usual || !short || shape_count != 0 || skipped != 0 {
             return None;
         }
-        let (ids, body) = body.split_at_checked(words[5] as usize * entry)?;
+        let (ids, body) = body.split_at_checked(count * entry)?;
         let (header, data) = body.split_at_checked(word(fixed, 36) as usize)?;
         if two_words(fixed, 40) != data.len() as u64 {
             return None;
         }
         let call = CallId { root: word(fixed, 0), sequence: two_words(fixed, 8) };
         let (limit, age, left) = (two_words(fixed, 48), word(fixed, 60), word(fixed, 68));
-        let plan = PlanKey { flags: set, words, ids };
+        let plan = PlanKey { flags: set, func: word(fixed, 4), shared, ids };
         let particulars = Particulars { call, limit, age, left, header, data };
         Some((ShortRequest { plan, particulars }, rest))
     }
@@ -297,10 +300,10 @@ impl Template {
         };
         let head = RequestHead {
             call: CallId { root: 0, sequence: 0 },
-            func: plan.words[0],
-            callback: plan.words[1],
-            tree: plan.words[2],
-            tree_param: plan.words[3],
+            func: plan.func,
+            callback: word(plan.shared, 0),
+            tree: word(plan.shared, 4),
+            tree_param: word(plan.shared, 8),
             ids_form: form,
             ids_count: ids_count as u32,
             header_len: 0,
@@ -323,6 +326,7 @@ impl Template {
     }
 
     /// Appends the frame of one request. `alone` stands in place of a single id, where children that have nobody below them share a template.
+    #[inline(always)]
     pub fn fill(&self, of: &Particulars<'_>, alone: Option<Id>, out: &mut BytesMut) {
         let length = self.frame_len(of);
         out.reserve(length);
@@ -340,7 +344,9 @@ impl Template {
         if let Some(id) = alone {
             readdress(&mut out[start..], id);
         }
-        out.extend_from_slice(of.header);
+        if unlikely(!of.header.is_empty()) {
+            out.extend_from_slice(of.header);
+        }
         out.extend_from_slice(of.data);
     }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use chained_gpc::chain::{
-    Asker, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, RootReply, Start, Time, ToChild,
+    Asker, Begun, Config, Heard, Input, JobResult, Output, Outputs, Ran, Reply, RootReply, Start, Time,
+    ToChild,
 };
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse, Template};
@@ -13,6 +14,13 @@ use gpc_trees::{Id, Shape, Tree};
 use proptest::prelude::*;
 
 use super::one::{CALL, One, failed, leveled, request, show, start};
+
+/// What func gives, in the room for it; when it fails, what it had written until then.
+fn reply_into(room: &mut Reply, result: Result<Reply, String>) -> Result<(), String> {
+    let failed = Reply { header: b"left".to_vec(), data: b"behind".to_vec() };
+    *room = result.as_ref().map_or(failed, Reply::clone);
+    result.map(drop)
+}
 
 /// A node that takes what it may on the spot, and the rest the long way.
 struct Spotter(One);
@@ -30,13 +38,43 @@ impl Spotter {
     fn request(&mut self, from: Id, request: &Request, result: Result<Reply, String>) -> Option<Vec<String>> {
         let (mut room, data, now) = (Vec::new(), request.data.as_bytes()?, self.now());
         let short = ShortRequest::of(request, &data, &mut room)?;
-        if !self.0.node.spot_begins(now, from, &short) {
+        let begun = self.0.node.spot_begins(|| now, from, &short);
+        if begun == Begun::Unusual {
             return None;
         }
-        assert_eq!(self.0.node.spot_ids(), Some(&request.ids));
+        assert_eq!(begun == Begun::Alone, request.ids.len() == 1);
         let mut said = vec!["run func".to_string(), format!("consumed {from}")];
-        said.extend(self.run(Asker::Parent(from), &short.particulars, result));
+        match begun {
+            Begun::Alone => said.push(self.run_alone(from, short.particulars.call, result)),
+            _ => said.extend(self.run(Asker::Parent(from), &short.particulars, result)),
+        }
         Some(said)
+    }
+
+    fn run_alone(&mut self, from: Id, call: CallId, result: Result<Reply, String>) -> String {
+        let node = &mut self.0.node;
+        let (_, room) = node.spot_alone().expect("it has begun");
+        assert_eq!(*room, Reply::default());
+        let result = reply_into(room, result);
+        let answer = match node.spot_replied(call, result) {
+            Ok((head, answer)) => {
+                let mut frame = BytesMut::new();
+                answer.emit_start(&mut frame);
+                answer.emit_rest(&mut frame);
+                assert_eq!(
+                    (head.call, frame.len() as u64),
+                    (call, head.body_len()),
+                    "a frame says how long it is"
+                );
+                let reply = answer.reply();
+                let long = reply.iter().flat_map(|reply| [&reply.header, &reply.data]);
+                assert_eq!(long.flat_map(|part| part.to_bytes()).collect::<Vec<u8>>(), frame);
+                reply.map_or(Answer::Completed, Answer::Reply)
+            }
+            Err(answer) => *answer,
+        };
+        node.spot_answered();
+        end(Asker::Parent(from), call, answer)
     }
 
     fn start(&mut self, start: &Start, result: Result<Reply, String>) -> Option<Vec<String>> {
@@ -60,23 +98,15 @@ impl Spotter {
             }
             said.push(show(Output::Send { to: child.to, message: Message::Request(request.into()) }));
         };
+        let me = self.0.node.config().me;
+        let (ids, room) = self.0.node.spot_room().expect("it has begun");
+        assert_eq!((ids.first(), &*room), (Some(me), &Reply::default()));
+        let result = reply_into(room, result);
         let ran = self.0.node.spot_ran(asker, of, result, send, &mut outputs);
         said.extend(outputs.into_iter().map(show));
         let answer = match ran {
             Ran::Waits => return said,
             Ran::Answered(answer) => answer,
-            Ran::Replied(own) => {
-                let node = &self.0.node;
-                let short = node
-                    .spot_answers(of.call, &own)
-                    .map(|(head, answer)| (head.kind as u8, answer.reply(&head)));
-                match short {
-                    Some((_, Some(reply))) => Answer::Reply(reply),
-                    Some((0, None)) => Answer::Completed,
-                    Some(_) => panic!("a reply without one"),
-                    None => node.spot_answers_long(own),
-                }
-            }
         };
         said.push(end(asker, of.call, answer));
         said
@@ -90,7 +120,7 @@ impl Spotter {
             Answer::Failed(_) | Answer::Partial(_) | Answer::Arriving(_) => return None,
         };
         let reply = matches!(answer, Answer::Reply(_)).then_some((&header[..], &data[..]));
-        let place = match node.spot_heard(now, from, &ShortResponse { call: CALL, level, reply }) {
+        let place = match node.spot_heard(|| now, from, &ShortResponse { call: CALL, level, reply }) {
             Heard::Unusual => return None,
             Heard::Waits => return Some(Vec::new()),
             Heard::Complete(place) => place,
@@ -101,7 +131,7 @@ impl Spotter {
             return Some(vec![end(Asker::Parent(to), CALL, answer)]);
         }
         let mut outputs = Outputs::new();
-        let ended = node.spot_ends_here(place, &mut outputs);
+        let ended = node.spot_ends_here(|| now, place, &mut outputs);
         let mut said: Vec<String> = outputs.into_iter().map(show).collect();
         said.extend(ended.map(|ended| {
             let reply = ended.reply.map(RootReply::aggregated);
@@ -342,4 +372,18 @@ fn many_calls_at_once_are_all_answered() {
     let lost = one.0.lost(900);
     assert_eq!(lost.iter().filter(|said| said.contains("gone")).count(), 198 * 40);
     assert!(one.0.is_quiet());
+}
+
+/// What a func had written when it failed was there for the next one to add to.
+#[test]
+fn what_a_failed_func_has_written_is_nobodys() {
+    for (forward_first, list) in [(false, "1-9"), (true, "1-9"), (false, "1")] {
+        let mut one = Spotter::new(Config::new(1, 5));
+        let call = |sequence| Request { call: CallId { root: 0, sequence }, forward_first, ..request(list) };
+        // Each of them finds an empty reply, or this panics.
+        for sequence in [1, 2, 3, 4] {
+            let result = if sequence % 2 == 1 { Err("bad luck".to_string()) } else { Ok(Reply::default()) };
+            assert!(one.request(0, &call(sequence), result).is_some(), "{forward_first} {list} {sequence}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 
 mod calls;
 mod common;
+mod credit;
 mod data;
 mod extents;
 mod fair;

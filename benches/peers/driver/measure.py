@@ -56,6 +56,8 @@ def cells(options):
 
 def measure_one(run, row, options, folder):
     command = row.command(run.kind, run.n, options)
+    if run.kind != "start":
+        command = [*options.prefix, *command]
     # Sockets and session files of the launchers end with this folder.
     environment = {**os.environ, "TMPDIR": str(folder), **row.environment}
     began = time.monotonic()

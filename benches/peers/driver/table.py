@@ -95,7 +95,7 @@ def ratios(rows, runs, title):
 
 def whole(rows, runs, about, skipped, options):
     how = f"medians of {options.repeat} interleaved runs, ± half the distance of the quartiles"
-    parts = [f"{about['date']}; {about['machine']}; `{about['command']}`; {how}."]
+    parts = [f"{about['date']}; {about['machine']}; `{about['command']}`; {about['layout']}; {how}."]
     if about["load"] > 0.5:
         parts.append(f"Other work was running when it began (load {about['load']:.1f}): the figures are noisy.")
     parts += [f"{family}: skipped: {why}" for family, why in skipped.items()]

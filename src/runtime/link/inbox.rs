@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use gpc_trees::Tree;
 
 use super::replies::Replies;
+use crate::hint::likely;
 use crate::wire::body::{CHUNK_MIN, Chunk, Extent, Spare};
 use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
 use crate::wire::head::{
@@ -200,6 +201,11 @@ impl Inbox {
         }
     }
 
+    /// Whether a segment is passing, whose bytes may belong elsewhere than those before it.
+    pub fn is_passing(&self) -> bool {
+        self.passing.is_some()
+    }
+
     /// Where the next bytes of the link belong, if that is known before they are read, and enough of them to be worth it; what was read there is for [`filled`](Self::filled).
     pub fn room(&mut self) -> Option<&mut [u8]> {
         let left = self.passing?.left;
@@ -209,7 +215,13 @@ impl Inbox {
     }
 
     /// So many bytes were read into the [`room`](Self::room), or all of it if that is less; says how many.
+    #[inline(always)]
     pub fn filled(&mut self, count: usize, events: &mut Vec<Event>) -> usize {
+        if likely(!self.is_passing()) { 0 } else { self.filled_segment(count, events) }
+    }
+
+    #[inline(never)]
+    fn filled_segment(&mut self, count: usize, events: &mut Vec<Event>) -> usize {
         let taken = self.room().map_or(0, |room| room.len()).min(count);
         let (Some(passing), Some(chunk)) = (&mut self.passing, &mut self.chunk) else { return 0 };
         let body = *passing;
@@ -268,10 +280,8 @@ impl Inbox {
 
     /// Whether nothing is arriving: no part of a frame, no part of a body.
     pub fn is_idle(&self) -> bool {
-        self.partial.is_empty()
-            && self.passing.is_none()
-            && self.requests.is_empty()
-            && self.replies.is_empty()
+        // At once, without a branch for each.
+        self.partial.is_empty() & self.passing.is_none() & self.requests.is_empty() & self.replies.is_empty()
     }
 
     /// The next complete frame, or of a SEGMENT its fixed part.

@@ -23,6 +23,7 @@ use super::peer::LinkKey;
 use super::shm::{Extents, RingSocket};
 use super::socket::Socket;
 use crate::chain::Time;
+use crate::hint::unlikely;
 use crate::wire::CallId;
 use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, WINDOW};
@@ -31,7 +32,10 @@ use crate::wire::frame::{FrameError, WINDOW};
 pub const HIWATER: u32 = 256;
 
 /// Acknowledge at least every so many requests, so that the sender hears long before it must stop.
-pub const ACKMARK: u32 = 64;
+pub const ACKMARK: u32 = 128;
+
+/// Acknowledge so many with whatever else is written: alone it would be a write here, and a wake-up there, of an id that waits for its own children meanwhile.
+const ACK_BESIDE: u32 = 64;
 
 /// Bytes that may wait for a peer to read them while it still gets credit for requests: the replies to those that it has credit for, of a segment each, may come on top.
 const BACKLOG: u64 = 4 << 20;
@@ -129,15 +133,21 @@ impl Link {
         }
     }
 
+    /// Whether what comes next may be carried out where it lies: nothing long is arriving, and there is credit for a request.
+    pub(super) fn is_plain(&self) -> bool {
+        self.inbox.is_idle() & (self.unacknowledged < HIWATER)
+    }
+
     /// Notes that a request was consumed; acknowledges when enough have been, and says whether it has.
     pub(super) fn consume(&mut self) -> bool {
         self.consumed += 1;
-        self.acknowledge()
+        unlikely(self.consumed >= ACKMARK) && self.acknowledge_consumed()
     }
 
-    /// Acknowledges what has been consumed, when it is enough, and when the peer reads what it is sent: one that only sends gets no more credit.
-    fn acknowledge(&mut self) -> bool {
-        if self.consumed < ACKMARK || self.outbox.backlog() > BACKLOG || self.outbox.replies() > REPLIES_MAX {
+    /// Acknowledges what has been consumed, when the peer reads what it is sent: one that only sends gets no more credit.
+    #[inline(never)]
+    fn acknowledge_consumed(&mut self) -> bool {
+        if self.outbox.backlog() > BACKLOG || self.outbox.replies() > REPLIES_MAX {
             return false;
         }
         self.outbox.acknowledge(self.consumed);
@@ -147,6 +157,7 @@ impl Link {
     }
 
     /// Notes once that it has something to write.
+    #[inline(always)]
     pub(super) fn mark(&mut self, dirty: &mut Vec<LinkKey>, key: LinkKey) {
         if !self.marked {
             self.marked = true;
@@ -182,11 +193,38 @@ impl Link {
 
     /// One read: of a segment that is passing to where it belongs, with a little behind it; else into the buffer. Returns also how much there was room for.
     pub(super) fn read_once(&mut self, buffer: &mut [u8]) -> (io::Result<usize>, usize) {
+        match unlikely(self.inbox.is_passing()) {
+            true => self.read_segment(buffer),
+            false => (self.socket.read(buffer), buffer.len()),
+        }
+    }
+
+    #[inline(never)]
+    fn read_segment(&mut self, buffer: &mut [u8]) -> (io::Result<usize>, usize) {
         let Some(room) = self.inbox.room() else { return (self.socket.read(buffer), buffer.len()) };
         let behind = buffer.len().min(BEHIND);
         let whole = room.len() + behind;
         let mut parts = [IoSliceMut::new(room), IoSliceMut::new(&mut buffer[..behind])];
         (self.socket.read_vectored(&mut parts), whole)
+    }
+
+    /// Writes what is queued, if that is small frames alone on a link that is up, over a socket that takes them all: then there is nothing else to see to. If not, [`flush`](Self::flush) is for what is left. An error ends the connection.
+    #[inline(always)]
+    pub(super) fn flush_small(&mut self) -> io::Result<bool> {
+        let stands = matches!(self.phase, Phase::Up(_)) & (self.consumed < ACK_BESIDE);
+        if unlikely(!stands | self.blocked | self.told_of_room | self.heard) {
+            return Ok(false);
+        }
+        let Some(bytes) = self.outbox.only_small() else { return Ok(false) };
+        let written = match &mut self.socket {
+            Socket::Tcp(socket) => socket.write(bytes),
+            Socket::Unix(socket) => socket.write(bytes),
+            Socket::Ring(_) => return Ok(false),
+        };
+        match written {
+            Ok(count) => Ok(self.outbox.small_written(count)),
+            Err(error) => again(error).map(|()| false),
+        }
     }
 
     /// Writes what is queued, as one gather write if the socket takes it.
@@ -200,9 +238,11 @@ impl Link {
             match self.is_ready(&mut handed) {
                 Ok(true) => {}
                 Ok(false) => return Progress::Waiting,
-                Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
+                Err(error) => return Progress::Closed(broken(&error)),
             }
-            self.acknowledge();
+            if self.consumed >= ACK_BESIDE {
+                self.acknowledge_consumed();
+            }
             match self.write_once() {
                 Ok(0) => return Progress::Closed("the connection takes no more bytes".into()),
                 Ok(count) => {
@@ -218,7 +258,7 @@ impl Link {
                     return Progress::Waiting;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Progress::Closed(format!("the connection broke: {error}")),
+                Err(error) => return Progress::Closed(broken(&error)),
             }
             if handed >= HANDED_BUDGET {
                 break;
@@ -252,6 +292,20 @@ impl Link {
         let mut parts = SmallVec::new();
         self.outbox.parts(&mut parts);
         self.socket.write_vectored(&parts)
+    }
+}
+
+/// Why a connection has ended, for people.
+pub(super) fn broken(error: &io::Error) -> String {
+    format!("the connection broke: {error}")
+}
+
+/// What is no more than a reason to try again.
+#[cold]
+fn again(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
+        _ => Err(error),
     }
 }
 

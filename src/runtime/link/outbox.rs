@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 
 use super::handing::{Handed, Handover, Never};
 use super::leave::Leave;
-use crate::chain::{ShortAnswer, ToChild};
+use crate::chain::{OwnAnswer, ShortAnswer, ToChild};
+use crate::hint::{likely, unlikely};
 use crate::wire::flow::{ArrivingReply, FlowPart};
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use crate::wire::head::{
@@ -144,9 +145,10 @@ impl Outbox {
     }
 
     /// Queues a request of a plan; says whether there is credit for it.
+    #[inline(always)]
     pub fn relay(&mut self, child: &ToChild<'_>) -> bool {
         // Behind those that wait.
-        if self.credit == 0 || !self.waiting.is_empty() {
+        if unlikely((self.credit == 0) | !self.waiting.is_empty()) {
             return false;
         }
         self.credit -= 1;
@@ -160,6 +162,7 @@ impl Outbox {
     }
 
     /// Queues an answer that is written where it leaves.
+    #[inline(always)]
     pub fn short_response(&mut self, head: &ResponseHead, answer: &ShortAnswer<'_>) {
         let length = FRAME_HEADER + ResponseHead::LENGTH + head.reply_len() as usize;
         let start = self.tail.len();
@@ -178,6 +181,25 @@ impl Outbox {
     pub fn grant(&mut self, credit: u32) {
         self.credit = self.credit.saturating_add(credit);
         self.release();
+    }
+
+    /// Queues the answer of an id with nobody below it.
+    #[inline(always)]
+    pub fn own_response(&mut self, head: &ResponseHead, answer: &OwnAnswer<'_>) {
+        let length = FRAME_HEADER + ResponseHead::LENGTH + head.reply_len() as usize;
+        let header = FrameHeader { length: (length - FRAME_HEADER) as u32, kind: Kind::Response, flags: 0 };
+        // In as few pieces as may be, for each asks whether there is room.
+        let mut start = [0; FRAME_HEADER + ResponseHead::LENGTH + OwnAnswer::START_MAX];
+        let mut room = &mut start[..];
+        room.put_slice(&header.emit());
+        head.emit(&mut room);
+        answer.emit_start(&mut room);
+        let unused = room.len();
+        let before = self.tail.len();
+        self.tail.extend_from_slice(&start[..start.len() - unused]);
+        answer.emit_rest(&mut self.tail);
+        debug_assert_eq!(self.tail.len() - before, length, "a frame says how long it is");
+        self.queued += length;
     }
 
     /// Stops sending a request of which the answer has come already.
@@ -226,6 +248,31 @@ impl Outbox {
     /// Whether long messages are under way, whose bytes may still have to arrive.
     pub fn is_streaming(&self) -> bool {
         !self.streams.is_empty()
+    }
+
+    /// The bytes to write, where they lie in one piece and nothing else is there to send or to wait for.
+    #[inline]
+    pub fn only_small(&self) -> Option<&[u8]> {
+        let only = self.ready.is_empty() & self.waiting.is_empty() & self.streams.is_empty();
+        match likely(only & !self.tail.is_empty()) {
+            true => Some(&self.tail),
+            false => None,
+        }
+    }
+
+    /// So many of [these](Self::only_small) have been written; says whether that was all.
+    #[inline]
+    pub fn small_written(&mut self, count: usize) -> bool {
+        let all = count == self.queued;
+        match likely(all) {
+            // Its room is used again.
+            true => {
+                self.tail.clear();
+                self.queued = 0;
+            }
+            false => self.written(count),
+        }
+        all
     }
 
     /// The next bytes to write, as parts of one gather write.
@@ -388,6 +435,7 @@ impl Outbox {
     }
 
     /// Writes one frame into the buffer of small ones; `emit` appends its payload of `length` bytes.
+    #[inline(always)]
     fn frame(&mut self, kind: Kind, flags: u8, length: usize, emit: impl FnOnce(&mut BytesMut)) {
         self.tail.reserve(FRAME_HEADER + length);
         let start = self.tail.len();

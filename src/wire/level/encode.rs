@@ -160,10 +160,10 @@ fn sizes<'a>(
 }
 
 /// Bytes of a count with its space.
-#[inline]
+#[inline(always)]
 pub(crate) fn count_bytes(count: usize) -> usize {
-    if count < 10 {
-        return 2;
+    if count < 100 {
+        return if count < 10 { 2 } else { 3 };
     }
     count.checked_ilog10().unwrap_or(0) as usize + 2
 }
@@ -184,7 +184,7 @@ fn lift_shared(levels: u16) -> usize {
 }
 
 /// Appends a count with its space.
-#[inline]
+#[inline(always)]
 pub(crate) fn count(out: &mut impl BufMut, count: usize) {
     if count < 10 {
         return out.put_slice(&[b'0' + count as u8, b' ']);
@@ -212,7 +212,7 @@ fn long_count(out: &mut impl BufMut, count: usize) {
 }
 
 /// Appends a lift that is copied whole: by 2,048 levels at most.
-#[inline]
+#[inline(always)]
 pub(crate) fn lift(out: &mut impl BufMut, levels: u16) {
     match levels {
         0 => {}

@@ -160,41 +160,47 @@ impl Grammar {
     ///
     /// What is whole and small needs no events in between: this is what most callers read, once for each process.
     pub(super) fn leaf<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
-        // Each round ends a value, or takes two bytes or more.
-        loop {
-            match self.state {
-                State::Between => match self.open.last_mut()? {
-                    0 => {
-                        self.open.pop();
-                    }
-                    left => {
-                        *left -= 1;
-                        self.state = State::Count(Count::default());
-                    }
-                },
-                State::Count(Count { digits: 0, .. }) => {
-                    if self.next_level() == 0 {
-                        let (leaf, rest) = short_leaf(input, self.limits.leaf_bytes)?;
-                        self.position += (input.len() - rest.len()) as u64;
-                        *input = rest;
-                        self.state = State::Between;
-                        return Some(leaf);
-                    }
-                    let (count, rest) = short_count(input)?;
-                    let taken = (input.len() - rest.len()) as u64;
-                    let members = self.members.saturating_add(count as u64);
-                    if members > self.limits.members {
-                        return None;
-                    }
-                    *input = rest;
-                    self.position += taken;
-                    self.members = members;
-                    self.open.push(count as u64);
+        match self.state {
+            State::Between => self.begin_next()?,
+            State::Count(Count { digits: 0, .. }) => {}
+            State::Count(_) | State::Content { .. } | State::Failed(_) => return None,
+        }
+        // Each round takes two bytes or more.
+        while self.next_level() > 0 {
+            let (count, rest) = short_count(input)?;
+            let members = self.members.saturating_add(count as u64);
+            if members > self.limits.members {
+                return None;
+            }
+            self.position += (input.len() - rest.len()) as u64;
+            *input = rest;
+            self.members = members;
+            match (count as u64).checked_sub(1) {
+                // The first of its members begins.
+                Some(left) => self.open.push(left),
+                None => {
+                    self.open.push(0);
                     self.state = State::Between;
+                    self.begin_next()?;
                 }
-                State::Count(_) | State::Content { .. } | State::Failed(_) => return None,
             }
         }
+        let (leaf, rest) = short_leaf(input, self.limits.leaf_bytes)?;
+        self.position += (input.len() - rest.len()) as u64;
+        *input = rest;
+        self.state = State::Between;
+        Some(leaf)
+    }
+
+    /// Ends the open values that have no member left, and begins the next member of the one around them; none if that was the last.
+    fn begin_next(&mut self) -> Option<()> {
+        // Each round ends a value.
+        while *self.open.last()? == 0 {
+            self.open.pop();
+        }
+        *self.open.last_mut()? -= 1;
+        self.state = State::Count(Count::default());
+        Some(())
     }
 
     /// Whether the outermost value ends in front of `input`, and nothing follows.

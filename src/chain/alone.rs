@@ -1,0 +1,181 @@
+//! Calls on the spot at an id with nobody below it, as are half of the ids of most trees: func runs, and its reply leaves from where it lies. Nothing waits, so nothing of the call is kept but its name.
+//!
+//! Source: as for `spot`; the reply is level-0 data (ws-rendezvous.html, "Data format").
+
+use bytes::{BufMut, BytesMut};
+use gpc_trees::IdList;
+
+use super::{Node, Reply, gather};
+use crate::hint::{cold_path, likely, unlikely};
+use crate::wire::head::{AnswerKind, ResponseHead};
+use crate::wire::level::{count, count_bytes};
+use crate::wire::message::{Answer, SubtreeReply};
+use crate::wire::short::SHORT_MAX;
+use crate::wire::{CallId, Cause, Coverage, Failure, Payload, Stage, Status};
+
+/// How an id's own reply goes out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// Not at all: none is wanted.
+    Completed,
+    /// As it is: a callback would have merged it with others.
+    Merged,
+    /// As a value of level 0.
+    Value,
+}
+
+/// An answer that is nothing but an id's own reply.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnAnswer<'a> {
+    own: &'a Reply,
+    form: Form,
+}
+
+impl OwnAnswer<'_> {
+    /// The fixed part of its frame; none if it is not short, or longer than `reply_max`.
+    #[inline(always)]
+    fn head(&self, call: CallId, reply_max: u64) -> Option<ResponseHead> {
+        let (header, data) = (self.own.header.len(), self.own.data.len());
+        let (kind, header, data) = match self.form {
+            Form::Completed => (AnswerKind::Completed, 0, 0),
+            Form::Merged => (AnswerKind::Reply, header, data),
+            Form::Value => (AnswerKind::Reply, count_bytes(header) + header, count_bytes(data) + data),
+        };
+        let length = header + data;
+        let (header_len, data_len) = (header as u64, data as u64);
+        let short = length <= SHORT_MAX && length as u64 <= reply_max;
+        short.then_some(ResponseHead { call, level: 0, kind, header_len, data_len, report_len: 0 })
+    }
+
+    /// Most bytes of [a start](Self::emit_start): two counts.
+    pub const START_MAX: usize = 8;
+
+    /// Appends header and data up to the first part that is not empty.
+    #[inline(always)]
+    pub fn emit_start(&self, out: &mut impl BufMut) {
+        if likely(self.form == Form::Value) {
+            count(out, self.own.header.len());
+            if likely(self.own.header.is_empty()) {
+                count(out, self.own.data.len());
+            }
+        }
+    }
+
+    /// Appends what is behind that.
+    #[inline(always)]
+    pub fn emit_rest(&self, out: &mut BytesMut) {
+        if unlikely(!self.own.header.is_empty()) {
+            self.emit_header(out);
+        }
+        if likely(self.form != Form::Completed) {
+            out.extend_from_slice(&self.own.data);
+        }
+    }
+
+    #[cold]
+    fn emit_header(&self, out: &mut BytesMut) {
+        if self.form != Form::Completed {
+            out.extend_from_slice(&self.own.header);
+        }
+        if self.form == Form::Value {
+            count(out, self.own.data.len());
+        }
+    }
+
+    /// As a parent gets it, if a reply is wanted.
+    pub fn reply(&self) -> Option<SubtreeReply> {
+        let payload = |part: &Vec<u8>| {
+            let mut bytes = Vec::new();
+            if self.form == Form::Value {
+                count(&mut bytes, part.len());
+            }
+            bytes.put_slice(part);
+            Payload::from(bytes)
+        };
+        let (header, data) = (payload(&self.own.header), payload(&self.own.data));
+        (self.form != Form::Completed).then_some(SubtreeReply { level: 0, header, data })
+    }
+}
+
+impl Node {
+    /// What func gets of a call that has [begun](Self::spot_begins) here alone: the ids, which are this one, and an empty reply in room that has been used before.
+    pub fn spot_alone(&mut self) -> Option<(&IdList, &mut Reply)> {
+        let spots = self.spots.as_deref_mut()?;
+        let plan = spots.plans.found()?;
+        Some((&plan.ids, &mut spots.spare_reply))
+    }
+
+    /// Func has ended, with its reply in that room: what answers the call, the fixed part of its frame and the rest.
+    ///
+    /// # Errors
+    /// The answer the long way, if it is not short, or a failure.
+    #[inline(always)]
+    pub fn spot_replied(
+        &mut self,
+        call: CallId,
+        result: Result<(), String>,
+    ) -> Result<(ResponseHead, OwnAnswer<'_>), Box<Answer>> {
+        self.recent.add(call);
+        if let Err(message) = result {
+            cold_path();
+            return Err(Box::new(self.func_failed(1, message)));
+        }
+        let (me, reply_max) = (self.config.me, self.config.reply_max);
+        let spots = self.spots();
+        let (wanted, merged) = spots.plans.form();
+        let form = match (wanted, merged) {
+            (false, _) => Form::Completed,
+            (true, true) => Form::Merged,
+            (true, false) => Form::Value,
+        };
+        match (OwnAnswer { own: &spots.spare_reply, form }).head(call, reply_max) {
+            Some(head) => Ok((head, OwnAnswer { own: &spots.spare_reply, form })),
+            None => {
+                cold_path();
+                let own = std::mem::take(&mut spots.spare_reply);
+                Err(Box::new(gather::alone_or_failed(me, wanted, merged, own, reply_max)))
+            }
+        }
+    }
+
+    /// The answer has been given: the room is for the next reply.
+    #[inline(always)]
+    pub fn spot_answered(&mut self) {
+        self.spots().empty_reply();
+    }
+
+    /// The answer of a call whose func has failed here, with nothing sent on to the ids of its list.
+    #[cold]
+    pub(super) fn func_failed(&self, ids: u32, message: String) -> Answer {
+        let mut coverage = Coverage::all(Status::Failed, 1);
+        coverage.push(Status::Unreached, ids - 1);
+        let cause = Cause::new(self.config.me, Stage::Func, message);
+        Answer::Failed(Box::new(Failure { cause, coverage }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest start belongs to the longest data that still go in a short frame.
+    #[test]
+    fn a_start_has_room_for_its_counts() {
+        let call = CallId { root: 1, sequence: 2 };
+        let longest = |form| {
+            let answers = |data| Reply { header: Vec::new(), data: vec![0; data] };
+            let short =
+                |data: &usize| OwnAnswer { own: &answers(*data), form }.head(call, u64::MAX).is_some();
+            let own = answers((0..=SHORT_MAX).rev().find(short).expect("nothing is short"));
+            let answer = OwnAnswer { own: &own, form };
+            let (mut start, mut rest) = (Vec::new(), BytesMut::new());
+            answer.emit_start(&mut start);
+            answer.emit_rest(&mut rest);
+            let length = answer.head(call, u64::MAX).unwrap().reply_len();
+            assert_eq!((start.len() + rest.len()) as u64, length, "{form:?}");
+            start.len()
+        };
+        let starts = [Form::Completed, Form::Merged, Form::Value].map(longest);
+        assert_eq!(starts, [0, 0, OwnAnswer::START_MAX]);
+    }
+}

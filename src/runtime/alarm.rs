@@ -1,0 +1,126 @@
+//! What wakes the event loop when time has passed: a timer of the system, whose ringing is an event like any other.
+//!
+//! A limit for each sleep would have the system set up a timer and take it down again with every message, and the node ask what time it is before it sleeps. Most deadlines are seconds away, and later calls have
+//! later ones: a timer that stands is set once for thousands of calls.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use crate::chain::Time;
+
+/// The token of the alarm: with the waker's, the listener's and the keeper's before those of links.
+pub(super) const ALARM: Token = Token(3);
+
+/// A timer that rings once.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    timer: OwnedFd,
+    /// When it rings; none before it is set, and when it has rung.
+    at: Option<Time>,
+}
+
+impl Alarm {
+    /// An alarm that is not set, whose ringing is an event of this poll.
+    pub(super) fn new(registry: &Registry) -> io::Result<Alarm> {
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        registry.register(&mut SourceFd(&timer.as_raw_fd()), ALARM, Interest::READABLE)?;
+        Ok(Alarm { timer, at: None })
+    }
+
+    /// Whether it rings by then.
+    pub(super) fn rings_by(&self, at: Option<Time>) -> bool {
+        self.at.is_some_and(|rings| at.is_none_or(|at| rings <= at))
+    }
+
+    /// Has it ring then, and at no other time; at once, if that has passed.
+    pub(super) fn set(&mut self, now: Time, at: Time) -> io::Result<()> {
+        // None at all would turn it off.
+        let left = at.since(now).max(Duration::from_nanos(1));
+        let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+        let it_value = Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() };
+        let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval, it_value })?;
+        self.at = Some(at);
+        Ok(())
+    }
+
+    /// It has rung. Nothing is read from it: it is told of once, and being set anew forgets that it rang.
+    pub(super) fn rang(&mut self) {
+        self.at = None;
+    }
+}
+
+#[cfg(test)]
+impl Alarm {
+    /// How long until the system rings; none if it does not.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let left = rustix::time::timerfd_gettime(&self.timer).unwrap().it_value;
+        let left = Duration::new(left.tv_sec.try_into().unwrap(), left.tv_nsec.try_into().unwrap());
+        Some(left).filter(|left| !left.is_zero())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mio::{Events, Poll};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// How often it rings within a limit that no machine needs for what rings at once, or until it has.
+    fn rings(poll: &mut Poll, limit: Duration) -> usize {
+        let mut events = Events::with_capacity(8);
+        poll.poll(&mut events, Some(limit)).unwrap();
+        events.iter().filter(|event| event.token() == ALARM && event.is_readable()).count()
+    }
+
+    #[test]
+    fn it_rings_once_each_time_that_it_is_set_though_nobody_reads_it() {
+        let mut poll = Poll::new().unwrap();
+        let mut alarm = Alarm::new(poll.registry()).unwrap();
+        assert_eq!((rings(&mut poll, Duration::ZERO), alarm.left()), (0, None));
+        let now = Time::default().plus(SECOND);
+        for at in [now.plus(Duration::from_millis(1)), now, Time::default()] {
+            alarm.set(now, at).unwrap();
+            assert_eq!(rings(&mut poll, 60 * SECOND), 1);
+            alarm.rang();
+            assert_eq!(rings(&mut poll, Duration::ZERO), 0, "it is told of once");
+        }
+    }
+
+    #[test]
+    fn what_it_was_set_to_before_does_not_count() {
+        let mut poll = Poll::new().unwrap();
+        let mut alarm = Alarm::new(poll.registry()).unwrap();
+        let now = Time::default();
+        alarm.set(now, now).unwrap();
+        alarm.set(now, Time::from_nanos(u64::MAX)).unwrap();
+        assert!(alarm.left().unwrap() > 3600 * SECOND);
+        assert_eq!(rings(&mut poll, Duration::ZERO), 0);
+        alarm.set(now, now.plus(600 * SECOND)).unwrap();
+        let left = alarm.left().unwrap();
+        assert!(left > 60 * SECOND && left <= 600 * SECOND, "{left:?}");
+    }
+
+    #[test]
+    fn it_is_set_anew_for_what_comes_sooner_and_for_nothing_else() {
+        let poll = Poll::new().unwrap();
+        let mut alarm = Alarm::new(poll.registry()).unwrap();
+        let at = |seconds| Time::default().plus(seconds * SECOND);
+        assert!(!alarm.rings_by(None) && !alarm.rings_by(Some(at(1))), "it does not ring at all");
+        alarm.set(at(0), at(10)).unwrap();
+        assert!(alarm.rings_by(None) && alarm.rings_by(Some(at(10))) && alarm.rings_by(Some(at(11))));
+        assert!(!alarm.rings_by(Some(at(9))));
+        alarm.rang();
+        assert!(!alarm.rings_by(None) && !alarm.rings_by(Some(at(11))));
+    }
+}
