@@ -152,15 +152,12 @@ impl<'a> Leaves<'a> {
         Self { tokens: Tokens::new(level, data, limits) }
     }
 
-    /// The next leaf, behind the ends and beginnings of other values.
+    /// The next leaf, if it does not lie whole and small in front.
     #[inline(never)]
     fn leaf_further_on(&mut self) -> Option<Result<&'a [u8], LevelError>> {
-        let Tokens { grammar, rest, ended } = &mut self.tokens;
+        let Tokens { grammar, rest, .. } = &mut self.tokens;
         if grammar.ends(rest) {
             return None;
-        }
-        if !*ended && let Some(leaf) = grammar.leaf(rest) {
-            return Some(Ok(leaf));
         }
         // Bounded by the input: each token but `Close` takes two bytes or more, and each `Close` has its `Open`.
         loop {
@@ -179,8 +176,8 @@ impl<'a> Iterator for Leaves<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let Tokens { grammar, rest, .. } = &mut self.tokens;
-        // Never after the end: then no open value has a leaf left, or the grammar is not between two values.
-        match grammar.leaf_beside(rest) {
+        // Never after the end: then no open value has a leaf left, or the grammar has failed.
+        match grammar.leaf_beside(rest).or_else(|| grammar.leaf(rest)) {
             Some(leaf) => Some(Ok(leaf)),
             None => self.leaf_further_on(),
         }

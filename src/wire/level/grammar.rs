@@ -4,17 +4,19 @@
 //! chunk may end anywhere, inside a count as well as inside bytes. It must never recurse (the depth of the data is
 //! the peer's choice) and never reserve memory for what a count promises.
 
+use std::num::NonZero;
+
 use smallvec::SmallVec;
 
 use super::{LevelError, LevelErrorKind, MAX_LEVEL};
 
-/// Levels whose open counts are held without an allocation: a binary tree of 65,536 processes has as many.
-const LEVELS_INLINE: usize = 16;
+/// Open values with members to come that are held without an allocation: a binary tree of 65,536 processes has as many.
+const OPEN_INLINE: usize = 16;
 
 /// What a decoder accepts. The default accepts all the format can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Highest level. Bounds the decoder's memory to eight bytes for each.
+    /// Highest level. Bounds the decoder's memory to sixteen bytes for each.
     pub level: u16,
     /// Largest sum of the counts of all values of level 1 and above, that is, the number of all values but the
     /// outermost. `u64::MAX` is no limit. A count over it is refused when it is read, before its members come.
@@ -75,6 +77,15 @@ enum State {
     Failed(LevelError),
 }
 
+/// An open value with members that have not begun.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    /// How many values are open with it, itself and those around it.
+    depth: u16,
+    /// Its members that have not begun.
+    left: NonZero<u64>,
+}
+
 /// The state machine.
 #[derive(Debug, Clone)]
 pub(super) struct Grammar {
@@ -84,8 +95,13 @@ pub(super) struct Grammar {
     position: u64,
     /// Sum of the counts read so far, for [`Limits::members`].
     members: u64,
-    /// For each open value, outermost first, its members that have not begun.
-    open: SmallVec<[u64; LEVELS_INLINE]>,
+    /// How many values are open.
+    depth: u16,
+    /// The innermost of them with members that have not begun, if there is one. A value that is lower than those beside it is the only member of others, up to their level, so that most open values
+    /// have none, and the end of many is the end of one.
+    inner: Option<Open>,
+    /// The others of that kind, outermost first.
+    open: SmallVec<[Open; OPEN_INLINE]>,
     state: State,
 }
 
@@ -97,6 +113,8 @@ impl Grammar {
             limits,
             position: 0,
             members: 0,
+            depth: 0,
+            inner: None,
             open: SmallVec::new(),
             state: State::Count(Count::default()),
         };
@@ -113,7 +131,7 @@ impl Grammar {
 
     /// Whether the outermost value has ended.
     pub(super) fn is_complete(&self) -> bool {
-        matches!(self.state, State::Between) && self.open.is_empty()
+        matches!(self.state, State::Between) && self.depth == 0
     }
 
     /// Takes bytes from the front of `input` up to the next event; `None` when all of `input` is taken.
@@ -125,19 +143,19 @@ impl Grammar {
                 State::Count(count) => return self.read_count(count, input),
                 State::Content { left } => return Ok(self.read_content(left, input)),
                 State::Failed(error) => return Err(error),
-                State::Between => match self.open.last_mut() {
-                    None if input.is_empty() => return Ok(None),
-                    None => return Err(self.fail_at(self.position, LevelErrorKind::LeftOver)),
-                    Some(0) => {
-                        self.open.pop();
-                        return Ok(Some(Event::Close));
-                    }
-                    // The only way round the loop, and once: the next member's count comes.
-                    Some(left) => {
-                        *left -= 1;
-                        self.state = State::Count(Count::default());
-                    }
-                },
+                State::Between if self.depth == 0 && input.is_empty() => return Ok(None),
+                State::Between if self.depth == 0 => {
+                    return Err(self.fail_at(self.position, LevelErrorKind::LeftOver));
+                }
+                // The only way round the loop, and once: the next member's count comes.
+                State::Between if self.innermost_left() > 0 => {
+                    self.begin_next();
+                    self.state = State::Count(Count::default());
+                }
+                State::Between => {
+                    self.depth -= 1;
+                    return Ok(Some(Event::Close));
+                }
             }
         }
     }
@@ -145,12 +163,12 @@ impl Grammar {
     /// The next level-0 value, if it lies beside the one before and its count is short; else nothing is taken. Most do, and of most data all but the first.
     #[inline]
     pub(super) fn leaf_beside<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
-        if !matches!(self.state, State::Between) || self.open.len() != usize::from(self.level) {
+        if !matches!(self.state, State::Between) {
             return None;
         }
-        let left = self.open.last_mut().filter(|left| **left > 0)?;
+        let inner = self.inner.filter(|inner| inner.depth == self.level)?;
         let (leaf, rest) = short_leaf(input, self.limits.leaf_bytes)?;
-        *left -= 1;
+        self.take_member(inner);
         self.position += (input.len() - rest.len()) as u64;
         *input = rest;
         Some(leaf)
@@ -159,78 +177,118 @@ impl Grammar {
     /// The next level-0 value, if it lies whole in `input` and nothing on the way to it is wrong or long; else nothing more is taken than what was right, and [`step`](Self::step) goes on from there.
     ///
     /// What is whole and small needs no events in between: this is what most callers read, once for each process.
+    #[inline(never)]
     pub(super) fn leaf<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
-        match self.state {
-            State::Between => self.begin_next()?,
-            State::Count(Count { digits: 0, .. }) => {}
-            State::Count(_) | State::Content { .. } | State::Failed(_) => return None,
+        if matches!(self.state, State::Between) {
+            self.begin_next()?;
+        } else if !matches!(self.state, State::Count(Count { digits: 0, .. })) {
+            return None;
         }
+        let before = input.len();
+        let leaf = self.walk_to_leaf(input);
+        self.position += (before - input.len()) as u64;
+        self.state = match leaf {
+            Some(_) => State::Between,
+            None => State::Count(Count::default()),
+        };
+        leaf
+    }
+
+    /// Takes the counts of the values that the next level-0 value is the first in, and itself. Where one is wrong or long or not there, or nothing is in a value, all before it have been taken.
+    #[inline]
+    fn walk_to_leaf<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
         // Each round takes two bytes or more.
-        while self.next_level() > 0 {
+        while self.depth < self.level {
+            let ones = ones(input).min(self.level - self.depth);
+            if ones > 0 {
+                self.add_members(u64::from(ones))?;
+                *input = &input[2 * usize::from(ones)..];
+                self.depth += ones;
+                continue;
+            }
             let (count, rest) = short_count(input)?;
-            let members = self.members.saturating_add(count as u64);
-            if members > self.limits.members {
-                return None;
-            }
-            self.position += (input.len() - rest.len()) as u64;
+            let count = count as u64;
+            // The first of its members begins.
+            let left = count.checked_sub(1)?;
+            self.add_members(count)?;
             *input = rest;
-            self.members = members;
-            match (count as u64).checked_sub(1) {
-                // The first of its members begins.
-                Some(left) => self.open.push(left),
-                None => {
-                    self.open.push(0);
-                    self.state = State::Between;
-                    self.begin_next()?;
-                }
-            }
+            self.enter(left);
         }
         let (leaf, rest) = short_leaf(input, self.limits.leaf_bytes)?;
-        self.position += (input.len() - rest.len()) as u64;
         *input = rest;
-        self.state = State::Between;
         Some(leaf)
     }
 
-    /// Ends the open values that have no member left, and begins the next member of the one around them; none if that was the last.
-    fn begin_next(&mut self) -> Option<()> {
-        // Each round ends a value.
-        while *self.open.last()? == 0 {
-            self.open.pop();
+    /// Counts members in, if they are within the limit.
+    #[inline]
+    fn add_members(&mut self, count: u64) -> Option<()> {
+        let members = self.members.saturating_add(count);
+        if members > self.limits.members {
+            return None;
         }
-        *self.open.last_mut()? -= 1;
-        self.state = State::Count(Count::default());
+        self.members = members;
         Some(())
+    }
+
+    /// Ends the open values that have no member left, and begins the next member of the one around them, whose count comes now; none if that was the last.
+    #[inline]
+    fn begin_next(&mut self) -> Option<()> {
+        let inner = self.inner?;
+        self.depth = inner.depth;
+        self.take_member(inner);
+        Some(())
+    }
+
+    /// A member of the innermost open value that has any begins.
+    #[inline]
+    fn take_member(&mut self, inner: Open) {
+        self.inner = match NonZero::new(inner.left.get() - 1) {
+            Some(left) => Some(Open { left, ..inner }),
+            None => self.open.pop(),
+        };
+    }
+
+    /// A value begins around what comes, with so many members to come after the one that comes first, if any does.
+    #[inline]
+    fn enter(&mut self, left: u64) {
+        self.depth += 1;
+        if let Some(left) = NonZero::new(left)
+            && let Some(around) = self.inner.replace(Open { depth: self.depth, left })
+        {
+            self.open.push(around);
+        }
+    }
+
+    /// Members of the innermost open value that have not begun.
+    fn innermost_left(&self) -> u64 {
+        self.inner.filter(|inner| inner.depth == self.depth).map_or(0, |inner| inner.left.get())
     }
 
     /// Whether the outermost value ends in front of `input`, and nothing follows.
     pub(super) fn ends(&self, input: &[u8]) -> bool {
-        matches!(self.state, State::Between) && input.is_empty() && self.open.iter().all(|left| *left == 0)
+        matches!(self.state, State::Between) && input.is_empty() && self.inner.is_none()
     }
 
     /// After the last step: whether the input ended where the outermost value does.
     pub(super) fn finish(&self) -> Result<(), LevelError> {
         let kind = match self.state {
-            State::Between if self.open.is_empty() => return Ok(()),
+            State::Between if self.depth == 0 => return Ok(()),
             State::Failed(error) => return Err(error),
             State::Count(Count { digits: 1.., .. }) => LevelErrorKind::CountCut,
             State::Content { left } => LevelErrorKind::LeafCut { missing: left },
-            State::Count(_) | State::Between => match self.open.last() {
-                None => LevelErrorKind::Empty,
-                // The member whose count was awaited has been taken off already.
-                Some(left) => {
-                    LevelErrorKind::MembersMissing { level: self.next_level() + 1, missing: left + 1 }
-                }
-            },
+            State::Count(_) | State::Between if self.depth == 0 => LevelErrorKind::Empty,
+            // The member whose count was awaited has been taken off already.
+            State::Count(_) | State::Between => {
+                let missing = self.innermost_left() + 1;
+                LevelErrorKind::MembersMissing { level: self.next_level() + 1, missing }
+            }
         };
         Err(LevelError { position: self.position, kind })
     }
 
     /// The level of the value that begins next, or whose count is being read.
     fn next_level(&self) -> u16 {
-        let depth =
-            u16::try_from(self.open.len()).expect("a value is opened only above level 0, so 65,535 at most");
-        self.level - depth
+        self.level - self.depth
     }
 
     fn read_count<'a>(
@@ -287,7 +345,7 @@ impl Grammar {
             let members = self.members;
             return Err(self.fail_at(start, LevelErrorKind::MembersOverLimit { members, limit }));
         }
-        self.open.push(count);
+        self.enter(count);
         self.state = State::Between;
         Ok(Event::Open { level, count })
     }
@@ -322,6 +380,14 @@ const SHORT_DIGITS: usize = 9;
 /// The count at the start of some bytes, and what follows its space; none if it is not there whole, or wrong, or long.
 #[inline]
 fn short_count(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    // Most have a digit or two.
+    match *bytes {
+        [one @ b'0'..=b'9', b' ', ref rest @ ..] => return Some((usize::from(one - b'0'), rest)),
+        [ten @ b'1'..=b'9', one @ b'0'..=b'9', b' ', ref rest @ ..] => {
+            return Some((usize::from(ten - b'0') * 10 + usize::from(one - b'0'), rest));
+        }
+        _ => {}
+    }
     let first = bytes.first()?.wrapping_sub(b'0');
     if first > 9 {
         return None;
@@ -335,6 +401,16 @@ fn short_count(bytes: &[u8]) -> Option<(usize, &[u8])> {
         }
     }
     None
+}
+
+/// How many counts of one the bytes begin with, of the first four: what makes a low value one of a higher level.
+#[inline]
+fn ones(bytes: &[u8]) -> u16 {
+    const FOUR: u64 = u64::from_le_bytes(*b"1 1 1 1 ");
+    match bytes.first_chunk::<8>() {
+        Some(first) => ((u64::from_le_bytes(*first) ^ FOUR).trailing_zeros() / 16) as u16,
+        None => u16::from(bytes.starts_with(b"1 ")),
+    }
 }
 
 /// The content of a level-0 value that is all of some bytes; none if they are something else, or its count is long.
@@ -356,11 +432,12 @@ mod tests {
 
     #[test]
     fn a_promised_count_reserves_nothing() {
-        let mut grammar = Grammar::new(LEVELS_INLINE as u16, Limits::default());
-        let input = "1000000000000000000 ".repeat(LEVELS_INLINE);
+        let levels = OPEN_INLINE + 1;
+        let mut grammar = Grammar::new(levels as u16, Limits::default());
+        let input = "1000000000000000000 ".repeat(levels);
         let mut rest = input.as_bytes();
         while grammar.step(&mut rest).unwrap().is_some() {}
-        assert_eq!(grammar.open.len(), LEVELS_INLINE);
+        assert_eq!(grammar.open.len(), OPEN_INLINE);
         assert!(!grammar.open.spilled());
     }
 
