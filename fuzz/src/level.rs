@@ -15,9 +15,9 @@ const BUILD: u8 = 8;
 /// Limits stand before the level.
 const LIMITED: u8 = 16;
 
-/// Bytes that a decoder may hold for one that it has read: eight for each open value, of which each takes two bytes, in a vector that doubles and is there twice
+/// Bytes that a decoder may hold for one that it has read: sixteen for each open value, of which each takes two bytes, in a vector that doubles and is there twice
 /// for a moment.
-const HELD_PER_BYTE: usize = 16;
+const HELD_PER_BYTE: usize = 32;
 
 /// Reads level-n data, or puts them together.
 pub fn run(data: &[u8]) {

@@ -404,6 +404,8 @@ fn short_count(bytes: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 /// How many counts of one the bytes begin with, of the first four: what makes a low value one of a higher level.
+///
+/// A run of them ends at the lowest bit that is another: a count and its space are sixteen.
 #[inline]
 fn ones(bytes: &[u8]) -> u16 {
     const FOUR: u64 = u64::from_le_bytes(*b"1 1 1 1 ");

@@ -287,6 +287,28 @@ fn limits() -> impl Strategy<Value = Limits> {
     prop_oneof![3 => Just(Limits::default()), 1 => tight]
 }
 
+/// A low value as one of this level.
+fn lifted_to(level: u16) -> impl Strategy<Value = Value> {
+    (0..=level.min(2)).prop_flat_map(move |low| {
+        value(low).prop_map(move |value| (low..level).fold(value, |member, _| Value::Members(vec![member])))
+    })
+}
+
+/// Low values beside each other in one of a higher level, with runs of counts of one of every length; of the bytes one bit may be wrong.
+fn lifted() -> impl Strategy<Value = (u16, Vec<u8>)> {
+    let bit = prop::option::weighted(0.5, (any::<prop::sample::Index>(), 0u32..8));
+    let values =
+        (0u16..9).prop_flat_map(|level| (Just(level), prop::collection::vec(lifted_to(level), 1..4)));
+    (values, bit).prop_map(|((level, members), bit)| {
+        let mut data = Value::Members(members).printed();
+        if let Some((at, bit)) = bit {
+            let at = at.index(data.len());
+            data[at] ^= 1 << bit;
+        }
+        (level + 1, data)
+    })
+}
+
 /// A process of a tree: what it contributes, and its children.
 #[derive(Debug, Clone)]
 struct Process {
@@ -347,6 +369,12 @@ proptest! {
     #[test]
     fn garbage_is_judged_alike(level in 0u16..5, data in garbage(), cuts in cuts(), limits in limits()) {
         let _ = decode(level, &data, &cuts, limits);
+    }
+
+    /// Counts of one are read four at a time; each is counted, and none has another byte for its space.
+    #[test]
+    fn lifted_values_are_judged_alike(tree in lifted(), cuts in cuts(), limits in limits()) {
+        let _ = decode(tree.0, &tree.1, &cuts, Limits { level: MAX_LEVEL, ..limits });
     }
 
     #[test]
