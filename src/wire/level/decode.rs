@@ -176,7 +176,7 @@ impl<'a> Iterator for Leaves<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let Tokens { grammar, rest, .. } = &mut self.tokens;
-        // Never after the end: then no open value has a leaf left, or the grammar has failed.
+        // Never after the end: then no open value has a leaf left, or no byte is, or the grammar has failed.
         match grammar.leaf_beside(rest).or_else(|| grammar.leaf(rest)) {
             Some(leaf) => Some(Ok(leaf)),
             None => self.leaf_further_on(),
