@@ -1,7 +1,7 @@
 //! Trees of one's own, in the two ways that need no file: a split that every id evaluates, and a children function that the root lays out once.
 //!
 //! `cargo run --example custom_tree`
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use chained_gpc::{Call, Functions, Layout, LinkKind, LocalNodes};
 use gpc_trees::{Group, Groups, Limits, Registered};
@@ -18,7 +18,14 @@ fn lopsided(n: u32, groups: &mut Groups) {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let functions = Functions::new();
     let parent = functions.func("parent", |request, reply| {
         let parent = request.parent().map_or("nobody".to_owned(), |id| format!("id {id}"));

@@ -1,11 +1,18 @@
 //! The first call: a function, eight nodes, one call, a reply from each.
 //!
 //! `cargo run --example hello`
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let functions = Functions::new();
     let hello = functions.func("hello", |request, reply| {
         let greeting = String::from_utf8_lossy(request.header());

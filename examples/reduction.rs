@@ -3,7 +3,7 @@
 //! Twice the same: with a func and a callback, and with one function that has phases.
 //!
 //! `cargo run --example reduction`
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use chained_gpc::runtime::{FunctionError, FunctionResult};
 use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Phase, Reply, Tree};
@@ -49,7 +49,14 @@ fn merge(child: &[u8], own: &mut Reply) -> FunctionResult {
     Ok(())
 }
 
-fn main() -> Result<(), FunctionError> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), FunctionError> {
     let functions = Functions::new();
     let func = functions.func("measure", |request, reply| {
         reply.data = Stats::of(measure(request.me())).to_bytes();

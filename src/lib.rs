@@ -42,11 +42,11 @@ pub mod wire;
 pub use chain::{Heartbeat, Reply};
 pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
-    Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, FunctionError, FunctionResult,
-    Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase, PolledNode,
-    Request, Streaming, Wait,
+    AbsentPeers, Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, FunctionError,
+    FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase,
+    PolledNode, Request, Streaming, Wait,
 };
-pub use wire::{Cause, Coverage, Failure, Stage};
+pub use wire::{Cause, Coverage, Failure, Shown, Stage};
 
 /// The programs of the README, as tests.
 #[cfg(doctest)]

@@ -43,6 +43,7 @@ fn request(data: Body) -> Request {
         call: CALL,
         func: 1,
         callback: None,
+        merging: Default::default(),
         reply_wanted: true,
         forward_first: true,
         partial: false,

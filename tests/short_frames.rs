@@ -30,6 +30,7 @@ fn requests() -> impl Strategy<Value = Request> {
         Request {
             func,
             callback,
+            merging: Default::default(),
             reply_wanted,
             forward_first,
             partial,

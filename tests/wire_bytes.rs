@@ -70,6 +70,7 @@ fn request() -> Request {
         call: CALL,
         func: 0x2123_4567,
         callback: None,
+        merging: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,

@@ -3,7 +3,7 @@
 //! Every node adds to places all over the array at the same time; then the totals are checked.
 //!
 //! `cargo run --example pgas`
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod array;
 
@@ -16,7 +16,14 @@ const NODES: u32 = 8;
 const LEN: u64 = 1 << 12;
 const ROUNDS: u64 = 50;
 
-fn main() -> Result<(), PgasError> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), PgasError> {
     // Each node has functions of its own, which hold its block of the array.
     let functions: Vec<Functions> = (0..NODES).map(|_| Functions::new()).collect();
     let handles = (0..NODES).zip(&functions).map(|(id, own)| array::register(own, id, NODES, LEN));

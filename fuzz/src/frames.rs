@@ -102,7 +102,9 @@ fn written_and_read(event: Event, cuts: &[usize]) {
         Event::Credit(_) | Event::Window(_) | Event::Hello(_) => return small_again(&event, cuts),
         Event::DataGrew | Event::DataDue(_) | Event::DataArrived(_) => return,
         Event::ReplyArrived(_) | Event::ReplyBegun | Event::Unwanted(_) => return,
-        Event::Oversized { .. } | Event::Abandoned => return,
+        Event::Oversized { .. } | Event::Abandoned | Event::Begun { .. } => return,
+        // Its memory has no bound.
+        Event::Refused(_) | Event::DataRefused { .. } | Event::ReplyRefused { .. } => panic!("{event:?}"),
     };
     comes_back(&event, &written(message, cuts), cuts);
 }

@@ -228,6 +228,9 @@ pub fn same_event(one: &Event, two: &Event) -> bool {
         | (Event::Cancel(one), Event::Cancel(two))
         | (Event::Release(one), Event::Release(two))
         | (Event::Moved(one), Event::Moved(two)) => one == two,
+        (Event::Begun { call: one, limit: some }, Event::Begun { call: two, limit: others }) => {
+            (one, some) == (two, others)
+        }
         (Event::Credit(one), Event::Credit(two)) => one == two,
         (Event::Window(one), Event::Window(two)) => one == two,
         (Event::Goodbye(one), Event::Goodbye(two)) => one == two,

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use gpc_trees::{Group, Id};
 use smallvec::SmallVec;
 
-use super::arrived::Arrived;
+use super::arrived::{Arrived, Placed};
+use super::holding::Held;
+use super::list_order::ListOrder;
 use super::plans::{Plan, PlannedChild};
 use super::rising::Rising;
 use super::runs::Turn;
 use super::{Reply, Taken, Time};
-use crate::wire::message::SubtreeReply;
+use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{Coverage, Report, Request, Status};
 
 /// Where a call came from.
@@ -136,6 +138,8 @@ pub(super) struct Call {
     pub(super) awaited: usize,
     /// Replies that wait to be merged or aggregated, as they came, and the place in the list of the child whose they are.
     pub(super) arrived: Arrived,
+    /// Where callback merges in list order, they wait here.
+    order: Option<Box<ListOrder>>,
     /// Replies whose data are still arriving.
     pub(super) rising: Option<Box<Rising>>,
     /// Of a partial call: replies that have been merged, for the case that this id's own part fails and they must go up without it.
@@ -148,6 +152,8 @@ pub(super) struct Call {
     pub(super) adopted: bool,
     /// When it came here.
     pub(super) begun: Time,
+    /// What it takes of the node's memory.
+    pub(super) held: Held,
 }
 
 impl Child {
@@ -188,10 +194,12 @@ impl Call {
             by_id,
             awaited: 0,
             arrived,
+            order: None,
             rising: None,
             merged: Vec::new(),
             report: None,
             begun,
+            held: Held::default(),
         }
     }
 
@@ -206,10 +214,11 @@ impl Call {
     /// Drops what one that has ended holds, but not its room; `nothing` stands for its request.
     pub(super) fn empty(&mut self, nothing: &Arc<Request>) {
         self.request = Arc::clone(nothing);
-        self.own = Own::Lent;
+        (self.own, self.held) = (Own::Lent, Held::default());
         (self.early, self.job, self.children, self.rising) = (None, JobState::Idle, None, None);
         self.by_id.clear();
         self.arrived.empty();
+        self.order = None;
         self.merged = Vec::new();
         (self.report, self.awaited, self.orphans) = (None, 0, 0);
     }
@@ -232,7 +241,41 @@ impl Call {
 
     /// Whether a reply waits to be merged by callback; without one, replies wait for the last of them.
     fn waits_for_callback(&self) -> bool {
-        self.request.callback.is_some() && !self.arrived.is_empty()
+        match &self.order {
+            Some(order) => order.has_next(),
+            None => self.request.callback.is_some() && !self.arrived.is_empty(),
+        }
+    }
+
+    /// Takes the reply that callback merges next, and its child's place.
+    pub(super) fn next_reply(&mut self) -> Option<Placed> {
+        match &mut self.order {
+            Some(order) => order.pop(),
+            None => self.arrived.pop_front(),
+        }
+    }
+
+    /// Takes all that callback has not merged: in list order, or as they came where it merges so.
+    pub(super) fn unmerged(&mut self) -> Vec<SubtreeReply> {
+        match &mut self.order {
+            Some(order) => order.drain().collect(),
+            None => self.arrived.drain().collect(),
+        }
+    }
+
+    /// A reply is there.
+    pub(super) fn reply_came(&mut self, place: u32, reply: SubtreeReply) {
+        match &mut self.order {
+            Some(order) => order.hold(place, reply),
+            None => self.arrived.push(place, reply),
+        }
+    }
+
+    /// A child has answered, or is lost, and those that take its place are known.
+    pub(super) fn settle_order(&mut self) {
+        if let (Some(order), Some(children)) = (&mut self.order, &self.children) {
+            order.settle(|index| children.get(index as usize).is_some_and(|child| child.answer.is_due()));
+        }
     }
 
     pub(super) fn parent(&self) -> Option<Id> {
@@ -287,9 +330,14 @@ impl Call {
         self.index_from(before);
     }
 
-    /// Notes the indexes of the children from one on, when there are many.
+    /// Notes the places of the children from one on, where callback merges by them, and their indexes when there are many.
     fn index_from(&mut self, first: usize) {
         let children = self.children.as_deref().unwrap_or_default();
+        if self.request.callback.is_some() && self.request.merging == Merging::InListOrder {
+            let order = self.order.get_or_insert_default();
+            let new = children[first..].iter().zip(first as u32..);
+            new.for_each(|(child, index)| order.expect(child.group.start, index));
+        }
         if children.len() > LOOKED_THROUGH {
             let first = if self.by_id.is_empty() { 0 } else { first };
             self.by_id
@@ -334,10 +382,12 @@ impl Call {
         let child = &mut children[index];
         child.answer = ChildAnswer::Done;
         let reply = reply.or_else(|| self.request.callback.map(|_| SubtreeReply::default()));
+        let place = child.group.start;
         if let Some(reply) = reply {
-            self.arrived.push(child.group.start, reply);
+            self.reply_came(place, reply);
         }
         self.awaited -= 1;
+        self.settle_order();
     }
 
     /// How many ids a child's group has.

@@ -20,6 +20,9 @@ const FIRST: Slot = Slot(0);
 /// Calls whose room is kept for the next ones: as many as a busy id uses all the time, some tens of KiB.
 const SPARE_MAX: usize = 128;
 
+/// Places that an idle node keeps: some KiB.
+const TABLE_IDLE: usize = 256;
+
 /// The calls in flight.
 #[derive(Debug)]
 pub(super) struct Calls {
@@ -36,6 +39,8 @@ pub(super) struct Calls {
     nothing: Option<Arc<Request>>,
     /// Whether there has been a call, and whether another one.
     seen: (bool, bool),
+    /// Whether one has ended that lay in a large table.
+    large: bool,
 }
 
 impl Calls {
@@ -48,6 +53,7 @@ impl Calls {
             spare: Vec::new(),
             nothing: None,
             seen: (false, false),
+            large: false,
         }
     }
 
@@ -111,6 +117,7 @@ impl Calls {
         }
         let call = self.others.get_mut(slot.0 as usize - 1)?.take()?;
         self.places.remove(&call.request.call);
+        self.large |= self.others.len() > TABLE_IDLE;
         self.free.push(slot);
         Some(call)
     }
@@ -122,6 +129,25 @@ impl Calls {
             call.empty(self.nothing.get_or_insert_with(request));
             self.spare.push(call);
         }
+    }
+
+    /// Whether calls have ended since room was given back, of so many at once that the tables are large.
+    pub(super) fn holds_room(&self) -> bool {
+        self.large
+    }
+
+    /// Gives back the room of those that have ended. Places that are taken stay.
+    pub(super) fn release_room(&mut self) {
+        self.large = false;
+        self.spare = Vec::new();
+        while let Some(None) = self.others.last() {
+            self.others.pop();
+        }
+        let len = self.others.len();
+        self.free.retain(|slot| (slot.0 as usize) <= len);
+        self.others.shrink_to_fit();
+        self.free.shrink_to_fit();
+        self.places.shrink_to_fit();
     }
 
     pub(super) fn len(&self) -> usize {

@@ -3,11 +3,10 @@
 //! Most calls have the limit of the one before them and end in the order in which they came, so that theirs is the last deadline when they come, and the first when they end. These stand in a
 //! queue, where both cost next to nothing; the others in a tree.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
-
 use super::Time;
+use crate::hint::likely;
 use crate::wire::CallId;
+use std::collections::{BTreeSet, VecDeque};
 
 type Entry = (Time, CallId);
 
@@ -89,6 +88,11 @@ impl Deadlines {
         }
     }
 
+    /// Gives back the room of those that are over.
+    pub(super) fn release_room(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+
     pub(super) fn next(&self) -> Option<Time> {
         self.first.map(|(at, _)| at)
     }
@@ -106,26 +110,44 @@ impl Deadlines {
     }
 }
 
-/// Most that one hop keeps for itself of the time that is left: as long as a node of a busy machine may wait for its turn.
-const RESERVE_MAX: Duration = Duration::from_millis(250);
+/// Most that one hop keeps back of the time that is left: enough for a message to go up one hop, so that the deepest of several that wait gives up first.
+const RESERVE_US_MAX: u64 = 5_000;
 
-/// The time limit that a child gets: a little less than what is left here, so that of several that wait for a hanging id the
-/// deepest gives up first, and names it. The deeper the tree below, the less each hop keeps, so that the deepest still gets its part.
-pub(super) fn child_limit(left: Duration, levels_below: u32) -> Duration {
-    let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-    left - Duration::from_nanos(kept(nanos, levels_below, RESERVE_MAX.as_nanos() as u64))
+/// At most one part in so many of what is left is kept back at one hop.
+const RESERVE_SHARE: u64 = 100;
+
+/// At most one part in so many of the root's limit is kept back by all hops together.
+const TREE_SHARE: u64 = 10;
+
+/// How much time a call has at one id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TimeLeft {
+    /// Until its deadline here, microseconds.
+    pub(super) here_us: u64,
+    /// Until the root's time limit passes, milliseconds.
+    pub(super) root_ms: u64,
+    /// Since it began at the root, milliseconds.
+    pub(super) age_ms: u64,
 }
 
-/// The same in whole microseconds, as the wire has them.
-pub(super) fn child_limit_us(left: u64, levels_below: u32) -> u64 {
-    left - kept(left, levels_below, RESERVE_MAX.as_micros() as u64)
-}
-
-/// What a hop keeps of what is left, at most so much, in whatever unit.
-fn kept(left: u64, levels_below: u32, most: u64) -> u64 {
-    let parts = u64::from(levels_below.saturating_add(1).saturating_mul(4));
-    // Most limits are long, and need no division.
-    if left >= most * parts { most } else { left / parts }
+impl TimeLeft {
+    /// The time limit that a child gets, microseconds: a little less than what is left here, so that of several that wait for a hanging id the deepest gives up first, and names it.
+    ///
+    /// A hop keeps back the least of 5 ms, a hundredth of what is left, and its part of a tenth of the root's limit: what of that tenth the hops above have not kept, over the levels from here down.
+    #[inline]
+    pub(super) fn for_child(self, levels_below: u32) -> u64 {
+        let (here, levels) = (self.here_us, u64::from(levels_below.max(1)));
+        let whole = self.root_ms.saturating_add(self.age_ms).saturating_mul(1000);
+        let kept_above = self.root_ms.saturating_mul(1000).saturating_sub(here);
+        let budget = (whole / TREE_SHARE).saturating_sub(kept_above);
+        // Most limits are long, and need no division by what is not known before.
+        if likely(here >= RESERVE_US_MAX * RESERVE_SHARE && budget >= RESERVE_US_MAX * levels) {
+            return here - RESERVE_US_MAX;
+        }
+        let kept = (here / RESERVE_SHARE).min(budget / levels).min(RESERVE_US_MAX);
+        // However little there is, a child has less.
+        here.saturating_sub(kept.max(1))
+    }
 }
 
 #[cfg(test)]
@@ -163,22 +185,52 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_limit_shrinks_on_the_way_down_and_never_to_nothing_at_once() {
-        for levels in [1, 6, 100, 4000, 65_535] {
-            let whole = Duration::from_secs(60);
-            let mut limit = whole;
-            for below in (1..=levels).rev() {
-                let child = child_limit(limit, below);
-                let short = child_limit_us(limit.as_micros() as u64, below);
-                assert!(short.abs_diff(child.as_micros() as u64) <= 1, "{limit:?} at {below}");
-                assert!(child < limit, "{below} of {levels}");
-                limit = child;
-            }
-            assert!(limit > whole / 20, "{limit:?} are left at the end of {levels} levels");
+    /// What is left at the end of a chain of so many levels, each of which takes `hop_us` to pass the call on, and says so in whole milliseconds.
+    fn at_the_end(limit_us: u64, levels: u32, hop_us: u64) -> u64 {
+        let (mut here, mut root_us, mut age_us) = (limit_us, limit_us, 0);
+        for below in (1..=levels).rev() {
+            (here, root_us, age_us) =
+                (here.saturating_sub(hop_us), root_us.saturating_sub(hop_us), age_us + hop_us);
+            let (root_ms, age_ms) = (root_us.div_ceil(1000), age_us.div_ceil(1000));
+            let child = TimeLeft { here_us: here, root_ms, age_ms }.for_child(below);
+            assert!(
+                child < here.max(1) && here - child <= RESERVE_US_MAX.min(here.div_ceil(100)),
+                "{below} of {levels}"
+            );
+            (here, root_us, age_us) = (child, root_ms * 1000, age_ms * 1000);
         }
-        assert_eq!(child_limit(Duration::from_millis(16), 1), Duration::from_millis(14));
-        assert_eq!(child_limit(Duration::ZERO, 1), Duration::ZERO);
-        assert!(child_limit(Duration::from_secs(1), gpc_trees::MAX_DEPTH) < Duration::from_secs(1));
+        here
+    }
+
+    /// A call of 64 ids down a chain, each of which slept for 1 s, with a limit of 2 s, failed after 780 ms: each hop kept back up to 250 ms.
+    #[test]
+    fn all_hops_together_keep_back_no_more_than_a_tenth() {
+        for levels in [1, 2, 6, 63, 1000, gpc_trees::MAX_DEPTH] {
+            for limit_us in [100, 10_000, 100_000, 1_000_000, 2_000_000, 60_000_000] {
+                // Each takes a microsecond at least.
+                if limit_us < 100 * u64::from(levels) {
+                    continue;
+                }
+                let left = at_the_end(limit_us, levels, 0);
+                assert!(left >= limit_us - limit_us / 10, "{left} of {limit_us} us after {levels} levels");
+                assert!(left >= limit_us.saturating_sub(u64::from(levels) * RESERVE_US_MAX));
+            }
+        }
+        assert_eq!(at_the_end(1_000_000, 1, 0), 995_000);
+        assert_eq!(at_the_end(100_000, 1, 0), 99_000);
+        assert!(at_the_end(2_000_000, 63, 100) > 1_750_000);
+    }
+
+    #[test]
+    fn every_hop_keeps_its_part() {
+        let of = |here_us, root_ms, age_ms| TimeLeft { here_us, root_ms, age_ms };
+        assert_eq!(of(2_000_000, 2000, 0).for_child(64), 2_000_000 - 3_125);
+        // Half way down, with half of the tenth kept above.
+        assert_eq!(of(1_900_000, 2000, 0).for_child(32), 1_900_000 - 3_125);
+        // Those above seem to have kept more than they should: next to nothing is left to keep.
+        assert_eq!(of(1_700_000, 2000, 0).for_child(32), 1_699_999);
+        assert_eq!(of(20, 1, 0).for_child(32), 19);
+        assert_eq!(of(0, 0, 0).for_child(0), 0);
+        assert_eq!(of(u64::MAX, u64::MAX, u64::MAX).for_child(u32::MAX), u64::MAX - RESERVE_US_MAX);
     }
 }

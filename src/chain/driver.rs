@@ -10,8 +10,8 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Limits, Tree};
 
 use super::{Heartbeat, Time};
-use crate::wire::message::SubtreeReply;
-use crate::wire::{Body, CallId, Failure, Message, Report, Request};
+use crate::wire::message::{Merging, SubtreeReply};
+use crate::wire::{Body, Budget, CallId, Failure, Message, Report, Request};
 
 /// How a node is built.
 #[derive(Clone, Debug)]
@@ -28,13 +28,17 @@ pub struct Config {
     pub data_max: u64,
     /// Longest reply header and data of a subtree together, bytes.
     pub reply_max: u64,
+    /// What calls of peers, and the replies to all, may hold in memory; without a bound unless its driver has one.
+    pub memory: Budget,
     /// Limits of the trees that requests bring.
     pub trees: Limits,
     /// Children of lost ids that one partial call adopts here, all in all; those above it are left out with what is known of them.
     pub adopted_max: u32,
     /// When this run of the id began, on the clock of its inputs.
     pub started: Time,
-    /// How much older than a call a run of an id must be to be asked by an adopter: longer than a request may be under way.
+    /// Whether there was no run of this id before: then nobody else can have executed a call for it, and an adopter may ask it however young it is.
+    pub first_run: bool,
+    /// How much older than a call a later run of an id must be to be asked by an adopter: longer than a request may be under way.
     pub restart_margin: Duration,
     /// Signs of life of the children whose answers are awaited; none are asked for if there is none.
     pub heartbeat: Option<Heartbeat>,
@@ -56,9 +60,11 @@ impl Config {
             calls_max: 65_536,
             data_max: 8 << 30,
             reply_max: 8 << 30,
+            memory: Budget::unbounded(),
             trees,
             adopted_max: 65_536,
             started: Time::default(),
+            first_run: false,
             restart_margin: Duration::from_secs(1),
             heartbeat: None,
             plan_at_once: false,
@@ -74,6 +80,8 @@ pub struct Start {
     pub func: u32,
     /// Handle of the function that merges replies; `None` for the default aggregation.
     pub callback: Option<u32>,
+    /// In which order callback merges the replies here.
+    pub merging: Merging,
     /// Whether replies are collected.
     pub reply_wanted: bool,
     /// Forward before executing.
@@ -100,6 +108,7 @@ impl Start {
         Start {
             func,
             callback: None,
+            merging: Merging::default(),
             reply_wanted: true,
             forward_first: false,
             partial: false,
@@ -137,8 +146,17 @@ pub enum Input {
     },
     /// Something came from a peer that is no message yet, such as a part of a long reply: a sign of life.
     Heard(Id),
+    /// A [`Ping`](Message::Ping) that was sent to this peer has left, and does not wait behind other bytes here any more: its silence counts from now. A driver that never says so has it count from the output.
+    PingLeft(Id),
     /// The data of a request have arrived whole, or more of those that func takes as they come.
     DataArrived(CallId),
+    /// There was no memory for the data of a request, and there will be none.
+    DataRefused {
+        /// Its call.
+        call: CallId,
+        /// Which limit they are over.
+        why: String,
+    },
     /// All data of a reply have come that came as [`Answer::Arriving`](crate::wire::message::Answer::Arriving).
     ReplyArrived {
         /// The child whose reply it is.
@@ -159,6 +177,13 @@ pub enum Input {
         call: CallId,
         /// The reply, or why there is none.
         result: Result<Reply, String>,
+    },
+    /// A link to a peer is up.
+    LinkUp {
+        /// The peer.
+        peer: Id,
+        /// Which run of it: any number that another run does not have.
+        incarnation: u64,
     },
     /// The link to a peer is lost, or none can be made.
     LinkLost {

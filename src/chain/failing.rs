@@ -87,6 +87,8 @@ impl Node {
 
     /// Calls that wait on the peer fail, and calls that it sent are forgotten; partial ones go on without it.
     pub(super) fn link_lost(&mut self, peer: Id, why: &str, unreached: bool) {
+        self.recent.unlinked(peer);
+        self.liveness.lost(peer);
         let on_the_spot = self.spots.as_ref().map_or(Vec::new(), |spots| spots.concerned(peer));
         for id in on_the_spot {
             self.take_over(id);

@@ -122,7 +122,7 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
 
 /// The merged value of a partial call with a callback: one at level 0; or at level 1 those that could not be merged here.
 fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
-    let arrived = call.arrived.drain();
+    let arrived = call.unmerged();
     let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, Own::Failed) {
         Own::Ready(own) => std::iter::once(merged_alone(own)).chain(arrived).collect(),
         _ => std::mem::take(&mut call.merged).into_iter().chain(arrived).collect(),

@@ -1,6 +1,6 @@
 //! Answers of partial calls, kept until the root releases them: an adopter may ask for them again.
 //!
-//! At most as many as the node takes calls, so that a root that never releases takes no more than its share; beyond them the one goes that had the least time left.
+//! At most as many as the node takes calls, and so many bytes, so that a root that never releases takes no more than its share; beyond them those go that had the least time left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use gpc_trees::{Id, IdList};
 
 use super::Time;
 use crate::wire::CallId;
+use crate::wire::budget::{Budget, Share};
 use crate::wire::message::Answer;
 
 /// How long past the root's time limit a call is known: after it nobody adopts any more, and what was sent before is on its way no longer than this.
@@ -27,6 +28,22 @@ pub(super) struct Kept {
     /// Whom to tell of the release.
     pub(super) children: Vec<Id>,
     pub(super) until: Time,
+    /// What it takes, when it is kept.
+    pub(super) share: Share,
+}
+
+/// What a kept answer takes beside its reply, its report and its ids.
+const FIXED: u64 = 512;
+
+impl Kept {
+    /// What it takes, bytes.
+    fn bytes(&self) -> u64 {
+        let answer = match &self.answer {
+            Answer::Partial(partial) => partial.reply.len() + partial.report.emitted_len() as u64,
+            _ => 0,
+        };
+        FIXED + answer + 16 * self.ids.runs().count() as u64 + 4 * self.children.len() as u64
+    }
 }
 
 /// The kept answers of a node.
@@ -34,12 +51,31 @@ pub(super) struct Kept {
 pub(super) struct KeptAnswers {
     answers: BTreeMap<CallId, Kept>,
     by_time: BTreeSet<(Time, CallId)>,
+    budget: Budget,
 }
 
 impl KeptAnswers {
-    /// Keeps an answer, and no more than `most` in all.
-    pub(super) fn insert(&mut self, call: CallId, kept: Kept, most: usize) {
+    /// Answers that take at most so much.
+    pub(super) fn of(budget: Budget) -> KeptAnswers {
+        KeptAnswers { budget, ..KeptAnswers::default() }
+    }
+
+    /// An empty share for one that is to be kept.
+    pub(super) fn share(&self) -> Share {
+        self.budget.share()
+    }
+
+    /// Keeps an answer, and no more than `most` in all; or not, where there is no memory for it. Then whoever asks again is told that it is gone.
+    pub(super) fn insert(&mut self, call: CallId, mut kept: Kept, most: usize) {
         self.remove(call);
+        let bytes = kept.bytes();
+        if bytes > self.budget.most() {
+            return;
+        }
+        while !kept.share.grow(bytes) {
+            let Some((_, soonest)) = self.by_time.pop_first() else { return };
+            self.answers.remove(&soonest);
+        }
         self.by_time.insert((kept.until, call));
         self.answers.insert(call, kept);
         while self.answers.len() > most.max(1) {
@@ -86,7 +122,25 @@ mod tests {
     fn kept(until: u64) -> Kept {
         let ids = IdList::range(0..1);
         let until = Time::from_nanos(until);
-        Kept { parent: 0, skipped: 0, answer: Answer::Completed, ids, children: Vec::new(), until }
+        let (answer, children, share) = (Answer::Completed, Vec::new(), Share::default());
+        Kept { parent: 0, skipped: 0, answer, ids, children, until, share }
+    }
+
+    /// Answers were counted, not weighed: 65,536 of them may have been of any length.
+    #[test]
+    fn those_with_the_least_time_left_go_when_their_bytes_are_too_many() {
+        let mut answers = KeptAnswers::of(Budget::new(4 * (FIXED + 16), "kept answers"));
+        let call = |sequence| CallId { root: 1, sequence };
+        for sequence in 1..=6 {
+            answers.insert(call(sequence), Kept { share: answers.share(), ..kept(100 - sequence) }, 100);
+        }
+        let kept_calls = (1..=6).filter(|&sequence| answers.get(call(sequence)).is_some());
+        assert!(kept_calls.eq([1, 2, 3, 6]), "each that comes is kept");
+        let long = Kept { share: answers.share(), children: vec![0; 1000], ..kept(200) };
+        answers.insert(call(7), long, 100);
+        assert_eq!((answers.len(), answers.budget.used()), (4, 4 * (FIXED + 16)), "one too long costs none");
+        answers.expire(Time::from_nanos(100));
+        assert_eq!((answers.len(), answers.budget.used()), (0, 0));
     }
 
     /// An answer was kept for a call whose name was kept already: the earlier one's time stayed behind, belonged to nothing, and dropping what had expired never ended.

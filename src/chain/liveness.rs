@@ -1,14 +1,14 @@
-//! Signs of life: a child whose answer is awaited must give one now and then.
+//! Heartbeats: a child whose answer is awaited must give a sign of life now and then.
 //!
 //! A lost connection is told by the driver at once; this is for peers that are silent on a connection that stands: stopped, or cut off. Suspicion is not death: a peer is asked
-//! several times before it is given up, and whatever comes from it counts as a sign. Runs only while calls are in flight.
+//! several times before it is given up, and whatever comes from it counts as a sign. A question counts from when it has left: what lies in a socket behind long data has asked nobody yet. Runs
+//! only while calls are in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::call::Call;
 use super::{Node, Output, Time};
 use crate::hint::unlikely;
 use crate::wire::Message;
@@ -16,25 +16,65 @@ use crate::wire::Message;
 /// When a silent peer is asked, and when it is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
-    /// How often peers are asked whose answers are awaited.
+    /// How often peers are asked whose answers are awaited; a third of `dead_after` at most.
     pub every: Duration,
-    /// How long one may be silent.
+    /// How long one may be silent: the next look after its last sign of life asks it, and when it has still said nothing by this time it is given up. Longer by what the question takes to leave.
     pub dead_after: Duration,
 }
 
 impl Heartbeat {
-    /// Asks five times before it gives a peer up: one answer that is late is no death.
+    /// Asks four times before it gives a peer up: one answer that is late is no death.
     pub fn dead_after(dead_after: Duration) -> Heartbeat {
         Heartbeat { every: dead_after / 5, dead_after }
     }
+
+    /// The same, where nobody is given up after one question.
+    pub(super) fn asking_often(self) -> Heartbeat {
+        Heartbeat { every: self.every.min(self.dead_after / 3), ..self }
+    }
+
+    /// How long a question may go without an answer. It was asked `every` after the last sign of life at the latest, and both together are [`dead_after`](Self::dead_after).
+    fn patience(&self) -> Duration {
+        self.dead_after.saturating_sub(self.every)
+    }
 }
 
-/// Who is watched, and when each was last heard. Bounded by the peers whose answers are awaited.
+/// The first question since a peer was heard.
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    /// When it left, or until it has, when it was asked.
+    at: Time,
+    left: bool,
+}
+
+/// What is known of a peer that is watched.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    /// When it was last heard, or since when it is awaited.
+    heard: Time,
+    question: Option<Question>,
+}
+
+impl Watched {
+    /// When it is given up if it goes on being silent.
+    fn dies(&self, heartbeat: &Heartbeat) -> Option<Time> {
+        let question = self.question?;
+        Some(self.heard.plus(heartbeat.dead_after).max(question.at.plus(heartbeat.patience())))
+    }
+}
+
+/// Who is watched, and when each was last heard. Bounded by the peers whose answers are awaited, and those that are [asked beside them](super::suspects).
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    heard: BTreeMap<Id, Time>,
-    /// When the peers are looked at next; none without calls.
+    watched: BTreeMap<Id, Watched>,
+    /// Of these the descendants of suspected peers, whose answers are not awaited here.
+    descendants: BTreeSet<Id>,
+    /// When something is to be done next; none without calls.
     next: Option<Time>,
+    /// When all are asked next.
+    asks: Time,
+    /// When they were asked last, or when the first call began.
+    asked: Time,
 }
 
 impl Liveness {
@@ -44,63 +84,149 @@ impl Liveness {
 
     /// Whether signs of life are noted at present.
     pub(super) fn watches(&self) -> bool {
-        !self.heard.is_empty()
+        !self.watched.is_empty()
     }
 
     /// Something came from a peer.
     pub(super) fn heard(&mut self, from: Id, now: Time) {
-        if let Some(heard) = self.heard.get_mut(&from) {
-            *heard = now;
+        if let Some(watched) = self.watched.get_mut(&from) {
+            *watched = Watched { heard: now, question: None };
+        }
+    }
+
+    /// A question has left for a peer.
+    pub(super) fn question_left(&mut self, peer: Id, now: Time) {
+        if let Some(Watched { question: Some(question), .. }) = self.watched.get_mut(&peer)
+            && !question.left
+        {
+            *question = Question { at: now, left: true };
+        }
+    }
+
+    /// The link to a peer is gone, and all that was asked on it. Of a descendant nothing was expected but a sign of life, by whatever link.
+    pub(super) fn lost(&mut self, peer: Id) {
+        if !self.descendants.contains(&peer) {
+            self.watched.remove(&peer);
         }
     }
 
     /// A call has begun.
-    pub(super) fn begin(&mut self, at: Time) {
-        self.next.get_or_insert(at);
+    pub(super) fn begin(&mut self, now: Time, heartbeat: &Heartbeat) {
+        if self.next.is_none() {
+            (self.asked, self.asks) = (now, now.plus(heartbeat.every));
+            self.next = Some(self.asks);
+        }
     }
 
     /// No call is in flight any more.
     pub(super) fn end(&mut self) {
         if unlikely(self.watches()) {
-            self.heard.clear();
+            self.watched.clear();
+            self.descendants.clear();
         }
         self.next = None;
+    }
+
+    /// Whether a peer has left a question unanswered: for half the time between two at least, so that one which has just left is no reason.
+    pub(super) fn suspects(&self, peer: Id, heartbeat: &Heartbeat, now: Time) -> bool {
+        let question = self.watched.get(&peer).and_then(|watched| watched.question);
+        question.is_some_and(|question| now.since(question.at) >= heartbeat.every / 2)
+    }
+
+    /// Whether a peer has answered what it was last asked.
+    pub(super) fn lives(&self, peer: Id) -> bool {
+        self.watched.get(&peer).is_some_and(|watched| watched.question.is_none())
+    }
+
+    /// The awaited peers that have been silent for too long, and for how long.
+    fn silent(&self, awaited: &BTreeMap<Id, Time>, heartbeat: &Heartbeat, now: Time) -> Vec<(Id, Duration)> {
+        let watched = self.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
+        let dead = watched.filter(|(_, watched)| watched.dies(heartbeat).is_some_and(|at| at <= now));
+        dead.map(|(peer, watched)| (*peer, now.since(watched.heard))).collect()
+    }
+
+    /// Who is awaited from now on, and since when at the earliest; and who is asked beside them. Nobody else is kept in mind: when he is awaited again, however much later, it is as if for the first time.
+    fn watch(&mut self, awaited: &BTreeMap<Id, Time>, descendants: BTreeSet<Id>) {
+        self.descendants = descendants;
+        self.watched.retain(|peer, _| awaited.contains_key(peer) || self.descendants.contains(peer));
+        for (&peer, &begun) in awaited {
+            let heard = begun.max(self.asked);
+            self.watched.entry(peer).or_insert(Watched { heard, question: None });
+        }
+        for &peer in &self.descendants {
+            // Nothing was to be heard of it, so its silence begins with the question.
+            self.watched.entry(peer).or_insert(Watched { heard: self.asked, question: None });
+        }
     }
 }
 
 impl Node {
-    /// The peers whose answers are awaited.
-    fn awaited(&self) -> BTreeSet<Id> {
-        let spots = self.spots.iter().flat_map(|spots| spots.iter());
-        let of_spots = spots.flat_map(|spot| spot.awaited_ids());
-        self.calls.iter().flat_map(Call::awaited_ids).chain(of_spots).collect()
+    /// The peers whose answers are awaited, and when the first call began that awaits one.
+    fn awaited(&self) -> BTreeMap<Id, Time> {
+        let mut awaited = BTreeMap::new();
+        let mut note = |peer, begun: Time| {
+            awaited.entry(peer).and_modify(|first: &mut Time| *first = begun.min(*first)).or_insert(begun);
+        };
+        for spot in self.spots.iter().flat_map(|spots| spots.iter()) {
+            spot.awaited_ids().for_each(|peer| note(peer, spot.begun));
+        }
+        for call in self.calls.iter() {
+            call.awaited_ids().for_each(|peer| note(peer, call.begun));
+        }
+        awaited
     }
 
     /// Asks the peers whose answers are awaited, and gives up those that have been silent for too long.
     pub(super) fn beat(&mut self) {
-        let Some(Heartbeat { every, dead_after }) = self.config.heartbeat else { return };
+        let Some(heartbeat) = self.config.heartbeat else { return };
         let Some(due) = self.liveness.next.filter(|at| *at <= self.now) else { return };
-        self.liveness.next = Some(self.now.plus(every));
         // This id itself was stopped: what the others have said meanwhile is still to be read, and they were not asked.
-        if self.now.since(due) > every {
-            self.liveness.heard.clear();
+        if self.now.since(due) > heartbeat.every {
+            self.liveness.watched.clear();
+            self.liveness.asked = self.now;
+        }
+        self.give_up_silent(&heartbeat);
+        if self.liveness.next.is_none() {
+            // The last call has ended with those that were given up.
+            return;
+        }
+        if self.liveness.asks <= self.now {
+            self.ask(&heartbeat);
         }
         let awaited = self.awaited();
-        self.liveness.heard.retain(|peer, _| awaited.contains(peer));
-        for &peer in &awaited {
-            let heard = *self.liveness.heard.entry(peer).or_insert(self.now);
-            let silent = self.now.since(heard);
-            if silent >= dead_after {
-                self.liveness.heard.remove(&peer);
+        let watched = self.liveness.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
+        let dies = watched.filter_map(|(_, watched)| watched.dies(&heartbeat)).min();
+        self.liveness.next = Some(dies.map_or(self.liveness.asks, |at| at.min(self.liveness.asks)));
+    }
+
+    /// Gives up the awaited peers that have been silent for too long, and the children of theirs that are awaited then and have been silent as long.
+    fn give_up_silent(&mut self, heartbeat: &Heartbeat) {
+        // Ends: each round takes some that are watched, and none is added.
+        loop {
+            let silent = self.liveness.silent(&self.awaited(), heartbeat, self.now);
+            if silent.is_empty() {
+                return;
+            }
+            for (peer, silent) in silent {
+                self.liveness.watched.remove(&peer);
                 self.emit(Output::Abandon { peer });
                 self.link_lost(peer, &format!("it gave no sign of life for {silent:?}"), false);
             }
         }
-        // The calls of some may have ended with those that were given up.
-        let still = self.awaited();
-        // Who is not awaited any more is not kept in mind: when it is awaited again, however much later, it is as if for the first time.
-        self.liveness.heard.retain(|peer, _| still.contains(peer));
-        for &peer in awaited.intersection(&still) {
+    }
+
+    /// Asks everybody who is awaited, and the descendants of those that have not answered the last time.
+    fn ask(&mut self, heartbeat: &Heartbeat) {
+        let awaited = self.awaited();
+        let descendants = self.descendants_of_suspects(&awaited, heartbeat);
+        self.liveness.watch(&awaited, descendants);
+        let now = self.now;
+        (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
+        let asked: Vec<Id> = self.liveness.watched.keys().copied().collect();
+        for peer in asked {
+            if let Some(watched) = self.liveness.watched.get_mut(&peer) {
+                watched.question.get_or_insert(Question { at: now, left: false });
+            }
             self.emit(Output::Send { to: peer, message: Message::Ping });
         }
     }

@@ -38,7 +38,7 @@
 //! 3. Ask [`Node::next_deadline`], and give [`Input::Tick`] when that time has come.
 //!
 //! A message for a peer is handed over in order; what a peer sends on one link must come in as inputs in order. When a link is lost, the driver
-//! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id. Of what has come by the same time, links come first and results of jobs after
+//! says so with [`Input::LinkLost`] before anything that comes from a new link to the same id; and of a new one, which run of the id it is with, with [`Input::LinkUp`]. Of what has come by the same time, links come first and results of jobs after
 //! them: a process that was stopped must hear that it was given up before it goes on with the call.
 //!
 //! A long reply may come before its data have, as [`Answer::Arriving`](crate::wire::message::Answer::Arriving), where [`Node::passes_on`] says so; [`Input::ReplyArrived`] says when they are all there. What a node answers with
@@ -52,12 +52,16 @@ mod deadlines;
 mod driver;
 mod failing;
 mod gather;
+mod holding;
+mod involved;
 mod kept;
+mod list_order;
 mod liveness;
 mod node;
 mod partial;
 mod plans;
 mod recent;
+mod recent_partial;
 mod rising;
 mod root_replies;
 mod runs;
@@ -68,6 +72,7 @@ mod slot;
 mod spot;
 mod spots;
 mod steps;
+mod suspects;
 mod time;
 
 pub use alone::OwnAnswer;

@@ -11,7 +11,7 @@ use super::runs::Runs;
 use super::seeded_hash::{Seeded, SeededMap};
 use super::spots::Spots;
 use super::time::sooner;
-use super::{Config, Input, Output, Outputs, Time};
+use super::{Config, Heartbeat, Input, Output, Outputs, Time};
 use crate::wire::message::Response;
 use crate::wire::{CallId, Message};
 
@@ -39,7 +39,8 @@ pub struct Node {
 
 impl Node {
     /// A node without calls.
-    pub fn new(config: Config) -> Node {
+    pub fn new(mut config: Config) -> Node {
+        config.heartbeat = config.heartbeat.map(Heartbeat::asking_often);
         Node {
             now: Time::default(),
             next_sequence: config.incarnation,
@@ -49,7 +50,11 @@ impl Node {
             runs: Runs::new(config.workers.max(1)),
             recent: Recent::new(config.seed),
             closed: false,
-            kept: KeptAnswers::default(),
+            kept: KeptAnswers::of(config.memory.part(
+                1,
+                4,
+                format!("id {} for answers that it keeps", config.me),
+            )),
             liveness: Liveness::default(),
             spots: None,
             outputs: Outputs::new(),
@@ -92,11 +97,16 @@ impl Node {
                     self.advance(slot);
                 }
             }
+            Input::DataRefused { call, why } => self.data_refused(call, why),
             Input::ReplyArrived { from, call } => self.reply_arrived(from, call),
             Input::Ran { call, result } => self.ran(call, result),
             Input::Answered { call, result } => self.answered(call, result),
+            Input::LinkUp { peer, incarnation } => self.recent.linked(peer, incarnation),
             Input::LinkLost { peer, why, unreached } => self.link_lost(peer, &why, unreached),
-            Input::Tick | Input::Heard(_) => {}
+            // Behind what has come by then.
+            Input::Tick => self.recent.partial.expire(self.now),
+            Input::Heard(_) => {}
+            Input::PingLeft(peer) => self.liveness.question_left(peer, self.now),
         }
         self.beat();
         self.expire();
@@ -106,11 +116,26 @@ impl Node {
     /// When [`Input::Tick`] is due, if anything is in flight.
     pub fn next_deadline(&self) -> Option<Time> {
         if self.calls() == 0 && self.kept.len() == 0 {
-            return None;
+            return self.recent.partial.next();
         }
         let spots = self.spots.as_ref().and_then(|spots| spots.next());
         let calls = sooner(self.deadlines.next(), spots);
-        sooner(calls, sooner(self.kept.next(), self.liveness.next()))
+        let ended = sooner(self.recent.partial.next(), self.kept.next());
+        sooner(calls, sooner(ended, self.liveness.next()))
+    }
+
+    /// Whether room of calls that have ended is kept, which a node without any is not to keep for long.
+    pub fn holds_room(&self) -> bool {
+        self.calls.holds_room() | self.spots.as_ref().is_some_and(|spots| spots.holds_room())
+    }
+
+    /// Gives back what ended calls have left for those to come.
+    pub fn release_room(&mut self) {
+        self.spots.iter_mut().for_each(|spots| spots.release_room());
+        self.calls.release_room();
+        self.deadlines.release_room();
+        self.runs.release_room();
+        self.tickets.shrink_to_fit();
     }
 
     /// Takes no more calls: whoever asks gets a failure. Those in flight go on.

@@ -69,6 +69,10 @@ impl Node {
                 return self.child_lost(slot, index, Status::Unknown, false, cause);
             }
         };
+        if let Err(cause) = self.room_for_reply(slot, &reply) {
+            return self.child_lost(slot, index, Status::Unknown, false, cause);
+        }
+        let Some(call) = self.calls.get_mut(slot) else { return };
         match (call.request.callback, call.request.reply_wanted) {
             (_, false) => call.child_done(index, None),
             (None, true) => call.child_done(index, Some(reply)),
@@ -200,7 +204,8 @@ impl Node {
             Origin::Parent { id: parent, skipped, .. } => {
                 let answer = Answer::Partial(Box::new(partial));
                 let (ids, until) = (call.request.ids.clone(), call.until.plus(KEEP));
-                let kept = Kept { parent, skipped, answer: answer.clone(), ids, children, until };
+                let share = self.kept.share();
+                let kept = Kept { parent, skipped, answer: answer.clone(), ids, children, until, share };
                 self.kept.insert(id, kept, self.config.calls_max);
                 let message = Message::Response(Response { call: id, answer });
                 self.emit(Output::Send { to: parent, message });
@@ -233,10 +238,11 @@ impl Node {
         self.child_lost(slot, index, status, fresh, cause);
     }
 
-    /// Refuses a request that another parent may have sent to an earlier run of this id.
+    /// Refuses a request that another parent may have sent to an earlier run of this id. Ages are rounded up at every hop, so that a young node may seem younger than the call; the first run has nothing to compare.
     pub(super) fn old_enough(&self, request: &Request) -> Result<(), Cause> {
         let age = self.now.since(self.config.started);
-        if !request.adopted || age >= request.age.saturating_add(self.config.restart_margin) {
+        let only_run = self.config.first_run || !request.adopted;
+        if only_run || age >= request.age.saturating_add(self.config.restart_margin) {
             return Ok(());
         }
         let message = "this run of the id may have begun after the call: an earlier one may have executed it";
@@ -268,8 +274,9 @@ impl Call {
         let child = &mut children[index];
         child.answer = ChildAnswer::Done;
         let place = child.group.start;
-        parts.into_iter().for_each(|part| self.arrived.push(place, part));
+        parts.into_iter().for_each(|part| self.reply_came(place, part));
         self.awaited -= 1;
+        self.settle_order();
     }
 
     /// What a child says of the ids of its group.
@@ -304,6 +311,7 @@ impl Call {
             fresh,
             report: None,
         }));
+        self.settle_order();
         skipped
     }
 

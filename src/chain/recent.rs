@@ -3,11 +3,11 @@
 //! Source: chained-gpc.md, "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long at least; any other only
 //! as long as frames may be under way. Time alone makes nothing forgotten: a process that was stopped reads what was sent to it when all time has passed.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use gpc_trees::Id;
 
-use super::Time;
+use super::recent_partial::RecentPartial;
 use super::seeded_hash::{Seeded, SeededMap, SeededSet};
 use crate::hint::{likely, unlikely};
 use crate::wire::CallId;
@@ -15,9 +15,6 @@ use crate::wire::CallId;
 /// How many ended calls are remembered. A second request is delayed by at most a few frames of one link against another, so a thousand calls
 /// later nothing of it is under way; the memory stays at some tens of KiB.
 const REMEMBERED: usize = 1024;
-
-/// How many ended partial calls are remembered: a thousand in each second of the usual limit, and some MiB. Beyond them the one goes that has, or had, the least time left.
-const PARTIAL_REMEMBERED: usize = 65_536;
 
 /// Roots whose calls are remembered as bits: those of a large machine that all call at once. Half a KiB for each.
 const WINDOWS_MAX: usize = 64;
@@ -29,6 +26,8 @@ const WINDOW: u64 = 4096;
 #[derive(Debug)]
 struct Window {
     root: Id,
+    /// Which run of the root these are calls of, as far as this id has been linked with it.
+    run: Option<u64>,
     /// The highest number that has ended.
     last: u64,
     /// Whether a call has ended; that of number n stands at n modulo [`WINDOW`].
@@ -38,8 +37,8 @@ struct Window {
 }
 
 impl Window {
-    fn new(call: CallId) -> Window {
-        Window { root: call.root, last: call.sequence, bits: [0; WINDOW as usize / 64], ones: 0 }
+    fn new(call: CallId, run: Option<u64>) -> Window {
+        Window { root: call.root, run, last: call.sequence, bits: [0; WINDOW as usize / 64], ones: 0 }
     }
 
     /// The word and the bit of a number, if it is not too old.
@@ -115,6 +114,12 @@ impl Old {
         }
     }
 
+    /// Forgets those of a root.
+    fn forget_root(&mut self, root: Id) {
+        self.order.retain(|(_, call)| call.root != root);
+        self.calls.retain(|call| call.root != root);
+    }
+
     /// Forgets those that were put here so many ended calls ago.
     fn forget(&mut self, ended: u64) {
         while let Some((at, call)) = self.order.front()
@@ -133,12 +138,13 @@ pub(super) struct Recent {
     /// The place of the one that was used last.
     used: usize,
     places: SeededMap<Id, u32>,
+    /// The runs of those that this id is linked with.
+    runs: SeededMap<Id, u64>,
     /// Those that are too old for their root's window, or whose root has none.
     old: Old,
     /// How many calls have ended.
     ended: u64,
-    partial: BTreeMap<CallId, Time>,
-    by_time: BTreeSet<(Time, CallId)>,
+    pub(super) partial: RecentPartial,
 }
 
 impl Recent {
@@ -147,10 +153,10 @@ impl Recent {
             windows: Vec::new(),
             used: 0,
             places: SeededMap::with_hasher(Seeded::new(seed)),
+            runs: SeededMap::with_hasher(Seeded::new(seed)),
             old: Old { order: VecDeque::new(), calls: SeededSet::with_hasher(Seeded::new(seed)) },
             ended: 0,
-            partial: BTreeMap::new(),
-            by_time: BTreeSet::new(),
+            partial: RecentPartial::default(),
         }
     }
 
@@ -195,7 +201,7 @@ impl Recent {
         if place >= WINDOWS_MAX {
             return None;
         }
-        self.windows.push(Window::new(call));
+        self.windows.push(Window::new(call, self.runs.get(&call.root).copied()));
         self.places.insert(call.root, place as u32);
         Some(place)
     }
@@ -204,17 +210,29 @@ impl Recent {
         self.old.remember(call, self.ended);
     }
 
-    /// A partial call has ended, and may be asked for again `until` then.
-    pub(super) fn add_partial(&mut self, call: CallId, until: Time) {
-        if let Some(earlier) = self.partial.insert(call, until) {
-            self.by_time.remove(&(earlier, call));
+    /// This id is linked with a run of an id. If it is another one than that whose calls are remembered, it counts its own, and they are no calls that have ended: where its clock was set back
+    /// it may give the same numbers. Partial calls stay until their time has passed, since those of the earlier run may still be asked for by its children.
+    pub(super) fn linked(&mut self, root: Id, run: u64) {
+        self.runs.insert(root, run);
+        let Some(place) = self.places.get(&root).map(|place| *place as usize) else { return };
+        if self.windows[place].run.replace(run).is_some_and(|before| before != run) {
+            self.forget(root, place);
         }
-        self.by_time.insert((until, call));
-        while self.partial.len() > PARTIAL_REMEMBERED
-            && let Some((_, soonest)) = self.by_time.pop_first()
-        {
-            self.partial.remove(&soonest);
+    }
+
+    /// The link is gone.
+    pub(super) fn unlinked(&mut self, root: Id) {
+        self.runs.remove(&root);
+    }
+
+    fn forget(&mut self, root: Id, place: usize) {
+        self.old.forget_root(root);
+        self.places.remove(&root);
+        self.windows.swap_remove(place);
+        if let Some(moved) = self.windows.get(place) {
+            self.places.insert(moved.root, place as u32);
         }
+        self.used = 0;
     }
 
     #[inline(always)]
@@ -227,7 +245,7 @@ impl Recent {
 
     #[inline(never)]
     fn contains_further(&self, call: CallId) -> bool {
-        self.old.calls.contains(&call) || self.partial.contains_key(&call)
+        self.old.calls.contains(&call) || self.partial.contains(call)
     }
 }
 
@@ -236,6 +254,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::chain::Time;
 
     fn call(sequence: u64) -> CallId {
         CallId { root: 1, sequence }
@@ -285,6 +304,41 @@ mod tests {
             recent.add(call(sequence));
             assert!(numbers[..=at].iter().all(|&number| recent.contains(call(number))), "{sequence}");
         }
+    }
+
+    /// A run whose clock was behind that of the one before had calls refused as ended that it had only begun.
+    #[test]
+    fn the_calls_of_a_root_are_forgotten_with_its_run_and_no_other_s() {
+        let mut recent = Recent::new(1);
+        let of = |root: Id, sequence: u64| CallId { root, sequence };
+        for root in [1, 2, 3] {
+            recent.linked(root, 50);
+            // The last one is too far behind for the window.
+            [9000, 9001, 5].iter().for_each(|&sequence| recent.add(of(root, sequence)));
+        }
+        recent.unlinked(1);
+        recent.linked(1, 50);
+        assert!([9000, 9001, 5].iter().all(|&sequence| recent.contains(of(1, sequence))), "it is the same");
+        recent.linked(1, 40);
+        assert!(![9000, 9001, 5].iter().any(|&sequence| recent.contains(of(1, sequence))));
+        for root in [2, 3] {
+            assert!([9000, 9001, 5].iter().all(|&sequence| recent.contains(of(root, sequence))), "{root}");
+        }
+        recent.add(of(1, 5));
+        recent.add(of(3, 9002));
+        assert!(recent.contains(of(1, 5)) && !recent.contains(of(1, 9000)) && recent.contains(of(3, 9002)));
+        assert_eq!((recent.windows.len(), recent.places.len(), recent.old.order.len()), (3, 3, 2));
+    }
+
+    /// Whose link it was that its calls came on is not known of those that came through others.
+    #[test]
+    fn calls_that_came_through_others_are_kept_when_their_root_links_for_the_first_time() {
+        let mut recent = Recent::new(1);
+        recent.add(call(7));
+        recent.linked(1, 50);
+        assert!(recent.contains(call(7)));
+        recent.linked(1, 49);
+        assert!(!recent.contains(call(7)));
     }
 
     /// Whoever began anew had all that it remembered put where others remember theirs, and these were forgotten.
@@ -351,20 +405,9 @@ mod tests {
     fn a_partial_call_is_known_whatever_comes_between() {
         let mut recent = Recent::new(1);
         let at = Time::from_nanos;
-        recent.add_partial(call(0), at(100));
-        (1..5000).for_each(|sequence| recent.add_partial(call(sequence), at(50)));
-        (5000..10_000).for_each(|sequence| recent.add(call(sequence)));
-        assert!(recent.contains(call(0)) && recent.contains(call(1)));
-        recent.add_partial(call(1), at(200));
-        assert_eq!((recent.partial.len(), recent.by_time.len()), (5000, 5000));
-    }
-
-    #[test]
-    fn partial_calls_are_bounded_too() {
-        let mut recent = Recent::new(1);
-        let at = Time::from_nanos;
-        (0..70_000).for_each(|sequence| recent.add_partial(call(sequence), at(1000 + sequence)));
-        assert_eq!((recent.partial.len(), recent.by_time.len()), (PARTIAL_REMEMBERED, PARTIAL_REMEMBERED));
-        assert!(recent.contains(call(69_999)) && !recent.contains(call(0)));
+        recent.partial.add(call(0), at(100));
+        (1..5000).for_each(|sequence| recent.partial.add(call(2 * sequence), at(50)));
+        (10_000..20_000).for_each(|sequence| recent.add(call(sequence)));
+        assert!(recent.contains(call(0)) && recent.contains(call(2)) && !recent.contains(call(1)));
     }
 }

@@ -58,6 +58,11 @@ impl Runs {
         Some(call)
     }
 
+    /// Gives back the room of those whose turn has come.
+    pub(super) fn release_room(&mut self) {
+        self.rest.shrink_to_fit();
+    }
+
     /// A job has ended.
     pub(super) fn done(&mut self) {
         self.running = self.running.saturating_sub(1);

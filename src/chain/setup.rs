@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gpc_trees::Id;
 
 use super::call::{Call, Origin};
+use super::holding::Held;
 use super::{Node, Output, Start};
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
 use crate::wire::message::{Answer, Response};
@@ -21,6 +22,7 @@ impl Node {
         let request = Arc::new(Request {
             func: start.func,
             callback: start.callback,
+            merging: start.merging,
             reply_wanted: start.reply_wanted,
             forward_first: start.forward_first,
             partial: start.partial,
@@ -41,7 +43,8 @@ impl Node {
             return;
         }
         self.tickets.insert(ticket, call);
-        self.admit(request, Origin::Here { ticket, watch: start.watch });
+        let held = Held::of(&self.config.memory);
+        self.admit(request, Origin::Here { ticket, watch: start.watch }, held);
     }
 
     /// A parent sends a request.
@@ -60,10 +63,11 @@ impl Node {
         // Below a second parent the first one's request may have been executed, and so it may by an earlier run of this id.
         let only = self.only_parent(&request).and_then(|()| self.old_enough(&request));
         let only = only.map_err(|cause| (cause, Status::Unknown));
-        match only.and_then(|()| self.admissible(&request).map_err(|cause| (cause, Status::Unreached))) {
-            Ok(()) => {
+        let admitted = || self.admissible(&request).and_then(|()| self.room_for(&request));
+        match only.and_then(|()| admitted().map_err(|cause| (cause, Status::Unreached))) {
+            Ok(held) => {
                 let origin = Origin::Parent { id: from, skipped: request.skipped, credit_owed: true };
-                self.admit(request, origin);
+                self.admit(request, origin, held);
             }
             Err((cause, below)) => {
                 let coverage = match request.partial && below == Status::Unknown {
@@ -173,14 +177,15 @@ impl Node {
         }
     }
 
-    fn admit(&mut self, request: Arc<Request>, origin: Origin) {
+    fn admit(&mut self, request: Arc<Request>, origin: Origin, held: Held) {
         let id = request.call;
         let slot = self.calls.insert(request, origin, self.now);
-        if let Some(call) = self.calls.get(slot) {
+        if let Some(call) = self.calls.get_mut(slot) {
+            call.held = held;
             self.deadlines.add(call.deadline, id);
         }
         if let Some(heartbeat) = self.config.heartbeat {
-            self.liveness.begin(self.now.plus(heartbeat.every));
+            self.liveness.begin(self.now, &heartbeat);
         }
         self.advance(slot);
     }

@@ -6,7 +6,8 @@
 use gpc_trees::{Group, Id, IdList};
 
 use super::call::Origin;
-use super::deadlines::child_limit_us;
+use super::deadlines::TimeLeft;
+use super::holding::Held;
 use super::short_replies::ShortAnswer;
 use super::slot::Slot;
 use super::spots::{Asker, Place, Spot, Spots};
@@ -194,6 +195,10 @@ impl Node {
         let forwards = ids > 1 && (result.is_ok() || forward_first);
         if forwards {
             let place = self.spot_waits(asker, of, &mut send);
+            if unlikely(place.is_some_and(|place| self.holds_long_reply(place)) & result.is_ok()) {
+                cold_path();
+                self.outside(outputs, |node| node.take_over_long(of.call));
+            }
             if let (Err(message), Some(_)) = (result, place) {
                 cold_path();
                 self.outside(outputs, |node| {
@@ -221,7 +226,7 @@ impl Node {
     ) -> Option<Place> {
         let now = self.now;
         if let Some(heartbeat) = self.config.heartbeat {
-            self.liveness.begin(now.plus(heartbeat.every));
+            self.liveness.begin(now, &heartbeat);
         }
         if let Asker::Here { ticket, .. } = asker {
             self.tickets.insert(ticket, of.call);
@@ -241,6 +246,7 @@ impl Node {
             true => of.left,
             false => u32::try_from(of.limit.div_ceil(1000)).unwrap_or(u32::MAX),
         };
+        let time = TimeLeft { here_us: of.limit, root_ms: u64::from(left), age_ms: u64::from(of.age) };
         let plan = &*spot.plan;
         // Children that have nobody below them get one frame, but for their ids: where there are some it is made once.
         let mut shared = plan.has_many_alone().then(|| std::mem::take(&mut spots.frame));
@@ -250,7 +256,7 @@ impl Node {
         for &index in &plan.order {
             let child = &plan.children[index as usize];
             let (template, alone) = plan.template(child);
-            let limit = child_limit_us(of.limit, child.below);
+            let limit = time.for_child(child.below);
             let particulars = Particulars { limit, left, ..*of };
             let frame = shared.as_mut().filter(|_| alone.is_some()).map(|frame| {
                 if frame.is_empty() {
@@ -264,16 +270,6 @@ impl Node {
             spots.frame = frame;
         }
         spots.put(spot)
-    }
-
-    /// Whether room for calls on the spot is kept that a node without any is not to keep for long.
-    pub fn holds_room(&self) -> bool {
-        self.spots.as_ref().is_some_and(|spots| spots.holds_room())
-    }
-
-    /// Gives back what ended calls on the spot have left for those to come.
-    pub fn release_room(&mut self) {
-        self.spots.iter_mut().for_each(|spots| spots.release_room());
     }
 
     /// A child answers a call. `now` is asked for where signs of life are noted.
@@ -377,6 +373,7 @@ impl Node {
         let slot = self.calls.insert(request.into(), origin, spot.begun);
         let call = self.calls.get_mut(slot)?;
         (call.deadline, call.until) = (spot.deadline, spot.until);
+        call.held = Held::of(&self.config.memory);
         self.deadlines.add(spot.deadline, spot.call);
         call.take_over(&spot.plan, std::mem::take(&mut spot.own));
         let mut replies = spot.replies.replies().peekable();

@@ -327,9 +327,14 @@ impl Spots {
 
     /// Gives the room of ended calls back.
     pub(super) fn release_room(&mut self) {
-        self.spare.clear();
+        self.spare = Vec::new();
         self.next = None;
         self.room = 0;
+        self.frame = BytesMut::new();
+        self.spare_reply = Reply::default();
+        if self.len == 0 {
+            self.table = Vec::new();
+        }
     }
 
     /// Keeps the room of the spare reply, and nothing that it holds.

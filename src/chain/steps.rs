@@ -3,15 +3,17 @@
 //! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpc_trees::{Group, Groups, Id, send_order};
 
 use super::call::{Call, Child, ChildAnswer, Children, JobState, Origin, Own, Step};
-use super::deadlines::child_limit;
+use super::deadlines::TimeLeft;
 use super::kept::KEEP;
 use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
-use crate::wire::message::{Answer, Response};
+use crate::wire::head::whole_ms;
+use crate::wire::message::{Answer, Merging, Response};
 use crate::wire::{CallId, Cause, Message, Request, Stage};
 
 /// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
@@ -113,6 +115,11 @@ impl Node {
     }
 
     fn own_reply(&mut self, slot: Slot, own: Own) {
+        if let Own::Ready(reply) = &own
+            && let Err(cause) = self.room_for_own(slot, reply)
+        {
+            return self.stage_failed(slot, cause);
+        }
         if let Some(call) = self.calls.get_mut(slot) {
             call.own = own;
             self.advance(slot);
@@ -134,6 +141,13 @@ impl Node {
                 return self.stage_failed(slot, Cause::new(self.config.me, Stage::Forward, message));
             }
         };
+        if let Err(cause) = self.room_for_children(slot, groups.len()) {
+            if let Some(call) = self.calls.get_mut(slot) {
+                call.forwarded(Children::new());
+            }
+            return self.stage_failed(slot, cause);
+        }
+        let Some(call) = self.calls.get_mut(slot) else { return };
         let children = groups.iter().map(|&group| Child {
             id: call.request.ids.id(group.start).unwrap_or_default(),
             group,
@@ -157,17 +171,26 @@ impl Node {
             Ok(tree) => tree.depth(group.len).map_or(UNKNOWN_DEPTH, |depth| depth + 1),
             Err(_) => UNKNOWN_DEPTH,
         };
+        let left = call.until.since(self.now);
+        let age = request.age.saturating_add(self.now.since(call.begun));
+        let limit = TimeLeft {
+            here_us: whole_us(call.deadline.since(self.now)),
+            root_ms: u64::from(whole_ms(left)),
+            age_ms: u64::from(whole_ms(age)),
+        };
         // Field by field: what a clone would copy to be overwritten is a list, a tree and the data.
         let child = Request {
             call: request.call,
             func: request.func,
             callback: request.callback,
+            // Each id knows for itself.
+            merging: Merging::default(),
             reply_wanted: request.reply_wanted,
             forward_first: request.forward_first,
             partial: request.partial,
-            limit: child_limit(call.deadline.since(self.now), below),
-            left: call.until.since(self.now),
-            age: request.age.saturating_add(self.now.since(call.begun)),
+            limit: Duration::from_micros(limit.for_child(below)),
+            left,
+            age,
             // Whoever had this id before, or has it now without knowing, may have adopted its children.
             adopted: !fresh || call.adopted,
             skipped,
@@ -205,7 +228,13 @@ impl Node {
                 return self.fail(slot, Cause::new(from, Stage::Reply, message));
             }
         };
-        call.child_done(index, reply);
+        let room = reply.as_ref().map_or(Ok(()), |reply| self.room_for_reply(slot, reply));
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        // Its subtree is done, whatever becomes of the reply.
+        call.child_done(index, reply.filter(|_| room.is_ok()));
+        if let Err(cause) = room {
+            return self.fail(slot, cause);
+        }
         self.advance(slot);
     }
 
@@ -248,7 +277,7 @@ impl Node {
         let id = call.request.call;
         self.deadlines.remove(call.deadline, id);
         match call.request.partial {
-            true => self.recent.add_partial(id, call.until.plus(KEEP)),
+            true => self.recent.partial.add(id, call.until.plus(KEEP)),
             false => self.recent.add(id),
         }
         if let JobState::Queued(turn) = call.job {
@@ -277,10 +306,12 @@ impl Node {
 fn next_job(me: Id, call: &mut Call) -> Option<Job> {
     let work = match std::mem::replace(&mut call.own, Own::Lent) {
         Own::Ready(own) => {
-            let (place, child) = call.arrived.pop_front()?;
+            let (place, child) = call.next_reply()?;
             let from = call.request.ids.id(place).unwrap_or_default();
             if call.request.partial {
                 call.merged.push(child.clone());
+            } else {
+                call.held.merged(&child);
             }
             Work::Callback { from, child: Box::new(child), own }
         }
@@ -295,6 +326,11 @@ fn next_job(me: Id, call: &mut Call) -> Option<Job> {
     };
     call.job = JobState::Running;
     Some(Job { call: call.request.call, me, parent: call.parent(), request: call.request.clone(), work })
+}
+
+/// As the wire has time limits.
+fn whole_us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The children's groups, or in words why there are none.

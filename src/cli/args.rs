@@ -80,9 +80,13 @@ pub struct CallArgs {
     #[arg(long, value_name = "TREE", default_value = "binary")]
     pub tree: TreeName,
 
-    /// Which ids take part and in which order, such as 0-3,7,5; all of them by default
+    /// Which ids take part and in which order, such as 0-3,7,5; all of them by default. This process, the root, takes part in any case, as the first where the list leaves it out, except with --watch
     #[arg(long, value_name = "LIST")]
     pub ids: Option<IdList>,
+
+    /// This process only makes the call: it neither executes the function nor replies, and is not among the ids
+    #[arg(long)]
+    pub watch: bool,
 
     /// Header of the request: text for the function
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -92,7 +96,7 @@ pub struct CallArgs {
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
 
-    /// Give the call up after this time, such as 500ms, 10s or 1m30s; 1m by default
+    /// Give the call up after this time, such as 500ms, 10s or 1m30s; 1m by default. Functions have at least nine tenths of it: each hop keeps back at most 5ms or 1%
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
@@ -131,6 +135,10 @@ pub struct CallArgs {
     /// With --peers: the id of this process
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
+
+    /// With --peers: wait at most this time until the nodes that are called are up, such as 30s; without it, one that is not there fails the call
+    #[arg(long, value_name = "TIME", requires = "peers")]
+    pub wait_for_peers: Option<Span>,
 }
 
 /// Most calls of one `--repeat`: the time of each is kept, 80 MB in all.
@@ -156,6 +164,7 @@ Examples:
   gpc call sum -n 16 --repeat 1000 --output json
   gpc call fail -n 8 --header 5:callback
   gpc call facts --peers peers.txt --id 0
+  gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s
   gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
@@ -197,21 +206,21 @@ pub enum OutputKind {
 
 /// Arguments of `gpc node`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
-#[command(after_help = NODE_EXAMPLES)]
+#[command(after_help = NODE_EXAMPLES, override_usage = "gpc node --id <I> --peers <FILE> [OPTIONS]")]
 pub struct NodeArgs {
-    /// The id of this node
+    /// Required: the id of this node
     #[arg(long, value_name = "I")]
     pub id: Id,
 
-    /// Where to listen: HOST-IP:PORT, unix:PATH or unix:@NAME
-    #[arg(long, value_name = "ADDR", required_unless_present = "launched")]
+    /// Where to listen: HOST-IP:PORT, unix:PATH or unix:@NAME; by default where the peers file has this id
+    #[arg(long, value_name = "ADDR")]
     pub listen: Option<Address>,
 
-    /// The peers file: a line `ID ADDRESS` for each node
+    /// Required: the peers file, a line `ID ADDRESS` for each node
     #[arg(long, value_name = "FILE", required_unless_present = "launched")]
     pub peers: Option<PathBuf>,
 
-    /// Listen where other machines can reach it, though links prove no secret yet
+    /// Listen where other machines can reach it, though links are not authenticated
     #[arg(long)]
     pub insecure: bool,
 
@@ -239,8 +248,8 @@ A peers file says who listens where, a line each; # begins a comment:
   2 unix:/tmp/gpc-2.sock
 
 Example, each in a terminal of its own:
-  gpc node --id 1 --listen 127.0.0.1:7001 --peers peers.txt
-  gpc node --id 2 --listen unix:/tmp/gpc-2.sock --peers peers.txt
+  gpc node --id 1 --peers peers.txt
+  gpc node --id 2 --peers peers.txt
   gpc call facts --peers peers.txt --id 0";
 
 /// Arguments of `gpc tree`.
@@ -263,7 +272,7 @@ pub struct TreeArgs {
     #[arg(long, value_enum)]
     pub format: Option<TreeFormat>,
 
-    /// Draw every line of a large tree as text
+    /// Draw every id of a large tree: each line of text, and no boxes for whole subtrees in a picture
     #[arg(long)]
     pub all: bool,
 }
@@ -467,7 +476,8 @@ gpc sim -n <N> [OPTIONS]
 const SIM_EXAMPLES: &str = "\
 Faults:
   crash, restart, pause, slow, link, partition, delay, duplicate, fail, panic, hang, twice, callback, orphan (a parent
-  ends between forwarding and hearing), second-parent, give-up
+  ends between forwarding and hearing), second-parent, give-up, fresh (all begin moments before the calls, and some
+  anew during them)
 
 Examples:
   gpc sim -n 1000000 --tree binomial
@@ -549,7 +559,8 @@ mod tests {
     #[test]
     fn a_node_needs_an_address_and_its_peers() {
         let missing = read("node --id 1").unwrap_err();
-        assert!(missing.contains("--listen <ADDR>") && missing.contains("--peers <FILE>"), "{missing}");
+        assert!(missing.contains("--peers <FILE>"), "{missing}");
+        assert!(read("node --id 1 --peers x").is_ok(), "the file says where it listens");
         assert!(
             read("node --id 1 --listen here --peers x")
                 .is_err_and(|error| error.contains("`here` is no address"))

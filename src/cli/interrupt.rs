@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::{self, JoinHandle};
 
+use super::limits::cannot_start;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
@@ -35,7 +36,8 @@ impl Interrupt {
                 seen.store(signal, Ordering::Release);
                 wake();
             }
-        })?;
+        });
+        let thread = thread.map_err(cannot_start("a thread"))?;
         Ok(Interrupt { signal, handle, thread: Some(thread) })
     }
 

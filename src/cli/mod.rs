@@ -15,20 +15,23 @@ pub mod draw;
 pub mod duration;
 mod files;
 pub mod interrupt;
+mod joining;
 pub mod launch;
 pub mod launched;
+mod limits;
 mod logs;
 mod node;
 pub mod output;
 pub mod plan;
 mod quantile;
+pub mod refused;
 pub mod session;
 mod sim;
 mod stdout;
-mod taken;
 mod tree;
 mod wait;
 pub mod watching;
+mod xml;
 
 use std::env;
 use std::io::{self, Write as _};
@@ -36,7 +39,9 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Args, Command};
+use self::args::{Args, Command};
+use self::refused::Refused;
+use crate::wire::Shown;
 
 /// What a sub-command ends with: the status to exit with, or what went wrong.
 pub type CommandResult = Result<ExitCode, Box<dyn std::error::Error + Send + Sync>>;
@@ -44,18 +49,31 @@ pub type CommandResult = Result<ExitCode, Box<dyn std::error::Error + Send + Syn
 /// Exit status where a command could not do what it was asked to.
 const FAILED: u8 = 1;
 
+/// Exit status where the arguments are wrong, clap's own.
+const USAGE: u8 = 2;
+
 /// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
 pub fn main() -> ExitCode {
+    crate::runtime::one_heap();
     let result = match launched::own_id(env::args_os()) {
         // One of thousands, perhaps.
         Some(id) => logs::start().and_then(|()| node::run_launched(id)),
         None => run(Args::parse().command),
     };
     result.unwrap_or_else(|error| {
-        // Nowhere is left to report that standard error is closed.
-        let _ = writeln!(io::stderr().lock(), "gpc: {error}");
-        ExitCode::from(FAILED)
+        say(&error.to_string());
+        ExitCode::from(match error.downcast_ref() {
+            Some(Refused::Usage(_)) => USAGE,
+            Some(Refused::File(_)) | None => FAILED,
+        })
     })
+}
+
+/// Tells the one who waits, on standard error: results go to standard output, so that this is never in their way. Names of files and what peers say may be in it, so each line is harmless to a terminal.
+fn say(text: &str) {
+    let lines: Vec<String> = text.lines().map(|line| Shown(line).to_string()).collect();
+    // Nowhere is left to report that standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "gpc: {}", lines.join("\n"));
 }
 
 fn run(command: Command) -> CommandResult {

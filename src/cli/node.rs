@@ -13,7 +13,9 @@ use super::args::NodeArgs;
 use super::files::read_peers;
 use super::interrupt::Interrupt;
 use super::launched::{Launched, LaunchedError, launched};
+use super::limits::cannot_start;
 use super::plan::check_dead_after;
+use super::refused::Refused;
 use super::watching::Watching;
 use super::{CommandResult, builtin};
 use crate::runtime::{Address, Builder, Functions, FunctionsError, Listener, Node, Peers};
@@ -37,9 +39,9 @@ pub(super) fn run_launched(id: Id) -> CommandResult {
         launched => launched?,
     };
     // Nobody restarts an id of such a call, so that none can be too young for an adopter.
-    let node = builder(id, listener, peers, watching)?.restart_margin(Duration::ZERO);
+    let node = builder(id, listener, peers, watching)?.first_run();
     // A function that still runs ends with the process.
-    node.serve(control)?;
+    node.serve(control).map_err(cannot_start("this node"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -49,7 +51,8 @@ fn serve(plan: NodePlan) -> CommandResult {
     let _interrupt = Interrupt::listen(move || drop(wake))?;
     let listener = Listener::bind(&plan.listen)?;
     let address = listener.address()?;
-    let node = builder(plan.id, listener, plan.peers, plan.watching)?.start()?;
+    let node =
+        builder(plan.id, listener, plan.peers, plan.watching)?.start().map_err(cannot_start("this node"))?;
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
     // Nothing is ever sent: the other end is dropped when a signal comes.
     let _ = woken.recv();
@@ -92,27 +95,37 @@ struct NodePlan {
 
 impl NodePlan {
     /// Checks the arguments together, and reads the peers file.
-    fn new(args: &NodeArgs) -> Result<NodePlan, String> {
-        let (Some(listen), Some(path)) = (&args.listen, &args.peers) else {
-            return Err("a node needs --listen ADDR and --peers FILE".into());
+    fn new(args: &NodeArgs) -> Result<NodePlan, Refused> {
+        check_dead_after(args.dead_after)?;
+        let id = args.id;
+        let path = args.peers.as_ref().ok_or("a node needs the others' addresses: add --peers FILE")?;
+        let peers = read_peers(path).map_err(Refused::File)?;
+        let (listed, shown) = (peers.address(id), path.display());
+        let listen = match (&args.listen, &listed) {
+            (Some(listen), Some(other)) if listen != other && !is_wildcard(listen) => {
+                let text = format!(
+                    "{shown} says that id {id} listens at {other}, but --listen says {listen}: correct one of them"
+                );
+                return Err(text.into());
+            }
+            (Some(listen), _) => listen,
+            (None, Some(listed)) => listed,
+            (None, None) => {
+                let text = format!(
+                    "{shown} does not say where id {id} listens: add a line `{id} ADDRESS`, or say it with --listen"
+                );
+                return Err(text.into());
+            }
         };
         if !listen.is_local() && !args.insecure {
-            return Err(format!(
-                "other machines can reach {listen}, and links prove no secret yet: whoever connects can call functions here. Listen at a \
+            let text = format!(
+                "other machines can reach {listen}, and links are not authenticated: whoever connects can call functions here. Listen at a \
                  loopback address or a Unix socket, or accept that with --insecure"
-            ));
+            );
+            return Err(text.into());
         }
-        refuse_file(listen)?;
-        let peers = read_peers(path)?;
-        if let Some(other) = peers.address(args.id).filter(|other| other != listen && !is_wildcard(listen)) {
-            return Err(format!(
-                "{} says that id {} listens at {other}, but --listen says {listen}: correct one of them",
-                path.display(),
-                args.id
-            ));
-        }
-        check_dead_after(args.dead_after)?;
-        Ok(NodePlan { id: args.id, listen: listen.clone(), peers, watching: watching(args) })
+        refuse_file(listen).map_err(Refused::File)?;
+        Ok(NodePlan { id, listen: listen.clone(), peers, watching: watching(args) })
     }
 }
 
@@ -139,10 +152,14 @@ mod tests {
     use crate::runtime::Wait;
 
     fn plan(listen: &str, insecure: bool, peers: &str) -> Result<NodePlan, String> {
+        plan_of(Some(listen), insecure, peers).map_err(|refused| refused.to_string())
+    }
+
+    fn plan_of(listen: Option<&str>, insecure: bool, peers: &str) -> Result<NodePlan, Refused> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("peers");
         std::fs::write(&path, peers).unwrap();
-        let listen = Some(listen.parse().unwrap());
+        let listen = listen.map(|listen| listen.parse().unwrap());
         NodePlan::new(&NodeArgs {
             id: 1,
             listen,
@@ -159,9 +176,9 @@ mod tests {
     fn a_node_listens_for_this_machine_unless_told_otherwise() {
         let peers = "0 127.0.0.1:7000\n1 127.0.0.1:7001\n";
         assert_eq!(plan("127.0.0.1:7001", false, peers).unwrap().peers.len(), 2);
-        assert!(plan("unix:@one", false, "").is_ok());
+        assert!(plan("unix:@one", false, "0 127.0.0.1:7000\n").is_ok());
         let error = plan("0.0.0.0:7001", false, peers).unwrap_err();
-        assert!(error.contains("links prove no secret yet") && error.contains("--insecure"), "{error}");
+        assert!(error.contains("links are not authenticated") && error.contains("--insecure"), "{error}");
         assert!(plan("0.0.0.0:7001", true, peers).is_ok());
     }
 
@@ -173,5 +190,18 @@ mod tests {
             "{error}"
         );
         assert!(plan("127.0.0.1:7001", false, "1 here\n").unwrap_err().contains("line 1"));
+    }
+
+    /// The address stood in the peers file, and had to be written again behind `--listen`.
+    #[test]
+    fn a_node_listens_where_the_peers_file_has_it() {
+        let listens = |peers: &str| plan_of(None, false, peers).map(|plan| plan.listen.to_string());
+        assert_eq!(listens("0 127.0.0.1:7000\n1 unix:@one\n"), Ok("unix:@one".into()));
+        let refused = listens("0 127.0.0.1:7000\n").unwrap_err();
+        assert!(
+            matches!(&refused, Refused::Usage(text) if text.contains("add a line `1 ADDRESS`")),
+            "{refused}"
+        );
+        assert!(listens("1 10.1.2.3:7001\n").unwrap_err().to_string().contains("--insecure"));
     }
 }

@@ -11,6 +11,8 @@ use gpc_trees::{Id, IdList, Limits, TreeName};
 use super::args::{CallArgs, OutputKind};
 use super::duration::Span;
 use super::files::read_peers;
+use super::output::RootPart;
+use super::refused::Refused;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::watching::Watching;
 use crate::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
@@ -30,9 +32,11 @@ pub struct CallPlan {
     pub nodes: Nodes,
     /// The id of this process, the root.
     pub root: Id,
-    /// All ids in tree order, the root first.
+    /// What the root is in the call.
+    pub part: RootPart,
+    /// All ids that take part, in tree order: the root first, unless it only watches.
     pub ids: IdList,
-    /// The same ids in the order in which the caller listed them, the root first where the list left it out.
+    /// The same ids in the order in which the caller listed them, the root first where the list left it out and it takes part.
     pub order: IdList,
     /// The tree over them.
     pub tree: CallTree,
@@ -72,6 +76,8 @@ pub enum Nodes {
     Join {
         /// Where they listen.
         peers: Peers,
+        /// How long they may take to come up.
+        patience: Option<Duration>,
     },
 }
 
@@ -80,18 +86,19 @@ impl CallPlan {
     ///
     /// # Errors
     /// Everything that can be wrong before anything is started or sent, in words for the one who wrote the arguments.
-    pub fn new(args: &CallArgs, functions: &Functions) -> Result<CallPlan, String> {
+    pub fn new(args: &CallArgs, functions: &Functions) -> Result<CallPlan, Refused> {
         let func = functions.named(&args.func).map_err(|error| error.to_string())?;
         let (nodes, root, all) = nodes(args)?;
-        let order = args.ids.as_ref().unwrap_or(&all);
-        check_ids(order, &nodes, root)?;
-        let order = if order.contains(root) { order.clone() } else { order.with_first(root) };
+        let (order, part) = order(args, root, &all)?;
+        check_ids(&order, &nodes, root)?;
         let (tree, ids, levels) = tree(&args.tree, &order.with_first(root))?;
+        let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
-            return Err(format!(
+            let text = format!(
                 "--header has {len} bytes, at most {HEADER_MAX} are possible; give long data with --data"
-            ));
+            );
+            return Err(text.into());
         }
         if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the call".into());
@@ -102,6 +109,7 @@ impl CallPlan {
             func_name: args.func.clone(),
             nodes,
             root,
+            part,
             ids,
             order,
             tree,
@@ -109,7 +117,7 @@ impl CallPlan {
             tree_name: args.tree.clone(),
             header: Bytes::from(args.header.clone()),
             // Last, since it may be large.
-            data: args.data.as_deref().map(read_data).transpose()?.unwrap_or_default(),
+            data: args.data.as_deref().map(read_data).transpose().map_err(Refused::File)?.unwrap_or_default(),
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
             watching: Watching {
@@ -131,6 +139,7 @@ impl CallPlan {
         let call = call.header(self.header.clone()).data(self.data.clone());
         let call = self.time_limit.into_iter().fold(call, Call::limit);
         let call = if self.partial { call.partial() } else { call };
+        let call = if self.part == RootPart::Watching { call.watch() } else { call };
         if self.forward_first { call.forward_first() } else { call }
     }
 }
@@ -146,16 +155,19 @@ pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
 }
 
 /// The nodes, the root, and all ids there are.
-fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), String> {
+fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), Refused> {
     match (args.n, &args.peers, args.id) {
-        (_, None, Some(id)) => Err(format!("--id {id} goes with --peers FILE; with -n this process is id 0")),
+        (_, None, Some(id)) => {
+            Err(format!("--id {id} goes with --peers FILE; with -n this process is id 0").into())
+        }
         (Some(n), None, None) => Ok((Nodes::Start { n, link: args.link }, 0, IdList::range(0..n))),
         (_, Some(path), Some(root)) => {
-            let peers = read_peers(path)?;
+            let peers = read_peers(path).map_err(Refused::File)?;
             let ids = peers.ids().filter(|&id| id != root);
             let all =
                 IdList::from_ids(std::iter::once(root).chain(ids)).expect("a peers file has each id once");
-            Ok((Nodes::Join { peers }, root, all))
+            let patience = args.wait_for_peers.map(Duration::from);
+            Ok((Nodes::Join { peers, patience }, root, all))
         }
         (_, Some(_), None) => Err("--peers needs the id of this process: add --id I".into()),
         (None, None, _) => {
@@ -164,10 +176,32 @@ fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), String> {
     }
 }
 
-fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
-    if ids.is_empty() {
-        return Err("--ids names no id; leave it out to call all of them".into());
+/// The ids in the caller's order, the root among them if it takes part, and what it is in the call.
+fn order(args: &CallArgs, root: Id, all: &IdList) -> Result<(IdList, RootPart), Refused> {
+    match &args.ids {
+        Some(ids) if ids.is_empty() => Err("--ids names no id; leave it out to call all of them".into()),
+        Some(ids) if args.watch && ids.contains(root) => Err(format!(
+            "--watch keeps id {root}, this process, out of the call, but --ids names it: leave one out"
+        )
+        .into()),
+        Some(ids) if args.watch => Ok((ids.clone(), RootPart::Watching)),
+        Some(ids) if ids.contains(root) => Ok((ids.clone(), RootPart::Listed)),
+        Some(ids) => Ok((ids.with_first(root), RootPart::Added)),
+        None if args.watch && all.len() == 1 => {
+            Err(format!("--watch keeps id {root}, this process, out of the call, and there is no other id")
+                .into())
+        }
+        None if args.watch => Ok((without_first(all), RootPart::Watching)),
+        None => Ok((all.clone(), RootPart::Listed)),
     }
+}
+
+/// A list without the id that stands first.
+fn without_first(ids: &IdList) -> IdList {
+    ids.slice(gpc_trees::Group { start: 1, len: ids.len() - 1 })
+}
+
+fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
     match nodes {
         Nodes::Start { n, .. } => {
             // By runs: a list of 4 billion ids costs nothing.
@@ -183,7 +217,7 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
             }
         }
         // A longer list has an id that is not there, which is found after at most as many steps as there are peers.
-        Nodes::Join { peers } => match ids.iter().find(|&id| id != root && !peers.contains(id)) {
+        Nodes::Join { peers, .. } => match ids.iter().find(|&id| id != root && !peers.contains(id)) {
             Some(id) => Err(format!("--ids names id {id}, which the peers file does not have")),
             None => Ok(()),
         },
@@ -191,11 +225,13 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
 }
 
 /// The tree, the ids in its order, and its levels. `ids` has the root first.
-pub(super) fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), String> {
+pub(super) fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), Refused> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
     let layout = match name {
-        TreeName::File(path) => Some(read_layout(Path::new(path))?),
-        TreeName::Hosts { path, tree } => Some(read_hosts(Path::new(path), ids, tree)?),
+        TreeName::File(path) => Some(read_layout(Path::new(path)).map_err(Refused::File)?),
+        TreeName::Hosts { path, tree } => {
+            Some(read_hosts(Path::new(path), ids, tree).map_err(Refused::File)?)
+        }
         _ => None,
     };
     if let Some(layout) = layout {

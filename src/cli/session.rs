@@ -9,12 +9,13 @@ use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use super::cause::{died, explain};
 use super::interrupt::Interrupt;
+use super::joining::{refuse_taken, until_up};
 use super::launch::{Launch, Plan};
+use super::limits::cannot_start;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
-use super::taken::refuse_taken;
 use crate::runtime::{self, CallError, Functions, Node, Peers};
-use crate::wire::{Cause, Status};
+use crate::wire::{Cause, Coverage, Status};
 
 /// Whatever goes wrong with a session, in words.
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -50,7 +51,7 @@ impl Session {
     pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Error> {
         let root = plan.root;
         let (launch, peers) = match &plan.nodes {
-            Nodes::Join { peers } => {
+            Nodes::Join { peers, .. } => {
                 refuse_taken(root, peers)?;
                 (None, peers.clone())
             }
@@ -64,7 +65,10 @@ impl Session {
             }
         };
         let builder = Node::builder(root).functions(functions).peers(peers);
-        let node = plan.watching.apply(builder).start()?;
+        let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
+        if let Nodes::Join { patience: Some(patience), .. } = plan.nodes {
+            until_up(patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
+        }
         Ok(Session { node, launch })
     }
 
@@ -141,6 +145,9 @@ impl Session {
             func: plan.func_name.clone(),
             tree: plan.tree_name.to_string(),
             nodes,
+            root: plan.root,
+            root_part: plan.part,
+            partial: plan.partial,
             level: plan.levels,
             wall_us,
             coverage: Counts::default(),
@@ -154,7 +161,7 @@ impl Session {
                 outcome.coverage = reply.coverage().counts().into();
                 outcome.replies = replies(&reply)?;
                 outcome.cause = reply.causes().first().map(|cause| self.explain(&plan.nodes, cause));
-                outcome.missing = self.missing(&plan.nodes, &reply);
+                outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
                 return Ok(Made { outcome, data: reply.data().clone() });
             }
             Err(CallError::Failed(failure)) => failure,
@@ -162,24 +169,25 @@ impl Session {
         };
         outcome.coverage = failure.coverage.counts().into();
         outcome.cause = Some(self.explain(&plan.nodes, &failure.cause));
+        outcome.missing = self.missing(plan, &failure.coverage, std::slice::from_ref(&failure.cause));
         Ok(Made { outcome, data: Bytes::new() })
     }
 
-    /// The ids that a partial call has left out, each with its cause if that is known.
-    fn missing(&mut self, nodes: &Nodes, reply: &runtime::Outcome) -> Vec<Missing> {
-        if reply.is_complete() {
+    /// The ids that are not done, each with its cause if that is known.
+    fn missing(&mut self, plan: &CallPlan, coverage: &Coverage, causes: &[Cause]) -> Vec<Missing> {
+        if coverage.counts().done == plan.ids.len() {
             return Vec::new();
         }
-        let mut causes = BTreeMap::new();
-        for cause in reply.causes() {
-            causes.entry(cause.id).or_insert(cause);
+        let mut by_id = BTreeMap::new();
+        for cause in causes {
+            by_id.entry(cause.id).or_insert(cause);
         }
-        let left_out = reply.ids().iter().zip(reply.coverage().statuses());
+        let left_out = plan.ids.iter().zip(coverage.statuses());
         left_out
             .filter(|(_, status)| *status != Status::Done)
             .map(|(id, status)| {
-                let why = causes.get(&id).map(|cause| self.explain(nodes, cause));
-                Missing { id, status: name_of(status), why }
+                let cause = by_id.get(&id).map(|cause| self.explain(&plan.nodes, cause));
+                Missing { id, status: name_of(status), cause }
             })
             .collect()
     }
@@ -187,7 +195,7 @@ impl Session {
     fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
         let joined = match nodes {
             Nodes::Start { .. } => None,
-            Nodes::Join { peers } => Some(peers),
+            Nodes::Join { peers, .. } => Some(peers),
         };
         explain(first, self.launch.as_mut(), joined)
     }

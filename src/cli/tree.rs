@@ -9,25 +9,26 @@ use gpc_trees::{Hosts, HostsError, IdList, Layout, Limits, Tree, TreeName};
 use super::args::{TreeArgs, TreeFormat};
 use super::draw::{self, Sketch};
 use super::files::read_text;
+use super::refused::Refused;
 use super::{CommandResult, stdout};
 
 /// Runs the sub-command.
 pub(super) fn run(args: &TreeArgs) -> CommandResult {
     if let Some(path) = &args.check {
         let name = format!("file:{}", path.display());
-        let sketch = Sketch::of_layout(name, &read_layout(path)?)?;
+        let sketch = Sketch::of_layout(name, &read_layout(path).map_err(Refused::File)?)?;
         return match args.format {
             None => print(|out| writeln!(out, "{}", sketch.summary())),
             Some(format) => print_drawing(&sketch, format, args.all),
         };
     }
-    let name = args.tree.as_ref().ok_or("name a tree, as in `gpc tree binomial 16`")?;
+    let name = args.tree.as_ref().ok_or(Refused::from("name a tree, as in `gpc tree binomial 16`"))?;
     let sketch = sketch_of(name, args.n)?;
     print_drawing(&sketch, args.format.unwrap_or(TreeFormat::Text), args.all)
 }
 
 fn print_drawing(sketch: &Sketch, format: TreeFormat, all: bool) -> CommandResult {
-    draw::check(sketch, format)?;
+    draw::check(sketch, format).map_err(Refused::Usage)?;
     print(|out| draw::draw(sketch, format, all, out))
 }
 
@@ -36,32 +37,39 @@ fn print(text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, String> {
-    let refused = |error: gpc_trees::TreeError| format!("{name}: {error}");
+fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, Refused> {
+    let refused = |error: gpc_trees::TreeError| Refused::Usage(format!("{name}: {error}"));
     if let TreeName::File(path) = name {
-        let layout = read_layout(Path::new(path))?;
+        let layout = read_layout(Path::new(path)).map_err(Refused::File)?;
         if let Some(n) = n.filter(|&n| n != layout.len()) {
-            return Err(format!(
+            let text = format!(
                 "{path} is a tree over {} ids, not over {n}: leave the number out or correct it",
                 layout.len()
-            ));
+            );
+            return Err(text.into());
         }
         return Sketch::of_layout(name.to_string(), &layout).map_err(refused);
     }
+    if matches!(name, TreeName::Registered(_)) {
+        return Err(no_such_tree(name).into());
+    }
     let n = n.ok_or_else(|| format!("say over how many ids, as in `gpc tree {name} 16`"))?;
     if let TreeName::Hosts { path, tree } = name {
-        let layout = read_hosts(Path::new(path), &IdList::range(0..n), tree)?;
+        let layout = read_hosts(Path::new(path), &IdList::range(0..n), tree).map_err(Refused::File)?;
         return Sketch::of_layout(name.to_string(), &layout).map_err(refused);
     }
     let tree = name.built_in().ok_or_else(|| no_such_tree(name))?;
     Sketch::of_tree(name.to_string(), &tree, n).map_err(refused)
 }
 
-/// What to say of a name that no tree has: nobody registers one with this command.
+/// What to say of a name that no tree has: nobody registers one with this command. A file of that name is what was meant.
 pub(super) fn no_such_tree(name: &TreeName) -> String {
-    format!(
-        "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE"
-    )
+    match Path::new(&name.to_string()).is_file() {
+        true => format!("no tree is named `{name}`, but a file is: write file:{name}"),
+        false => format!(
+            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE"
+        ),
+    }
 }
 
 /// Reads a hosts file and lays out a list by it, the root first.
@@ -89,10 +97,18 @@ mod tests {
 
     #[test]
     fn a_tree_is_named_with_its_number_of_ids() {
-        let sketch = |name: &str, n| sketch_of(&name.parse().unwrap(), n);
+        let sketch =
+            |name: &str, n| sketch_of(&name.parse().unwrap(), n).map_err(|refused| refused.to_string());
         assert_eq!(sketch("binary", Some(7)).unwrap().nodes(), 7);
         assert_eq!(sketch("binary", None).unwrap_err(), "say over how many ids, as in `gpc tree binary 16`");
-        assert!(sketch("mine", Some(7)).unwrap_err().starts_with("no tree is named `mine`; write binary"));
+        for n in [Some(7), None] {
+            assert!(sketch("mine", n).unwrap_err().starts_with("no tree is named `mine`; write binary"));
+            // Tests run where the package is.
+            assert!(
+                sketch("trees", n).unwrap_err().starts_with("no tree is named `trees`; "),
+                "it is a folder"
+            );
+        }
         assert!(sketch("chain", Some(70_000)).unwrap_err().starts_with("chain: position "));
     }
 
@@ -101,15 +117,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.tree");
         let name = TreeName::File(path.display().to_string());
+        let sketch = |n| sketch_of(&name, n);
         assert!(
-            sketch_of(&name, None).unwrap_err().starts_with(&format!("{}: No such file", path.display()))
+            sketch(None).unwrap_err().to_string().starts_with(&format!("{}: No such file", path.display()))
         );
         fs::write(&path, "0: 1 2\n1: 3\n").unwrap();
-        assert_eq!(sketch_of(&name, None).unwrap().nodes(), 4);
-        assert_eq!(sketch_of(&name, Some(4)).unwrap().nodes(), 4);
-        assert!(sketch_of(&name, Some(5)).unwrap_err().contains("is a tree over 4 ids, not over 5"));
+        assert_eq!([None, Some(4)].map(|n| sketch(n).unwrap().nodes()), [4, 4]);
+        let other = sketch(Some(5)).unwrap_err();
+        assert!(matches!(other, Refused::Usage(text) if text.contains("is a tree over 4 ids, not over 5")));
         fs::write(&path, "0: 1 2\n1: 2\n").unwrap();
-        let error = sketch_of(&name, None).unwrap_err();
+        let Refused::File(error) = sketch(None).unwrap_err() else { panic!("the file is wrong") };
         assert!(
             error.ends_with("my.tree: lines 1, 2: position 2 has two parents, positions 0 and 1"),
             "{error}"

@@ -21,6 +21,9 @@ impl FromStr for WaitName {
                 let limit: Span = limit.parse().map_err(|error| format!("{error}"))?;
                 Ok(WaitName(Wait::Spin(limit.duration())))
             }
+            None if text.parse::<Span>().is_ok() => Err(format!(
+                "it says how to wait for messages: write block, adaptive or spin:TIME; to wait until running nodes are up write --wait-for-peers {text}"
+            )),
             _ => Err("write block, adaptive or spin:TIME, such as spin:50us".into()),
         }
     }
@@ -67,5 +70,7 @@ mod tests {
             let error = text.parse::<WaitName>().unwrap_err();
             assert!(error.contains("spin:") || error.contains("250ms"), "{text}: {error}");
         }
+        let error = "10s".parse::<WaitName>().unwrap_err();
+        assert!(error.ends_with("write --wait-for-peers 10s"), "{error}");
     }
 }

@@ -13,6 +13,7 @@ use super::plan::Plan;
 use crate::chain::Start;
 use crate::wire::Body;
 use crate::wire::frame::HEADER_MAX;
+use crate::wire::message::Merging;
 
 /// Time limit of a call that sets none: long enough for work, short enough that nobody takes it for a hang.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -94,7 +95,7 @@ impl Call {
         self
     }
 
-    /// What merges the replies, instead of aggregating them. A func with phases merges by itself.
+    /// What merges the replies, instead of aggregating them: in list order, unless it is [registered as commutative](Functions::commutative). A func with phases merges by itself.
     pub fn callback(mut self, callback: CallbackHandle) -> Call {
         self.callback = Some(callback);
         self
@@ -112,7 +113,10 @@ impl Call {
         self
     }
 
-    /// When the call must have ended. It shrinks a little with every hop, so that the id that hangs is named.
+    /// When the call must have ended; 60 s by default.
+    ///
+    /// Each id gives its children a little less than it has itself, so that the id that hangs gives up first and is named. What one hop keeps back is at most 5 ms, at most a hundredth of the limit, and at most a tenth of
+    /// the limit divided by the depth of the tree: so the functions at the deepest ids have nine tenths of the limit, and in most calls nearly all of it.
     pub fn limit(mut self, limit: Duration) -> Call {
         self.limit = limit;
         self
@@ -171,6 +175,7 @@ impl Call {
         let plan = Plan { root: me, ids: executing, asked, merged };
         let start = Start {
             callback,
+            merging: callback.map_or(Merging::default(), |callback| functions.merging(callback)),
             reply_wanted: self.replies,
             forward_first: self.forward_first,
             partial: self.partial,

@@ -1,9 +1,13 @@
 //! What the application asks of the event loop.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use gpc_trees::IdList;
+
 use super::completion::Completion;
+use super::meeting::Absent;
 use crate::chain::Start;
 
 /// One thing to do.
@@ -13,6 +17,8 @@ pub(super) enum Command {
     Start { ticket: u64, start: Box<Start>, completion: Arc<Completion> },
     /// Give up a call.
     GiveUp { ticket: u64 },
+    /// Open links to these ids where there are none, and say which are not up.
+    Meet { ids: IdList, answer: Sender<Absent> },
     /// End the node: take no more calls, give those in flight this long.
     Shutdown { limit: Duration },
 }

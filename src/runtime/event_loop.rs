@@ -22,6 +22,7 @@ use super::functions::Functions;
 use super::link_table::FIRST as FIRST_LINK;
 use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
+use super::meeting::Reasons;
 use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
 use super::reading::Readiness;
@@ -49,9 +50,6 @@ const CALLS_PER_CHILD: usize = 16;
 
 /// Longest sleep: a turn now and then costs nothing, and bounds what a lost wake-up could cost.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(10);
-
-/// How long the memory of long data, and of many replies, is kept for the next ones: longer than most callers take between two calls.
-const SPARE_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long the last frames may take to be written when the node ends.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
@@ -96,9 +94,11 @@ pub(super) struct EventLoop {
     /// How long the node has looked for what may come before the alarm rang: that is no reason to look anew.
     pub(super) looked: Duration,
     /// When something last came, or the system had something to say, of the turns while there is memory to give back.
-    busy_until: Time,
+    pub(super) busy_until: Time,
+    /// Whether free memory goes back to the system when the node is idle.
+    pub(super) trims: bool,
     /// Inputs that carrying out outputs has brought about.
-    inputs: VecDeque<Input>,
+    pub(super) inputs: VecDeque<Input>,
     /// What the chain asks for; empty between its inputs.
     pub(super) outputs: Outputs,
     /// Room for the ids of a call that starts.
@@ -106,8 +106,10 @@ pub(super) struct EventLoop {
     /// How many children the last call went to that was started on the spot.
     pub(super) children: usize,
     /// Calls to start that did not come by mail.
-    started: VecDeque<Command>,
-    calls: HashMap<u64, Arc<Completion>, QuickHash>,
+    pub(super) started: VecDeque<Command>,
+    pub(super) calls: HashMap<u64, Arc<Completion>, QuickHash>,
+    /// Of ids that somebody waits for.
+    pub(super) reasons: Reasons,
     ending: Ending,
     /// The node ends when the other end of this is closed. Nothing is read from it.
     keeper: Option<UnixStream>,
@@ -123,11 +125,12 @@ pub(super) struct Parts {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
     pub(super) wait: Wait,
+    pub(super) trims: bool,
 }
 
 impl EventLoop {
     pub(super) fn new(parts: Parts) -> io::Result<EventLoop> {
-        let Parts { poll, node, links, functions, executor, mailbox, slots, wait } = parts;
+        let Parts { poll, node, links, functions, executor, mailbox, slots, wait, trims } = parts;
         let alarm = Alarm::new(poll.registry())?;
         Ok(EventLoop {
             poll,
@@ -148,12 +151,14 @@ impl EventLoop {
             active: false,
             looked: Duration::ZERO,
             busy_until: Time::default(),
+            trims,
             inputs: VecDeque::new(),
             outputs: Outputs::new(),
             ids_room: Vec::new(),
             children: 0,
             started: VecDeque::new(),
             calls: HashMap::default(),
+            reasons: Reasons::default(),
             ending: Ending::No,
             keeper: None,
         })
@@ -208,14 +213,18 @@ impl EventLoop {
     #[inline(always)]
     pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
         self.wait(limit)?;
+        self.links.turn += 1;
         self.awaits_more = false;
         self.serve_links();
         self.serve_mail();
         if unlikely(self.rang) {
             self.check_deadlines();
         }
-        self.links.flush();
+        self.links.flush(&self.clock);
         self.take_in();
+        if unlikely(self.links.is_short()) {
+            self.make_room();
+        }
         if unlikely(self.ending != Ending::No) {
             self.end_if_due();
         }
@@ -226,20 +235,13 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Whether there is memory that an idle node gives back.
-    fn holds_memory(&self) -> bool {
-        self.links.spare.is_held() || self.node.holds_room()
-    }
-
-    /// Gives the memory of the last long data back, and of many replies, when nothing has come for a while.
-    fn release_memory(&mut self, now: Time) {
-        // Whoever drives a node without a pause looks for things that do not come; and that it is time is nothing that has come.
-        if std::mem::take(&mut self.links.has_read) || self.has_events() {
-            self.busy_until = now;
-        } else if now.since(self.busy_until) >= SPARE_LIMIT {
-            self.links.spare.release();
-            self.node.release_room();
-        }
+    /// Descriptors are short: links that nobody uses are closed.
+    #[cold]
+    fn make_room(&mut self) {
+        let now = self.clock.time();
+        let involved = self.links.may_find_room(now).then(|| self.node.involved());
+        self.links.make_room(now, involved.as_ref());
+        self.take_in();
     }
 
     /// Whether the system has said anything but that time has passed.
@@ -267,7 +269,7 @@ impl EventLoop {
             Ending::No | Ending::Ended => None,
         };
         let memory = match unlikely(self.holds_memory()) {
-            true => Some(self.busy_until.plus(SPARE_LIMIT)),
+            true => Some(self.memory_until()),
             false => None,
         };
         sooner(sooner(self.node.next_deadline(), memory), sooner(self.links.next_deadline(), ending))
@@ -319,7 +321,7 @@ impl EventLoop {
                 continue;
             }
             let (key, readiness) = (LinkKey(key), Readiness::from(event));
-            if likely(self.links.ready(key, readiness)) {
+            if likely(self.links.ready(&self.clock, key, readiness)) {
                 self.read_link(key, readiness.closed);
             }
             self.take_in();
@@ -386,10 +388,14 @@ impl EventLoop {
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
+                Arrival::DataRefused { call, why } => Input::DataRefused { call, why },
                 Arrival::ReplyArrived { from, call } => Input::ReplyArrived { from, call },
                 Arrival::Heard(peer) => Input::Heard(peer),
+                Arrival::Up { peer, incarnation } => Input::LinkUp { peer, incarnation },
+                Arrival::PingLeft(peer) => Input::PingLeft(peer),
                 Arrival::Lost { peer, why, unreached } => {
                     let unreached = self.links.forget_since(peer) && unreached;
+                    self.reasons.note(peer, &why);
                     Input::LinkLost { peer, why, unreached }
                 }
             };
@@ -441,6 +447,12 @@ impl EventLoop {
                 self.start(ticket, start);
             }
             Command::GiveUp { ticket } => self.apply(Input::GiveUp { ticket }),
+            // Whoever asks hears that the node has ended from the sender that is dropped.
+            Command::Meet { .. } if self.ending != Ending::No => {}
+            Command::Meet { ids, answer } => {
+                // Nobody may wait any more.
+                let _ = answer.send(self.meet(&ids));
+            }
             Command::Shutdown { limit } => {
                 if self.ending == Ending::No {
                     self.node.close();
@@ -521,7 +533,7 @@ impl EventLoop {
             && (until <= now || (self.node.calls() == 0 && self.links.is_drained()))
         {
             self.links.goodbye("the node was shut down");
-            self.links.flush();
+            self.links.flush(&self.clock);
             self.ending = Ending::Draining(now.plus(DRAIN_LIMIT));
         }
         if let Ending::Draining(until) = self.ending

@@ -15,6 +15,7 @@ use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
+use crate::wire::message::Merging;
 
 /// What a function says when it fails: any error, or words.
 pub type FunctionError = Box<dyn std::error::Error + Send + Sync>;
@@ -26,6 +27,32 @@ type Func = dyn Fn(&Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
 type Callback = dyn Fn(&Request<'_>, &ChildReply<'_>, &mut Reply) -> FunctionResult + Send + Sync;
 type Phased = dyn Fn(Phase<'_>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
 type Deferring = dyn Fn(&Request<'_>, Deferred) + Send + Sync;
+
+/// What merges replies: a callback, or a func with phases.
+pub trait Merges: Copy + sealed::Sealed {
+    /// The number on the wire.
+    fn number(self) -> u32;
+}
+
+impl Merges for CallbackHandle {
+    fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl Merges for FuncHandle {
+    fn number(self) -> u32 {
+        self.0
+    }
+}
+
+mod sealed {
+    /// The library's own handles alone.
+    pub trait Sealed {}
+
+    impl Sealed for super::CallbackHandle {}
+    impl Sealed for super::FuncHandle {}
+}
 
 /// What a registered function with phases is called for.
 ///
@@ -137,6 +164,7 @@ pub enum FunctionsError {
 pub(super) struct Entry {
     name: Arc<str>,
     pub(super) inline: bool,
+    merging: Merging,
     code: Code,
 }
 
@@ -207,7 +235,8 @@ impl Functions {
         self.add(name, true, Code::Func(Arc::new(func))).map(FuncHandle)
     }
 
-    /// Registers what merges a child's reply into the id's own.
+    /// Registers what merges a child's reply into the id's own: one child after the other, in the order of the list. A reply that comes early is held until those before it have been merged, which
+    /// narrows the source's "for any response"; a callback that is [commutative](Self::commutative) takes them as they come.
     ///
     /// # Errors
     /// As for [`func`](Self::func).
@@ -227,6 +256,37 @@ impl Functions {
         F: Fn(&Request<'_>, &ChildReply<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
     {
         self.add(name, true, Code::Callback(Arc::new(callback))).map(CallbackHandle)
+    }
+
+    /// Says of a callback, or of a func with phases, that its result does not depend on the order in which it gets the replies: then it gets them as they come, and a child that is late holds up nobody.
+    ///
+    /// Each process says it for itself; where one does not, that one merges in list order.
+    ///
+    /// ```
+    /// # use chained_gpc::Functions;
+    /// let functions = Functions::new();
+    /// let longest = functions.callback("longest", |_, child, own| {
+    ///     if child.data.len() > own.data.len() {
+    ///         own.data = child.data.to_vec();
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// let longest = functions.commutative(longest)?;
+    /// # let _ = longest;
+    /// # Ok::<(), chained_gpc::FunctionsError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`FunctionsError::Unknown`] if it is not registered here, [`OtherKind`](FunctionsError::OtherKind) for a func without phases.
+    pub fn commutative<M: Merges>(&self, merges: M) -> Result<M, FunctionsError> {
+        let handle = merges.number();
+        self.check(handle, "callback", &[Kind::Callback, Kind::Phased])?;
+        self.write(|tables| {
+            if let Some(entry) = tables.entries.get_mut(&handle) {
+                entry.merging = Merging::AsTheyCome;
+            }
+        });
+        Ok(merges)
     }
 
     /// Registers one function for both: with [`Phase::Init`] it executes, with [`Phase::Wait`] it merges.
@@ -347,6 +407,11 @@ impl Functions {
         self.read(|tables| tables.entries.get(&func).is_some_and(Entry::streams))
     }
 
+    /// In which order a callback merges replies here.
+    pub(super) fn merging(&self, callback: u32) -> Merging {
+        self.read(|tables| tables.entries.get(&callback).map_or(Merging::default(), |entry| entry.merging))
+    }
+
     pub(super) fn tree_by_id(&self, id: u32) -> Option<Tree> {
         self.read(|tables| tables.trees.from_wire(id, 0).ok())
     }
@@ -388,7 +453,8 @@ impl Functions {
             }
             let name: Arc<str> = name.into();
             tables.names.insert(name.clone(), handle);
-            tables.entries.insert(handle, Entry { name, inline, code });
+            let merging = Merging::default();
+            tables.entries.insert(handle, Entry { name, inline, merging, code });
             Ok(handle)
         })
     }

@@ -5,17 +5,13 @@
 use gpc_trees::Id;
 use tracing::debug;
 
-use super::clock::incarnation;
 use super::link::{HIWATER, Phase, Progress};
-use super::links::{CLOSING_LIMIT, GREETING_LIMIT, Links};
-use super::peer::{LinkKey, PEERS_MAX, Peer, State, Verdict};
+use super::links::{Arrival, CLOSING_LIMIT, GREETING_LIMIT, Links};
+use super::peer::{LinkKey, Peer, State, Verdict};
 use super::shm::RingSocket;
 use crate::chain::Time;
 use crate::wire::Hello;
 use crate::wire::head::{Goodbye, GoodbyeReason};
-
-/// How far a peer's clock may be ahead, nanoseconds: a day. A run that claims to begin later would lock out every honest one of its id.
-const SKEW_MAX_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 impl Links {
     /// Our connection stands: say who we are.
@@ -56,20 +52,11 @@ impl Links {
             let text = format!("id {} is here itself: each process needs an id of its own", self.me);
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
-        if self.peers.len() >= PEERS_MAX && !self.peers.contains_key(&hello.from) {
-            let text = format!("{PEERS_MAX} other ids are known already");
-            return self.refuse(now, key, GoodbyeReason::Refused, text);
-        }
-        if hello.incarnation > incarnation().saturating_add(SKEW_MAX_NS) {
-            let text = format!("the clock of id {} is more than a day ahead of this one's", hello.from);
+        if let Some(text) = self.refuses_stranger(now, hello.from) {
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
         let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
         match peer.judge(self.me, &hello) {
-            Verdict::Stale => {
-                let text = format!("a later run of id {} is known", hello.from);
-                return self.refuse(now, key, GoodbyeReason::Refused, text);
-            }
             Verdict::Duplicate => {
                 let text = "the other connection stands".to_owned();
                 return self.refuse(now, key, GoodbyeReason::Duplicate, text);
@@ -78,11 +65,21 @@ impl Links {
                 peer.state = State::Absent;
                 self.discard(ours);
             }
-            Verdict::Replace(Some(old)) => self.replace(old, hello.from),
+            Verdict::Hold(old) => return self.hold(now, old, key, hello),
+            Verdict::Replace(Some(old)) => {
+                // Who connects anew lives.
+                self.turn_away(now, hello.from);
+                self.replace(old, hello.from);
+            }
             Verdict::Replace(None) => self.expected(hello.from),
         }
-        if self.answer(key, &hello) {
-            self.establish(key, &hello);
+        self.stands(key, &hello);
+    }
+
+    /// Of all connections with this peer the one stands that this hello came on.
+    pub(super) fn stands(&mut self, key: LinkKey, hello: &Hello) {
+        if self.answer(key, hello) {
+            self.establish(key, hello);
         } else if self.up(hello.from).is_none() {
             // Our own attempt, if there was one, has made room for this one: what waits for it waits for nothing.
             self.lose(hello.from, "it went before the answer to its hello was written");
@@ -96,7 +93,8 @@ impl Links {
         answer.rings = link.socket.ring().is_some_and(RingSocket::has_memory);
         answer.extents = answer.rings && hello.extents;
         link.outbox.hello(&answer);
-        if answer.rings && (!matches!(link.flush(), Progress::Waiting) || !link.outbox.is_idle()) {
+        if answer.rings && (!matches!(link.flush(Time::default), Progress::Waiting) || !link.outbox.is_idle())
+        {
             self.close(key, "the answer to its hello cannot be written");
             return false;
         }
@@ -125,12 +123,12 @@ impl Links {
     }
 
     /// A later connection takes a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
-    fn replace(&mut self, old: LinkKey, from: Id) {
+    pub(super) fn replace(&mut self, old: LinkKey, from: Id) {
         if let Some(link) = self.links.get_mut(old) {
             let text = format!("id {from} has connected anew, perhaps from another process");
             link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
             // What does not go out at once is of no use any more.
-            let _ = link.flush();
+            let _ = link.flush(Time::default);
         }
         self.close(old, "it has connected anew");
     }
@@ -140,8 +138,8 @@ impl Links {
         if (hello.from, hello.to) != (peer, self.me) {
             return Err(format!("it is id {} and takes this one for id {}", hello.from, hello.to));
         }
-        if self.peers.get(&peer).is_some_and(|known| hello.incarnation < known.incarnation) {
-            return Err(format!("an earlier run of id {peer} answers, of which a later one is known"));
+        if hello.extents && !hello.rings {
+            return Err("it takes data by descriptor, and no rings, beside which alone they come".into());
         }
         if !self.settle(key, &hello) {
             return Err("it takes rings that nobody has offered".into());
@@ -161,23 +159,22 @@ impl Links {
         if goodbye.reason != GoodbyeReason::Duplicate {
             return Err(format!("it refused the connection: {}", goodbye.text));
         }
-        if let Some(entry) = self.peers.get_mut(&peer)
+        if let Some(entry) = self.peers.get(&peer)
             && entry.state == State::Connecting(key)
         {
-            entry.state = State::Expecting(now.plus(GREETING_LIMIT));
-            self.timed += 1;
+            self.expect(peer, now.plus(GREETING_LIMIT));
         }
         self.discard(key);
         Ok(())
     }
 
-    fn refuse(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
+    pub(super) fn refuse(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
         debug!(id = self.me, %text, "a connection is refused");
         if let Some(link) = self.links.get_mut(key) {
             link.outbox.goodbye(&Goodbye { reason, text });
             link.phase = Phase::Closing;
-            link.deadline = Some(now.plus(CLOSING_LIMIT));
             link.mark(&mut self.dirty, key);
+            self.give_until(key, Some(now.plus(CLOSING_LIMIT)));
         }
     }
 
@@ -192,12 +189,9 @@ impl Links {
         peer.generation = peer.generation.max(hello.generation);
         peer.state = State::Up(key);
         link.phase = Phase::Up(hello.from);
-        if link.deadline.take().is_some() {
-            self.timed -= 1;
-        }
         link.outbox.grant(hello.hiwater);
         for message in peer.pending.drain(..) {
-            link.outbox.push(message);
+            link.push(message);
         }
         link.mark(&mut self.dirty, key);
         debug!(
@@ -207,15 +201,7 @@ impl Links {
             over = link.socket.name(),
             "link up"
         );
-    }
-
-    /// A peer whose connection was expected is here.
-    pub(super) fn expected(&mut self, id: Id) {
-        if let Some(peer) = self.peers.get_mut(&id)
-            && let State::Expecting(_) = peer.state
-        {
-            peer.state = State::Absent;
-            self.timed -= 1;
-        }
+        self.give_until(key, None);
+        self.arrivals.push_back(Arrival::Up { peer: hello.from, incarnation: hello.incarnation });
     }
 }

@@ -70,10 +70,19 @@ impl LinkTable {
         self.places.iter().flatten().map(|(key, link)| (*key, link))
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
     /// The link, where there is but one and it is soon found.
     pub(super) fn only(&self) -> Option<(LinkKey, &Link)> {
-        let one = self.places.len() <= FEW && self.places.len() - self.free.len() == 1;
+        let one = self.places.len() <= FEW && self.len() == 1;
         if one { self.iter().next() } else { None }
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.places.iter_mut().flatten().map(|(_, link)| link)
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Link> {
@@ -88,14 +97,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chain::Time;
     use crate::runtime::link::Phase;
     use crate::runtime::shm::Extents;
     use crate::runtime::socket::Socket;
 
     fn link(id: u32) -> Link {
         let (socket, _) = mio::net::UnixStream::pair().unwrap();
-        Link::new(Socket::Unix(socket), Phase::Up(id), Time::default(), Extents::default())
+        Link::new(Socket::Unix(socket), Phase::Up(id), Extents::default())
     }
 
     proptest! {
@@ -119,7 +127,7 @@ mod tests {
                     prop_assert!(table.get_mut(key).is_some());
                 }
                 prop_assert!(gone.iter().all(|key| table.get(*key).is_none()));
-                prop_assert_eq!(table.values().count(), model.len());
+                prop_assert_eq!((table.values().count(), table.len()), (model.len(), model.len()));
             }
             prop_assert!([0, 1, 2, 15, usize::MAX].iter().all(|key| table.get(LinkKey(*key)).is_none()));
         }

@@ -11,13 +11,19 @@ use gpc_trees::Id;
 use mio::{Interest, Registry, Token};
 use tracing::{debug, warn};
 
+use super::Peers;
+use super::clock::Clock;
+use super::descriptors::Descriptors;
+use super::due::{Due, DueTimes};
 use super::link::{Event, Link, Phase, Progress, broken};
 use super::link_table::LinkTable;
+use super::memory::Memory;
+use super::newcomers::Newcomers;
+use super::opening::Local;
 use super::peer::{LinkKey, Peer, State};
 use super::shm::{Extents, RingSocket};
-use super::socket::{Accepting, Socket};
+use super::socket::Accepting;
 use super::watched::Watched;
-use super::{Address, LinkKind, Peers, near};
 use crate::chain::{Time, ToChild};
 use crate::hint::{likely, unlikely};
 use crate::wire::body::Spare;
@@ -33,15 +39,6 @@ pub(super) const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// How long the last frame of a link may take to be written.
 pub(super) const CLOSING_LIMIT: Duration = Duration::from_secs(1);
 
-/// Connections accepted in one turn, before the links there are get theirs.
-const ACCEPT_BUDGET: usize = 64;
-
-/// Connections that have not said hello yet: more than all nodes of a large machine at once, few enough not to use up the descriptors.
-const GREETINGS_MAX: usize = 16_384;
-
-/// Wait before accepting again when the system refused: it is out of descriptors, and some may be freed meanwhile.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// Bytes that one read asks for: a segment.
 const READ_BUFFER: usize = crate::wire::frame::SEGMENT;
 
@@ -56,6 +53,11 @@ pub(super) enum Arrival {
         message: Message,
     },
     DataArrived(CallId),
+    /// There is no memory for the data of this request.
+    DataRefused {
+        call: CallId,
+        why: String,
+    },
     /// The data of a child's reply, which is passed on as it comes.
     ReplyArrived {
         from: Id,
@@ -63,6 +65,13 @@ pub(super) enum Arrival {
     },
     /// Bytes that are no message yet.
     Heard(Id),
+    /// A link is up, with this run of the peer.
+    Up {
+        peer: Id,
+        incarnation: u64,
+    },
+    /// A question for a sign of life has left.
+    PingLeft(Id),
     /// `unreached` when no link ever came up: nothing that was sent can have arrived.
     Lost {
         peer: Id,
@@ -71,57 +80,54 @@ pub(super) enum Arrival {
     },
 }
 
-/// What a node talks over with those of its own host.
-#[derive(Debug)]
-pub(super) struct Local {
-    pub(super) kind: LinkKind,
-    /// Where the node itself listens.
-    pub(super) mine: Option<Address>,
-}
-
-impl Local {
-    fn connect(&self, to: &Address) -> io::Result<Socket> {
-        let rings = self.kind == LinkKind::Shm;
-        let near = (self.kind != LinkKind::Tcp).then(|| near::connect(to, self.mine.as_ref(), rings));
-        near.flatten().map_or_else(|| Socket::connect(to, rings), Ok)
-    }
-}
-
 /// The connections of one node.
 pub(super) struct Links {
     pub(super) me: Id,
     pub(super) incarnation: u64,
-    registry: Registry,
-    listeners: Vec<Accepting>,
-    accept_again: Option<Time>,
-    addresses: Peers,
+    pub(super) registry: Registry,
+    pub(super) listeners: Vec<Accepting>,
+    pub(super) accept_again: Option<Time>,
+    pub(super) addresses: Peers,
     pub(super) links: LinkTable,
     /// Of some peers the link that was up when it was last used.
     last_up: [LinkKey; LAST_UP],
+    /// The peers that there are links with, and of those that may be connected to the ones that there have been links with. Nobody else is remembered, however many say hello.
     pub(super) peers: BTreeMap<Id, Peer>,
+    /// Those that wait for the link of another run of their id.
+    pub(super) newcomers: Newcomers,
     /// Whether bytes have come for long messages that links pass on.
     pub(super) stirred: bool,
     /// Links with something to write, in the order in which they had it; each once.
     pub(super) dirty: Vec<LinkKey>,
     /// Whether a link has had more to write than small frames, or still has.
     flushed_long: bool,
+    /// Links that long messages leave on, each once.
+    streaming: Vec<LinkKey>,
     /// Links whose peers are to be told how far the data of some request may come; few entries for each.
     pub(super) granting: Vec<LinkKey>,
+    /// Whether more has gone through than leaves next to nothing behind.
+    pub(super) much: bool,
     /// Whether anything has been read since this was last looked at: of what the node finds by looking the system says nothing.
     pub(super) has_read: bool,
     /// Links that had more to read than one turn allows.
     pub(super) unread: Vec<LinkKey>,
     /// Links whose rings have been in use since the node last slept: it looks at them by itself.
     pub(super) watched: Watched,
+    /// How many links there may be.
+    pub(super) descriptors: Descriptors,
+    /// Counts the node's turns.
+    pub(super) turn: u64,
     /// What to talk over with nodes of this host.
-    local: Local,
-    /// Links and expected links with a deadline; few, since a link that is up has none.
-    pub(super) timed: usize,
+    pub(super) local: Local,
+    /// What has a deadline: few, since a link that is up has none.
+    pub(super) due: DueTimes,
     pub(super) buffer: Box<[u8]>,
     /// The memory of the last long data, for the next.
     pub(super) spare: Spare,
+    /// What that, and all else that peers send, may take.
+    pub(super) memory: Memory,
     /// Sealed memory for data of links that hand it over.
-    extents: Extents,
+    pub(super) extents: Extents,
     pub(super) events: Vec<Event>,
     pub(super) arrivals: VecDeque<Arrival>,
 }
@@ -134,6 +140,7 @@ impl Links {
         mut listeners: Vec<Accepting>,
         addresses: Peers,
         local: Local,
+        memory: Memory,
     ) -> io::Result<Links> {
         for listener in &mut listeners {
             listener.register(&registry, LISTENER)?;
@@ -148,17 +155,23 @@ impl Links {
             links: LinkTable::default(),
             last_up: [LinkKey(0); LAST_UP],
             peers: BTreeMap::new(),
+            newcomers: Newcomers::default(),
             stirred: false,
             dirty: Vec::new(),
             flushed_long: false,
+            streaming: Vec::new(),
             granting: Vec::new(),
+            much: false,
             has_read: false,
             unread: Vec::new(),
             watched: Watched::default(),
+            descriptors: Descriptors::new(),
+            turn: 0,
             local,
-            timed: 0,
+            due: DueTimes::default(),
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             spare: Spare::default(),
+            memory,
             extents: Extents::default(),
             events: Vec::new(),
             arrivals: VecDeque::new(),
@@ -167,7 +180,8 @@ impl Links {
 
     /// Whether something is left to do without waiting.
     pub(super) fn is_busy(&self) -> bool {
-        !self.unread.is_empty() || !self.dirty.is_empty() || !self.arrivals.is_empty() || self.stirred
+        let queued = !self.unread.is_empty() || !self.dirty.is_empty() || !self.arrivals.is_empty();
+        queued || self.stirred || self.is_short()
     }
 
     /// The only link, if a socket is all that it has: to read from it takes no longer than to ask the system which link has something.
@@ -182,21 +196,6 @@ impl Links {
         self.links.values().all(|link| link.outbox.is_idle())
     }
 
-    /// When [`check_deadlines`](Self::check_deadlines) is due.
-    pub(super) fn next_deadline(&self) -> Option<Time> {
-        if self.timed == 0 { self.accept_again } else { self.soonest() }
-    }
-
-    #[cold]
-    fn soonest(&self) -> Option<Time> {
-        let links = self.links.values().filter_map(|link| link.deadline);
-        let expected = self.peers.values().filter_map(|peer| match peer.state {
-            State::Expecting(until) => Some(until),
-            _ => None,
-        });
-        links.chain(expected).chain(self.accept_again).min()
-    }
-
     /// Sends a message, opening a link first if there is none.
     pub(super) fn send(&mut self, now: Time, to: Id, message: Message) {
         match self.up(to) {
@@ -205,7 +204,7 @@ impl Links {
                     if let Message::Cancel(call) = &message {
                         link.inbox.drop_response(*call);
                     }
-                    link.outbox.push(message);
+                    link.push(message);
                     link.mark(&mut self.dirty, key);
                 }
             }
@@ -225,9 +224,25 @@ impl Links {
         }
     }
 
+    /// Whether there is a link to a peer, or it is this node itself; where none is being opened either, one is. `None` where nobody knows its address.
+    pub(super) fn meet(&mut self, now: Time, id: Id) -> Option<bool> {
+        if id == self.me || self.up(id).is_some() {
+            return Some(true);
+        }
+        if !self.addresses.contains(id) {
+            return None;
+        }
+        if self.peers.entry(id).or_insert_with(Peer::new).state == State::Absent {
+            self.connect(now, id);
+        }
+        Some(false)
+    }
+
     /// Keeps a message until there is a link, if it needs one, and opens that.
     fn send_when_up(&mut self, now: Time, to: Id, message: Message) {
         let is_request = matches!(message, Message::Request(_));
+        // Of those below a silent child nothing else may have been asked before.
+        let opens = is_request || matches!(message, Message::Ping);
         // A request may name any id there is: only those that can be reached are remembered.
         if !self.peers.contains_key(&to) && !self.addresses.contains(to) {
             if is_request {
@@ -239,10 +254,10 @@ impl Links {
         let peer = self.peers.entry(to).or_insert_with(Peer::new);
         let absent = peer.state == State::Absent;
         // A cancel or a response is for calls of a link that is gone.
-        if !absent || is_request {
+        if !absent || opens {
             peer.pending.push(message);
         }
-        if absent && is_request {
+        if absent && opens {
             self.connect(now, to);
         }
     }
@@ -257,6 +272,8 @@ impl Links {
             entry.state = State::Absent;
             self.discard(key);
         }
+        self.forget_stranger(peer);
+        self.take_place(peer);
     }
 
     /// The chain is about to hear that this link is lost, and takes all that it has sent there for lost: what it sent since then goes too.
@@ -304,40 +321,6 @@ impl Links {
         }
     }
 
-    /// Accepts connections that wait.
-    pub(super) fn accept(&mut self, now: Time) {
-        for listener in 0..self.listeners.len() {
-            self.accept_at(now, listener);
-        }
-    }
-
-    fn accept_at(&mut self, now: Time, listener: usize) {
-        for _ in 0..ACCEPT_BUDGET {
-            match self.listeners[listener].accept(self.local.kind == LinkKind::Shm) {
-                Ok(_) if self.timed >= GREETINGS_MAX => {
-                    warn!(
-                        id = self.me,
-                        "a connection is dropped: {GREETINGS_MAX} others have not said hello yet"
-                    );
-                }
-                Ok(socket) => {
-                    if let Err(error) = self.add(now, socket, Phase::Accepted) {
-                        warn!(id = self.me, %error, "cannot serve a connection");
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    warn!(id = self.me, %error, "cannot accept connections for the moment");
-                    self.accept_again = Some(now.plus(ACCEPT_PAUSE));
-                    return;
-                }
-            }
-        }
-        // More may wait, and the system says so only once.
-        self.accept_again = Some(now);
-    }
-
     /// Notes that a link has something to write, or may have.
     pub(super) fn note(&mut self, key: LinkKey) {
         if let Some(link) = self.links.get_mut(key) {
@@ -347,25 +330,26 @@ impl Links {
 
     /// Writes what is queued on any link, one gather write each.
     #[inline(always)]
-    pub(super) fn flush(&mut self) {
-        self.flush_dirty();
+    pub(super) fn flush(&mut self, clock: &Clock) {
+        self.flush_dirty(clock);
         if unlikely(std::mem::take(&mut self.flushed_long) || !self.granting.is_empty()) {
-            self.flush_further();
+            self.flush_further(clock);
         }
     }
 
     /// What is to be seen to when not only small frames have left.
     #[inline(never)]
-    fn flush_further(&mut self) {
+    fn flush_further(&mut self, clock: &Clock) {
         // What has left may make room for what comes.
         if !self.granting.is_empty() && self.grant() {
-            self.flush_dirty();
+            self.flush_dirty(clock);
         }
         // What a link has sent is remembered for the others, as long as any sends.
         if self.extents.is_held() {
-            match self.links.values().any(|link| link.outbox.is_streaming()) {
-                true => self.flushed_long = true,
-                false => self.extents.forget(),
+            self.forget_streamed();
+            match self.streaming.is_empty() {
+                true => self.extents.forget(),
+                false => self.flushed_long = true,
             }
         }
     }
@@ -389,7 +373,7 @@ impl Links {
     }
 
     #[inline(always)]
-    fn flush_dirty(&mut self) {
+    fn flush_dirty(&mut self, clock: &Clock) {
         if unlikely(std::mem::take(&mut self.stirred)) {
             self.mark_streaming();
         }
@@ -399,9 +383,9 @@ impl Links {
             let key = self.dirty[place];
             let Some(link) = self.links.get_mut(key) else { continue };
             link.marked = false;
-            match link.flush_small() {
+            match link.flush_small(&mut self.much) {
                 Ok(true) => {}
-                Ok(false) => self.flush_link(key),
+                Ok(false) => self.flush_link(key, clock),
                 Err(error) => self.stop_writing(key, broken(&error)),
             }
         }
@@ -414,25 +398,48 @@ impl Links {
     /// Bytes have come for long messages that links pass on.
     #[inline(never)]
     fn mark_streaming(&mut self) {
-        let streaming = self.links.iter().filter(|(_, link)| link.outbox.is_streaming() && !link.marked);
-        self.dirty.extend(streaming.map(|(key, _)| key));
+        self.forget_streamed();
+        for key in &self.streaming {
+            if let Some(link) = self.links.get_mut(*key) {
+                link.mark(&mut self.dirty, *key);
+            }
+        }
+    }
+
+    /// Forgets the links on which nothing long leaves any more.
+    fn forget_streamed(&mut self) {
+        let links = &mut self.links;
+        self.streaming.retain(|key| {
+            let link = links.get_mut(*key);
+            link.is_some_and(|link| {
+                link.streams = link.outbox.is_streaming();
+                link.streams
+            })
+        });
     }
 
     /// Writes what is queued on a link, whatever it is, and sees to what comes of it.
     #[inline(never)]
-    fn flush_link(&mut self, key: LinkKey) {
+    fn flush_link(&mut self, key: LinkKey, clock: &Clock) {
         self.flushed_long = true;
         let Some(link) = self.links.get_mut(key) else { return };
         if let Phase::Connecting(_) = link.phase {
             return;
         }
-        let mut progress = link.flush();
+        let mut progress = link.flush(|| clock.now());
+        self.much |= std::mem::take(&mut link.much);
+        if link.outbox.is_streaming() && !link.streams {
+            link.streams = true;
+            self.streaming.push(key);
+        }
         self.watched.watch(key, link);
         if let Err(error) = listen_for_room(&self.registry, key, link) {
             progress = Progress::Closed(format!("the system does not say when it takes more bytes: {error}"));
         }
-        if let (Phase::Up(peer), true) = (link.phase, std::mem::take(&mut link.heard)) {
-            self.arrivals.push_back(Arrival::Heard(peer));
+        if let Phase::Up(peer) = link.phase {
+            let left = link.question_left().then_some(Arrival::PingLeft(peer));
+            let heard = std::mem::take(&mut link.heard).then_some(Arrival::Heard(peer));
+            self.arrivals.extend(left.into_iter().chain(heard));
         }
         match progress {
             Progress::Waiting if link.phase == Phase::Closing && link.outbox.is_idle() => {
@@ -441,6 +448,8 @@ impl Links {
             Progress::Waiting => {}
             Progress::More => link.mark(&mut self.dirty, key),
             Progress::Closed(why) => self.stop_writing(key, why),
+            // It may go on sending for ever.
+            Progress::Stuck(why) => self.close(key, &why),
         }
     }
 
@@ -452,32 +461,6 @@ impl Links {
                 self.unread.push(key);
             }
             _ => self.close(key, &why),
-        }
-    }
-
-    /// Gives up what has taken too long.
-    pub(super) fn check_deadlines(&mut self, now: Time) {
-        if self.accept_again.is_some_and(|at| at <= now) {
-            self.accept_again = None;
-            self.accept(now);
-        }
-        if self.timed > 0 {
-            self.close_late(now);
-        }
-    }
-
-    #[cold]
-    fn close_late(&mut self, now: Time) {
-        let late = |link: &Link| link.deadline.is_some_and(|at| at <= now);
-        let keys: Vec<LinkKey> =
-            self.links.iter().filter(|(_, link)| late(link)).map(|(key, _)| key).collect();
-        for key in keys {
-            self.close(key, &format!("no hello came within {GREETING_LIMIT:?}"));
-        }
-        let late = |peer: &Peer| matches!(peer.state, State::Expecting(until) if until <= now);
-        let ids: Vec<Id> = self.peers.iter().filter(|(_, peer)| late(peer)).map(|(id, _)| *id).collect();
-        for id in ids {
-            self.lose(id, "the connection that it was opening did not come");
         }
     }
 
@@ -501,54 +484,16 @@ impl Links {
         Some((self.links.get_mut(key)?, &mut self.dirty, key))
     }
 
-    fn connect(&mut self, now: Time, to: Id) {
-        let Some(address) = self.addresses.address(to) else {
-            return self.lose(to, "no address is known for it: add it to the peers");
-        };
-        let socket = self.local.connect(&address);
-        // A Unix socket is connected at once, and no event may come to say so.
-        let at_once = !matches!(socket, Ok(Socket::Tcp(_)));
-        let link = socket.and_then(|socket| self.add(now, socket, Phase::Connecting(to)));
-        match link {
-            Ok(key) => {
-                if let Some(peer) = self.peers.get_mut(&to) {
-                    peer.state = State::Connecting(key);
-                }
-                if at_once {
-                    self.greet(key, to);
-                }
-            }
-            Err(error) => self.fail_to_connect(to, &error.to_string()),
-        }
-    }
-
-    /// Our attempt has failed, at whatever step: the address belongs into the reason, since that may be what is wrong.
-    fn fail_to_connect(&mut self, to: Id, why: &str) {
-        let why = match self.addresses.address(to) {
-            Some(address) => format!("cannot connect to {address}: {why}"),
-            None => why.into(),
-        };
-        self.lose(to, &why);
-    }
-
-    fn add(&mut self, now: Time, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
-        let key = self.links.next_key();
-        let told_of_room = !socket.tells_of_each_read();
-        self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
-        let mut link = Link::new(socket, phase, now.plus(GREETING_LIMIT), self.extents.clone());
-        link.told_of_room = told_of_room;
-        link.inbox.use_memory(self.spare.clone());
-        self.links.put(link);
-        self.timed += 1;
-        Ok(key)
-    }
-
     /// A connection has ended, by whatever side.
     pub(super) fn close(&mut self, key: LinkKey, why: &str) {
         let Some(link) = self.discard(key) else { return };
         let state = |peer| self.peers.get(&peer).map(|entry: &Peer| entry.state);
         match link.phase {
-            Phase::Up(peer) if state(peer) == Some(State::Up(key)) => self.lose(peer, why),
+            Phase::Up(peer) if state(peer) == Some(State::Up(key)) => {
+                self.lose(peer, why);
+                self.take_place(peer);
+            }
+            Phase::OnHold(peer) => self.gone_on_hold(key, peer),
             Phase::Connecting(peer) | Phase::Greeting(peer)
                 if state(peer) == Some(State::Connecting(key)) =>
             {
@@ -567,8 +512,11 @@ impl Links {
         if link.watched {
             self.watched.drop_link(key);
         }
-        if link.deadline.is_some() {
-            self.timed -= 1;
+        if let Some(until) = link.deadline {
+            self.due.remove(until, Due::Link(key));
+        }
+        if let Some(at) = link.unfinished {
+            self.due.remove(at, Due::Request(key));
         }
         // Closing the socket takes it out of the poll all the same.
         let _ = self.registry.deregister(&mut link.socket);
@@ -584,10 +532,19 @@ impl Links {
         peer.pending.clear();
         debug!(id = self.me, peer = id, why, "link lost");
         self.arrivals.push_back(Arrival::Lost { peer: id, why: why.into(), unreached });
+        self.forget_stranger(id);
+    }
+
+    /// Forgets a peer that there is no link with, unless this node may connect to it: then the links that there have been count. Anybody may say hello under a million names.
+    fn forget_stranger(&mut self, id: Id) {
+        let absent = self.peers.get(&id).is_some_and(|peer| peer.state == State::Absent);
+        if absent && !self.addresses.contains(id) {
+            self.peers.remove(&id);
+        }
     }
 }
 
-fn interest(told_of_room: bool) -> Interest {
+pub(super) fn interest(told_of_room: bool) -> Interest {
     if told_of_room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE }
 }
 

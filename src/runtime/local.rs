@@ -102,7 +102,7 @@ impl LocalNodes {
         let (listeners, row) = link.listen(0..n).map_err(|(_, error)| error)?;
         let peers = Peers::from(row);
         let start = |(id, listener)| {
-            let builder = Node::builder(id).functions(functions).peers(peers.clone());
+            let builder = Node::builder(id).functions(functions).peers(peers.clone()).first_run();
             adjust(id, builder.listener(listener).link(link)).start().map(|node| (id, node))
         };
         Ok(LocalNodes((0..n).zip(listeners).map(start).collect::<io::Result<_>>()?))

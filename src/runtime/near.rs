@@ -1,15 +1,15 @@
 //! Unix sockets chosen by themselves: nodes that know each other by TCP addresses, and live on one host.
 //!
 //! A node that listens on TCP listens at a Unix socket as well, whose name follows from the TCP address. Whoever wants to connect to an address of its own host tries that name first; if
-//! nobody of its own user listens there, which shows at once, it takes TCP. Abstract names belong to a network namespace, as TCP addresses do, so the name is found where the address means
-//! the same, and nowhere else. A name can be taken by anybody, so who listens there must be of the same user: the system says who.
+//! nobody of its own user (or another one that it links with) listens there, which shows at once, it takes TCP. Abstract names belong to a network namespace, as TCP addresses do, so the name is found where the address means
+//! the same, and nowhere else. A name can be taken by anybody, so who listens there must be of such a user: the system says who.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tracing::debug;
 
 use super::socket::{Accepting, Socket};
+use super::users::Users;
 use super::{Address, Listener};
 
 /// The name that belongs to a TCP address.
@@ -30,7 +30,7 @@ pub(super) fn listen(address: &Address) -> Option<Accepting> {
 }
 
 /// A connection to the node at a TCP address, if it listens for nodes of this host. `mine` is where this node listens.
-pub(super) fn connect(to: &Address, mine: Option<&Address>, rings: bool) -> Option<Socket> {
+pub(super) fn connect(to: &Address, mine: Option<&Address>, rings: bool, users: &Users) -> Option<Socket> {
     let Address::Tcp(to) = *to else { return None };
     if !is_here(to.ip(), mine) {
         return None;
@@ -42,7 +42,7 @@ pub(super) fn connect(to: &Address, mine: Option<&Address>, rings: bool) -> Opti
     };
     [to, SocketAddr::new(all, to.port())].into_iter().find_map(|address| {
         let socket = Socket::connect(&name(address), rings).ok()?;
-        is_of_this_user(&socket).unwrap_or(false).then_some(socket)
+        users.check(&socket).is_ok().then_some(socket)
     })
 }
 
@@ -50,17 +50,6 @@ pub(super) fn connect(to: &Address, mine: Option<&Address>, rings: bool) -> Opti
 fn is_here(ip: IpAddr, mine: Option<&Address>) -> bool {
     let same = |mine: &Address| matches!(mine, Address::Tcp(mine) if mine.ip() == ip);
     ip.is_loopback() || (!ip.is_unspecified() && mine.is_some_and(same))
-}
-
-#[cfg(target_os = "linux")]
-fn is_of_this_user(socket: &Socket) -> io::Result<bool> {
-    let Some(stream) = socket.unix() else { return Ok(false) };
-    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid == rustix::process::geteuid())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_of_this_user(_: &Socket) -> io::Result<bool> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]
@@ -87,19 +76,20 @@ mod tests {
 
     #[test]
     fn a_node_is_found_by_its_address_and_by_that_of_all() {
+        let users = Users::new(Vec::new());
         // A port of the system's choice, held by its TCP socket, so that nobody else has the names.
         for (listens, called) in [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("[::1]", "[::1]")] {
             let Ok(tcp) = Listener::bind(&address(&format!("{listens}:0"))) else { continue };
             let there = tcp.address().unwrap();
             let Address::Tcp(socket) = there else { panic!("{there}") };
             let target = address(&format!("{called}:{}", socket.port()));
-            assert!(connect(&target, None, true).is_none(), "nobody listens yet");
+            assert!(connect(&target, None, true, &users).is_none(), "nobody listens yet");
             let accepting = listen(&there).unwrap();
-            assert!(connect(&target, None, true).is_some_and(|socket| socket.ring().is_some()));
-            assert!(connect(&target, None, false).is_some_and(|socket| socket.ring().is_none()));
+            assert!(connect(&target, None, true, &users).is_some_and(|socket| socket.ring().is_some()));
+            assert!(connect(&target, None, false, &users).is_some_and(|socket| socket.ring().is_none()));
             assert!(listen(&there).is_none(), "a name that is taken is left alone");
             drop(accepting);
-            assert!(connect(&target, None, true).is_none(), "the name goes with its node");
+            assert!(connect(&target, None, true, &users).is_none(), "the name goes with its node");
         }
         assert!(listen(&address("unix:@gpc-near-test")).is_none(), "a Unix socket needs no second one");
     }

@@ -8,9 +8,9 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use gpc_trees::{Id, Limits};
+use gpc_trees::{Id, IdList, Limits};
 use mio::{Poll, Waker};
 use tracing::error;
 
@@ -21,10 +21,14 @@ use super::event_loop::{EventLoop, Parts, SLEEP_MAX, WAKER};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::links::{Links, Local};
+use super::links::Links;
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
+use super::meeting::{AbsentPeers, Meeting};
+use super::memory::Memory;
+use super::opening::Local;
 use super::outcome::{CallError, Outcome};
 use super::plan::Plan;
+use super::users::Users;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat, Start};
 
@@ -49,6 +53,8 @@ pub struct Builder {
     listener: Option<Listener>,
     wait: Wait,
     link: LinkKind,
+    users: Vec<u32>,
+    memory_max: Option<u64>,
 }
 
 impl Builder {
@@ -94,6 +100,14 @@ impl Builder {
         self
     }
 
+    /// Most memory that what peers send may take at the node, bytes: their requests while they arrive and while they are executed, replies until they have been passed on, and what waits for a peer that
+    /// does not read. Beyond it a request is refused, and a reply becomes a failure, both *by a limit*; nothing waits for memory. By default half of what the process may have: its limit of
+    /// addresses (`ulimit -v`), its control group's, or the machine's memory. One link has three eighths of it at most. What functions and the application hold is not counted.
+    pub fn memory_max(mut self, bytes: u64) -> Builder {
+        self.memory_max = Some(bytes);
+        self
+    }
+
     /// Signs of life of the peers whose answers are awaited: each is asked `every` so often, and given up when it has been silent for `dead_after`. By default every 2 s
     /// and after 10 s; with `None` a peer that is silent on a connection that stands is waited for until the call's time limit.
     pub fn heartbeat(mut self, heartbeat: Option<Heartbeat>) -> Builder {
@@ -101,8 +115,17 @@ impl Builder {
         self
     }
 
-    /// How much older than a [partial call](Call::partial) this node must be to take it from an adopter, who may ask again for what an earlier run of the id has executed: longer
-    /// than a request may be under way. One second by default; zero where no id is ever restarted.
+    /// This is the first run of its id: no other process has had it in this job, as whoever starts the processes knows. Then the node takes part in a [partial call](Call::partial) whoever asks it, however
+    /// young it is. Otherwise, which is the default, an earlier run may have executed the call, and [`restart_margin`](Self::restart_margin) decides.
+    ///
+    /// Say it of no process that may be a second one of its id: it would execute calls that the first one has executed.
+    pub fn first_run(mut self) -> Builder {
+        self.config.first_run = true;
+        self
+    }
+
+    /// How much older than a [partial call](Call::partial) a node that is not the [first run](Self::first_run) of its id must be to take the call from an adopter, who may ask again for what an earlier run has
+    /// executed: longer than a request may be under way. One second by default.
     pub fn restart_margin(mut self, margin: Duration) -> Builder {
         self.config.restart_margin = margin;
         self
@@ -118,6 +141,13 @@ impl Builder {
     /// [`LinkKind::Unix`], Unix sockets; both also where addresses are TCP ones; with [`LinkKind::Tcp`], what the addresses say, and no shared memory. Where the choices differ, the slower one holds.
     pub fn link(mut self, link: LinkKind) -> Builder {
         self.link = link;
+        self
+    }
+
+    /// Users of this machine, by their numbers, whose processes the node links with over Unix sockets beside those of its own user: by default none. It holds for who connects and for who listens, at paths and at
+    /// abstract names; the system (Linux) says of whom a process is. Over TCP nobody is asked: links are not authenticated there.
+    pub fn allow_users(mut self, users: impl IntoIterator<Item = u32>) -> Builder {
+        self.users.extend(users);
         self
     }
 
@@ -164,25 +194,27 @@ impl Builder {
     }
 
     fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {
-        let Builder { config, functions, peers, listener, wait, link } = self;
+        let Builder { mut config, functions, peers, listener, wait, link, users, memory_max } = self;
         let (id, limits) = (config.me, config.trees);
+        let memory = Memory::new(id, memory_max);
+        config.memory = memory.bodies.clone();
         let address = listener.as_ref().map(Listener::address).transpose()?;
         let poll = Poll::new()?;
         let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands);
         let mailbox = Arc::new(mailbox);
         let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
         let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
-        let local = Local { kind: link, mine: address.clone() };
+        let local = Local { kind: link, mine: address.clone(), users: Users::new(users) };
         let registry = poll.registry().try_clone()?;
         let listeners = listeners.chain(near).collect();
-        let links = Links::new(id, config.incarnation, registry, listeners, peers, local)?;
+        let links = Links::new(id, config.incarnation, registry, listeners, peers, local, memory)?;
         let executor = match polled {
             true => Executor::here(id, functions.clone(), mailbox.clone()),
             false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
         };
         let node = chain::Node::new(config);
         let front = Front { id, address, limits, functions: functions.clone(), mailbox: mailbox.clone() };
-        let parts = Parts { poll, node, links, functions, executor, mailbox, slots, wait };
+        let parts = Parts { poll, node, links, functions, executor, mailbox, slots, wait, trims: !polled };
         Ok((front, EventLoop::new(parts)?))
     }
 }
@@ -223,6 +255,8 @@ impl Node {
             listener: None,
             wait: Wait::default(),
             link: LinkKind::DEFAULT,
+            users: Vec::new(),
+            memory_max: None,
         }
     }
 
@@ -253,6 +287,24 @@ impl Node {
     /// Ends the node in order: no more calls, those in flight get so long to end, peers are told. Calls that are still in flight then end with [`CallError::Ended`].
     pub fn shutdown(mut self, limit: Duration) {
         self.end(limit);
+    }
+
+    /// Waits until there is a link to each of these ids, at most `limit`: nodes of a job start in any order, and a call fails at one that is not there yet. It tries again and again, with pauses that
+    /// grow to a quarter of a second. Only a root need wait; the links are those that its calls use.
+    ///
+    /// # Errors
+    /// [`AbsentPeers`], which names those that did not come up, and why the first of them did not.
+    #[allow(clippy::disallowed_methods, reason = "the pause between two attempts is not a wait for anything")]
+    pub fn wait_for_peers(&self, ids: impl Into<IdList>, limit: Duration) -> Result<(), AbsentPeers> {
+        let mut meeting = Meeting::new(ids.into(), limit);
+        let begun = Instant::now();
+        // Ends: the time passes.
+        while let Some(pause) =
+            meeting.judge(meeting.ask(&self.front.mailbox, begun.elapsed()), begun.elapsed())?
+        {
+            thread::sleep(pause);
+        }
+        Ok(())
     }
 
     fn end(&mut self, limit: Duration) {
@@ -318,6 +370,27 @@ impl PolledNode {
     pub fn progress(&mut self, limit: Duration) -> io::Result<()> {
         self.event_loop.take_started(self.started.get_mut());
         self.event_loop.turn(limit)
+    }
+
+    /// Drives the node until there is a link to each of these ids, at most `limit`: see [`Node::wait_for_peers`].
+    ///
+    /// # Errors
+    /// As there; [`AbsentPeers::Ended`] where the poll itself fails.
+    pub fn wait_for_peers(&mut self, ids: impl Into<IdList>, limit: Duration) -> Result<(), AbsentPeers> {
+        let mut meeting = Meeting::new(ids.into(), limit);
+        let begun = self.event_loop.ask_time();
+        // Ends, both do: the time passes.
+        loop {
+            let now = self.event_loop.ask_time();
+            let absent = meeting.try_once(&mut self.event_loop);
+            let Some(pause) = meeting.judge(absent, now.since(begun))? else { return Ok(()) };
+            let until = now.plus(pause);
+            let mut left = pause;
+            while !left.is_zero() {
+                self.progress(left).map_err(|_| AbsentPeers::Ended)?;
+                left = until.since(self.event_loop.ask_time());
+            }
+        }
     }
 
     /// Drives the node until a call has ended; by its time limit at the latest it has. Where it has ended already, calls that were started meanwhile may leave first, if they are many.

@@ -9,12 +9,12 @@ use tracing::warn;
 
 use super::event_loop::EventLoop;
 use super::functions::Functions;
-use super::link::{self, Context, Phase, Progress, READ_BUDGET};
+use super::link::{self, Context, MUCH, Phase, Progress, READ_BUDGET};
 use super::peer::LinkKey;
 use super::request::Request;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
-use crate::wire::message::{Answer, Response};
+use crate::wire::message::{Answer, Merging, Response};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message};
 
@@ -40,6 +40,10 @@ impl Context for PeerContext<'_> {
 
     fn streams(&self, func: u32) -> bool {
         self.functions.streams(func)
+    }
+
+    fn merging(&self, callback: u32) -> Merging {
+        self.functions.merging(callback)
     }
 
     fn passes_on(&self, call: CallId) -> bool {
@@ -74,6 +78,8 @@ impl EventLoop {
                 Err(error) => return broke(&error),
             };
             *read += count;
+            link.used = self.links.turn;
+            self.links.much |= count > MUCH;
             let filled = link.inbox.filled(count, &mut self.links.events);
             if filled > 0 {
                 link.heard = true;

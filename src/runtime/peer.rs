@@ -7,9 +7,6 @@ use gpc_trees::Id;
 use crate::chain::Time;
 use crate::wire::{Hello, Message};
 
-/// Ids that a node remembers: a million nodes, and a bound on what strangers can claim to be.
-pub(super) const PEERS_MAX: usize = 1 << 20;
-
 /// Names a link in its node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct LinkKey(pub(super) usize);
@@ -31,7 +28,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) state: State,
-    /// Its last known run.
+    /// The run of it that was linked with last.
     pub(super) incarnation: u64,
     /// Links that there have been.
     pub(super) generation: u32,
@@ -48,8 +45,8 @@ pub(super) enum Verdict {
     Prefer(LinkKey),
     /// The other connection stands.
     Duplicate,
-    /// An earlier run of the id, of which a later one is known.
-    Stale,
+    /// It is of another run of the id than this link, which stands if it still answers.
+    Hold(LinkKey),
 }
 
 impl Peer {
@@ -59,13 +56,10 @@ impl Peer {
 
     /// Judges the hello of a connection that the peer opened to `me`.
     pub(super) fn judge(&self, me: Id, hello: &Hello) -> Verdict {
-        if hello.incarnation < self.incarnation {
-            return Verdict::Stale;
-        }
-        let reborn = hello.incarnation > self.incarnation;
         match self.state {
             State::Absent | State::Expecting(_) => Verdict::Replace(None),
-            State::Up(key) if reborn || hello.generation > self.generation => Verdict::Replace(Some(key)),
+            State::Up(key) if hello.incarnation != self.incarnation => Verdict::Hold(key),
+            State::Up(key) if hello.generation > self.generation => Verdict::Replace(Some(key)),
             State::Up(_) => Verdict::Duplicate,
             State::Connecting(_) if me < hello.from => Verdict::Duplicate,
             State::Connecting(key) => Verdict::Prefer(key),
@@ -97,8 +91,18 @@ mod tests {
         let up = peer(State::Up(LinkKey(1)));
         assert_eq!(up.judge(5, &hello(9, 10, 3)), Verdict::Duplicate);
         assert_eq!(up.judge(5, &hello(9, 10, 4)), Verdict::Replace(Some(LinkKey(1))));
-        assert_eq!(up.judge(5, &hello(9, 11, 1)), Verdict::Replace(Some(LinkKey(1))));
-        assert_eq!(up.judge(5, &hello(9, 9, 7)), Verdict::Stale);
         assert_eq!(peer(State::Absent).judge(5, &hello(9, 10, 1)), Verdict::Replace(None));
+    }
+
+    /// Whose clock had once been ahead was refused until it had caught up, and so was everybody whose id had once been claimed from the end of time.
+    #[test]
+    fn which_run_of_an_id_says_that_it_is_the_later_one_decides_nothing() {
+        for incarnation in [0, 9, 11, u64::MAX] {
+            for generation in [1, 3, 9] {
+                let hello = hello(9, incarnation, generation);
+                assert_eq!(peer(State::Up(LinkKey(1))).judge(5, &hello), Verdict::Hold(LinkKey(1)));
+                assert_eq!(peer(State::Absent).judge(5, &hello), Verdict::Replace(None));
+            }
+        }
     }
 }

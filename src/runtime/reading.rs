@@ -4,6 +4,7 @@
 
 use gpc_trees::Id;
 
+use super::clock::Clock;
 use super::link::{Event, HIWATER, Phase, Progress};
 use super::links::{Arrival, Links};
 use super::peer::LinkKey;
@@ -47,7 +48,7 @@ impl Links {
     }
 
     /// Something happened on a link's socket; says whether there is something to read.
-    pub(super) fn ready(&mut self, key: LinkKey, event: Readiness) -> bool {
+    pub(super) fn ready(&mut self, clock: &Clock, key: LinkKey, event: Readiness) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
         if let Phase::Connecting(peer) = link.phase
             && !self.connected(key, peer)
@@ -64,9 +65,18 @@ impl Links {
             self.watched.watch(key, link);
         }
         if unlikely(room) {
-            self.note(key);
+            self.has_room(clock, key);
         }
         event.readable
+    }
+
+    /// A link's socket has room for more.
+    #[inline(never)]
+    fn has_room(&mut self, clock: &Clock, key: LinkKey) {
+        if let Some(link) = self.links.get_mut(key) {
+            link.has_room(clock.time());
+        }
+        self.note(key);
     }
 
     /// The link at a place of those whose rings the node looks at, and whether something has come; none behind the last.
@@ -123,7 +133,7 @@ impl Links {
                 }
             }
             Progress::More => self.unread.push(key),
-            Progress::Closed(why) => self.close(key, &why),
+            Progress::Closed(why) | Progress::Stuck(why) => self.close(key, &why),
         }
     }
 
@@ -138,19 +148,25 @@ impl Links {
             }
             (Phase::Greeting(peer), Event::Hello(hello)) => self.greeted(key, peer, hello),
             (Phase::Greeting(peer), Event::Goodbye(goodbye)) => self.refused(now, key, peer, goodbye),
-            (Phase::Up(peer), event) => self.event_up(key, peer, event),
+            (Phase::Up(peer), event) => self.event_up(now, key, peer, event),
+            (Phase::OnHold(_), _) => Err("it went on before its hello was answered".into()),
             (_, _) => Err("its first frame is no hello".into()),
         }
     }
 
     /// One event of a link that is up.
-    fn event_up(&mut self, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
+    fn event_up(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
+        if let Event::Request(request) = &event
+            && self.refuses(key, request)
+        {
+            return Ok(());
+        }
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let arrival = match event {
             Event::Request(request) => {
                 link.unacknowledged += 1;
                 if link.unacknowledged > HIWATER {
-                    return Err(format!("it sent more than the {HIWATER} requests that it has credit for"));
+                    return Err(too_many());
                 }
                 if request.data.len() > WINDOW {
                     self.granting.push(key);
@@ -165,6 +181,7 @@ impl Links {
             | Event::ReplyArrived(_)
             | Event::ReplyBegun
             | Event::Unwanted(_)
+            | Event::ReplyRefused { .. }
             | Event::Oversized { .. }) => self.reply_event(key, from, event),
             Event::Cancel(call) => {
                 link.outbox.unwanted(call);
@@ -173,7 +190,10 @@ impl Links {
             Event::Release(call) => Some(Arrival::Message { from, message: Message::Release(call) }),
             Event::Moved(call) => Some(Arrival::Message { from, message: Message::Moved(call) }),
             Event::Ping => Some(Arrival::Message { from, message: Message::Ping }),
-            Event::Pong => Some(Arrival::Message { from, message: Message::Pong }),
+            Event::Pong => {
+                self.answered_ping(now, key, from);
+                Some(Arrival::Message { from, message: Message::Pong })
+            }
             Event::DataGrew => {
                 self.stir();
                 None
@@ -182,13 +202,11 @@ impl Links {
                 self.stir();
                 Some(Arrival::DataArrived(call))
             }
-            Event::Abandoned => {
-                link.unacknowledged += 1;
-                if link.consume() {
-                    link.mark(&mut self.dirty, key);
-                }
+            event @ (Event::Begun { .. } | Event::Abandoned | Event::Refused(_)) => {
+                self.unfinished_event(now, key, event)?;
                 None
             }
+            Event::DataRefused { call, why } => Some(Arrival::DataRefused { call, why }),
             Event::Window(window) => {
                 link.outbox.widen(&window);
                 link.mark(&mut self.dirty, key);
@@ -233,6 +251,10 @@ impl Links {
                 link.mark(&mut self.dirty, key);
                 None
             }
+            Event::ReplyRefused { call, why } => {
+                let cause = Cause::new(self.me, Stage::Reply, why);
+                Some(Arrival::Message { from, message: failed(call, cause) })
+            }
             Event::Oversized { call, bytes } => {
                 let message = format!("its reply of {bytes} bytes is over this node's limit");
                 Some(Arrival::Message {
@@ -248,6 +270,11 @@ impl Links {
     fn stir(&mut self) {
         self.stirred = true;
     }
+}
+
+/// What is wrong with a peer that does not keep to its credit.
+pub(super) fn too_many() -> String {
+    format!("it sent more than the {HIWATER} requests that it has credit for")
 }
 
 /// What an id would answer if it had failed by itself.

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net as unix;
 use std::path::Path;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
 use super::Address;
@@ -21,9 +22,21 @@ const BACKLOG: i32 = 4096;
 /// How long it may take to find out whether somebody listens at a Unix socket.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
-/// Bytes on their way through a Unix socket that long data go through. By itself the system takes less than a segment, so that each wakes both sides twice: with this a chain of 8 processes passes 64 MiB on in
-/// 0.85 of the time. TCP finds its own measure.
-const UNIX_BULK: usize = 1 << 20;
+/// Segments on their way through a Unix socket that long data go through: a MiB of the longest ones. By itself the system takes less than one, so that each wakes both sides twice: with this a chain of 8 processes
+/// passes 64 MiB on in 0.85 of the time.
+const UNIX_SEGMENTS: usize = 4;
+
+/// Bytes that TCP takes beyond what is on the wire, until long data say otherwise. Without a limit it takes up to 4 MiB, and what comes next waits behind them, on a slow link for a minute. It says that it has room when half
+/// of them have left.
+const UNSENT: usize = 128 << 10;
+
+/// What the system says of a socket whose other end is closed, whatever waits to be read.
+#[cfg(target_os = "linux")]
+const ENDED: PollFlags = PollFlags::RDHUP;
+
+/// The same where the system says it of both directions alone; else it is found by reading.
+#[cfg(not(target_os = "linux"))]
+const ENDED: PollFlags = PollFlags::HUP;
 
 /// A connected socket, or one that is connecting.
 #[derive(Debug)]
@@ -41,6 +54,7 @@ impl Socket {
             Address::Tcp(address) => {
                 let socket = TcpStream::connect(*address)?;
                 socket.set_nodelay(true)?;
+                limit_unsent(&socket, UNSENT);
                 Ok(Socket::Tcp(socket))
             }
             local => {
@@ -98,11 +112,24 @@ impl Socket {
         }
     }
 
-    /// Long data are about to be sent.
-    pub(super) fn prepare_for_bulk(&self) {
-        if let Socket::Unix(socket) = self {
-            // The system may allow less; then it takes longer.
-            let _ = SockRef::from(socket).set_send_buffer_size(UNIX_BULK);
+    /// Long data are about to be sent, in segments of so many bytes: what a small message may have to wait behind is to be about as long.
+    pub(super) fn prepare_for_bulk(&self, segment: usize) {
+        match self {
+            // Room is told when half of it has left: a quarter of a segment is still there for the wire.
+            Socket::Tcp(socket) => limit_unsent(socket, segment / 2),
+            Socket::Unix(socket) => limit_buffer(socket, segment),
+            Socket::Ring(socket) => limit_buffer(socket.stream(), segment),
+        }
+    }
+
+    /// Whether the socket has room: of TCP, whether little or nothing in it is still to be sent. If not, the system says when it has.
+    pub(super) fn has_room(&self) -> bool {
+        match self {
+            Socket::Tcp(socket) => is_writable(socket),
+            // What they hold lies with the reader.
+            Socket::Unix(socket) => is_writable(socket),
+            Socket::Ring(socket) if socket.has_rings() => true,
+            Socket::Ring(socket) => is_writable(socket.stream()),
         }
     }
 
@@ -115,6 +142,18 @@ impl Socket {
         }
     }
 
+    /// Whether the other end is closed, though bytes from it may still be there to be read.
+    pub(super) fn is_ended(&self) -> bool {
+        let socket = match self {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+            Socket::Ring(socket) => socket.stream().as_fd(),
+        };
+        let mut asked = [PollFd::from_borrowed_fd(socket, ENDED)];
+        let answered = poll(&mut asked, Some(&Timespec::default()));
+        answered.is_ok_and(|count| count > 0) && !asked[0].revents().is_empty()
+    }
+
     /// Whether it is connected by now.
     pub(super) fn is_connected(&self) -> bool {
         match self {
@@ -123,6 +162,25 @@ impl Socket {
             Socket::Ring(socket) => socket.stream().peer_addr().is_ok(),
         }
     }
+}
+
+/// Bounds what TCP takes beyond what is on the wire. A system that has no such bound takes what it takes.
+fn limit_unsent(socket: &TcpStream, bytes: usize) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = SockRef::from(socket).set_tcp_notsent_lowat(u32::try_from(bytes).unwrap_or(u32::MAX));
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (socket, bytes);
+}
+
+fn limit_buffer(socket: &UnixStream, segment: usize) {
+    // The system may allow less; then it takes longer.
+    let _ = SockRef::from(socket).set_send_buffer_size(UNIX_SEGMENTS * segment);
+}
+
+fn is_writable(socket: &impl AsFd) -> bool {
+    let mut sockets = [PollFd::new(socket, PollFlags::OUT)];
+    // Where the system cannot say, a write finds out.
+    poll(&mut sockets, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 
 impl Read for Socket {
@@ -305,6 +363,7 @@ impl Accepting {
             Accepting::Tcp(listener) => {
                 let (socket, _) = listener.accept()?;
                 socket.set_nodelay(true)?;
+                limit_unsent(&socket, UNSENT);
                 Ok(Socket::Tcp(socket))
             }
             Accepting::Unix(listener) => {

@@ -30,14 +30,16 @@ impl World {
 
     /// The node of a process that is up.
     pub(super) fn node(&mut self, id: Id) -> Option<&mut Node> {
-        let (workers, heartbeat) = (self.workers, self.heartbeat);
+        let (workers, heartbeat, restart_margin) = (self.workers, self.heartbeat, self.under_way_max);
         let host = self.hosts.at(id);
-        let (down, begun) = (host.down, host.begun);
+        let (down, begun, first_run) = (host.down, host.begun, host.run == 0);
         let node = || {
             let started = Time::from_nanos(begun);
             Box::new(Node::new(Config {
                 workers,
+                first_run,
                 started,
+                restart_margin,
                 heartbeat,
                 plan_at_once: true,
                 ..Config::new(id, begun)
@@ -92,6 +94,11 @@ impl World {
         let slowness = self.slowness(from);
         let arrival = self.hosts.leave(self.now, from, to, bytes, slowness);
         let sent = self.now;
+        if matches!(message, Message::Ping) {
+            let left = arrival - self.hosts.cost(from, to).latency_ns;
+            let run = self.hosts.run(from);
+            self.queue.push(left, Event::PingLeft { id: from, run, peer: to });
+        }
         if self.mishaps.is_some() {
             return self.send_where_links_break(from, to, message, arrival, data);
         }
@@ -103,7 +110,8 @@ impl World {
         let (sent, up) = (self.now, self.hosts.is_up(to));
         let Some(mishaps) = &mut self.mishaps else { return };
         let is_request = matches!(message, Message::Request(_));
-        match mishaps.links.send(from, to, is_request, up) {
+        let opens = is_request || matches!(message, Message::Ping);
+        match mishaps.links.send(from, to, opens, up) {
             Fate::Vanishes => self.trace.say(sent, format_args!("  into a link that is lost")),
             Fate::Refused(epoch) => {
                 let latency = self.hosts.cost(from, to).latency_ns;
@@ -131,6 +139,15 @@ impl World {
                 }
                 copy.into_iter().for_each(|copy| self.forge(from, to, copy, arrival));
             }
+        }
+    }
+
+    /// A question for a sign of life has left.
+    pub(super) fn ping_left(&mut self, id: Id, run: u32, peer: Id) {
+        if self.hosts.is_up(id) && self.hosts.run(id) == run {
+            self.trace.say(self.now, format_args!("{id} has sent its question to {peer}"));
+            self.observe(&Observation::PingLeft { at: id, peer });
+            self.input(id, Input::PingLeft(peer));
         }
     }
 

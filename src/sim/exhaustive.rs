@@ -13,7 +13,7 @@ use std::str::FromStr;
 use gpc_trees::{Id, IdList, TreeName};
 
 use super::check::{Plan, Violation};
-use super::faults::{FaultSet, Mishaps};
+use super::faults::{FaultSet, Mishaps, Times};
 use super::happen::QUIET_NS;
 use super::run::{FAILURES_MAX, report};
 use super::scenario::Scenario;
@@ -197,7 +197,10 @@ impl World {
     pub(super) fn plan_crashes(&mut self, crashes: &[Crash]) {
         let Scenario { n, tree, partial, reply_bytes, data_bytes, .. } = self.scenario.clone();
         let (took, limit_ns) = self.expected();
-        let (mishaps, _) = Mishaps::draw(&mut self.random, FaultSet::NONE, n, BEGIN, took);
+        let times = Times { from: BEGIN, span: took, limit_max: limit_ns };
+        let (mishaps, _) = Mishaps::draw(&mut self.random, FaultSet::NONE, n, times);
+        // As `gpc call` finds them; none is of an age at which it might have had an earlier run.
+        self.begin_lately(took);
         let ids = IdList::range(0..n);
         let all: Vec<Id> = ids.iter().collect();
         let (acts, _) = mishaps.acts(&mut self.random, &all, limit_ns);
@@ -217,7 +220,7 @@ impl World {
         self.calls[index].acts = acts;
         self.queue.push(self.now, Event::Start(index));
         if crashes.len() < 2 {
-            self.probe_at(mishaps.end + limit_ns * 3 + QUIET_NS);
+            self.settled_at(mishaps.end + limit_ns * 3 + QUIET_NS);
         }
         self.mishaps = Some(mishaps);
         self.crashes = crashes.to_vec();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Observation, Plan};
-use super::faults::{Fault, Mishap, Mishaps, Timed};
+use super::faults::{Fault, Mishap, Mishaps, Timed, Times};
 use super::scenario::Scenario;
 use super::world::{BEGIN, Event, Parcel, World, expected_ns};
 use crate::chain::{Heartbeat, Input};
@@ -14,8 +14,14 @@ use crate::wire::Message;
 /// Shortest time limit of a call in a world with faults, nanoseconds; longer ones for calls that take long.
 const LIMIT_MIN_NS: u64 = 50_000_000;
 
+/// Time limits of calls, in the shortest one: some end while others go on.
+const LIMITS_MAX: u64 = 3;
+
 /// Latest time after a loss at which an end learns of it, in latencies.
 const NOTICED_LATENCIES: u64 = 50;
+
+/// A request is taken to be under way for no longer than this, where no fault lasts longer.
+const UNDER_WAY_MIN: Duration = Duration::from_secs(1);
 
 /// How long kept answers may outlast their call, with room: after that all is quiet.
 pub(super) const QUIET_NS: u64 = 4_000_000_000;
@@ -26,7 +32,14 @@ impl World {
         let Scenario { n, calls, faults, .. } = self.scenario;
         let (took, limit) = self.expected();
         let span = took * self.random.between(1, 3);
-        let (mishaps, timed) = Mishaps::draw(&mut self.random, faults, n, BEGIN, span);
+        let times = Times { from: BEGIN, span, limit_max: limit * LIMITS_MAX };
+        let (mishaps, timed) = Mishaps::draw(&mut self.random, faults, n, times);
+        // It may be late, and then have to wait for the end of a partition.
+        self.under_way_max = Duration::from_nanos(span + 2 * mishaps.longest).max(UNDER_WAY_MIN);
+        if mishaps.used.has(Fault::Fresh) {
+            self.begin_lately(span);
+            self.inject(Fault::Fresh, &[]);
+        }
         self.workers = self.random.between(1, 3) as usize;
         if self.random.chance(1, 2) {
             // Some are given up long before their call's limit; what a fault of time may last is in between.
@@ -36,7 +49,8 @@ impl World {
             self.heartbeat = Some(Heartbeat { every, dead_after });
             self.observe(&Observation::Heartbeat { every_ns, dead_after_ns });
         }
-        let end = mishaps.end;
+        // What was sent before the last fault was over may be late.
+        let end = mishaps.end + mishaps.longest;
         for _ in 0..calls {
             self.draw_call(&mishaps, limit, span);
         }
@@ -45,7 +59,14 @@ impl World {
             self.queue.push(at, Event::Mishap(mishap));
         }
         // A function may hang for twice its limit, behind others that do.
-        self.probe_at(end + limit * 3 * (2 * u64::from(calls) + 2) + QUIET_NS);
+        self.settled_at(end + limit * LIMITS_MAX * (2 * u64::from(calls) + 2) + QUIET_NS);
+    }
+
+    /// The processes have been launched just now, each at its own moment.
+    pub(super) fn begin_lately(&mut self, span: u64) {
+        for id in 0..self.scenario.n {
+            self.hosts.at(id).begun = BEGIN - 1 - self.random.below(span);
+        }
     }
 
     /// How long a call over everybody takes, and its shortest time limit, nanoseconds.
@@ -54,8 +75,9 @@ impl World {
         (took, World::whole_us((took * 20).max(LIMIT_MIN_NS)))
     }
 
-    /// When all is to be settled, calls are to show that it is.
-    pub(super) fn probe_at(&mut self, settled: u64) {
+    /// When all is to be settled: what is held then is looked at, before anything wakes a node; and calls are to show that everybody is reached.
+    pub(super) fn settled_at(&mut self, settled: u64) {
+        self.queue.push(settled, Event::Settled);
         self.queue.push(settled, Event::Probe { partial: false });
         self.queue.push(settled, Event::Probe { partial: true });
     }
@@ -72,7 +94,7 @@ impl World {
         if !matches!(self.scenario.tree, Tree::Explicit(_)) && random.chance(1, 3) {
             ids.truncate(1 + random.below(ids.len() as u64) as usize);
         }
-        let limit_ns = limit * random.between(1, 3);
+        let limit_ns = limit * random.between(1, LIMITS_MAX);
         let (acts, callbacks_fail) = mishaps.acts(random, &ids, limit_ns);
         let plan = Plan {
             ids: IdList::from_ids(ids).expect("a permutation has no id twice"),
@@ -94,7 +116,6 @@ impl World {
 
     /// All faults are over: a call over everybody who lives.
     pub(super) fn probe(&mut self, partial: bool) {
-        self.planned_is_over();
         let alive: Vec<Id> = (0..self.scenario.n).filter(|&id| self.hosts.is_up(id)).collect();
         if alive.is_empty()
             || matches!(self.scenario.tree, Tree::Explicit(_)) && alive.len() < self.scenario.n as usize

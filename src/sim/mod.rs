@@ -4,7 +4,8 @@
 //!
 //! - **World.** Time is an integer, nanoseconds. Events come in the order of their time and making. One seed decides everything, so equal scenarios have equal hashes.
 //! - **Network.** [LogGP](cost), by class of link; sizes are those of the wire. Beside the messages of calls there are hellos and credits, which cost nothing here, and long messages go as one, not segment by segment; of long replies the head goes first.
-//! - **Faults** stand around nodes and network, never in the code under test. A run with faults has a safety phase in which they happen, and a liveness phase after it in which a call must reach everybody who lives.
+//! - **Faults** stand around nodes and network, never in the code under test. Those of time last from a moment to several time limits of the calls. A run with faults has a safety phase in which they happen; what nodes hold after it is looked at
+//!   before anything wakes them; and in the liveness phase that follows a call must reach everybody who lives.
 //! - **Small worlds** are run [exhaustively](exhaustive()): every crash at every event, every two of them.
 //! - **Checkers** ([`check`]) judge from what was seen, apart from the world.
 //!
@@ -47,5 +48,5 @@ pub use faults::{Fault, FaultSet, FaultSetError};
 pub use fit::{HostCost, Probe, fit};
 pub use path::Hop;
 pub use random::Random;
-pub use run::{CallReport, FAILURES_MAX, Report, Swarm, run, swarm};
+pub use run::{CallReport, FAILURES_MAX, Report, Swarm, run, start_threads, swarm, swarm_unless};
 pub use scenario::Scenario;

@@ -1,5 +1,7 @@
 //! One run from its scenario to its report, and many of them over all cores.
 
+use std::io;
+
 use gpc_trees::Id;
 
 use super::check::Violation;
@@ -139,20 +141,42 @@ pub const FAILURES_MAX: usize = 16;
 /// Runs that are made at a time, so that a failure is found early and little is kept: few at first, then twice as many each time.
 const BATCHES: std::ops::RangeInclusive<u64> = 32..=1024;
 
-/// Runs `runs` scenarios drawn from seeds that count up from `most.seed`, each up to the size of `most`. Stops after the batch in
-/// which [`FAILURES_MAX`] have failed.
+/// Starts the threads that many runs share, if they are to be started. Where the system gives none, they would be missed in the middle of the runs, with a panic.
+///
+/// # Errors
+/// The system's.
+pub fn start_threads() -> io::Result<()> {
+    #[cfg(feature = "rayon")]
+    if let Err(error) = rayon::ThreadPoolBuilder::new().build_global() {
+        // Any other error is that they have been started before.
+        let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
+        let same = |error: &io::Error| {
+            error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+        };
+        return source.map_or(Ok(()), |error| Err(same(error)));
+    }
+    Ok(())
+}
+
+/// Runs as many scenarios: see [`swarm_unless`].
 pub fn swarm(most: &Scenario, runs: u64, keep_tree: bool) -> Swarm {
+    swarm_unless(most, runs, keep_tree, || false)
+}
+
+/// Runs `runs` scenarios drawn from seeds that count up from `most.seed`, each up to the size of `most`. Stops after the batch in
+/// which [`FAILURES_MAX`] have failed, and begins no run any more when it is to `stop`: what there is then are the first runs, without a gap.
+pub fn swarm_unless(most: &Scenario, runs: u64, keep_tree: bool, stop: impl Fn() -> bool + Sync) -> Swarm {
     let mut swarm = Swarm::default();
     let mut times = vec![(0u64, 0u64); Fault::ALL.len()];
     let (mut next, mut batch) = (0, *BATCHES.start());
-    while next < runs && swarm.failures.len() < FAILURES_MAX {
+    while next < runs && swarm.failures.len() < FAILURES_MAX && !stop() {
         let seeds: Vec<u64> =
             (next..runs.min(next + batch)).map(|offset| most.seed.wrapping_add(offset)).collect();
         next += seeds.len() as u64;
         batch = (batch * 2).min(*BATCHES.end());
-        for (scenario, report) in run_all(most, keep_tree, seeds) {
-            swarm.add(scenario, report, &mut times);
-        }
+        // A later one may have been under way when an earlier one was not begun any more.
+        let made = run_all(most, keep_tree, seeds, &stop).into_iter().map_while(|made| made);
+        made.for_each(|(scenario, report)| swarm.add(scenario, report, &mut times));
     }
     let all = Fault::ALL.into_iter().zip(times).filter(|(_, (count, _))| *count > 0);
     swarm.injected = all.map(|(fault, (count, runs))| (fault, count, runs)).collect();
@@ -184,14 +208,24 @@ impl Swarm {
 }
 
 #[cfg(feature = "rayon")]
-fn run_all(most: &Scenario, keep_tree: bool, seeds: Vec<u64>) -> Vec<(Scenario, Report)> {
+fn run_all(
+    most: &Scenario,
+    keep_tree: bool,
+    seeds: Vec<u64>,
+    stop: &(impl Fn() -> bool + Sync),
+) -> Vec<Option<(Scenario, Report)>> {
     use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
-    seeds.into_par_iter().map(|seed| run_one(most, keep_tree, seed)).collect()
+    seeds.into_par_iter().map(|seed| (!stop()).then(|| run_one(most, keep_tree, seed))).collect()
 }
 
 #[cfg(not(feature = "rayon"))]
-fn run_all(most: &Scenario, keep_tree: bool, seeds: Vec<u64>) -> Vec<(Scenario, Report)> {
-    seeds.into_iter().map(|seed| run_one(most, keep_tree, seed)).collect()
+fn run_all(
+    most: &Scenario,
+    keep_tree: bool,
+    seeds: Vec<u64>,
+    stop: &(impl Fn() -> bool + Sync),
+) -> Vec<Option<(Scenario, Report)>> {
+    seeds.into_iter().map(|seed| (!stop()).then(|| run_one(most, keep_tree, seed))).collect()
 }
 
 fn run_one(most: &Scenario, keep_tree: bool, seed: u64) -> (Scenario, Report) {

@@ -108,7 +108,7 @@ fn a_function_that_fails_for_no_reason_is_noticed() {
         }
         event => Verdict::Happens(event),
     });
-    assert_eq!(found, ["causes"]);
+    assert_eq!(found, ["causes", "statuses"]);
 }
 
 #[test]
@@ -134,5 +134,5 @@ fn an_answer_that_claims_too_little_is_noticed() {
         }
         event => Verdict::Happens(event),
     });
-    assert_eq!(found, ["causes"]);
+    assert_eq!(found, ["causes", "statuses"]);
 }

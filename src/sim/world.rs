@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
@@ -23,8 +24,8 @@ use super::trace::Trace;
 use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Start};
 use crate::wire::{Body, CallId, Message};
 
-/// When a world begins: its processes have been running since 0, longer than any request is under way.
-pub(super) const BEGIN: u64 = 10_000_000_000;
+/// When a world begins: its processes have been running since 0, for eleven days, if they have not just been launched.
+pub(super) const BEGIN: u64 = 1_000_000_000_000_000;
 
 /// Events of one run, and of each id and call of it; a run that needs more does not come to rest. A call costs an id some events, and where it waits for its limit
 /// some hundred signs of life.
@@ -57,7 +58,9 @@ pub(super) struct Parcel {
 pub(super) enum Event {
     /// The application starts a call.
     Start(usize),
-    /// After all faults: a call that must reach everybody who lives.
+    /// After all faults: nothing is to be left of them.
+    Settled,
+    /// A call that must reach everybody who lives.
     Probe { partial: bool },
     /// A message reaches its receiver.
     Arrive(Box<Parcel>),
@@ -69,6 +72,8 @@ pub(super) enum Event {
     Answered { id: Id, run: u32, call: CallId, reply: Vec<u8> },
     /// An end learns that its link is lost.
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
+    /// A question for a sign of life does not wait any more to leave.
+    PingLeft { id: Id, run: u32, peer: Id },
     /// A process that has a core can do the next thing.
     Turn(Id),
     /// A function has had a core for its time.
@@ -124,6 +129,8 @@ pub(super) struct World {
     pub(super) outputs: Outputs,
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) workers: usize,
+    /// Longest that a request may be under way.
+    pub(super) under_way_max: Duration,
     /// Processes that are to end at their events, the first one last.
     pub(super) crashes: Vec<Crash>,
     /// Where it is to be known: who had part in which event.
@@ -158,6 +165,7 @@ impl World {
             outputs: Outputs::new(),
             heartbeat: None,
             workers: 1,
+            under_way_max: Duration::from_secs(1),
             crashes: Vec::new(),
             parts: None,
             restless: false,
@@ -238,7 +246,7 @@ impl World {
         }
     }
 
-    /// Nothing is left to happen.
+    /// Nothing is left of what has happened.
     pub(super) fn quiet(&mut self) {
         let nodes = self.hosts.iter().filter_map(|(id, host)| Some((id, host.node.as_deref()?)));
         let held: Vec<(Id, Held)> = nodes.map(|(id, node)| (id, held(node))).collect();
@@ -279,6 +287,10 @@ impl World {
         event.parts().into_iter().flatten().for_each(|id| self.took_part(id));
         match event {
             Event::Start(index) => self.start(index),
+            Event::Settled => {
+                self.planned_is_over();
+                self.quiet();
+            }
             Event::Probe { partial } => self.probe(partial),
             Event::Arrive(parcel) => self.arrive(parcel),
             Event::Handle(parcel) => self.handle(*parcel),
@@ -301,6 +313,9 @@ impl World {
                 }
             }
             Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
+            Event::PingLeft { id, run, peer } => self.ping_left(id, run, peer),
+            // It may have ended, begun anew, and stand still again.
+            Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => {
                 self.trace.say(self.now, format_args!("{id} goes on"));
                 self.observe(&Observation::Resumed { id });
@@ -342,7 +357,7 @@ impl World {
             forward_first: plan.forward_first,
             partial: plan.partial,
             watch: plan.watch,
-            limit: std::time::Duration::from_nanos(plan.limit_ns),
+            limit: Duration::from_nanos(plan.limit_ns),
             tree: plan.tree.clone(),
             ids: plan.ids.clone(),
             data: Body::whole(Bytes::from(vec![0; plan.data_bytes as usize])),
@@ -410,7 +425,7 @@ impl Event {
     fn parts(&self) -> [Option<Id>; 2] {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
-            Event::Notice { id, peer, .. } => [Some(*id), Some(*peer)],
+            Event::Notice { id, peer, .. } | Event::PingLeft { id, peer, .. } => [Some(*id), Some(*peer)],
             other => [other.at(), None],
         }
     }
@@ -420,8 +435,10 @@ impl Event {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => Some(parcel.to),
             Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
-            Event::Turn(id) | Event::Worked { id, .. } => Some(*id),
-            Event::Start(_) | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => None,
+            Event::PingLeft { id, .. } | Event::Turn(id) | Event::Worked { id, .. } => Some(*id),
+            Event::Start(_) | Event::Settled | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => {
+                None
+            }
         }
     }
 }

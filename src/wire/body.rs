@@ -24,6 +24,7 @@ pub use spare::Spare;
 use self::chunk::Pool;
 use self::extent::Extents;
 use self::passing::Passing;
+use super::budget::Counted;
 use super::frame::{SEGMENT, WINDOW};
 
 /// The data of a request or a reply. Cloning shares it; a clone of an arriving body reads at the same place as the one it was made of.
@@ -70,11 +71,13 @@ struct Arriving {
 
 /// What has come of an arriving body.
 enum Received {
-    Part(Vec<u8>),
+    Part(Counted<Vec<u8>>),
     /// It began in sealed memory.
-    Laid(Box<dyn Room>),
+    Laid(Counted<Box<dyn Room>>),
     Whole(Bytes),
     Passing(Passing),
+    /// There was no memory for more. So many have come, and they are gone.
+    Refused(u64),
 }
 
 impl Arriving {
@@ -95,10 +98,9 @@ impl Arriving {
 
     /// A copy of some of the bytes; long ones in memory that is used again.
     fn copied(&self, bytes: &[u8]) -> Bytes {
-        if !(CHUNK_MIN..=SEGMENT).contains(&bytes.len()) {
-            return Bytes::copy_from_slice(bytes);
-        }
-        let mut chunk = Chunk::of(&self.pool);
+        let long = (CHUNK_MIN..=SEGMENT).contains(&bytes.len());
+        let chunk = long.then(|| Chunk::of(&self.pool, self.spare.budget())).flatten();
+        let Some(mut chunk) = chunk else { return Bytes::copy_from_slice(bytes) };
         chunk.room()[..bytes.len()].copy_from_slice(bytes);
         chunk.fill(bytes.len());
         chunk.freeze()
@@ -107,30 +109,32 @@ impl Arriving {
     /// Takes bytes that belong to it.
     fn take(&self, received: &mut Received, bytes: &[u8]) {
         if let Received::Laid(room) = received {
-            if room.push(bytes) {
+            if room.share.grow(bytes.len() as u64) && room.bytes.push(bytes) {
                 return received.close_laid(self.announced);
             }
-            received.copy_laid();
+            received.copy_laid(&self.spare, self.announced);
         }
-        match received {
+        let taken = match received {
             Received::Part(part) => {
-                if part.capacity() == 0 && !bytes.is_empty() {
-                    *part = self.spare.buffer(self.announced);
-                }
-                // It doubles, but for the last time: then it is as long as the data.
-                if part.capacity() - part.len() < bytes.len() {
-                    let missing = usize::try_from(self.announced - part.len() as u64).unwrap_or(usize::MAX);
-                    let doubled = part.len() + part.len().max(bytes.len()).min(missing);
-                    part.reserve_exact(doubled - part.len());
-                }
-                part.extend_from_slice(bytes);
-                if part.len() as u64 == self.announced {
+                let taken = self.spare.append(part, bytes, self.announced);
+                if part.bytes.len() as u64 == self.announced {
                     let whole = std::mem::take(part);
                     *received = Received::Whole(self.spare.share(whole));
                 }
+                taken
             }
-            Received::Passing(passing) if !bytes.is_empty() => passing.push(Bytes::copy_from_slice(bytes)),
-            Received::Passing(_) | Received::Laid(_) | Received::Whole(_) => {}
+            Received::Passing(passing) if !bytes.is_empty() => {
+                let part = self.spare.copy(bytes, b"");
+                part.map(|part| passing.push(part, &self.spare)).is_some()
+            }
+            Received::Refused(came) => {
+                *came += bytes.len() as u64;
+                true
+            }
+            Received::Passing(_) | Received::Laid(_) | Received::Whole(_) => true,
+        };
+        if !taken {
+            received.refuse(bytes.len());
         }
     }
 
@@ -146,26 +150,38 @@ impl Arriving {
 impl Received {
     fn len(&self) -> u64 {
         match self {
-            Received::Part(part) => part.len() as u64,
-            Received::Laid(room) => room.filled() as u64,
+            Received::Part(part) => part.bytes.len() as u64,
+            Received::Laid(room) => room.bytes.filled() as u64,
             Received::Whole(bytes) => bytes.len() as u64,
             Received::Passing(passing) => passing.end(),
+            Received::Refused(came) => *came,
         }
     }
 
+    /// Drops what has come, since there is no memory for so many bytes more.
+    fn refuse(&mut self, more: usize) {
+        *self = Received::Refused(self.len() + more as u64);
+    }
+
     /// Goes on in memory of the process's own, where the system has none for what was laid side by side.
-    fn copy_laid(&mut self) {
+    fn copy_laid(&mut self, spare: &Spare, announced: u64) {
         if let Received::Laid(room) = self {
-            *self = Received::Part(room.view(0..room.filled()).to_vec());
+            let laid = room.bytes.view(0..room.bytes.filled());
+            let mut part = Counted::default();
+            match spare.append(&mut part, &laid, announced) {
+                true => *self = Received::Part(part),
+                false => self.refuse(0),
+            }
         }
     }
 
     /// What was laid side by side, if that is all.
     fn close_laid(&mut self, announced: u64) {
         if let Received::Laid(room) = self
-            && room.filled() as u64 == announced
+            && room.bytes.filled() as u64 == announced
         {
-            *self = Received::Whole(room.view(0..room.filled()));
+            let (bytes, share) = (room.bytes.view(0..room.bytes.filled()), std::mem::take(&mut room.share));
+            *self = Received::Whole(Bytes::from_owner(Counted { bytes, share }));
         }
     }
 }
@@ -203,7 +219,7 @@ impl Body {
         let start = match usage {
             _ if announced == 0 => Received::Whole(Bytes::new()),
             Use::Passing => Received::Passing(Passing::default()),
-            Use::Whole | Use::Kept => Received::Part(Vec::new()),
+            Use::Whole | Use::Kept => Received::Part(Counted::default()),
         };
         let (received, extents, instead) = (Mutex::new(start), Mutex::default(), OnceLock::new());
         let (pool, spare) = (Arc::default(), spare.clone());
@@ -229,7 +245,9 @@ impl Body {
         let from = reader.place.load(Ordering::Relaxed);
         let to = match &*received {
             Received::Passing(passing) => offset.min(passing.end()),
-            Received::Part(_) | Received::Laid(_) | Received::Whole(_) => offset.min(reader.body.announced),
+            Received::Part(_) | Received::Laid(_) | Received::Whole(_) | Received::Refused(_) => {
+                offset.min(reader.body.announced)
+            }
         };
         if to <= from {
             return;
@@ -275,7 +293,8 @@ impl Body {
         match &self.0 {
             Repr::Arriving(reader) if reader.body.usage != Use::Whole => {
                 let arrived = self.arrived();
-                arrived > reader.place.load(Ordering::Relaxed) || arrived == self.len()
+                let refused = matches!(*reader.body.received(), Received::Refused(_));
+                !refused && (arrived > reader.place.load(Ordering::Relaxed) || arrived == self.len())
             }
             _ => self.is_whole(),
         }
@@ -307,6 +326,15 @@ impl Body {
         match &self.0 {
             Repr::Whole(_) => None,
             Repr::Arriving(reader) => reader.body.instead.get(),
+        }
+    }
+
+    /// Whether there was no memory for it, and nobody else brings it.
+    pub fn is_refused(&self) -> bool {
+        match (&self.0, self.instead()) {
+            (_, Some(followed)) => followed.is_refused(),
+            (Repr::Whole(_), None) => false,
+            (Repr::Arriving(reader), None) => matches!(*reader.body.received(), Received::Refused(_)),
         }
     }
 
@@ -346,7 +374,7 @@ impl Body {
         match &self.0 {
             Repr::Whole(bytes) => Some(Cow::Borrowed(bytes)),
             Repr::Arriving(reader) => match &*reader.body.received() {
-                Received::Part(_) | Received::Laid(_) => self.instead()?.as_bytes(),
+                Received::Part(_) | Received::Laid(_) | Received::Refused(_) => self.instead()?.as_bytes(),
                 Received::Whole(bytes) => Some(Cow::Owned(bytes.clone())),
                 Received::Passing(_) => None,
             },
@@ -370,8 +398,11 @@ impl Body {
         match &self.0 {
             Repr::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
             Repr::Arriving(reader) => match &*reader.body.received() {
-                Received::Part(part) => reader.body.copied(&part[window(part.len(), offset, max)]),
-                Received::Laid(room) => room.view(window(room.filled(), offset, max)),
+                Received::Part(part) => {
+                    reader.body.copied(&part.bytes[window(part.bytes.len(), offset, max)])
+                }
+                Received::Laid(room) => room.bytes.view(window(room.bytes.filled(), offset, max)),
+                Received::Refused(_) => Bytes::new(),
                 Received::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
                 Received::Passing(passing) => passing.read(offset, max),
             },
@@ -435,7 +466,9 @@ impl BodyWriter {
     pub fn grant(&mut self) -> Option<u64> {
         let limit = match &*self.body.received() {
             Received::Passing(passing) => passing.limit().min(self.body.announced),
-            Received::Part(_) | Received::Laid(_) | Received::Whole(_) => self.body.announced,
+            Received::Part(_) | Received::Laid(_) | Received::Whole(_) | Received::Refused(_) => {
+                self.body.announced
+            }
         };
         let news = limit.saturating_sub(self.granted);
         if news == 0 || (news < WINDOW / 4 && limit < self.body.announced) {
@@ -448,6 +481,16 @@ impl BodyWriter {
     /// Whether [`grant`](Self::grant) will have more to say some time.
     pub fn will_grant(&self) -> bool {
         self.granted < self.body.announced
+    }
+
+    /// Whether there was no memory for some that came: it has none of its bytes any more, and never will.
+    pub fn is_refused(&self) -> bool {
+        matches!(*self.body.received(), Received::Refused(_))
+    }
+
+    /// Why, in words.
+    pub fn refusal(&self) -> String {
+        self.body.spare.budget().refusal()
     }
 
     /// Appends what has come: at most [`missing`](Self::missing) bytes; returns how many were taken.
@@ -467,34 +510,41 @@ impl BodyWriter {
             return false;
         }
         self.body.extents().keep(offset, extent);
+        let (spare, announced) = (&self.body.spare, self.body.announced);
         if let Received::Part(part) = &*received
-            && part.is_empty()
-            && let Some(room) = extent.room(self.body.announced)
+            && part.bytes.is_empty()
+            && let Some(room) = extent.room(announced)
         {
-            *received = Received::Laid(room);
+            *received = Received::Laid(Counted { bytes: room, share: spare.budget().share() });
         }
         if let Received::Passing(passing) = &mut *received {
-            passing.push(extent.bytes());
-            self.body.forget_extents(passing);
+            match spare.hold(extent.bytes()) {
+                Some(part) => {
+                    passing.push(part, spare);
+                    self.body.forget_extents(passing);
+                }
+                None => received.refuse(extent.length()),
+            }
             return true;
         }
         let laid = match &mut *received {
-            Received::Laid(room) => room.lay(&**extent),
+            Received::Laid(room) => room.share.grow(extent.length() as u64) && room.bytes.lay(&**extent),
             _ => false,
         };
         match laid {
-            true => received.close_laid(self.body.announced),
+            true => received.close_laid(announced),
             false => {
-                received.copy_laid();
+                received.copy_laid(spare, announced);
                 self.body.take(&mut received, &extent.bytes());
             }
         }
         true
     }
 
-    /// Room for the next bytes of a body that passes through, to be given back with [`append`](Self::append); `None` of others, which grow in one buffer.
+    /// Room for the next bytes of a body that passes through, to be given back with [`append`](Self::append); `None` of others, which grow in one buffer, and where there is no memory for it.
     pub fn chunk(&self) -> Option<Chunk> {
-        (self.body.usage == Use::Passing).then(|| Chunk::of(&self.body.pool))
+        let passes = self.body.usage == Use::Passing;
+        passes.then(|| Chunk::of(&self.body.pool, self.body.spare.budget())).flatten()
     }
 
     /// Appends the bytes of a chunk without copying them: at most [`missing`](Self::missing) of them.
@@ -505,7 +555,7 @@ impl BodyWriter {
         if let Received::Passing(passing) = &mut *received
             && taken > 0
         {
-            passing.push(chunk.freeze().slice(..taken));
+            passing.push(chunk.freeze().slice(..taken), &self.body.spare);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use gpc_trees::Id;
 
-use super::Coverage;
+use super::{Coverage, Shown};
 
 /// Longest message of a cause on the wire, bytes: a sentence or two with names in it; a function's novel is cut there.
 pub const MESSAGE_MAX: usize = 1024;
@@ -67,7 +67,7 @@ pub struct Cause {
     pub id: Id,
     /// Where in the call.
     pub stage: Stage,
-    /// In words.
+    /// In words, as the id said it: to print it, print the cause, or the message as [`Shown`].
     pub message: String,
 }
 
@@ -83,8 +83,9 @@ impl Cause {
 }
 
 impl fmt::Display for Cause {
+    /// On one line: what the id said is escaped and bounded, since it may come from anybody.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "id {} failed at stage {}: {}", self.id, self.stage, self.message)
+        write!(f, "id {} failed at stage {}: {}", self.id, self.stage, Shown(&self.message))
     }
 }
 

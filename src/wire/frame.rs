@@ -27,6 +27,9 @@ pub const EXTENT_MIN: usize = SEGMENT;
 /// Most bytes of data that come by one descriptor: half a window. A receiver tells by the quarter how far the data may come, so three quarters of one are there as soon as it has taken what has come: no piece waits for ever.
 pub const EXTENT_MAX: usize = WINDOW as usize / 2;
 
+/// Longest payload of a link's first frame: a hello with more proof than any, or a goodbye. Whoever has not said who he is takes no more memory.
+pub const FIRST_MAX: usize = 512;
+
 /// Longest request header: the source's ARMCI_GPC_HLEN.
 pub const HEADER_MAX: usize = 64 << 10;
 
@@ -208,6 +211,16 @@ pub enum FrameError {
         kind: Kind,
         /// In which situation.
         when: &'static str,
+    },
+    /// A frame whose bytes come one by one takes memory until it is whole.
+    #[error("a {kind:?} frame of {length} bytes came in pieces, and {why}")]
+    NoMemory {
+        /// The frame's kind.
+        kind: Kind,
+        /// Bytes of its payload.
+        length: usize,
+        /// Which limit it is over.
+        why: String,
     },
     /// The memory that an EXTENT frame speaks of.
     #[error("the sealed memory of a request's data: {0}")]

@@ -149,7 +149,7 @@ fn put_words(words: &[u32], out: &mut impl BufMut) {
 }
 
 /// Milliseconds, rounded up: a call is never younger than it says, and never sooner over.
-pub(super) fn whole_ms(span: Duration) -> u32 {
+pub(crate) fn whole_ms(span: Duration) -> u32 {
     u32::try_from(span.as_micros().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 

@@ -48,6 +48,16 @@ pub enum Message {
     Pong,
 }
 
+/// In which order a callback merges the replies of an id's children.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Merging {
+    /// In list order: a reply that comes early is held until those before it have been merged.
+    #[default]
+    InListOrder,
+    /// As they come, for a callback whose result does not depend on the order.
+    AsTheyCome,
+}
+
 /// A call as one id receives it. Cloning is cheap: what is large is shared.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -57,6 +67,8 @@ pub struct Request {
     pub func: u32,
     /// Handle of the function that merges replies; `None` for the default aggregation.
     pub callback: Option<u32>,
+    /// In which order callback merges the replies here. Each id's own registration of it says so: it does not go over the wire.
+    pub merging: Merging,
     /// Whether replies are collected; without, the way up carries bare completions.
     pub reply_wanted: bool,
     /// Forward before executing.
@@ -90,6 +102,7 @@ impl Request {
             call,
             func: 0,
             callback: None,
+            merging: Merging::default(),
             reply_wanted: true,
             forward_first: false,
             partial: false,

@@ -5,6 +5,7 @@
 //! panics on bytes from a peer, and no memory is taken on the word of a length field.
 
 pub mod body;
+pub mod budget;
 pub mod coverage;
 pub mod failure;
 pub mod flow;
@@ -17,11 +18,14 @@ pub mod payload;
 pub mod prefix;
 pub mod report;
 pub mod short;
+pub mod shown;
 
 pub use body::{Body, BodyWriter, Use};
+pub use budget::{Budget, Share};
 pub use coverage::{Coverage, CoverageCounts, Status};
 pub use failure::{Cause, Failure, Stage};
 pub use hello::Hello;
 pub use message::{CallId, Message, Request, Response};
 pub use payload::Payload;
 pub use report::Report;
+pub use shown::Shown;

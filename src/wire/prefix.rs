@@ -5,6 +5,7 @@ use gpc_trees::{Id, IdList, Run, Shape, Tree};
 
 use super::frame::{FrameError, Kind, zero};
 use super::head::{IdsForm, RequestHead};
+use super::message::Merging;
 use super::{Body, Request};
 
 /// Finds the tree that is registered under a wire id.
@@ -65,6 +66,7 @@ pub fn parse_prefix(
         return Err(FrameError::Ids("it is empty, but must begin with the receiver".into()));
     }
     Ok(Request {
+        merging: Merging::default(),
         call: head.call,
         func: head.func,
         callback: Some(head.callback).filter(|handle| *handle != 0),

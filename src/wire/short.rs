@@ -11,6 +11,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
 use super::head::{IdsForm, RequestHead, ResponseHead, whole_ms};
+use super::message::Merging;
 use super::prefix::{emit_ids, parse_ids, smaller_form};
 use super::{Body, CallId, Request};
 use crate::hint::unlikely;
@@ -373,6 +374,7 @@ impl Particulars<'_> {
     pub fn request(&self, plan: &PlanKey<'_>, ids: IdList) -> Option<Request> {
         let tree = plan.tree()?;
         Some(Request {
+            merging: Merging::default(),
             func: plan.func(),
             callback: plan.callback(),
             reply_wanted: plan.reply_wanted(),

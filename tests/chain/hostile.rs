@@ -181,6 +181,7 @@ impl Besieged {
                     left: 2 * limit,
                     call,
                     callback,
+                    merging: Default::default(),
                     reply_wanted,
                     forward_first,
                     limit,

@@ -57,8 +57,8 @@ fn the_message_of_a_time_limit_at_callback() {
     let mut one = One::new(1);
     one.request(0, merging("1-3"));
     one.replied("a");
-    one.response(3, merged("c"));
-    let says = format!("to 0: id 1 failed at stage callback: {limit} while callback was running [f?d]");
+    one.response(2, merged("b"));
+    let says = format!("to 0: id 1 failed at stage callback: {limit} while callback was running [fd?]");
     assert_eq!(expired(one), says);
 
     let mut one = One::new(1);
@@ -135,7 +135,7 @@ fn time_limits_pass_in_their_order_and_only_when_they_are_due() {
 /// The limits of the requests that a node sends on, by when its func has ended.
 fn forwarded_limit(limit: Duration, ran_after: Duration) -> Duration {
     let (mut node, mut outputs) = (Node::new(Config::new(1, 5)), Outputs::new());
-    let message = Message::Request(Arc::new(Request { limit, ..request("1-2") }));
+    let message = Message::Request(Arc::new(Request { limit, left: limit, ..request("1-2") }));
     node.input(Time::default(), Input::Message { from: 0, message }, &mut outputs);
     outputs.clear();
     node.input(
@@ -156,9 +156,9 @@ fn forwarded_limit(limit: Duration, ran_after: Duration) -> Duration {
 fn a_limit_shrinks_by_the_time_spent_and_a_little_more() {
     let secs = Duration::from_secs;
     let short = Duration::from_millis;
-    assert_eq!(forwarded_limit(secs(60), secs(0)), secs(60) - short(250));
-    assert_eq!(forwarded_limit(secs(60), secs(45)), secs(15) - short(250));
-    assert_eq!(forwarded_limit(short(160), short(0)), short(140));
+    assert_eq!(forwarded_limit(secs(60), secs(0)), secs(60) - short(5));
+    assert_eq!(forwarded_limit(secs(60), secs(45)), secs(15) - short(5));
+    assert_eq!(forwarded_limit(short(160), short(0)), Duration::from_micros(158_400));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod failures;
 mod heartbeat;
 mod hostile;
 mod limits;
+mod memory;
 mod model;
 mod one;
 mod partial;

@@ -25,6 +25,7 @@ pub(crate) fn request(list: &str) -> Request {
         call: CALL,
         func: 7,
         callback: None,
+        merging: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,

@@ -406,6 +406,20 @@ fn a_restarted_id_runs_no_old_call() {
     assert_eq!(one.request(1, asked(4000)), ["run func"], "it was there when the call began");
 }
 
+/// `gpc call sleep -n 64 --partial` down a chain, with id 5 killed: living processes below it were reported unknown, since they had been started moments before the call, and every hop
+/// rounds the age of the call up.
+#[test]
+fn the_first_run_of_an_id_takes_a_call_from_an_adopter_however_young_it_is() {
+    let young = |first_run| {
+        let started = chained_gpc::chain::Time::from_nanos(20_000_000_000);
+        let mut one = One::with(Config { first_run, started, ..Config::new(3, 5) });
+        one.now = Duration::from_millis(20_001);
+        one.request(1, Request { age: Duration::from_millis(60), ..adopted("3-4", 1) })
+    };
+    assert_eq!(young(true), ["run func"], "nobody had the id before");
+    assert!(young(false)[1].contains("this run of the id may have begun after the call"));
+}
+
 /// The data stopped in the middle with the parent that sent them; with the adopter's, func gets them whole.
 #[test]
 fn data_that_a_lost_parent_began_to_send_are_completed_by_its_adopter() {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::model::{call, edges};
 use super::partial_check::{Misfortune, check};
 use super::properties::{plans, starts};
-use super::world::{Event, World};
+use super::world::{COMMUTATIVE, Event, World};
 
 /// The worlds are older than any margin: only who begins anew is young.
 const AGE: u64 = 10_000_000_000;
@@ -123,7 +123,7 @@ fn varied(tree: &Tree, n: u32, variant: usize) -> Start {
     let start = call(tree.clone(), IdList::range(0..n));
     Start {
         partial: true,
-        callback: (variant % 2 == 1).then_some(9),
+        callback: [None, Some(9), None, Some(COMMUTATIVE)][variant % 4],
         forward_first: variant % 4 >= 2,
         reply_wanted: variant % 7 != 3,
         ..start

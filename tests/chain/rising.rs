@@ -261,7 +261,7 @@ fn a_child_whose_data_are_under_way_is_asked_for_signs_of_life() {
         match &one.expire()[..] {
             [ping] if round < 5 => assert_eq!(ping, "to 4: ping"),
             [abandon, failed] => {
-                assert_eq!((&abandon[..], round), ("abandon 4", 5));
+                assert_eq!((&abandon[..], round), ("abandon 4", 4));
                 assert!(
                     failed.starts_with("to 0: id 4 failed at stage link: it gave no sign of life"),
                     "{failed}"

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
-use chained_gpc::wire::message::Answer;
+use chained_gpc::wire::message::{Answer, Merging};
 use chained_gpc::wire::{Body, Message, Request, Stage};
 use gpc_trees::{Id, Layout, Limits, Tree};
 
@@ -21,11 +21,41 @@ fn func_then_forward_then_callbacks_then_the_response() {
     let mut one = One::new(1);
     assert_eq!(one.request(0, merging("1-5")), ["run func"]);
     assert_eq!(one.replied("a"), ["consumed 0", "to 2: request 2-3", "to 4: request 4-5"]);
+    assert_eq!(one.response(2, merged("b")), ["run callback 2 a+b"]);
+    assert!(one.response(4, merged("d")).is_empty(), "one job of a call at a time");
+    assert_eq!(one.replied("ab"), ["run callback 4 ab+d"]);
+    assert_eq!(one.replied("abd"), ["to 0: level 0 [] [abd]"]);
+    assert!(one.is_quiet());
+}
+
+/// A concatenation over five ids in a flat tree gave 0 4 3 2 1 in one run and another order in the next: callback got the replies as they came, and nobody had said so.
+#[test]
+fn callback_merges_in_list_order_whoever_answers_first() {
+    let flat = || Request { tree: Ok(Tree::Flat), ..merging("1-5") };
+    let mut one = One::new(1);
+    one.request(0, flat());
+    one.replied("a");
+    assert!(
+        one.response(4, merged("d")).is_empty() && one.response(3, merged("c")).is_empty(),
+        "2 comes first"
+    );
+    assert_eq!(one.response(2, merged("b")), ["run callback 2 a+b"]);
+    assert_eq!(one.replied("ab"), ["run callback 3 ab+c"]);
+    assert_eq!(one.replied("abc"), ["run callback 4 abc+d"]);
+    assert!(one.replied("abcd").is_empty(), "5 is awaited");
+    assert_eq!(one.response(5, merged("e")), ["run callback 5 abcd+e"]);
+    assert_eq!(one.replied("abcde"), ["to 0: level 0 [] [abcde]"]);
+}
+
+#[test]
+fn a_commutative_callback_merges_as_replies_come() {
+    let mut one = One::new(1);
+    one.request(0, Request { merging: Merging::AsTheyCome, ..merging("1-5") });
+    one.replied("a");
     assert_eq!(one.response(4, merged("d")), ["run callback 4 a+d"]);
     assert!(one.response(2, merged("b")).is_empty(), "one job of a call at a time");
     assert_eq!(one.replied("ad"), ["run callback 2 ad+b"]);
     assert_eq!(one.replied("adb"), ["to 0: level 0 [] [adb]"]);
-    assert!(one.is_quiet());
 }
 
 #[test]
@@ -151,13 +181,13 @@ fn a_deferred_reply_is_awaited_while_the_call_goes_on() {
     one.request(0, merging("1-3"));
     assert_eq!(one.ran(JobResult::Deferred), ["consumed 0", "to 2: request 2", "to 3: request 3"]);
     assert_eq!(one.node.jobs_running(), 0);
-    assert!(one.response(3, merged("c")).is_empty(), "no own reply to merge it into");
-    assert_eq!(one.answered(Ok(reply("a"))), ["run callback 3 a+c"]);
+    assert!(one.response(2, merged("b")).is_empty(), "no own reply to merge it into");
+    assert_eq!(one.answered(Ok(reply("a"))), ["run callback 2 a+b"]);
     assert!(one.answered(Ok(reply("again"))).is_empty());
-    assert!(one.replied("ac").is_empty());
+    assert!(one.replied("ab").is_empty());
     assert!(one.answered(Err("too late")).is_empty());
-    one.response(2, merged("b"));
-    assert_eq!(one.replied("acb"), ["to 0: level 0 [] [acb]"]);
+    one.response(3, merged("c"));
+    assert_eq!(one.replied("abc"), ["to 0: level 0 [] [abc]"]);
     assert!(one.answered(Ok(reply("after the end"))).is_empty());
 }
 

@@ -2,10 +2,11 @@
 //! only when nothing else is left to happen. The rules that hold at every step are asserted here, so that every test checks them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Outputs, Reply, Start, Time, Work};
-use chained_gpc::wire::message::SubtreeReply;
+use chained_gpc::wire::message::{Merging, SubtreeReply};
 use chained_gpc::wire::{CallId, Failure, Message, Report, Stage};
 use gpc_trees::{Id, IdList};
 
@@ -103,6 +104,29 @@ pub(crate) struct World {
     /// Receiver and sender: requests delivered whose credit has not come back.
     pub(crate) owed: BTreeMap<(Id, Id), u32>,
     seed: u64,
+}
+
+/// A callback that merges replies as they come, registered so at every id; any other merges them in list order.
+pub(crate) const COMMUTATIVE: u32 = 10;
+
+fn merging(callback: Option<u32>) -> Merging {
+    match callback {
+        Some(COMMUTATIVE) => Merging::AsTheyCome,
+        _ => Merging::InListOrder,
+    }
+}
+
+/// What an id knows of the functions that it has registered.
+fn registered(mut input: Input) -> Input {
+    match &mut input {
+        Input::Start { start, .. } => start.merging = merging(start.callback),
+        Input::Message { message: Message::Request(request), .. } => {
+            let request = Arc::make_mut(request);
+            request.merging = merging(request.callback);
+        }
+        _ => {}
+    }
+    input
 }
 
 pub(crate) fn own_reply(id: Id) -> Reply {
@@ -328,7 +352,7 @@ impl World {
     pub(crate) fn input(&mut self, id: Id, input: Input) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let mut outputs = Outputs::new();
-        node.input(Time::from_nanos(self.now), input, &mut outputs);
+        node.input(Time::from_nanos(self.now), registered(input), &mut outputs);
         assert!(node.jobs_running() <= node.config().workers);
         for output in outputs {
             self.carry_out(id, output);

@@ -4,6 +4,7 @@
 //! of frames that knows no more than the frame header counts the requests on the wire.
 
 mod beside;
+mod bounds;
 mod ends;
 #[path = "../wire_support/mod.rs"]
 mod wire_support;
@@ -199,6 +200,7 @@ impl Model {
             call,
             func: 7,
             callback: (ids == 2).then_some(9),
+            merging: Default::default(),
             reply_wanted: ids != 3,
             forward_first: arriving,
             partial: ids == 4,
@@ -259,8 +261,12 @@ impl Model {
             2 => (Message::Ping, "ping".into()),
             _ => (Message::Pong, "pong".into()),
         };
+        let before = self.outbox.backlog();
         self.outbox.push(message);
-        self.small.push_back(says);
+        // Of several pongs that wait one is sent.
+        if self.outbox.backlog() > before || says != "pong" {
+            self.small.push_back(says);
+        }
     }
 
     /// More of the data come to the sending node.
@@ -346,7 +352,7 @@ impl Model {
                 assert!(self.sent[&call].given_up);
                 assert!(self.cancelled.insert(call), "{call} was cancelled twice");
             }
-            Event::DataGrew => {}
+            Event::DataGrew | Event::Begun { .. } => {}
             Event::Release(call) => assert_eq!(self.small.pop_front(), Some(format!("release {call}"))),
             Event::Moved(call) => assert_eq!(self.small.pop_front(), Some(format!("moved {call}"))),
             Event::Ping => assert_eq!(self.small.pop_front(), Some("ping".into())),
@@ -448,6 +454,7 @@ fn request(sequence: u64, ids: IdList, data: Body) -> Message {
         call,
         func: 1,
         callback: None,
+        merging: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,
@@ -552,7 +559,8 @@ fn a_prefix_that_fills_its_segment_ends() {
         let (mut outbox, mut inbox) = (outbox(), greeted());
         outbox.push(request(1, scattered(ids), Body::default()));
         let events = feed(&mut inbox, drain(&mut outbox, usize::MAX));
-        assert!(matches!(&events[0], Event::Request(request) if request.ids == scattered(ids)), "{ids} ids");
+        let asked = |event: &Event| matches!(event, Event::Request(request) if request.ids == scattered(ids));
+        assert!(events.iter().any(asked), "{ids} ids");
         assert!(outbox.is_idle() && !outbox.is_streaming() && inbox.is_idle(), "{ids} ids");
     }
 }

@@ -65,7 +65,7 @@ fn a_run_is_kept_drawn_and_held_against_another() {
     let table = succeeds(&format!("bench -n 2,3 --rounds 5 --repeat 4 --save {kept} --svg {drawn}"));
     assert!(!table.contains("against"));
     let svg = std::fs::read_to_string(&drawn).unwrap();
-    assert!(svg.starts_with("<svg") && svg.matches("<circle").count() == 2, "{svg}");
+    assert!(svg.starts_with("<svg") && svg.matches("</circle>").count() == 2, "{svg}");
     let later = format!("bench -n 3,4 --rounds 5 --repeat 4 --compare {kept}");
     let table = succeeds(&later);
     assert!(table.contains(&format!("\nagainst {kept}:\nn  then µs  now µs  ratio ")), "{table}");

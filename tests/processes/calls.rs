@@ -137,6 +137,39 @@ fn the_level_output_is_level_n_data_and_nothing_else() {
     assert_eq!((ended.code(), ended.stdout.len()), (Some(1), 0));
 }
 
+/// `--ids 1-3` called four ids, and nothing said so; nor was there a way to call just these.
+#[test]
+fn a_root_that_the_list_leaves_out_takes_part_and_is_named_unless_it_watches() {
+    let value = json_of("call echo -n 4 --ids 1-3");
+    assert_eq!(
+        (ids(&value), &value["root"], &value["root_part"]),
+        (vec![0, 1, 2, 3], &0.into(), &"added".into())
+    );
+    let text = String::from_utf8(run("call echo -n 4 --ids 1-3").stdout).unwrap();
+    assert!(
+        text.contains("echo over 4 ids, id 0 among them as the root, which --ids leaves out: "),
+        "{text}"
+    );
+    for (list, expected) in [("--ids 3,1", vec![3, 1]), ("", vec![1, 2, 3])] {
+        for tree in ["binary", "flat", "chain"] {
+            let value = json_of(&format!("call echo -n 4 {list} --watch --tree {tree}"));
+            let nodes = expected.len() as u64;
+            assert_eq!(
+                (ids(&value), coverage(&value)[0], &value["nodes"]),
+                (expected.clone(), nodes, &nodes.into())
+            );
+        }
+    }
+    let value = json_of("call sum -n 4 --watch");
+    assert_eq!((&value["replies"][0]["data"], &value["root_part"]), (&"29".into(), &"watching".into()));
+    let text = String::from_utf8(run("call echo -n 4 --watch").stdout).unwrap();
+    assert!(text.contains("echo over 3 ids, called by id 0, which only watches: "), "{text}");
+    let ended = run("call fail -n 4 --header 2 --watch --output json");
+    let missing = &ended.json()["missing"];
+    let failed: Vec<_> = missing.as_array().unwrap().iter().filter(|one| one["status"] == "failed").collect();
+    assert_eq!((ended.code(), failed.len(), &failed[0]["id"]), (Some(1), 1, &2.into()), "{missing}");
+}
+
 #[test]
 fn the_table_is_for_people() {
     let ended = run("call echo -n 3 --header hello");
@@ -169,7 +202,7 @@ fn logs_go_to_standard_error_when_they_are_asked_for() {
     assert!(ended.stderr.contains("call ended") && ended.stderr.contains("link up id=3"), "{}", ended.stderr);
     assert!(!ended.stderr.contains('\u{1b}'), "{}", ended.stderr);
     let ended = Gpc::start_in("call echo -n 4", b"", &[("GPC_LOG", "a=b=c")]).end();
-    assert_eq!((ended.code(), ended.stdout.len()), (Some(1), 0));
+    assert_eq!((ended.code(), ended.stdout.len()), (Some(2), 0));
     assert!(ended.stderr.starts_with("gpc: GPC_LOG=\"a=b=c\": "), "{}", ended.stderr);
 }
 
@@ -188,10 +221,16 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
             "call echo -n 4 --tree oak",
             "gpc: no tree is named `oak`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE",
         ),
-        ("call echo -n 4 --data /nowhere", "gpc: --data /nowhere: No such file or directory (os error 2)"),
-        ("call echo -n 4 --tree file:/nowhere", "gpc: /nowhere: No such file or directory (os error 2)"),
         ("call echo -n 4 --time-limit 0s", "gpc: --time-limit 0s leaves no time for the call"),
         ("call echo -n 4 --id 2", "gpc: --id 2 goes with --peers FILE; with -n this process is id 0"),
+    ] {
+        let ended = run(line);
+        assert_eq!((ended.code(), ended.stdout.len(), ended.stderr.trim_end()), (Some(2), 0, expected));
+    }
+    // With other files the same arguments could be right.
+    for (line, expected) in [
+        ("call echo -n 4 --data /nowhere", "gpc: --data /nowhere: No such file or directory (os error 2)"),
+        ("call echo -n 4 --tree file:/nowhere", "gpc: /nowhere: No such file or directory (os error 2)"),
     ] {
         let ended = run(line);
         assert_eq!((ended.code(), ended.stdout.len(), ended.stderr.trim_end()), (Some(1), 0, expected));
@@ -199,7 +238,7 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
     let (_folder, path) = tree_file();
     let ended = run(&format!("call echo -n 9 --tree file:{path}"));
     assert!(
-        ended.code() == Some(1) && ended.stderr.contains(&path) && ended.stderr.contains('8'),
+        ended.code() == Some(2) && ended.stderr.contains(&path) && ended.stderr.contains('8'),
         "{}",
         ended.stderr
     );

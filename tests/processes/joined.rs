@@ -17,10 +17,10 @@ use crate::support::{Gpc, coverage, ids, json_of, run};
 const CLOSE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Nodes 1 to 3, and the file that says where they are.
-struct Set {
+pub(super) struct Set {
     folder: tempfile::TempDir,
     addresses: Vec<String>,
-    nodes: Vec<Gpc>,
+    pub(super) nodes: Vec<Gpc>,
 }
 
 impl Set {
@@ -32,7 +32,7 @@ impl Set {
         Set::start(tempfile::tempdir().unwrap(), (0..=3).map(address).collect())
     }
 
-    fn over_unix() -> Set {
+    pub(super) fn over_unix() -> Set {
         let folder = tempfile::tempdir().unwrap();
         let address = |id| format!("unix:{}/{id}.sock", folder.path().display());
         let addresses = (0..=3).map(address).collect();
@@ -58,21 +58,23 @@ impl Set {
         node
     }
 
+    /// The peers file says where a node listens, and so may the line.
     fn line(&self, id: usize) -> String {
-        format!("node --id {id} --listen {} --peers {}", self.addresses[id], self.peers())
+        let listen = if id == 1 { String::new() } else { format!("--listen {}", self.addresses[id]) };
+        format!("node --id {id} {listen} --peers {}", self.peers())
     }
 
-    fn peers(&self) -> String {
+    pub(super) fn peers(&self) -> String {
         self.folder.path().join("peers").display().to_string()
     }
 
-    fn socket(&self, id: usize) -> PathBuf {
+    pub(super) fn socket(&self, id: usize) -> PathBuf {
         self.addresses[id].strip_prefix("unix:").unwrap().into()
     }
 
     /// A call as root `root`; returns the ids that answered.
     #[track_caller]
-    fn call(&self, root: u32, more: &str) -> Vec<u64> {
+    pub(super) fn call(&self, root: u32, more: &str) -> Vec<u64> {
         let value = json_of(&format!(
             "call digest --peers {} --id {root} --data {} {more}",
             self.peers(),
@@ -85,7 +87,7 @@ impl Set {
     }
 
     /// Ends all nodes with Ctrl-C.
-    fn end(self) {
+    pub(super) fn end(self) {
         for node in self.nodes {
             node.process().kill(Signal::INT);
             let ended = node.end();
@@ -280,6 +282,36 @@ fn a_node_that_is_killed_during_a_call_is_named() {
     set.end();
 }
 
+/// Whoever started the root first had to start it again, until by chance the others were up.
+#[test]
+fn a_root_waits_for_nodes_that_are_started_after_it() {
+    for (set, command) in
+        [(Set::over_tcp(), "call digest"), (Set::over_unix(), "bench digest --rounds 3 --repeat 1")]
+    {
+        let mut set = set;
+        let node = set.nodes.remove(1);
+        node.process().kill(Signal::TERM);
+        assert_eq!(node.end().code(), Some(0));
+        let line = |patience| {
+            format!("{command} --peers {} --id 7 --wait-for-peers {patience} --output json", set.peers())
+        };
+        let ended = run(&line("50ms"));
+        assert_eq!((ended.code(), ended.stdout.len()), (Some(1), 0));
+        assert!(
+            ended.said().starts_with("gpc: ids 0,2 did not come up within 50ms; id 0: cannot connect to"),
+            "{}",
+            ended.stderr
+        );
+        let call = Gpc::start(&line("60s"));
+        call.until_said("gpc: waiting for id 0,2");
+        let late: Vec<Gpc> = [0, 2].map(|id| set.node(id)).into();
+        let ended = call.end();
+        assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+        set.nodes.extend(late);
+        set.end();
+    }
+}
+
 #[test]
 fn a_peer_that_is_not_running_is_named_with_its_address() {
     for set in [Set::over_tcp(), Set::over_unix()] {
@@ -317,14 +349,15 @@ fn an_id_that_is_running_is_not_taken_away_from_it() {
 #[test]
 fn a_node_says_why_it_does_not_run() {
     let set = Set::over_unix();
-    let refused = |line: &str| {
+    let refused_with = |status, line: &str| {
         let ended = run(line);
-        assert_eq!((ended.code(), ended.stdout.len()), (Some(1), 0), "{line}");
+        assert_eq!((ended.code(), ended.stdout.len()), (Some(status), 0), "{line}");
         ended.stderr
     };
+    let refused = |line: &str| refused_with(1, line);
     let peers = set.peers();
-    let error = refused(&format!("node --id 9 --listen 0.0.0.0:0 --peers {peers}"));
-    assert!(error.contains("links prove no secret yet") && error.contains("--insecure"), "{error}");
+    let error = refused_with(2, &format!("node --id 9 --listen 0.0.0.0:0 --peers {peers}"));
+    assert!(error.contains("links are not authenticated") && error.contains("--insecure"), "{error}");
     // Another node is there already, and goes on.
     let error = refused(&set.line(1));
     assert!(error.starts_with(&format!("gpc: cannot listen at {}: ", set.addresses[1])), "{error}");
@@ -350,7 +383,7 @@ fn a_socket_without_a_node_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("1.sock");
     drop(UnixListener::bind(&path).unwrap());
-    fs::write(folder.path().join("peers"), "").unwrap();
+    fs::write(folder.path().join("peers"), "0 127.0.0.1:7000\n").unwrap();
     let line = format!(
         "node --id 1 --listen unix:{} --peers {}",
         path.display(),

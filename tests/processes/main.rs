@@ -8,9 +8,11 @@
 mod bench;
 mod bulk;
 mod calls;
+mod crowd;
 mod deaths;
 mod idle;
 mod joined;
+mod memory;
 mod replies;
 mod size;
 mod support;

@@ -64,10 +64,22 @@ impl Gpc {
         Gpc::start_in(line, input, &[])
     }
 
+    /// Starts it under a limit, as the shell's `ulimit` takes it.
+    pub(crate) fn start_under(limit: &str, line: &str) -> Gpc {
+        let mut shell = Command::new("bash");
+        let limited = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+        shell.args(["-c", &limited, env!("CARGO_BIN_EXE_gpc")]);
+        Gpc::spawn(shell, line, b"", &[])
+    }
+
     /// The same with variables in the environment.
     pub(crate) fn start_in(line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {
+        Gpc::spawn(Command::new(env!("CARGO_BIN_EXE_gpc")), line, input, environment)
+    }
+
+    fn spawn(mut command: Command, line: &str, input: &[u8], environment: &[(&str, &str)]) -> Gpc {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_gpc"))
+        let mut child = command
             .args(line.split_whitespace())
             .env_remove("GPC_LOG")
             .envs(environment.iter().copied())
@@ -222,6 +234,15 @@ impl Process {
 }
 
 impl Process {
+    /// The memory of its own that it has now, KiB.
+    pub(crate) fn own_kib(&self) -> u64 {
+        let status = fs::read_to_string(self.proc.join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+}
+
+impl Process {
     /// Ticks of the processor that it has spent in its own code. None of one that has ended.
     pub(crate) fn ticks(&self) -> Option<u64> {
         let stat = fs::read_to_string(self.proc.join("stat")).ok()?;
@@ -304,7 +325,21 @@ fn check_object(value: &Value) {
         names.sort();
         names
     };
-    let fields = ["func", "tree", "nodes", "level", "wall_us", "coverage", "cause", "replies", "repeat"];
+    let fields = [
+        "func",
+        "tree",
+        "nodes",
+        "root",
+        "root_part",
+        "partial",
+        "level",
+        "wall_us",
+        "coverage",
+        "cause",
+        "missing",
+        "replies",
+        "repeat",
+    ];
     assert_eq!(names(value), sorted(&fields));
     assert!(value["func"].is_string() && value["tree"].is_string(), "{value}");
     assert!(["nodes", "level", "wall_us"].iter().all(|name| value[name].is_u64()), "{value}");

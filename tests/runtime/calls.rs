@@ -1,10 +1,11 @@
 //! The forms of a call: reductions, phases, inline functions, deferred replies, no replies.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use chained_gpc::{Call, ChildReply, FuncHandle, Functions, LinkKind, LocalNodes, Phase, Reply};
+use chained_gpc::{Call, ChildReply, Deferred, FuncHandle, Functions, LinkKind, LocalNodes, Phase, Reply};
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, LINKS, assert_who, ids_of, limited, outcome_of, replies_of, who};
@@ -73,6 +74,33 @@ fn every_form_of_a_reduction_adds_each_id_once() {
                     assert_eq!((ids_of(&replies), number(&replies[0].data)), (vec![3], 136));
                 }
             }
+        }
+    });
+}
+
+/// A concatenation over five ids of a flat tree gave 0 4 3 2 1, or whatever order the replies came in.
+#[test]
+fn callback_concatenates_in_list_order_though_the_last_answer_first() {
+    limited(|| {
+        let functions = Functions::new();
+        let (tokens, held) = mpsc::channel();
+        let func = functions.deferring("held", move |request, token| {
+            let _ = tokens.send((request.me(), token));
+        });
+        let concatenate = functions.callback("concatenate", |_, child, own| {
+            own.data.extend_from_slice(child.data);
+            Ok(())
+        });
+        for link in LINKS {
+            let nodes = LocalNodes::start(5, link, &functions).unwrap();
+            let call =
+                Call::new(func.clone().unwrap()).ids(0..5).tree(Tree::Flat).limit(LIMIT).forward_first();
+            let handle = nodes.root().call(call.callback(concatenate.clone().unwrap())).unwrap();
+            let tokens: BTreeMap<u32, Deferred> = (0..5).map(|_| held.recv_timeout(LIMIT).unwrap()).collect();
+            for (id, token) in tokens.into_iter().rev() {
+                token.reply(Reply { header: Vec::new(), data: id.to_string().into() });
+            }
+            assert_eq!(outcome_of(handle).data(), "01234");
         }
     });
 }

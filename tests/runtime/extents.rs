@@ -255,6 +255,31 @@ fn a_peer_that_only_hands_over_harms_nobody() {
     });
 }
 
+/// Forty descriptors of which no frame speaks were left lying, since so few bells were not read.
+#[test]
+fn a_peer_that_hands_over_more_than_its_frames_may_speak_of_is_put_out() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let one = node(1, &functions, []);
+        let piece = good(b"any");
+        let mut peer = Peer::with_rings(&one);
+        peer.is_served(who, 1);
+        for _ in 0..40 {
+            // Closed, perhaps, before all have gone.
+            let _ = try_send_with(&peer.stream, &[1], &[piece.as_fd()]);
+        }
+        peer.is_closed();
+        // As many as may wait are nobody's fault.
+        let mut peer = Peer::with_rings(&one);
+        peer.is_served(who, 2);
+        for sequence in 3..35 {
+            send_with(&peer.stream, &[1], &[piece.as_fd()]);
+            peer.is_served(who, sequence);
+        }
+    });
+}
+
 /// A link on which one side does not take descriptors has none, whatever comes.
 #[test]
 fn who_has_not_said_that_it_takes_descriptors_gets_none_and_sends_none() {

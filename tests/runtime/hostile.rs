@@ -245,16 +245,3 @@ fn a_peer_that_does_not_read_gets_no_more_credit() {
         assert!(cut_off.is_some_and(|sent| sent < 5000), "{cut_off:?}");
     });
 }
-
-/// One hello from the end of time locked its id out until the node was started again.
-#[test]
-fn nobody_claims_to_have_begun_in_the_far_future() {
-    limited(|| {
-        let functions = Functions::new();
-        let one = node(1, &functions, []);
-        let mut peer = RawPeer::connect(&one);
-        peer.hello(50, 1, u64::MAX, 1);
-        assert!(peer.expect_goodbye(GoodbyeReason::Refused).contains("clock"));
-        RawPeer::greet(&one, 50, EARLY, 1);
-    });
-}

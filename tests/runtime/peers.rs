@@ -4,16 +4,18 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use chained_gpc::runtime::{Address, Listener, Peers};
+use chained_gpc::wire::frame::Kind;
 use chained_gpc::wire::head::GoodbyeReason;
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Message, Status};
+use chained_gpc::wire::shown::{SHOWN_MAX, is_obeyed};
+use chained_gpc::wire::{Coverage, Failure, Message, Response, Status};
 use chained_gpc::{Call, Cause, Functions, LinkKind, Node, Reply, Stage};
 use gpc_trees::Tree;
 
 use super::common::{
     LIMIT, assert_cause, assert_who, cause_of, end_of, hold, ids, limited, outcome_of, replies_of, who,
 };
-use super::raw::{EARLY, RawPeer, SHORT, call, level_0, listener, node};
+use super::raw::{EARLY, RawPeer, SHORT, call, frame, level_0, listener, node};
 
 fn assert_reply(answer: Answer, data: &[u8]) {
     match answer {
@@ -185,31 +187,6 @@ fn a_cancel_goes_down_and_brings_no_response() {
 }
 
 #[test]
-fn a_later_run_of_an_id_replaces_the_link_of_the_earlier_one() {
-    limited(|| {
-        let functions = Functions::new();
-        let who = who(&functions);
-        let (hold, held) = hold(&functions);
-        let node = node(1, &functions, []);
-        let mut old = RawPeer::greet(&node, 7, EARLY, 3);
-        old.request(call(7, 1), hold, &ids("1"));
-        let token = held.recv_timeout(LIMIT).expect("func runs");
-        let mut new = RawPeer::greet(&node, 7, EARLY + 1, 1);
-        old.expect_closed();
-        token.reply(Reply::default());
-        new.request(call(7, 2), who, &ids("1"));
-        assert_reply(new.expect_response(call(7, 2)), b"id 1");
-        // The earlier run is not heard any more, whatever generation it claims.
-        let mut stale = RawPeer::connect(&node);
-        stale.hello(7, 1, EARLY, 9);
-        assert!(stale.expect_goodbye(GoodbyeReason::Refused).contains("a later run of id 7"));
-        stale.expect_closed();
-        new.request(call(7, 3), who, &ids("1"));
-        assert_reply(new.expect_response(call(7, 3)), b"id 1");
-    });
-}
-
-#[test]
 fn a_second_link_of_a_pair_is_refused_unless_it_is_a_later_one() {
     limited(|| {
         let functions = Functions::new();
@@ -319,6 +296,47 @@ fn a_node_that_is_told_to_wait_for_the_other_connection_sends_over_it() {
         let id = ours.expect_request().call;
         ours.reply(id, b"here it stands");
         assert_eq!(replies_of(handle)[1].data, "here it stands");
+    });
+}
+
+/// A peer refused a hello, said goodbye and failed with sequences that a terminal obeys, and lines of its own: whoever printed the error obeyed, too.
+#[test]
+fn what_a_peer_says_is_printed_on_one_line_of_harmless_characters() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let (listener, address) = listener();
+        let node = node(0, &functions, [(5, address)]);
+        let said = "\u{1b}[2J\r\nid 0 is well\n\u{9b}31m\u{202e}";
+        let goodbye = |reason: GoodbyeReason| {
+            frame(Kind::Goodbye, &[&[reason as u8], said.as_bytes(), &[b'x'; 100]].concat())
+        };
+        for way in ["refusal", "goodbye", "cause"] {
+            let handle = node.call(Call::new(who).ids(ids("0,5"))).expect("a call over ids that are known");
+            let mut peer = match way {
+                "refusal" => RawPeer::accept(&listener),
+                _ => RawPeer::answer(&listener, EARLY),
+            };
+            match way {
+                "refusal" => {
+                    peer.expect_hello();
+                    peer.bytes(&goodbye(GoodbyeReason::Refused));
+                }
+                "goodbye" => peer.bytes(&goodbye(GoodbyeReason::Shutdown)),
+                _ => {
+                    let call = peer.expect_request().call;
+                    let cause = Cause::new(5, Stage::Func, said.to_owned() + &"x".repeat(65_536));
+                    let coverage = Coverage::all(Status::Failed, 1);
+                    let failure = Box::new(Failure { cause, coverage });
+                    peer.send(Message::Response(Response { call, answer: Answer::Failed(failure) }));
+                }
+            }
+            let error = end_of(handle).expect_err("it has failed");
+            assert!(error.failure().is_some_and(|failure| failure.cause.message.contains(said)), "{way}");
+            let shown = error.to_string();
+            assert!(shown.contains(r"\u{1b}[2J\r\nid 0 is well\n\u{9b}31m\u{202e}"), "{way}: {shown}");
+            assert!(!shown.contains(is_obeyed) && shown.chars().count() < 2 * SHOWN_MAX, "{way}: {shown}");
+        }
     });
 }
 

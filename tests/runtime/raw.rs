@@ -10,7 +10,7 @@ use bytes::Bytes;
 use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
 use chained_gpc::runtime::{Address, Builder, Listener, Peers};
 use chained_gpc::wire::frame::{FrameHeader, Kind};
-use chained_gpc::wire::head::{Goodbye, GoodbyeReason};
+use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::{Body, CallId, Hello, Message, Payload, Request, Response};
 use chained_gpc::{FuncHandle, Functions, Id, IdList, Node};
@@ -56,7 +56,12 @@ impl RawPeer {
 
     /// Connects to a node, and says nothing.
     pub(crate) fn connect(node: &Node) -> RawPeer {
-        let Some(Address::Tcp(address)) = node.address() else { panic!("the node listens on TCP") };
+        RawPeer::connect_to(node.address())
+    }
+
+    /// Connects to a node that listens there, and says nothing.
+    pub(crate) fn connect_to(address: Option<&Address>) -> RawPeer {
+        let Some(Address::Tcp(address)) = address else { panic!("the node listens on TCP") };
         RawPeer::new(TcpStream::connect(address).expect("the node listens"))
     }
 
@@ -148,6 +153,30 @@ impl RawPeer {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         // The node may have closed the connection already; what it did is seen by reading.
         let _ = self.stream.write_all(bytes);
+    }
+
+    /// Goes on with a long body as far as the node takes it.
+    pub(crate) fn widen(&mut self, window: &WindowRef) {
+        self.outbox.widen(window);
+        self.flush();
+    }
+
+    /// Sends no more of a request that is answered.
+    pub(crate) fn answered(&mut self, call: CallId) {
+        self.outbox.answered(call);
+        self.flush();
+    }
+
+    /// Tells the node how far long replies may come, which have begun.
+    pub(crate) fn grant(&mut self) {
+        let RawPeer { inbox, outbox, .. } = self;
+        inbox.windows(|window| outbox.window(&window));
+        self.flush();
+    }
+
+    /// Sends bytes of any kind; says whether the node still takes them.
+    pub(crate) fn can_send_bytes(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
     }
 
     pub(crate) fn goodbye(&mut self) {
@@ -275,6 +304,7 @@ pub(crate) fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdL
         call,
         func: func.number(),
         callback: None,
+        merging: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,

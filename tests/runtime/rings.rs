@@ -570,6 +570,18 @@ fn rings_that_nobody_has_offered_are_refused() {
         peer.answer(true);
         peer.is_closed();
         assert_cause(&cause_of(handle), 5, Stage::Link, "it takes rings that nobody has offered");
+        // Data by descriptor come beside rings alone: an answer that took them without was accepted.
+        for link in [LinkKind::Unix, LinkKind::Shm] {
+            let address = LinkKind::Unix.fresh_address(5);
+            let listener = UnixListener::bind_addr(&name_of(&address)).unwrap();
+            let zero = Node::builder(0).functions(&functions).peers([(5, address)].into_iter().collect());
+            let zero = zero.link(link).start().unwrap();
+            let handle = zero.call(Call::new(who).ids(ids("0,5"))).unwrap();
+            let mut peer = Peer::accept(&listener);
+            peer.stream.write_all(&hello(5, 0, false, true)).unwrap();
+            peer.is_closed();
+            assert_cause(&cause_of(handle), 5, Stage::Link, "and no rings");
+        }
         // Nor does the first hello take any.
         let one = node(1, &functions, []);
         let mut stream = UnixStream::connect_addr(&name_of(one.address().unwrap())).unwrap();

@@ -232,6 +232,8 @@ fn a_child_that_is_not_connected_yet_holds_back_its_parents() {
         }
         let mut child = RawPeer::answer(&listener, EARLY);
         assert_eq!(child.expect_request().call, call(0, 1));
+        // It takes what comes until the node closes the link.
+        std::thread::spawn(move || while child.next().is_some() {});
         match parent.next() {
             Some(Event::Window(window)) => {
                 assert!((WINDOW + 1..=2 * WINDOW).contains(&window.limit), "{window:?}")

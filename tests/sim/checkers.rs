@@ -3,222 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use chained_gpc::sim::Fault;
-use chained_gpc::sim::check::{Checkers, Held, Observation, Outcome, Plan};
-use chained_gpc::wire::level::{Leveled, aggregate};
-use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
-use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Report, Request, Stage, Status};
+use chained_gpc::sim::check::{Held, Outcome, Plan};
+use chained_gpc::wire::message::SubtreeReply;
+use chained_gpc::wire::{Body, CallId, Cause, Message, Report, Request, Stage, Status};
 use chained_gpc::{Id, IdList, Tree};
 
-const CALL: CallId = CallId { root: 0, sequence: 7 };
-const LIMIT_NS: u64 = 1_000_000;
-
-/// What an owner of a history may change: the same as an observation, but owned.
-#[derive(Clone, Debug)]
-pub(super) enum Seen {
-    Started(Plan),
-    Executed(Id, u32),
-    Began(Id),
-    Ran(Id, bool),
-    TokenUsed(Id),
-    Sent(Id, Id, Message),
-    Received(Id, Id, Message),
-    Requested(Id, Id),
-    Consumed(Id, Id),
-    Heartbeat(u64, u64),
-    Abandoned(Id, Id),
-    GivenUp,
-    LinkEnded(Id, Id),
-    Injected(Fault, Vec<Id>),
-    Ended(Id),
-    Held(Id, Held),
-    Finished(Outcome),
-    Quiet(Vec<(Id, Held)>),
-}
-
-/// The call: a chain of the ids 0, 1, 2.
-pub(super) fn plan(partial: bool) -> Plan {
-    Plan {
-        ids: IdList::range(0..3),
-        tree: Tree::Chain,
-        partial,
-        watch: false,
-        reply_wanted: true,
-        callback: false,
-        forward_first: false,
-        data_bytes: 0,
-        limit_ns: LIMIT_NS,
-        reply_bytes: 4,
-    }
-}
-
-fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> Message {
-    Message::Request(Arc::new(Request {
-        call: CALL,
-        func: 1,
-        callback: None,
-        reply_wanted: true,
-        forward_first: false,
-        partial: skipped > 0,
-        adopted: skipped > 0,
-        skipped,
-        limit: Duration::from_nanos(limit_ns),
-        age: Duration::ZERO,
-        left: Duration::from_nanos(LIMIT_NS),
-        tree: Ok(Tree::Chain),
-        ids: IdList::range(ids),
-        header: Bytes::new(),
-        data: Body::default(),
-    }))
-}
-
-/// The same request, as the caller of this plan means it.
-fn meant(plan: &Plan, message: Message) -> Message {
-    match message {
-        Message::Request(request) => {
-            let (partial, callback) = (plan.partial, plan.callback.then_some(2));
-            let forward_first = plan.forward_first;
-            let meant = Request { partial, callback, forward_first, ..Request::clone(&request) };
-            Message::Request(Arc::new(meant))
-        }
-        other => other,
-    }
-}
-
-pub(super) fn completed() -> Message {
-    Message::Response(Response { call: CALL, answer: Answer::Completed })
-}
-
-pub(super) fn failed(id: Id, stage: Stage) -> Message {
-    let failure =
-        Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(&[(Status::Unknown, 1)]) };
-    Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
-}
-
-/// The reply with the parts of these ids, as one level over each other.
-fn reply(ids: &[Id]) -> SubtreeReply {
-    let part = |id: Id| Bytes::copy_from_slice(&id.to_le_bytes());
-    let children: Vec<Leveled> =
-        ids[1..].iter().map(|id| aggregate(Some(part(*id)), &[]).expect("one level")).collect();
-    let whole = aggregate(Some(part(ids[0])), &children).expect("two levels");
-    SubtreeReply { level: whole.level, header: Default::default(), data: whole.data }
-}
-
-fn well(ids: &[Id]) -> Outcome {
-    Outcome { result: Ok(Some(reply(ids))), report: None }
-}
-
-fn blamed(id: Id, stage: Stage, coverage: &[(Status, u32)]) -> Outcome {
-    Outcome {
-        result: Err(Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(coverage) }),
-        report: None,
-    }
-}
-
-fn partly(ids: &[Id], causes: &[(Id, Stage)], coverage: &[(Status, u32)]) -> Outcome {
-    let causes = causes.iter().map(|(id, stage)| Cause::new(*id, *stage, "as told")).collect();
-    Outcome { result: Ok(Some(reply(ids))), report: Some(Report { causes, coverage: runs(coverage) }) }
-}
-
-fn runs(of: &[(Status, u32)]) -> Coverage {
-    let mut coverage = Coverage::new();
-    of.iter().for_each(|(status, count)| coverage.push(*status, *count));
-    coverage
-}
-
-/// A call that goes well, seen from outside.
-fn honest() -> Vec<Seen> {
-    vec![
-        Seen::Started(plan(false)),
-        Seen::Executed(0, 0),
-        Seen::Sent(0, 1, request(1..3, LIMIT_NS / 2, 0)),
-        Seen::Requested(1, 0),
-        Seen::Executed(1, 0),
-        Seen::Consumed(1, 0),
-        Seen::Sent(1, 2, request(2..3, LIMIT_NS / 4, 0)),
-        Seen::Requested(2, 1),
-        Seen::Executed(2, 0),
-        Seen::Consumed(2, 1),
-        Seen::Held(2, Held { calls: 1, jobs: 0, ..Held::default() }),
-        Seen::Sent(2, 1, completed()),
-        Seen::Sent(1, 0, completed()),
-        Seen::Finished(well(&[0, 1, 2])),
-        Seen::Quiet(vec![(0, Held::default()), (1, Held::default())]),
-    ]
-}
-
-/// A partial call in which id 1 crashed and id 2 was adopted.
-fn honest_partial() -> Vec<Seen> {
-    vec![
-        Seen::Started(plan(true)),
-        Seen::Executed(0, 0),
-        Seen::Sent(0, 1, meant(&plan(true), request(1..3, LIMIT_NS / 2, 0))),
-        Seen::Injected(Fault::Crash, vec![1]),
-        Seen::Ended(1),
-        Seen::Sent(0, 2, request(2..3, LIMIT_NS / 4, 1)),
-        Seen::Requested(2, 0),
-        Seen::Executed(2, 0),
-        Seen::Consumed(2, 0),
-        Seen::Sent(2, 0, completed()),
-        Seen::Finished(partly(
-            &[0, 2],
-            &[(1, Stage::Link)],
-            &[(Status::Done, 1), (Status::Unknown, 1), (Status::Done, 1)],
-        )),
-        Seen::Sent(0, 2, Message::Release(CALL)),
-        Seen::Quiet(vec![(0, Held::default()), (2, Held::default())]),
-    ]
-}
-
-/// Shows a history to the checkers, a microsecond between things; the names of those that complain.
-pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
-    let mut checkers = Checkers::new();
-    for (at, seen) in (1000..).step_by(1000).zip(history) {
-        let observation = match seen {
-            Seen::Started(plan) => Observation::Started { call: CALL, plan: Arc::new(plan.clone()) },
-            Seen::Executed(id, run) => Observation::Executed { id: *id, run: *run, call: CALL },
-            Seen::Began(id) => Observation::Began { id: *id, call: CALL },
-            Seen::Ran(id, deferred) => Observation::Ran { id: *id, call: CALL, deferred: *deferred },
-            Seen::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
-            Seen::Sent(from, to, message) => Observation::Sent { from: *from, to: *to, message },
-            Seen::Received(at, from, message) => Observation::Received { at: *at, from: *from, message },
-            Seen::Heartbeat(every_ns, dead_after_ns) => {
-                Observation::Heartbeat { every_ns: *every_ns, dead_after_ns: *dead_after_ns }
-            }
-            Seen::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
-            Seen::GivenUp => Observation::GivenUp { call: CALL },
-            Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
-            Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
-            Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer },
-            Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
-            Seen::Ended(id) => Observation::Ended { id: *id },
-            Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: 1 },
-            Seen::Finished(outcome) => Observation::Finished { call: CALL, outcome },
-            Seen::Quiet(held) => Observation::Quiet { held },
-        };
-        checkers.observe(at, &observation);
-    }
-    let mut names: Vec<&str> = checkers.violations().iter().map(|violation| violation.checker).collect();
-    names.dedup();
-    names
-}
-
-/// The honest history with one entry replaced.
-fn with(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
-    history[place] = seen;
-    history
-}
-
-pub(super) fn without(mut history: Vec<Seen>, place: usize) -> Vec<Seen> {
-    history.remove(place);
-    history
-}
-
-fn and(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
-    history.insert(place, seen);
-    history
-}
+use super::history::*;
 
 #[test]
 fn honest_histories_pass() {
@@ -255,7 +46,7 @@ fn a_copy_that_comes_late_excuses_a_new_run() {
     let twice = and(honest(), 9, Seen::Executed(2, 0));
     let twice = and(twice, 1, Seen::Injected(Fault::Duplicate, vec![0, 1]));
     assert_eq!(judged(&twice), ["execution"], "one and the same run knows");
-    let asks = and(honest(), 10, Seen::Sent(1, 2, request(2..3, LIMIT_NS / 4, 0)));
+    let asks = and(honest(), 10, Seen::Sent(1, 2, request(2..3, SECOND_NS, 0)));
     assert_eq!(judged(&asks), ["route"]);
     let copied = and(asks, 1, Seen::Injected(Fault::Duplicate, vec![0, 1]));
     assert_eq!(judged(&copied), ["route"], "one and the same run has asked already");
@@ -337,7 +128,7 @@ fn who_is_asked_late_may_be_late() {
 #[test]
 fn requests_that_say_what_nobody_meant_are_seen() {
     let altered = |alter: fn(&mut Request)| {
-        let Message::Request(request) = request(1..3, LIMIT_NS / 2, 0) else { unreachable!("a request") };
+        let Message::Request(request) = request(1..3, FIRST_NS, 0) else { unreachable!("a request") };
         let mut request = Request::clone(&request);
         alter(&mut request);
         judged(&with(honest(), 2, Seen::Sent(0, 1, Message::Request(Arc::new(request)))))
@@ -375,30 +166,34 @@ fn what_comes_before_its_time_is_seen() {
 #[test]
 fn wrong_routes_are_seen() {
     let sent = |place, from, to, message| judged(&with(honest(), place, Seen::Sent(from, to, message)));
-    assert!(sent(2, 0, 2, request(2..3, LIMIT_NS / 2, 0)).contains(&"route"), "past a parent that lives");
-    assert!(sent(2, 0, 1, request(1..2, LIMIT_NS / 2, 0)).contains(&"route"), "another slice");
+    assert!(sent(2, 0, 2, request(2..3, FIRST_NS, 0)).contains(&"route"), "past a parent that lives");
+    assert!(sent(2, 0, 1, request(1..2, FIRST_NS, 0)).contains(&"route"), "another slice");
     assert!(sent(2, 0, 1, request(1..3, LIMIT_NS, 0)).contains(&"route"), "a limit that does not shrink");
-    assert!(sent(6, 2, 1, request(1..3, LIMIT_NS / 4, 0)).contains(&"route"), "from child to parent");
+    assert!(sent(6, 2, 1, request(1..3, SECOND_NS, 0)).contains(&"route"), "from child to parent");
     assert!(sent(11, 2, 0, completed()).contains(&"route"), "an answer past the parent");
-    assert!(sent(6, 1, 3, request(3..4, LIMIT_NS / 4, 0)).contains(&"route"), "to an id of no list");
+    assert!(sent(6, 1, 3, request(3..4, SECOND_NS, 0)).contains(&"route"), "to an id of no list");
     let more = |place, seen| judged(&and(honest(), place, seen));
-    assert_eq!(more(3, Seen::Sent(0, 1, request(1..3, LIMIT_NS / 2, 0))), ["route"], "a second request");
+    assert_eq!(more(3, Seen::Sent(0, 1, request(1..3, FIRST_NS, 0))), ["route"], "a second request");
     assert_eq!(more(12, Seen::Sent(2, 1, completed())), ["route"], "a second answer");
     assert_eq!(more(12, Seen::Sent(0, 2, Message::Cancel(CALL))), ["route"], "a cancel to a grandchild");
     assert_eq!(more(14, Seen::Sent(0, 2, Message::Release(CALL))), ["route"], "a release to a grandchild");
     assert_eq!(more(2, Seen::Sent(1, 0, Message::Moved(CALL))), ["route"], "moved from one who never asked");
     let nameless = CallId { sequence: 8, ..CALL };
     assert_eq!(more(2, Seen::Sent(0, 1, Message::Cancel(nameless))), ["route"], "a call that nobody started");
-    let adopts = Seen::Sent(0, 2, request(2..3, LIMIT_NS / 4, 0));
+    let adopts = Seen::Sent(0, 2, request(2..3, SECOND_NS, 0));
     assert!(judged(&with(honest_partial(), 5, adopts)).contains(&"route"), "an adopter that does not say so");
-    let adopts = Seen::Sent(0, 2, request(2..3, LIMIT_NS / 4, 1));
+    let adopts = Seen::Sent(0, 2, request(2..3, SECOND_NS, 1));
     assert!(judged(&and(honest(), 9, adopts)).contains(&"route"), "adoption in a call that is not partial");
 }
 
 #[test]
 fn what_is_out_of_bounds_is_seen() {
     let holds = |held| judged(&with(honest(), 10, Seen::Held(2, held)));
-    assert_eq!(holds(Held { calls: 2, ..Held::default() }), ["bounds"], "more calls than there are");
+    assert_eq!(
+        holds(Held { calls: 2, ..Held::default() }),
+        ["bounds", "limits"],
+        "more calls than there are"
+    );
     assert_eq!(holds(Held { answers_kept: 2, ..Held::default() }), ["bounds"], "more answers than calls");
     assert_eq!(holds(Held { jobs: 2, ..Held::default() }), ["bounds"], "more jobs than workers");
     for left in [
@@ -418,36 +213,6 @@ fn what_is_out_of_bounds_is_seen() {
     let mut hurried = plan(false);
     hurried.limit_ns = 5_000;
     assert!(judged(&with(honest(), 0, Seen::Started(hurried))).contains(&"bounds"), "past its limit");
-}
-
-/// What an id that is idle holds, after each input.
-pub(super) fn input(id: Id) -> Seen {
-    Seen::Held(id, Held::default())
-}
-
-/// The way down of a call over a chain of three, as each id sees it.
-pub(super) fn down(plan: Plan) -> Vec<Seen> {
-    let first = meant(&plan, request(1..3, LIMIT_NS / 2, 0));
-    let second = meant(&plan, request(2..3, LIMIT_NS / 4, 0));
-    vec![
-        Seen::Started(plan),
-        Seen::Executed(0, 0),
-        Seen::Sent(0, 1, first.clone()),
-        input(0),
-        Seen::Received(1, 0, first),
-        Seen::Executed(1, 0),
-        Seen::Sent(1, 2, second.clone()),
-        input(1),
-        Seen::Received(2, 1, second),
-        Seen::Executed(2, 0),
-        input(2),
-    ]
-}
-
-/// The same with what comes after it; the last thing left out by one test, the last but one by another.
-pub(super) fn then(mut history: Vec<Seen>, more: &[Seen]) -> Vec<Seen> {
-    history.extend_from_slice(more);
-    history
 }
 
 #[test]
@@ -517,7 +282,7 @@ fn a_link_that_is_lost_for_nothing_is_seen() {
     let history = then(down(plan(false)), &told);
     assert_eq!(judged(&history), [""; 0]);
     assert_eq!(judged(&without(history.clone(), history.len() - 2)), ["farewell"], "it waits on");
-    let adopts = request(2..3, LIMIT_NS / 4, 1);
+    let adopts = request(2..3, SECOND_NS, 1);
     let told =
         [Seen::Injected(Fault::Link, vec![0, 1]), Seen::LinkEnded(0, 1), Seen::Sent(0, 2, adopts), input(0)];
     let history = then(down(plan(true)), &told);
@@ -621,7 +386,7 @@ fn too_many_functions_and_too_few_answers_are_seen() {
 fn signs_of_life_are_judged() {
     let (ping, pong) = (|| Message::Ping, || Message::Pong);
     let asked =
-        |seen: &[Seen]| judged(&then(then(vec![Seen::Heartbeat(1_000, 4_000)], &down(plan(false))), seen));
+        |seen: &[Seen]| judged(&then(then(vec![Seen::Heartbeat(6_000, 9_000)], &down(plan(false))), seen));
     assert_eq!(asked(&[Seen::Sent(1, 2, ping())]), [""; 0]);
     assert_eq!(judged(&then(down(plan(false)), &[Seen::Sent(1, 2, ping())])), ["life"], "none are asked for");
     assert_eq!(asked(&[Seen::Sent(2, 1, ping())]), ["life"], "it asked it nothing");
@@ -635,7 +400,7 @@ fn signs_of_life_are_judged() {
     assert_eq!(asked(&answered), [""; 0]);
     assert_eq!(asked(&then(answered.to_vec(), &[Seen::Sent(1, 2, ping())])), ["life"], "it has answered");
 
-    let silence = [Seen::Sent(1, 2, ping()), Seen::Sent(1, 2, ping()), input(2), input(2)];
+    let silence = [Seen::Sent(1, 2, ping()), Seen::PingLeft(1, 2), Seen::Sent(1, 2, ping()), input(2)];
     let lost = [
         Seen::Injected(Fault::Pause, vec![2]),
         Seen::Abandoned(1, 2),
@@ -648,7 +413,7 @@ fn signs_of_life_are_judged() {
     let long = then(silence.to_vec(), &silence);
     assert_eq!(asked(&then(long, &[Seen::Sent(1, 2, ping())])), ["life"], "it should have been given up");
     assert_eq!(asked(&[Seen::Abandoned(0, 2)]), ["life"], "a stranger is given up");
-    let hasty = with(silence.to_vec(), 1, input(2));
+    let hasty = with(silence.to_vec(), 2, input(2));
     assert_eq!(asked(&then(hasty, &lost)), ["life"], "asked once alone");
     let questioned = [Seen::Received(2, 1, ping()), Seen::Sent(2, 1, pong()), input(2)];
     assert_eq!(asked(&questioned), [""; 0]);

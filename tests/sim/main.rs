@@ -3,5 +3,8 @@
 mod checkers;
 mod exhaustive;
 mod faults;
+mod history;
+mod limits;
 mod rising;
+mod statuses;
 mod worlds;

@@ -6,7 +6,7 @@ use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
 use chained_gpc::wire::{Body, CallId, Message, Payload, Stage};
 use chained_gpc::{Id, Tree};
 
-use super::checkers::{Seen, completed, down, failed, input, judged, plan, then, without};
+use super::history::{Seen, completed, down, failed, input, judged, plan, then, without};
 
 /// Of four ids together a reply takes more than a frame, of one alone it does not.
 const SOME: u32 = 100_000;

@@ -49,9 +49,16 @@ impl Lag {
 }
 
 impl fmt::Display for Lag {
-    /// Decimal, with as many places as are needed to read it back.
+    /// Decimal, with as many places as are needed to read it back, four at most: `6.13` for 6,277 parts of 1,024.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", f64::from(self.0.get()) / UNIT as f64)
+        let lag = f64::from(self.0.get()) / UNIT as f64;
+        let shown = |places: usize| format!("{lag:.places$}");
+        let reads_back = |shown: &String| {
+            shown
+                .parse()
+                .is_ok_and(|read: f64| (read * UNIT as f64).round() as u64 == u64::from(self.0.get()))
+        };
+        f.write_str(&(0..4).map(shown).find(reads_back).unwrap_or_else(|| shown(4)))
     }
 }
 

@@ -92,6 +92,10 @@ impl fmt::Display for SplitName {
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // An excerpt is no path.
+            NameError::NotAName { text } if text.contains(['.', '/']) && !text.ends_with("...") => {
+                write!(f, "{text:?} names no tree: the tree of a file is written file:{text}")
+            }
             NameError::NotAName { text } => write!(
                 f,
                 "{text:?} names no tree: allowed are binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, \

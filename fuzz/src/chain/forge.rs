@@ -98,6 +98,7 @@ fn request(world: &World, input: &mut Input<'_>, to: Id, call: CallId) -> Messag
         call,
         func: 7,
         callback: (flags & 1 != 0).then_some(9),
+        merging: Default::default(),
         reply_wanted: flags & 2 == 0,
         forward_first: flags & 4 != 0,
         partial: flags & 8 != 0,
@@ -177,7 +178,11 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
                 continue;
             }
             Event::Abandoned | Event::Credit(_) | Event::Window(_) | Event::DataGrew => continue,
-            Event::ReplyBegun | Event::Unwanted(_) => continue,
+            Event::ReplyBegun | Event::Unwanted(_) | Event::Begun { .. } => continue,
+            // This node's memory has no bound.
+            Event::Refused(_) | Event::DataRefused { .. } | Event::ReplyRefused { .. } => {
+                panic!("refused by no limit: {event:?}")
+            }
         };
         world.input(to, Happened::Message { from, message });
     }

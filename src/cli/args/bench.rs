@@ -121,6 +121,10 @@ pub struct BenchArgs {
     /// With --peers: the id of this process
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
+
+    /// With --peers: wait at most this time until the nodes that are called are up, such as 30s; without it, one that is not there fails the call
+    #[arg(long, value_name = "TIME", requires = "peers")]
+    pub wait_for_peers: Option<Span>,
 }
 
 /// Who drives the root's node.

@@ -1,6 +1,5 @@
 //! The order of a measurement: groups of processes, warm-up, repetitions in which every row has its turn.
 
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,6 +12,7 @@ use crate::cli::interrupt::Interrupt;
 use crate::cli::launch;
 use crate::cli::output::shown_us;
 use crate::cli::quantile::percentile;
+use crate::cli::say;
 use crate::runtime::Functions;
 use crate::sim::Random;
 
@@ -237,12 +237,6 @@ fn counted(count: usize, what: &str) -> String {
         (_, true) => format!("{count} {what}es"),
         (_, false) => format!("{count} {what}s"),
     }
-}
-
-/// Tells the one who waits. Results go to standard output, so that this is never in their way.
-pub(super) fn say(text: &str) {
-    // Nowhere is left to report that standard error is closed.
-    let _ = writeln!(io::stderr().lock(), "gpc: {text}");
 }
 
 fn progress_bar(turns: u32) -> ProgressBar {

@@ -19,18 +19,19 @@ mod sample;
 mod set;
 mod statistics;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use self::comparison::Comparison;
 use self::machine::{Machine, others_runnable};
-use self::measure::{measure, say};
+use self::measure::measure;
 use self::plan::BenchPlan;
 use self::report::{Circumstances, Report};
 use super::args::{BenchArgs, BenchOutput};
+use super::files::write_text;
 use super::interrupt::Interrupt;
-use super::{CommandResult, builtin, chart, stdout};
+use super::output::write_json;
+use super::{CommandResult, builtin, chart, say, stdout};
 use crate::runtime::Functions;
 
 /// Runs the sub-command.
@@ -71,24 +72,18 @@ fn finish(
         return Ok(());
     }
     if let Some(path) = &args.save {
-        write(path, &format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+        write_text(path, &format!("{}\n", serde_json::to_string_pretty(&report)?))?;
     }
     if let Some(path) = &args.svg {
-        write(path, &chart::draw(&picture::picture(&report)))?;
+        write_text(path, &chart::draw(&picture::picture(&report)))?;
     }
     report.comparison = plan.earlier.as_ref().map(|earlier| earlier.compare(&report));
     stdout::write(|out| match args.output {
         BenchOutput::Table => print::write_table(&report, args.histogram, out),
-        BenchOutput::Json => {
-            serde_json::to_writer(&mut *out, &report).map_err(Into::into).and_then(|()| writeln!(out))
-        }
+        BenchOutput::Json => write_json(&report, out),
         BenchOutput::Csv => csv::write_csv(&report, out),
     })?;
     let compared = report.comparison.iter().flat_map(|comparison: &Comparison| &comparison.warnings);
     report.warnings.iter().chain(compared).for_each(|warning| say(&format!("warning: {warning}")));
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

@@ -2,6 +2,7 @@
 
 use super::axes::{AXES, Axis, described, varying};
 use super::report::{Key, Report, Row};
+use crate::cli::args::Bytes;
 use crate::cli::chart::{Chart, Line, Point};
 
 /// The chart of all rows.
@@ -25,12 +26,34 @@ pub(super) fn picture(report: &Report) -> Chart {
     }
     // Sizes may be given in any order.
     lines.iter_mut().for_each(|line| line.points.sort_by_key(|point| point.at));
-    let axis = match axis.name {
-        "n" => "ids",
-        "bytes" => "bytes of a request",
-        _ => "calls in flight",
+    let (axis, written): (_, fn(u32) -> String) = match axis.name {
+        "n" => ("ids", |n| n.to_string()),
+        "bytes" => ("bytes of a request", |bytes| Bytes(bytes).to_string()),
+        _ => ("calls in flight", |calls| calls.to_string()),
     };
-    Chart { title: "Time of one call: the median of turns, and where it lies", axis, lines }
+    let (title, notes) = titles(report);
+    Chart { title, notes, axis, number: written, lines }
+}
+
+/// What is shown, and what a point is: of calls one after the other something else than of several in flight.
+fn titles(report: &Report) -> (String, Vec<String>) {
+    let flying = |wanted: fn(u32) -> bool| report.rows.iter().any(|row| wanted(row.key.in_flight));
+    let (title, of) = match (flying(|calls| calls == 1), flying(|calls| calls > 1)) {
+        (_, false) => ("Time of one call", "a turn's is the median of its calls"),
+        (false, true) => {
+            ("Time per call, several in flight", "a turn's is its length divided by the number of its calls")
+        }
+        (true, true) => (
+            "Time per call",
+            "a turn's is the median of its calls, or with several in flight its length divided by their number",
+        ),
+    };
+    let turns = report.repeat;
+    let notes = vec![
+        format!("points: the median of {turns} turns; {of}"),
+        "bars: the interval in which the median of many such turns lies".into(),
+    ];
+    (format!("{title}: {}", report.func), notes)
 }
 
 fn varies(axis: &Axis, keys: &[&Key]) -> bool {

@@ -14,6 +14,7 @@ use crate::cli::args::{BenchArgs, RootKind};
 use crate::cli::builtin::{FILL, FILL_MAX};
 use crate::cli::files::read_peers;
 use crate::cli::plan::tree;
+use crate::cli::refused::Refused;
 use crate::cli::wait::WaitName;
 use crate::runtime::{Call, Functions, LinkKind, Peers};
 use crate::wire::frame::HEADER_MAX;
@@ -80,7 +81,7 @@ pub(super) enum Nodes {
     /// Ids 1 to n-1 are to be started; this process is id 0.
     Start { n: u32, link: LinkKind },
     /// They are running already.
-    Join { peers: Peers, root: Id },
+    Join { peers: Peers, root: Id, patience: Option<Duration> },
 }
 
 /// How many calls a turn makes, and for how long; one of them at least is given.
@@ -104,7 +105,7 @@ impl BenchPlan {
     ///
     /// # Errors
     /// Everything that can be wrong before anything is started, in words for the one who wrote the arguments.
-    pub(super) fn new(args: &BenchArgs, functions: &Functions) -> Result<BenchPlan, String> {
+    pub(super) fn new(args: &BenchArgs, functions: &Functions) -> Result<BenchPlan, Refused> {
         if args.time.is_some_and(|time| time.duration().is_zero()) {
             return Err("--time 0s leaves no time for a turn".into());
         }
@@ -118,14 +119,15 @@ impl BenchPlan {
         let source = Source::new(args)?;
         let (rows, sets) = rows(args, &what, &source, functions)?;
         for path in [&args.save, &args.svg].into_iter().flatten() {
-            check_folder(path)?;
+            check_folder(path).map_err(Refused::File)?;
         }
         if let Some(path) = args.save.as_deref().filter(|path| path.exists()) {
             Earlier::read(path).map_err(|fault| {
-                format!("{fault}\n--save would replace it: choose another file, or remove it")
+                Refused::File(format!("{fault}\n--save would replace it: choose another file, or remove it"))
             })?;
         }
-        let earlier = args.compare.as_deref().map(|path| Earlier::matching(path, &what)).transpose()?;
+        let earlier = args.compare.as_deref().map(|path| Earlier::matching(path, &what)).transpose();
+        let earlier = earlier.map_err(Refused::File)?;
         let groups = groups(&sets);
         Ok(BenchPlan { what, rows, sets, groups, repeat: args.repeat, bound, seed: args.seed, earlier })
     }
@@ -141,19 +143,20 @@ impl BenchPlan {
     }
 }
 
-fn what(args: &BenchArgs) -> Result<What, String> {
+fn what(args: &BenchArgs) -> Result<What, Refused> {
     let (func, header) = match args.reply_bytes {
         None => (args.func.clone().unwrap_or_else(|| "echo".into()), args.header.clone()),
         Some(bytes) if bytes.0 > FILL_MAX => {
-            return Err(format!(
+            return Err(Refused::Usage(format!(
                 "--reply-bytes {bytes} is too much: at most {} MiB are possible",
                 FILL_MAX >> 20
-            ));
+            )));
         }
         Some(bytes) => ("fill".into(), bytes.0.to_string()),
     };
     if header.len() > HEADER_MAX {
-        return Err(format!("--header has {} bytes, at most {HEADER_MAX} are possible", header.len()));
+        let len = header.len();
+        return Err(format!("--header has {len} bytes, at most {HEADER_MAX} are possible").into());
     }
     Ok(What { func, header, forward_first: args.forward_first })
 }
@@ -163,11 +166,13 @@ struct Source {
     /// The ids that run already, the root first, and where; none where they are to be started.
     joined: Option<(IdList, Peers)>,
     root: Id,
+    /// How long those may take to come up that run already.
+    patience: Option<Duration>,
     sizes: Vec<u32>,
 }
 
 impl Source {
-    fn new(args: &BenchArgs) -> Result<Source, String> {
+    fn new(args: &BenchArgs) -> Result<Source, Refused> {
         let (path, root) = match (&args.peers, args.id) {
             (Some(path), Some(root)) => (path, root),
             (Some(_), None) => return Err("--peers needs the id of this process: add --id I".into()),
@@ -176,25 +181,32 @@ impl Source {
                     "say how many ids with -n LIST, or join running nodes with --peers FILE --id I".into()
                 );
             }
-            (None, _) => return Ok(Source { joined: None, root: 0, sizes: distinct(&args.n) }),
+            (None, _) => {
+                return Ok(Source { joined: None, root: 0, patience: None, sizes: distinct(&args.n) });
+            }
         };
         if distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>()).len() > 1
             || distinct(&args.root).len() > 1
         {
             return Err("with --peers there is one root, which has one --wait and one --root".into());
         }
-        let peers = read_peers(path)?;
+        let peers = read_peers(path).map_err(Refused::File)?;
         let others = peers.ids().filter(|&id| id != root);
         let all =
             IdList::from_ids(std::iter::once(root).chain(others)).expect("a peers file has each id once");
         let sizes = if args.n.is_empty() { vec![all.len()] } else { distinct(&args.n) };
         match sizes.iter().find(|&&n| n > all.len()) {
-            Some(n) => Err(format!(
+            Some(n) => Err(Refused::Usage(format!(
                 "-n {n} is more than the {} ids of {} and this process",
                 all.len(),
                 path.display()
-            )),
-            None => Ok(Source { joined: Some((all, peers)), root, sizes }),
+            ))),
+            None => Ok(Source {
+                joined: Some((all, peers)),
+                root,
+                patience: args.wait_for_peers.map(Duration::from),
+                sizes,
+            }),
         }
     }
 
@@ -208,7 +220,9 @@ impl Source {
     fn nodes(&self, n: u32, link: LinkKind) -> Nodes {
         match &self.joined {
             None => Nodes::Start { n, link },
-            Some((_, peers)) => Nodes::Join { peers: peers.clone(), root: self.root },
+            Some((_, peers)) => {
+                Nodes::Join { peers: peers.clone(), root: self.root, patience: self.patience }
+            }
         }
     }
 }
@@ -219,7 +233,7 @@ fn rows(
     what: &What,
     source: &Source,
     functions: &Functions,
-) -> Result<(Vec<Row>, Vec<SetPlan>), String> {
+) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
     // Each axis makes every combination so far as many as it has values; a list is at most as long as a command line.
     let trees = distinct(&args.tree);
     let (bytes, in_flight) = (distinct(&args.bytes), distinct(&args.in_flight));
@@ -235,9 +249,9 @@ fn rows(
     ];
     let count = lengths.iter().fold(1usize, |product, &length| product.saturating_mul(length));
     if count > ROWS_MAX {
-        return Err(format!(
+        return Err(Refused::Usage(format!(
             "the lists have {count} combinations, at most {ROWS_MAX} are measured: shorten one"
-        ));
+        )));
     }
     let mut sets: Vec<SetPlan> = Vec::new();
     let mut made = Vec::with_capacity(count);
@@ -287,20 +301,20 @@ fn row(
     ids: IdList,
     set: usize,
     functions: &Functions,
-) -> Result<Row, String> {
+) -> Result<Row, Refused> {
     let func = functions.named(&what.func).map_err(|error| error.to_string())?;
     let (tree, _, _) = tree(tree_name, &ids)?;
     let reply = u64::from(key.reply_bytes.unwrap_or(0));
     let flying = u64::from(key.in_flight) * (u64::from(key.bytes) + u64::from(key.n) * reply);
     if flying > FLYING_MAX {
-        return Err(format!(
+        return Err(Refused::Usage(format!(
             "{} calls in flight over {} ids with {} bytes each way need {} MiB at the root, at most {} are taken: make one of them less",
             key.in_flight,
             key.n,
             key.bytes.max(key.reply_bytes.unwrap_or(0)),
             flying >> 20,
             FLYING_MAX >> 20
-        ));
+        )));
     }
     let filled = |bytes: u32| Bytes::from(vec![FILL; bytes as usize]);
     let data = filled(key.bytes);

@@ -10,11 +10,12 @@ use super::plan::{Bound, Nodes, Row, SetPlan};
 use crate::cli::args::{ROUNDS_MAX, RootKind};
 use crate::cli::cause::{died, explain};
 use crate::cli::interrupt::Interrupt;
+use crate::cli::joining::{refuse_taken, until_up};
 use crate::cli::launch::{Launch, Plan};
-use crate::cli::taken::refuse_taken;
+use crate::cli::limits::cannot_start;
 use crate::cli::watching::Watching;
 use crate::runtime::{
-    Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
+    AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
 
 /// Whatever goes wrong, in words.
@@ -53,6 +54,13 @@ impl Root {
         }
     }
 
+    fn wait_for_peers(&mut self, ids: &IdList, limit: Duration) -> Result<(), AbsentPeers> {
+        match self {
+            Root::Polled(node) => node.wait_for_peers(ids.clone(), limit),
+            Root::Threaded(node) => node.wait_for_peers(ids.clone(), limit),
+        }
+    }
+
     /// The end of a call, if it comes within [`LOOK`].
     fn wait_for(&mut self, handle: &mut CallHandle) -> Option<Result<Outcome, CallError>> {
         match self {
@@ -82,7 +90,7 @@ impl Set {
         };
         let watching = Watching { dead_after: None, wait: plan.wait.0, link };
         let (id, launch, joined) = match &plan.nodes {
-            Nodes::Join { peers, root } => {
+            Nodes::Join { peers, root, .. } => {
                 refuse_taken(*root, peers)?;
                 (*root, None, Some(peers.clone()))
             }
@@ -94,10 +102,14 @@ impl Set {
         };
         let peers = launch.as_ref().map(Launch::peers).or(joined.as_ref()).cloned().unwrap_or_default();
         let builder = watching.apply(Node::builder(id).functions(functions).peers(peers));
-        let root = match plan.root {
-            RootKind::Polled => Root::Polled(Box::new(builder.polled()?)),
-            RootKind::Thread => Root::Threaded(builder.start()?),
+        let mut root = match plan.root {
+            RootKind::Polled => Root::Polled(Box::new(builder.polled().map_err(cannot_start("this node"))?)),
+            RootKind::Thread => Root::Threaded(builder.start().map_err(cannot_start("this node"))?),
         };
+        if let Nodes::Join { peers, patience: Some(patience), .. } = &plan.nodes {
+            let ids = IdList::from_ids(peers.ids()).expect("a peers file has each id once");
+            until_up(*patience, interrupt, |limit| root.wait_for_peers(&ids, limit))?;
+        }
         Ok(Set { root, launch, joined })
     }
 

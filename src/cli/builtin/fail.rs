@@ -24,7 +24,10 @@ pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
                 }
                 Phase::Wait(child) => {
                     at.check(request.me(), Where::Callback)?;
-                    own.data.push(b'\n');
+                    // Whoever only watches has no line.
+                    if !own.data.is_empty() {
+                        own.data.push(b'\n');
+                    }
                     own.data.extend_from_slice(child.data);
                 }
             }

@@ -16,7 +16,7 @@ pub use fail::{FailAt, Where};
 pub(super) use fill::{FILL, FILL_MAX};
 pub use sum::{add, number_of};
 
-use crate::runtime::{Functions, FunctionsError};
+use crate::runtime::{FunctionError, Functions, FunctionsError};
 
 /// Name and meaning of each built-in function, for help texts.
 pub const BUILT_IN: [(&str, &str); 7] = [
@@ -36,6 +36,7 @@ pub const BUILT_IN: [(&str, &str); 7] = [
 pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions.inline_func("echo", |request, reply| {
         reply.header = request.header().to_vec();
+        room(&mut reply.data, request.data().len())?;
         reply.data.extend_from_slice(request.data());
         Ok(())
     })?;
@@ -45,6 +46,13 @@ pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
     fail::register(functions)?;
     sum::register(functions)?;
     fill::register(functions)
+}
+
+/// Makes room for a reply whose length a peer has chosen: where there is no memory for it, the call fails and the process goes on.
+fn room(reply: &mut Vec<u8>, length: usize) -> Result<(), FunctionError> {
+    reply
+        .try_reserve_exact(length)
+        .map_err(|_| format!("there is no memory for a reply of {length} bytes").into())
 }
 
 #[cfg(test)]

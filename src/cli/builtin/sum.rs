@@ -6,18 +6,17 @@ use crate::runtime::{FunctionError, Functions, FunctionsError, Phase};
 use gpc_trees::Id;
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
-    functions
-        .inline_phased("sum", |phase, request, own| {
-            own.data = match phase {
-                Phase::Init => number_of(request.me())?.to_string(),
-                Phase::Wait(child) => add(&own.data, child.data)
-                    .map_err(|why| format!("child {}: {why}", child.from))?
-                    .to_string(),
+    let sum = functions.inline_phased("sum", |phase, request, own| {
+        own.data = match phase {
+            Phase::Init => number_of(request.me())?.to_string(),
+            Phase::Wait(child) => {
+                add(&own.data, child.data).map_err(|why| format!("child {}: {why}", child.from))?.to_string()
             }
-            .into_bytes();
-            Ok(())
-        })
-        .map(drop)
+        }
+        .into_bytes();
+        Ok(())
+    })?;
+    functions.commutative(sum).map(drop)
 }
 
 /// What an id brings to the sum: `(id + 1)` squared.
@@ -29,12 +28,13 @@ pub fn number_of(id: Id) -> Result<u64, FunctionError> {
     number.checked_mul(number).ok_or_else(|| format!("the square of {number} does not fit in 64 bits").into())
 }
 
-/// Adds two numbers in decimal text.
+/// Adds two numbers in decimal text. Whoever only watches brings none: its own is empty.
 ///
 /// # Errors
 /// When one is not a number of 64 bits, or the sum is not.
 pub fn add(own: &[u8], more: &[u8]) -> Result<u64, FunctionError> {
-    let (own, more) = (number(own)?, number(more)?);
+    let own = if own.is_empty() { 0 } else { number(own)? };
+    let more = number(more)?;
     own.checked_add(more).ok_or_else(|| format!("{own} + {more} does not fit in 64 bits").into())
 }
 
@@ -67,6 +67,7 @@ mod tests {
         assert_eq!(number_of(Id::MAX - 1).unwrap(), u64::from(u32::MAX).pow(2));
         assert!(number_of(Id::MAX).is_err());
         assert_eq!(add(b"18446744073709551615", b"0").unwrap(), u64::MAX);
+        assert_eq!(add(b"", b"7").unwrap(), 7);
         let error = add(b"18446744073709551615", b"1").unwrap_err().to_string();
         assert_eq!(error, "18446744073709551615 + 1 does not fit in 64 bits");
         for bad in ["", "-1", "+1", "1 ", "x", "18446744073709551616"] {

@@ -151,7 +151,7 @@ pub fn check(sketch: &Sketch, format: TreeFormat) -> Result<(), String> {
     }
 }
 
-/// Draws a tree. `all` lifts the limit on the lines of text.
+/// Draws a tree. `all` lifts the limit on the lines of text, and has a picture show every id.
 ///
 /// # Errors
 /// When it cannot be written, or does not pass the [`check`].
@@ -160,7 +160,7 @@ pub fn draw(sketch: &Sketch, format: TreeFormat, all: bool, out: &mut dyn Write)
     match format {
         TreeFormat::Text => text::write(sketch, all, out),
         TreeFormat::Dot => dot::write(sketch, out),
-        TreeFormat::Svg => svg::write(sketch, out),
+        TreeFormat::Svg => svg::write(sketch, all, out),
         TreeFormat::Json => json::write(sketch, out),
     }
 }

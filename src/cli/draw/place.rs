@@ -5,7 +5,8 @@
 //! of the two, so the whole takes time in the order of the ids. Never recursive.
 //!
 //! A long run of children that have none themselves, or a long chain that ends in one, would make a picture too wide or too tall to look at:
-//! it is folded into a block of rows, which takes part in the algorithm as one wide id.
+//! it is folded into a block of rows, which takes part in the algorithm as one wide id. So does a whole subtree, or a long run of them, that is
+//! drawn as a box with the number of its ids, where all ids have no room.
 
 use super::Sketch;
 
@@ -15,17 +16,22 @@ const FOLDED_MIN: u32 = 24;
 /// Columns of a block per row, so that it is wider than tall.
 const BLOCK_ASPECT: f64 = 1.8;
 
-/// One id, or a block of them.
+/// Width of a character of a box's label, and of its margins, cells.
+const LETTER: f64 = 0.22;
+const LABEL_MARGIN: f64 = 0.5;
+
+/// One id, or what stands for many.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Item {
     /// Place in preorder of its first id; the others follow.
     pub(super) first: u32,
     /// How many ids.
     pub(super) count: u32,
+    pub(super) kind: Kind,
     /// In how many columns they stand.
     pub(super) columns: u32,
-    /// Whether each is the child of the one before, and not of the parent of all.
-    pub(super) chained: bool,
+    /// Half of its width, in cells; what stands for many has a margin.
+    pub(super) half_width: f64,
     /// Its parent's item; the root has itself.
     pub(super) parent: usize,
     /// Levels below the root.
@@ -34,21 +40,60 @@ pub(super) struct Item {
     pub(super) x: f64,
 }
 
+/// What an item is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// An id.
+    One,
+    /// A block of ids that have the same parent and no children.
+    Siblings,
+    /// A block of ids each of which is the only child of the one before.
+    Chain,
+    /// A box for so many whole subtrees of the same parent.
+    Subtrees(u32),
+}
+
 impl Item {
-    /// Whether it stands for many.
+    /// Whether each of its ids is drawn.
+    pub(super) fn is_drawn(&self) -> bool {
+        !matches!(self.kind, Kind::Subtrees(_))
+    }
+
+    /// Whether its ids are drawn in rows.
     pub(super) fn is_block(&self) -> bool {
-        self.count > 1
+        matches!(self.kind, Kind::Siblings | Kind::Chain)
     }
 
     /// How many rows it has.
     pub(super) fn rows(&self) -> u32 {
-        self.count.div_ceil(self.columns)
+        match self.kind {
+            Kind::Subtrees(_) => 1,
+            _ => self.count.div_ceil(self.columns),
+        }
     }
 
-    /// Half of its width, in cells; a block has a margin.
-    pub(super) fn half_width(&self) -> f64 {
-        f64::from(self.columns) / 2.0 + if self.is_block() { 0.5 } else { 0.0 }
+    /// What a box says.
+    pub(super) fn label(&self) -> String {
+        let ids = if self.count == 1 { "id" } else { "ids" };
+        match self.kind {
+            Kind::Subtrees(many @ 2..) => format!("{many} subtrees, {} {ids}", self.count),
+            _ => format!("{} {ids}", self.count),
+        }
     }
+}
+
+/// What of a tree is drawn as boxes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Boxes {
+    /// Subtrees of so many ids at most; those of one id never are.
+    pub(super) most: u32,
+    /// Whether many beside each other make one box.
+    pub(super) merged: bool,
+}
+
+impl Boxes {
+    /// Every id is drawn.
+    pub(super) const NONE: Boxes = Boxes { most: 1, merged: false };
 }
 
 /// All ids placed.
@@ -63,15 +108,15 @@ pub(super) struct Placed {
 }
 
 /// Places the ids of a tree.
-pub(super) fn place(sketch: &Sketch) -> Placed {
-    let mut items = fold(sketch);
+pub(super) fn place(sketch: &Sketch, boxes: Boxes) -> Placed {
+    let mut items = fold(sketch, boxes);
     let offsets = push_together(&items);
     // Children come behind their parents.
     for index in 1..items.len() {
         items[index].x = items[items[index].parent].x + offsets[index];
     }
-    let left = items.iter().map(|item| item.x - item.half_width()).fold(0.0, f64::min);
-    let right = items.iter().map(|item| item.x + item.half_width()).fold(0.0, f64::max);
+    let left = items.iter().map(|item| item.x - item.half_width).fold(0.0, f64::min);
+    let right = items.iter().map(|item| item.x + item.half_width).fold(0.0, f64::max);
     let mut rows = Vec::new();
     for item in &mut items {
         item.x -= left;
@@ -85,31 +130,70 @@ pub(super) fn place(sketch: &Sketch) -> Placed {
 }
 
 /// The items in preorder, without their middles.
-fn fold(sketch: &Sketch) -> Vec<Item> {
+fn fold(sketch: &Sketch, boxes: Boxes) -> Vec<Item> {
     let n = sketch.nodes();
-    let tails = tails(sketch);
-    let mut items = Vec::new();
+    let (tails, sizes) = (tails(sketch), sizes(sketch));
+    let mut items: Vec<Item> = Vec::new();
     let mut item_of_place = vec![0; n as usize];
     let mut place = 0;
     while place < n {
         let at = place as usize;
-        let (run, tail) = (leaves_from(sketch, place), tails[at]);
-        let folded = place > 0 && run.max(tail) >= FOLDED_MIN;
-        let count = if folded { run.max(tail) } else { 1 };
-        let columns = (f64::from(count) * BLOCK_ASPECT).sqrt().ceil() as u32;
+        let (kind, count) = kind_at(sketch, place, &tails, &sizes, boxes);
+        let columns = match kind {
+            Kind::Siblings | Kind::Chain => (f64::from(count) * BLOCK_ASPECT).sqrt().ceil() as u32,
+            Kind::One | Kind::Subtrees(_) => 1,
+        };
         item_of_place[at] = items.len();
-        items.push(Item {
-            first: place,
-            count,
-            columns: if folded { columns } else { 1 },
-            chained: tail > run,
-            parent: item_of_place[sketch.parents[at] as usize],
-            depth: sketch.depths[at],
-            x: 0.0,
-        });
+        let (parent, depth) = (item_of_place[sketch.parents[at] as usize], sketch.depths[at]);
+        let mut item = Item { first: place, count, kind, columns, half_width: 0.5, parent, depth, x: 0.0 };
+        item.half_width = match kind {
+            Kind::One => 0.5,
+            Kind::Siblings | Kind::Chain => f64::from(columns) / 2.0 + 0.5,
+            Kind::Subtrees(_) => item.label().chars().count() as f64 * LETTER / 2.0 + LABEL_MARGIN,
+        };
+        items.push(item);
         place += count;
     }
     items
+}
+
+/// What begins at a place, and how many ids it has.
+fn kind_at(sketch: &Sketch, place: u32, tails: &[u32], sizes: &[u32], boxes: Boxes) -> (Kind, u32) {
+    let at = place as usize;
+    let (run, tail, size) = (leaves_from(sketch, place), tails[at], sizes[at]);
+    let folded = place > 0 && run.max(tail) >= FOLDED_MIN;
+    if folded {
+        return if tail > run { (Kind::Chain, tail) } else { (Kind::Siblings, run) };
+    }
+    if place == 0 || size > boxes.most {
+        return (Kind::One, 1);
+    }
+    if boxes.merged
+        && let (subtrees @ FOLDED_MIN.., ids) = subtrees_from(sketch, place, sizes, boxes.most)
+    {
+        return (Kind::Subtrees(subtrees), ids);
+    }
+    if size > 1 { (Kind::Subtrees(1), size) } else { (Kind::One, 1) }
+}
+
+/// How many subtrees from this place on, one beside the other, have at most so many ids each; and how many ids in all.
+fn subtrees_from(sketch: &Sketch, place: u32, sizes: &[u32], most: u32) -> (u32, u32) {
+    let parent = sketch.parents[place as usize];
+    let (mut subtrees, mut end) = (0, place);
+    while end < sketch.nodes() && sketch.parents[end as usize] == parent && sizes[end as usize] <= most {
+        subtrees += 1;
+        end += sizes[end as usize];
+    }
+    (subtrees, end - place)
+}
+
+/// By place: ids of the subtree there.
+fn sizes(sketch: &Sketch) -> Vec<u32> {
+    let mut sizes = vec![1; sketch.parents.len()];
+    for place in (1..sizes.len()).rev() {
+        sizes[sketch.parents[place] as usize] += sizes[place];
+    }
+    sizes
 }
 
 /// How many siblings from this place on, one beside the other, have no children.
@@ -161,7 +245,7 @@ fn push_together(items: &[Item]) -> Vec<f64> {
             outline = forest.outline;
             outline.shift -= middles[index];
         }
-        let half = item.half_width();
+        let half = item.half_width;
         outline.rows.push((-half - outline.shift, half - outline.shift));
         if index > 0 {
             let (forest, x) = with_first(forests[item.parent].take(), outline);
@@ -215,15 +299,15 @@ mod tests {
         for item in &placed.items {
             let edge: &mut f64 = &mut right[item.depth as usize];
             // Sums of halves round a little.
-            assert!(item.x - item.half_width() >= *edge - 1e-6, "{item:?} overlaps its left neighbour");
-            *edge = item.x + item.half_width();
+            assert!(item.x - item.half_width >= *edge - 1e-6, "{item:?} overlaps its left neighbour");
+            *edge = item.x + item.half_width;
             assert!(*edge <= placed.width + 1e-6, "{item:?} is outside");
         }
     }
 
     #[test]
     fn a_parent_stands_over_the_middle_of_its_children() {
-        let placed = place(&sketch("binary", 7));
+        let placed = place(&sketch("binary", 7), Boxes::NONE);
         let xs: Vec<f64> = placed.items.iter().map(|item| item.x).collect();
         assert_eq!(xs, [2.0, 1.0, 0.5, 1.5, 3.0, 2.5, 3.5]);
         assert_eq!((placed.width, &placed.rows[..]), (4.0, &[1, 1, 1][..]));
@@ -231,28 +315,55 @@ mod tests {
 
     #[test]
     fn long_runs_are_folded_and_short_ones_are_not() {
-        let flat = place(&sketch("flat", 101));
+        let flat = place(&sketch("flat", 101), Boxes::NONE);
         assert_eq!(flat.items.len(), 2);
         let block = &flat.items[1];
         assert_eq!(
-            (block.first, block.count, block.columns, block.rows(), block.chained),
-            (1, 100, 14, 8, false)
+            (block.first, block.count, block.columns, block.rows(), block.kind),
+            (1, 100, 14, 8, Kind::Siblings)
         );
         assert_eq!(flat.rows, [1, 8]);
-        let chain = place(&sketch("chain", 101));
-        assert!(chain.items.len() == 2 && chain.items[1].chained && chain.items[1].count == 100);
-        assert_eq!(place(&sketch("flat", FOLDED_MIN)).items.len(), FOLDED_MIN as usize);
-        assert_eq!(place(&sketch("chain", FOLDED_MIN)).items.len(), FOLDED_MIN as usize);
-        assert_eq!(place(&sketch("flat", FOLDED_MIN + 1)).items.len(), 2);
+        let chain = place(&sketch("chain", 101), Boxes::NONE);
+        assert!(chain.items.len() == 2 && chain.items[1].kind == Kind::Chain && chain.items[1].count == 100);
+        assert_eq!(place(&sketch("flat", FOLDED_MIN), Boxes::NONE).items.len(), FOLDED_MIN as usize);
+        assert_eq!(place(&sketch("chain", FOLDED_MIN), Boxes::NONE).items.len(), FOLDED_MIN as usize);
+        assert_eq!(place(&sketch("flat", FOLDED_MIN + 1), Boxes::NONE).items.len(), 2);
     }
 
     #[test]
     fn large_trees_of_every_kind_have_room() {
         for name in ["binary", "binomial", "kary:3", "kary:40", "knomial:4", "chain", "flat"] {
             for n in [1, 2, 3, 25, 64, 1000, 4096] {
-                let placed = place(&sketch(name, n));
+                let placed = place(&sketch(name, n), Boxes::NONE);
                 check_room(&placed);
                 assert_eq!(placed.items.iter().map(|item| item.count).sum::<u32>(), n, "{name} {n}");
+            }
+        }
+    }
+
+    /// Where all ids have no room, what is small stands together: the picture of a binomial tree over 1,024 ids was 11,000 pixels wide.
+    #[test]
+    fn small_subtrees_become_boxes() {
+        let boxed = |name, n, most, merged| place(&sketch(name, n), Boxes { most, merged });
+        let binary = boxed("binary", 1023, 127, false);
+        assert_eq!(binary.items.len(), 7 + 8);
+        let counts = |placed: &Placed| {
+            placed.items.iter().filter(|item| !item.is_drawn()).map(|item| item.count).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(&binary), [127; 8]);
+        assert_eq!(binary.items[3].label(), "127 ids");
+        assert!(boxed("binary", 1023, 1, true).items.iter().all(Item::is_drawn));
+        let wide = boxed("kary:32", 1025, 50, true);
+        assert_eq!(
+            (wide.items.len(), wide.items[1].kind, wide.items[1].label().as_str()),
+            (2, Kind::Subtrees(32), "32 subtrees, 1024 ids")
+        );
+        assert_eq!(counts(&boxed("kary:32", 1025, 50, false)), [32; 32]);
+        for name in ["binary", "binomial", "kary:3", "kary:40", "knomial:4", "chain", "flat"] {
+            for (most, merged) in [(2, false), (16, false), (100, true), (4096, true)] {
+                let placed = boxed(name, 4096, most, merged);
+                check_room(&placed);
+                assert_eq!(placed.items.iter().map(|item| item.count).sum::<u32>(), 4096, "{name} {most}");
             }
         }
     }
@@ -263,7 +374,7 @@ mod tests {
             let parent = |(before, choice): (usize, &prop::sample::Index)| Some(choice.index(before + 1) as u32);
             let parents: Vec<_> = [None].into_iter().chain(choices.iter().enumerate().map(parent)).collect();
             let sketch = sketch_of(&parents);
-            let placed = place(&sketch);
+            let placed = place(&sketch, Boxes::NONE);
             check_room(&placed);
             let count: u32 = placed.items.iter().map(|item| item.count).sum();
             prop_assert_eq!(count as usize, parents.len());

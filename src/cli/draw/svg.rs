@@ -1,13 +1,15 @@
 //! A tree as a picture: one SVG file that needs nothing else.
 //!
-//! Ids are circles in layers, the root on top, coloured by their depth. In a large tree they are small where they stand close, and have no
-//! numbers where those could not be read; pointing at one shows its number in any case.
+//! Ids are circles in layers, the root on top, coloured by their depth. Of a large tree small subtrees are boxes with the number of their ids, so that the picture fits a
+//! window and what is written can be read; unless all ids are asked for: then they are small where they stand close, and have no numbers where those could not be read. Pointing at
+//! one shows its number in any case.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use super::Sketch;
-use super::place::{Item, Placed, place};
+use super::place::{Boxes, Item, Kind, Placed, place};
+use crate::cli::xml::Escaped;
 
 /// Most ids of a picture: about 10 MB of text, which browsers still show.
 pub const SVG_MAX: u32 = 1 << 16;
@@ -18,14 +20,32 @@ const MARGIN: f64 = 28.0;
 /// Height of the two lines of text on top, pixels.
 const HEAD: f64 = 62.0;
 
-/// Width of a letter of the subtitle, pixels: what is needed for the text to fit.
+/// From a line of it to the next.
+const NOTE_LINE: f64 = 20.0;
+
+/// Width of a letter of the title and of what stands below it, pixels: what is needed for the text to fit.
+const TITLE_LETTER: f64 = 12.2;
 const LETTER: f64 = 7.2;
+
+/// Largest tree of which every id is drawn unasked, pixels: about as wide as a screen, and some screens tall.
+const WIDTH_MAX: f64 = 2000.0;
+const HEIGHT_MAX: f64 = 5000.0;
+
+/// Radius of an id and gap to the next, pixels: those that can be read, the larger first.
+const READABLE: [(f64, f64); 2] = [(15.0, 10.0), (11.0, 5.0)];
+
+/// The same where there are too many to be read.
+const SMALL: [(f64, f64); 2] = [(3.0, 2.0), (2.0, 1.5)];
 
 /// Most pixels between two levels: more is only empty.
 const LEVEL_GAP_MAX: f64 = 420.0;
 
 /// The colours from the root to the deepest level.
 const COLOURS: [[f64; 3]; 3] = [[67.0, 56.0, 202.0], [8.0, 145.0, 178.0], [16.0, 160.0, 110.0]];
+
+/// Height of a box for subtrees, and of what is written in it, cells.
+const BOX_HEIGHT: f64 = 0.75;
+const BOX_FONT: f64 = 0.36;
 
 /// Smallest circle that a number is written in, pixels.
 const LABELLED_RADIUS_MIN: f64 = 9.0;
@@ -36,6 +56,8 @@ const WINDOW: f64 = 1600.0;
 /// The picture's measures, pixels.
 struct Picture<'a> {
     sketch: &'a Sketch,
+    /// Below the title.
+    notes: Vec<String>,
     placed: Placed,
     /// Width and height for one id of the closest.
     cell: f64,
@@ -50,8 +72,8 @@ struct Picture<'a> {
     scale: f64,
 }
 
-pub(super) fn write(sketch: &Sketch, out: &mut dyn Write) -> io::Result<()> {
-    let picture = Picture::new(sketch);
+pub(super) fn write(sketch: &Sketch, all: bool, out: &mut dyn Write) -> io::Result<()> {
+    let picture = Picture::new(sketch, all);
     picture.write_head(out)?;
     picture.write_blocks(out)?;
     picture.write_edges(out)?;
@@ -59,18 +81,61 @@ pub(super) fn write(sketch: &Sketch, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</svg>")
 }
 
-impl Picture<'_> {
-    fn new(sketch: &Sketch) -> Picture<'_> {
-        let placed = place(sketch);
+/// How a tree is drawn: what is in boxes, where everything stands, and how large it is.
+struct Scale {
+    boxes: Boxes,
+    placed: Placed,
+    radius: f64,
+    gap: f64,
+}
+
+impl Scale {
+    /// As large as all ids have room: for so many.
+    fn of_all(sketch: &Sketch) -> Scale {
+        let placed = place(sketch, Boxes::NONE);
         let (radius, gap) = match sketch.nodes() {
-            0..=128 => (15.0, 10.0),
-            129..=1024 => (11.0, 5.0),
-            1025..=4096 => (3.0, 2.0),
-            _ => (2.0, 1.5),
+            0..=64 => READABLE[0],
+            65..=1024 => READABLE[1],
+            1025..=4096 => SMALL[0],
+            _ => SMALL[1],
         };
+        Scale { boxes: Boxes::NONE, placed, radius, gap }
+    }
+
+    /// With as few boxes as let it fit a window and be read; small where boxes do not help, since what is left are blocks.
+    fn fitting(sketch: &Sketch) -> Scale {
+        let n = sketch.nodes();
+        let mosts =
+            || std::iter::successors(Some(1u32), |most| most.checked_mul(2)).take_while(|most| most / 2 < n);
+        let choices =
+            [false, true].into_iter().flat_map(|merged| mosts().map(move |most| Boxes { most, merged }));
+        for boxes in choices {
+            let placed = place(sketch, boxes);
+            if let Some(&(radius, gap)) = READABLE.iter().find(|size| fits(&placed, **size)) {
+                return Scale { boxes, placed, radius, gap };
+            }
+        }
+        Scale::of_all(sketch)
+    }
+}
+
+/// Whether a tree of circles of this radius and gap has room in a window.
+fn fits(placed: &Placed, (radius, gap): (f64, f64)) -> bool {
+    let cell = 2.0 * radius + gap;
+    let rows: u32 = placed.rows.iter().sum();
+    let height = f64::from(rows) * cell + placed.rows.len() as f64 * radius * 2.4;
+    placed.width * cell <= WIDTH_MAX && height <= HEIGHT_MAX
+}
+
+impl Picture<'_> {
+    fn new(sketch: &Sketch, all: bool) -> Picture<'_> {
+        let scale = if all { Scale::of_all(sketch) } else { Scale::fitting(sketch) };
+        let Scale { boxes, placed, radius, gap } = scale;
         let cell = 2.0 * radius + gap;
+        let notes = notes(sketch, &placed, boxes);
         let tree_width = placed.width * cell;
-        let text_width = subtitle(sketch).chars().count() as f64 * LETTER;
+        let widest = notes.iter().map(|note| note.chars().count()).max().unwrap_or(0) as f64 * LETTER;
+        let text_width = widest.max(title(sketch).chars().count() as f64 * TITLE_LETTER);
         let width = tree_width.max(text_width) + 2.0 * MARGIN;
         let scale = (width / WINDOW).max(1.0);
         // A wide tree gets higher levels, so that its edges do not all run flat.
@@ -78,13 +143,15 @@ impl Picture<'_> {
         let largest = (radius * scale).min(level_gap / 4.0).max(radius);
         let radii = radii(&placed, cell, radius, largest);
         let mut tops = Vec::with_capacity(placed.rows.len());
-        let mut y = (HEAD + MARGIN) * scale + radii[0];
+        let head = HEAD + NOTE_LINE * (notes.len() as f64 - 1.0);
+        let mut y = (head + MARGIN) * scale + radii[0];
         for &rows in &placed.rows {
             tops.push(y);
             y += f64::from(rows) * cell + level_gap;
         }
         let height = y - level_gap - cell / 2.0 + largest + MARGIN;
-        Picture { sketch, cell, radii, tops, left: (width - tree_width) / 2.0, width, height, scale, placed }
+        let left = (width - tree_width) / 2.0;
+        Picture { sketch, notes, cell, radii, tops, left, width, height, scale, placed }
     }
 
     fn write_head(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -104,13 +171,16 @@ impl Picture<'_> {
             38.0 * scale,
             20.0 * scale
         )?;
-        writeln!(
-            out,
-            "<text x=\"{middle}\" y=\"{:.0}\" text-anchor=\"middle\" font-size=\"{:.0}\" fill=\"#6b7280\">{}</text>",
-            60.0 * scale,
-            13.0 * scale,
-            Escaped(&subtitle(self.sketch))
-        )
+        for (place, note) in self.notes.iter().enumerate() {
+            writeln!(
+                out,
+                "<text x=\"{middle}\" y=\"{:.0}\" text-anchor=\"middle\" font-size=\"{:.0}\" fill=\"#6b7280\">{}</text>",
+                (60.0 + NOTE_LINE * place as f64) * scale,
+                13.0 * scale,
+                Escaped(note)
+            )?;
+        }
+        Ok(())
     }
 
     fn write_blocks(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -136,19 +206,18 @@ impl Picture<'_> {
             let parent = &self.placed.items[item.parent];
             let (from_x, from_y) =
                 (self.x(parent), self.tops[parent.depth as usize] + self.radii[parent.depth as usize]);
-            let (to_x, to_y) = match item.is_block() && !item.chained {
-                true => (self.x(item), self.tops[item.depth as usize] - self.cell / 2.0),
-                false => (
-                    self.in_block(item, 0).0,
-                    self.tops[item.depth as usize] - self.radii[item.depth as usize],
-                ),
+            let top = self.tops[item.depth as usize];
+            let (to_x, to_y) = match item.kind {
+                Kind::Siblings => (self.x(item), top - self.cell / 2.0),
+                Kind::Subtrees(_) => (self.x(item), top - self.cell * BOX_HEIGHT / 2.0),
+                Kind::One | Kind::Chain => (self.in_block(item, 0).0, top - self.radii[item.depth as usize]),
             };
             let bend = (from_y + to_y) / 2.0;
             write!(
                 out,
                 "M{from_x:.1} {from_y:.1}C{from_x:.1} {bend:.1} {to_x:.1} {bend:.1} {to_x:.1} {to_y:.1}"
             )?;
-            if item.chained {
+            if item.kind == Kind::Chain {
                 for index in 0..item.count {
                     let (x, y) = self.in_block(item, index);
                     write!(out, "{}{x:.1} {y:.1}", if index == 0 { 'M' } else { 'L' })?;
@@ -162,6 +231,10 @@ impl Picture<'_> {
         let deepest = self.sketch.depth();
         writeln!(out, "<g text-anchor=\"middle\" fill=\"#fff\">")?;
         for item in &self.placed.items {
+            if !item.is_drawn() {
+                self.write_box(item, out)?;
+                continue;
+            }
             for index in 0..item.count {
                 let place = (item.first + index) as usize;
                 let (label, depth) = (self.sketch.labels[place], self.sketch.depths[place]);
@@ -172,7 +245,7 @@ impl Picture<'_> {
                     "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\" fill=\"{colour}\"><title>id {label}, depth {depth}</title></circle>"
                 )?;
                 if radius >= LABELLED_RADIUS_MIN {
-                    let font = radius * if label < 1000 { 0.8 } else { 0.68 };
+                    let font = radius * font_of(label);
                     let y = y + font * 0.36;
                     write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{font:.1}\">{label}</text>")?;
                 }
@@ -180,6 +253,40 @@ impl Picture<'_> {
             }
         }
         writeln!(out, "</g>")
+    }
+
+    /// A box for subtrees, with the number of their ids.
+    fn write_box(&self, item: &Item, out: &mut dyn Write) -> io::Result<()> {
+        let (x, y, cell) = (self.x(item), self.tops[item.depth as usize], self.cell);
+        let (width, height) = ((item.half_width * 2.0 - 0.3) * cell, cell * BOX_HEIGHT);
+        let (font, colour) = (cell * BOX_FONT, Colour(item.depth, self.sketch.depth()));
+        writeln!(
+            out,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"{:.1}\" fill=\"#f3f4f6\" stroke=\"{colour}\"><title>{}</title></rect>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" font-size=\"{font:.1}\" fill=\"#111827\">{}</text>",
+            x - width / 2.0,
+            y - height / 2.0,
+            height / 4.0,
+            self.inside(item),
+            y + font * 0.36,
+            item.label()
+        )
+    }
+
+    /// What is in a box, in words.
+    fn inside(&self, item: &Item) -> String {
+        let places = item.first as usize..(item.first + item.count) as usize;
+        let (labels, depths) = (&self.sketch.labels[places.clone()], &self.sketch.depths[places]);
+        let (least, most) = (labels.iter().min().unwrap_or(&0), labels.iter().max().unwrap_or(&0));
+        let levels = depths.iter().max().unwrap_or(&0) - item.depth + 1;
+        let subtrees = match item.kind {
+            Kind::Subtrees(many @ 2..) => format!("{many} subtrees"),
+            _ => "a subtree".into(),
+        };
+        // Of a tree file the numbers may be scattered.
+        let which =
+            if most - least + 1 == item.count { format!("ids {least} to {most}") } else { item.label() };
+        format!("{subtrees}: {which}, {levels} {}", if levels == 1 { "level" } else { "levels" })
     }
 
     /// The middle of an item.
@@ -190,7 +297,8 @@ impl Picture<'_> {
     /// The middle of an id of an item. A chain turns at the end of each row.
     fn in_block(&self, item: &Item, index: u32) -> (f64, f64) {
         let (row, column) = (index / item.columns, index % item.columns);
-        let column = if item.chained && row % 2 == 1 { item.columns - 1 - column } else { column };
+        let column =
+            if item.kind == Kind::Chain && row % 2 == 1 { item.columns - 1 - column } else { column };
         let from_middle = f64::from(column) - (f64::from(item.columns) - 1.0) / 2.0;
         let cell = self.cell;
         (self.x(item) + from_middle * cell, self.tops[item.depth as usize] + f64::from(row) * cell)
@@ -205,7 +313,8 @@ fn radii(placed: &Placed, cell: f64, least: f64, largest: f64) -> Vec<f64> {
         let depth = item.depth as usize;
         let distance = left[depth].replace(item.x).map_or(f64::INFINITY, |left| item.x - left);
         let edge = item.x.min(placed.width - item.x);
-        let here = if item.is_block() { least } else { (distance * 0.35).min(edge) * cell };
+        let here =
+            if item.is_block() || !item.is_drawn() { least } else { (distance * 0.35).min(edge) * cell };
         room[depth] = room[depth].min(here);
     }
     let mut above = largest;
@@ -216,14 +325,30 @@ fn radii(placed: &Placed, cell: f64, least: f64, largest: f64) -> Vec<f64> {
     room.into_iter().map(&mut narrow).collect()
 }
 
+/// Size of a number's digits by the radius of its circle: many have less room.
+fn font_of(label: u32) -> f64 {
+    match label {
+        0..1_000 => 0.8,
+        1_000..10_000 => 0.68,
+        10_000..100_000 => 0.56,
+        _ => 0.4,
+    }
+}
+
 fn title(sketch: &Sketch) -> String {
     let n = sketch.nodes();
     format!("{} tree over {n} {}", sketch.name(), if n == 1 { "id" } else { "ids" })
 }
 
-fn subtitle(sketch: &Sketch) -> String {
+/// What stands below the title.
+fn notes(sketch: &Sketch, placed: &Placed, boxes: Boxes) -> Vec<String> {
     let (depth, fan_out) = (sketch.depth(), sketch.fan_out());
-    format!("depth {depth} · fan-out {fan_out} · ids per level {}", sketch.shown_levels())
+    let mut notes =
+        vec![format!("depth {depth} · fan-out {fan_out} · ids per level {}", sketch.shown_levels())];
+    if !placed.items.iter().all(Item::is_drawn) {
+        notes.push(format!("subtrees of up to {} ids are boxes; --all draws every id", boxes.most));
+    }
+    notes
 }
 
 /// The colour of a depth, and the deepest.
@@ -240,32 +365,29 @@ impl fmt::Display for Colour {
     }
 }
 
-/// Text with the characters escaped that mean something in XML; control characters, which it cannot have, are replaced.
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c {
-            '&' => f.write_str("&amp;"),
-            '<' => f.write_str("&lt;"),
-            '>' => f.write_str("&gt;"),
-            '"' => f.write_str("&quot;"),
-            c if c.is_control() => f.write_str("\u{fffd}"),
-            c => write!(f, "{c}"),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{drawn, sketch};
     use super::*;
     use crate::cli::args::TreeFormat;
 
+    fn all(sketch: &Sketch) -> String {
+        let mut out = Vec::new();
+        write(sketch, true, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn size(svg: &str) -> (f64, f64) {
+        let of = |name: &str| {
+            svg.split(&format!(" {name}=\"")).nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+        };
+        (of("width"), of("height"))
+    }
+
     #[test]
     fn a_picture_has_every_id_once() {
-        for (name, n) in [("binomial", 64), ("flat", 64), ("chain", 64), ("kary:3", 2000)] {
-            let svg = drawn(&sketch(name, n), TreeFormat::Svg);
+        for (name, n) in [("binomial", 64), ("flat", 64), ("chain", 64), ("kary:3", 2000), ("flat", 5000)] {
+            let svg = all(&sketch(name, n));
             assert_eq!(svg.matches("<circle").count(), n as usize);
             for id in 0..n {
                 assert_eq!(svg.matches(&format!("<title>id {id}, ")).count(), 1);
@@ -277,14 +399,50 @@ mod tests {
 
     #[test]
     fn labels_are_there_as_long_as_they_can_be_read() {
-        assert!(drawn(&sketch("binary", 1024), TreeFormat::Svg).contains(">1023</text>"));
-        let large = drawn(&sketch("binary", 4096), TreeFormat::Svg);
+        assert!(all(&sketch("binary", 1024)).contains(">1023</text>"));
+        let large = all(&sketch("binary", 4096));
         assert!(!large.contains(">1023</text>") && large.len() < 700_000, "{}", large.len());
     }
 
+    /// A binomial tree over 1,024 ids was 11,000 pixels wide, and in a window nothing of it could be read but the number of its root.
     #[test]
-    fn names_are_escaped_and_colours_are_colours() {
-        assert_eq!(Escaped("a<b>&\"\u{1}").to_string(), "a&lt;b&gt;&amp;&quot;\u{fffd}");
+    fn a_picture_fits_a_window_and_says_what_it_leaves_out() {
+        for (name, n) in [
+            ("binomial", 1024),
+            ("binary", 1024),
+            ("kary:4", 64),
+            ("kary:32", 1025),
+            ("kary:200", 5000),
+            ("kary:3", 65_536),
+            ("knomial:3", 3000),
+            ("flat", 65_536),
+            ("chain", 65_536),
+        ] {
+            let svg = drawn(&sketch(name, n), TreeFormat::Svg);
+            let (width, height) = size(&svg);
+            assert!(width <= WIDTH_MAX * 1.2 && height <= HEIGHT_MAX * 1.2, "{name} {n}: {width} x {height}");
+            let boxed = svg.contains("ids are boxes; --all draws every id");
+            assert_eq!(
+                boxed,
+                svg.contains("<title>a subtree: ") || svg.contains(" subtrees: "),
+                "{name} {n}"
+            );
+            let circles = svg.matches("<circle").count();
+            assert!(boxed || circles == n as usize, "{name} {n}: {circles}");
+        }
+        let svg = drawn(&sketch("binomial", 1024), TreeFormat::Svg);
+        assert!(svg.contains(">1</text>") && svg.contains("<title>a subtree: ids "), "{svg}");
+    }
+
+    /// Of a tree that is narrower than its title the picture had the middle of the title.
+    #[test]
+    fn a_title_has_room() {
+        let svg = drawn(&sketch("knomial:4000000000", 1), TreeFormat::Svg);
+        assert!(size(&svg).0 > "knomial:4000000000 tree over 1 id".len() as f64 * 12.0, "{svg}");
+    }
+
+    #[test]
+    fn colours_are_colours() {
         assert_eq!(Colour(0, 0).to_string(), "#4338ca");
         assert_eq!(Colour(1, 2).to_string(), "#0891b2");
         assert_eq!(Colour(2, 2).to_string(), "#10a06e");

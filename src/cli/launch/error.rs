@@ -5,6 +5,7 @@ use std::io;
 use gpc_trees::Id;
 
 use crate::cli::args::PROCESSES_MAX;
+use crate::cli::limits::advice;
 
 /// Why node processes could not be started. None of them is left running then.
 #[derive(Debug, thiserror::Error)]
@@ -46,13 +47,4 @@ pub enum LaunchError {
         /// What the system says.
         error: io::Error,
     },
-}
-
-/// What to do about an error of the system.
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => "; raise the limit on processes with `ulimit -u`, or start fewer",
-        io::ErrorKind::OutOfMemory => "; there is too little memory for so many, start fewer",
-        _ => "",
-    }
 }

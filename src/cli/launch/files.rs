@@ -9,6 +9,9 @@ const SPARE: u64 = 64;
 
 /// Sees to it that there are enough descriptors for so many children: for each a control link, and a link, which the widest tree has.
 pub(in crate::cli) fn provide(count: usize) -> Result<(), LaunchError> {
+    if count == 0 {
+        return Ok(());
+    }
     let needed = 2 * count as u64 + SPARE;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {
@@ -26,6 +29,14 @@ pub(in crate::cli) fn provide(count: usize) -> Result<(), LaunchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A call over one id, this process itself, was refused for the descriptors of "0 processes".
+    #[test]
+    fn who_starts_nothing_needs_nothing() {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        provide(0).unwrap();
+        assert_eq!(getrlimit(Resource::Nofile), Rlimit { current, maximum });
+    }
 
     #[test]
     fn the_limit_is_raised_or_named() {

@@ -3,10 +3,12 @@
 //! [`Outcome`] is exactly the JSON object that `gpc call --output json` prints: its fields, their names and their order are read by programs.
 
 mod columns;
+mod json;
 mod table;
 mod units;
 
 pub(super) use columns::{Align, write_columns};
+pub(super) use json::write_json;
 pub use table::{Width, write_table};
 pub use units::{shown_ns, shown_us};
 
@@ -20,7 +22,7 @@ use gpc_trees::Id;
 use serde::{Serialize, Serializer};
 
 use super::quantile::percentile;
-use crate::wire::{Cause, CoverageCounts};
+use crate::wire::{Cause, CoverageCounts, Shown};
 
 /// What a call came to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -29,8 +31,14 @@ pub struct Outcome {
     pub func: String,
     /// The tree's name.
     pub tree: String,
-    /// Ids asked, the root included.
+    /// Ids that take part.
     pub nodes: u32,
+    /// The id that made the call.
+    pub root: Id,
+    /// What it is in the call.
+    pub root_part: RootPart,
+    /// Whether it goes on without ids that fail or are lost.
+    pub partial: bool,
     /// Levels of the tree above its leaves: the level of an aggregated reply.
     pub level: u32,
     /// Time from the start of the call to its end at the root, microseconds; the last call's where there were several.
@@ -39,13 +47,24 @@ pub struct Outcome {
     pub coverage: Counts,
     /// Why it failed; `null` if it did not.
     pub cause: Option<FirstCause>,
-    /// Of a partial call, the ids that are not done, in tree order. Not for programs: the coverage counts them.
-    #[serde(skip)]
+    /// The ids that are not done, in tree order.
     pub missing: Vec<Missing>,
     /// The replies in the caller's order; one alone, the root's, where the function combines them.
     pub replies: Vec<Reply>,
     /// The times of many calls; `null` for a single one.
     pub repeat: Option<Repeat>,
+}
+
+/// What the root is in a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RootPart {
+    /// One of the ids that are called.
+    Listed,
+    /// Not listed, and added, since whoever makes a call takes part in it.
+    Added,
+    /// It only makes the call.
+    Watching,
 }
 
 /// How many ids fared how.
@@ -73,14 +92,14 @@ pub struct FirstCause {
 }
 
 /// An id that is not done.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Missing {
     /// The id.
     pub id: Id,
-    /// Such as `failed` or `unknown`.
+    /// `failed`, `unreached` or `unknown`.
     pub status: &'static str,
-    /// Where and why, if it is known of this id itself.
-    pub why: Option<FirstCause>,
+    /// Where and why; `null` where nothing is known of this id itself.
+    pub cause: Option<FirstCause>,
 }
 
 /// One id's reply.
@@ -122,8 +141,7 @@ impl Outcome {
     /// # Errors
     /// When it cannot be written.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, self)?;
-        writeln!(out)
+        write_json(self, out)
     }
 }
 
@@ -136,7 +154,7 @@ impl From<CoverageCounts> for Counts {
 
 impl fmt::Display for FirstCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "id {} failed at stage {}: {}", self.id, self.stage, self.message)
+        write!(f, "id {} failed at stage {}: {}", self.id, self.stage, Shown(&self.message))
     }
 }
 

@@ -4,7 +4,9 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use super::{Content, FirstCause, Missing, Outcome, Repeat, shown_us};
+use super::{Content, FirstCause, Missing, Outcome, Repeat, RootPart, shown_us};
+use crate::wire::Shown;
+use crate::wire::shown::is_obeyed;
 
 /// Most characters of a header's column: the data matter more.
 const HEADER_MAX: usize = 32;
@@ -61,7 +63,8 @@ pub fn write_table(outcome: &Outcome, width: Width, out: &mut dyn Write) -> io::
         write_replies(outcome, width, out)?;
         writeln!(out)?;
     }
-    if !outcome.missing.is_empty() {
+    // Where one failure ends the call, all the others say nothing that the coverage does not.
+    if outcome.partial && !outcome.missing.is_empty() {
         write_missing(&outcome.missing, out)?;
         writeln!(out)?;
     }
@@ -102,10 +105,9 @@ fn write_missing(missing: &[Missing], out: &mut dyn Write) -> io::Result<()> {
     let id_width = widest.max("id".len());
     let status_width = "unreached".len();
     writeln!(out, "{:>id_width$}  {:<status_width$}  why", "id", "status")?;
-    for Missing { id, status, why } in missing {
-        let why = why.as_ref().map_or(String::new(), |FirstCause { stage, message, .. }| {
-            let message: String = message.chars().map(escaped).collect();
-            format!("{stage}: {message}")
+    for Missing { id, status, cause } in missing {
+        let why = cause.as_ref().map_or(String::new(), |FirstCause { stage, message, .. }| {
+            format!("{stage}: {}", Shown(message))
         });
         writeln!(out, "{}", format!("{id:>id_width$}  {status:<status_width$}  {why}").trim_end())?;
     }
@@ -113,11 +115,16 @@ fn write_missing(missing: &[Missing], out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    let Outcome { func, tree, nodes, level, wall_us, coverage, .. } = outcome;
+    let Outcome { func, tree, nodes, root, level, wall_us, coverage, .. } = outcome;
     let levels = if *level == 1 { "level" } else { "levels" };
+    let part = match outcome.root_part {
+        RootPart::Listed => String::new(),
+        RootPart::Added => format!(", id {root} among them as the root, which --ids leaves out"),
+        RootPart::Watching => format!(", called by id {root}, which only watches"),
+    };
     writeln!(
         out,
-        "{func} over {nodes} {}: {tree} tree, {level} {levels}",
+        "{func} over {nodes} {}{part}: {tree} tree, {level} {levels}",
         if *nodes == 1 { "id" } else { "ids" }
     )?;
     write!(out, "done {} of {nodes}", coverage.done)?;
@@ -172,9 +179,7 @@ fn shown(content: &Content, width: Width) -> String {
 
 /// What would move the cursor, change colours or the direction of writing is written as its escape.
 fn escaped(c: char) -> String {
-    let turns =
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    if c.is_control() || turns { c.escape_default().to_string() } else { c.to_string() }
+    if is_obeyed(c) { c.escape_default().to_string() } else { c.to_string() }
 }
 
 #[cfg(test)]

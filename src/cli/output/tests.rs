@@ -11,6 +11,9 @@ fn outcome() -> Outcome {
         func: "echo".into(),
         tree: "binary".into(),
         nodes: 3,
+        root: 0,
+        root_part: RootPart::Listed,
+        partial: false,
         level: 1,
         wall_us: 850,
         coverage: Counts { done: 3, ..Counts::default() },
@@ -27,11 +30,14 @@ fn failed() -> Outcome {
         func: "fail".into(),
         tree: "kary:4".into(),
         nodes: 12,
+        root: 0,
+        root_part: RootPart::Listed,
+        partial: false,
         level: 3,
         wall_us: 12_345,
         coverage: CoverageCounts { done: 1, failed: 1, unreached: 4, unknown: 6 }.into(),
         cause: Some(FirstCause::from(&cause)),
-        missing: vec![],
+        missing: vec![Missing { id: 5, status: "failed", cause: Some(FirstCause::from(&cause)) }],
         replies: vec![],
         repeat: None,
     }
@@ -52,17 +58,19 @@ fn table(outcome: &Outcome, width: Width) -> String {
 #[test]
 fn the_json_is_that_of_the_documentation() {
     let expected = concat!(
-        r#"{"func":"echo","tree":"binary","nodes":3,"level":1,"wall_us":850,"#,
-        r#""coverage":{"done":3,"failed":0,"unreached":0,"unknown":0},"cause":null,"replies":["#,
+        r#"{"func":"echo","tree":"binary","nodes":3,"root":0,"root_part":"listed","partial":false,"level":1,"wall_us":850,"#,
+        r#""coverage":{"done":3,"failed":0,"unreached":0,"unknown":0},"cause":null,"missing":[],"replies":["#,
         r#"{"id":0,"header":"","data":"hello"},{"id":2,"header":"","data":{"base64":"/wA="}},"#,
         r#"{"id":1,"header":"","data":"a \"b\"\n"}],"repeat":null}"#,
         "\n"
     );
     assert_eq!(json(&outcome()), expected);
     let expected = concat!(
-        r#"{"func":"fail","tree":"kary:4","nodes":12,"level":3,"wall_us":12345,"#,
+        r#"{"func":"fail","tree":"kary:4","nodes":12,"root":0,"root_part":"listed","partial":false,"level":3,"wall_us":12345,"#,
         r#""coverage":{"done":1,"failed":1,"unreached":4,"unknown":6},"#,
-        r#""cause":{"id":5,"stage":"callback","message":"it was asked to fail here"},"replies":[],"repeat":null}"#,
+        r#""cause":{"id":5,"stage":"callback","message":"it was asked to fail here"},"#,
+        r#""missing":[{"id":5,"status":"failed","#,
+        r#""cause":{"id":5,"stage":"callback","message":"it was asked to fail here"}}],"replies":[],"repeat":null}"#,
         "\n"
     );
     assert_eq!(json(&failed()), expected);
@@ -71,19 +79,61 @@ fn the_json_is_that_of_the_documentation() {
     assert!(json(&Outcome { repeat, ..outcome() }).trim_end().ends_with(expected));
 }
 
+/// The JSON of a partial call counted what was missing, and said of no id that it was: its programs had to guess from the replies, which a reduction does not have.
 #[test]
 fn what_is_missing_of_a_partial_call_has_its_reasons() {
     let cause = Cause::new(5, crate::wire::Stage::Func, "it\u{1b} was asked to");
     let missing = vec![
-        Missing { id: 5, status: "failed", why: Some(FirstCause::from(&cause)) },
-        Missing { id: 11, status: "unknown", why: None },
+        Missing { id: 5, status: "failed", cause: Some(FirstCause::from(&cause)) },
+        Missing { id: 11, status: "unknown", cause: None },
     ];
-    let outcome = Outcome { nodes: 5, missing, cause: Some(FirstCause::from(&cause)), ..outcome() };
+    let outcome =
+        Outcome { nodes: 5, partial: true, missing, cause: Some(FirstCause::from(&cause)), ..outcome() };
     let shown = table(&outcome, Width::Unlimited);
     let expected =
         "\nid  status     why\n 5  failed     func: it\\u{1b} was asked to\n11  unknown\n\necho over 5 ids";
     assert!(shown.contains(expected), "{shown}");
-    assert!(!json(&outcome).contains("missing"));
+    let json: serde_json::Value = serde_json::from_str(&json(&outcome)).unwrap();
+    let expected = serde_json::json!([
+        { "id": 5, "status": "failed", "cause": { "id": 5, "stage": "func", "message": "it\u{1b} was asked to" } },
+        { "id": 11, "status": "unknown", "cause": null },
+    ]);
+    assert_eq!(json["missing"], expected);
+    assert!(!table(&Outcome { partial: false, ..outcome }, Width::Unlimited).contains("unknown"));
+}
+
+/// A node said why it failed with the sequences that clear a screen, and with lines of its own: the terminal of whoever made the call obeyed.
+#[test]
+fn a_hostile_cause_is_escaped_and_bounded() {
+    let message =
+        format!("\u{1b}[2J\u{1b}]0;owned\u{7}\ngpc: all is well\n\u{9b}31m\u{202e}{}", "x".repeat(65_536));
+    let cause = Cause { id: 5, stage: crate::wire::Stage::Func, message };
+    let first = FirstCause::from(&cause);
+    let missing = vec![Missing { id: 5, status: "failed", cause: Some(first.clone()) }];
+    let outcome = Outcome { nodes: 5, partial: true, missing, cause: Some(first.clone()), ..outcome() };
+    let said = r"\u{1b}[2J\u{1b}]0;owned\u{7}\ngpc: all is well\n\u{9b}31m\u{202e}xxx";
+    for shown in [first.to_string(), cause.to_string(), table(&outcome, Width::Unlimited)] {
+        assert!(shown.contains(said), "{shown:.200}");
+        assert!(shown.chars().all(|c| c == '\n' || !crate::wire::shown::is_obeyed(c)));
+        assert!(shown.chars().count() < crate::wire::shown::SHOWN_MAX + 300, "{}", shown.len());
+    }
+    assert_eq!(cause.to_string().lines().count(), 1);
+    let json = json(&outcome);
+    assert!(json.trim_end().chars().all(|c| !crate::wire::shown::is_obeyed(c)));
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["cause"]["message"], cause.message, "programs get what was said");
+}
+
+/// `--ids 1-3` called four ids, and nothing said which one it had added.
+#[test]
+fn the_summary_says_what_the_root_is() {
+    let of = |root_part| table(&Outcome { root: 7, root_part, ..outcome() }, Width::Unlimited);
+    assert!(of(RootPart::Listed).contains("echo over 3 ids: binary tree"));
+    assert!(
+        of(RootPart::Added)
+            .contains("over 3 ids, id 7 among them as the root, which --ids leaves out: binary")
+    );
+    assert!(of(RootPart::Watching).contains("over 3 ids, called by id 7, which only watches: binary tree"));
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn args(line: &str) -> Result<CallArgs, String> {
 fn plan(line: &str) -> Result<CallPlan, String> {
     let functions = Functions::new();
     builtin::register(&functions).unwrap();
-    CallPlan::new(&args(line)?, &functions)
+    CallPlan::new(&args(line)?, &functions).map_err(|refused| refused.to_string())
 }
 
 fn refused(line: &str) -> String {
@@ -105,7 +105,7 @@ fn running_nodes_are_joined_as_one_of_them() {
     let peers = format!("--peers {}", path.display());
     let plan = plan(&format!("facts {peers} --id 3")).unwrap();
     assert_eq!((plan.root, plan.ids.to_string().as_str()), (3, "3,1,7"));
-    assert!(matches!(plan.nodes, Nodes::Join { peers } if peers.len() == 3));
+    assert!(matches!(plan.nodes, Nodes::Join { peers, .. } if peers.len() == 3));
     assert!(refused(&format!("facts {peers}")).contains("--id"));
     assert!(refused("facts -n 4 --id 3").contains("--peers"));
     assert!(refused(&format!("facts {peers} --id 3 -n 4")).contains("cannot be used with"));
@@ -128,4 +128,17 @@ fn a_hosts_file_keeps_hosts_together() {
     assert_eq!((plan.ids.to_string(), plan.levels), ("0-1,3,2".into(), 2));
     let missing = refused(&format!("echo -n 5 {tree}"));
     assert!(missing.ends_with("id 4 has no line: say on which host it is"), "{missing}");
+}
+
+#[test]
+fn who_only_watches_is_not_among_the_ids() {
+    let plan_of =
+        |line: &str| plan(line).map(|plan| (plan.part, plan.ids.to_string(), plan.order.to_string()));
+    let of = |part, ids: &str, order: &str| Ok((part, ids.into(), order.into()));
+    assert_eq!(plan_of("echo -n 4"), of(RootPart::Listed, "0-3", "0-3"));
+    assert_eq!(plan_of("echo -n 4 --ids 3,1"), of(RootPart::Added, "0,3,1", "0,3,1"));
+    assert_eq!(plan_of("echo -n 4 --watch"), of(RootPart::Watching, "1-3", "1-3"));
+    assert_eq!(plan_of("echo -n 4 --ids 3,1 --watch"), of(RootPart::Watching, "3,1", "3,1"));
+    assert!(refused("echo -n 1 --watch").contains("there is no other id"));
+    assert!(refused("echo -n 4 --ids 0-2 --watch").contains("--ids names it: leave one out"));
 }

@@ -8,6 +8,7 @@ use gpc_trees::Lag;
 use super::fit::read_fit;
 use crate::cli::args::SimArgs;
 use crate::cli::duration::Span;
+use crate::cli::refused::Refused;
 use crate::sim::{Costs, HostCost, LinkCost, Sharing};
 
 /// What messages cost in a run.
@@ -24,9 +25,9 @@ impl RunCosts {
     ///
     /// # Errors
     /// When that cannot be read, or two options say the same thing differently.
-    pub(super) fn new(args: &SimArgs) -> Result<RunCosts, String> {
+    pub(super) fn new(args: &SimArgs) -> Result<RunCosts, Refused> {
         let host = match &args.fit {
-            Some(path) => Some(read_fit(path)?.cost),
+            Some(path) => Some(read_fit(path).map_err(Refused::File)?.cost),
             None => None,
         };
         refuse_doubles(args)?;

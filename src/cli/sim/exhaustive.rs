@@ -11,6 +11,7 @@ use super::costs::RunCosts;
 use super::output::Measured;
 use super::{replay, scenario, tree_name};
 use crate::cli::args::{SimArgs, SimOutput};
+use crate::cli::refused::Refused;
 use crate::cli::{CommandResult, stdout};
 use crate::sim::check::Violation;
 use crate::sim::{Exhaustive, Scenario, exhaustive, exhaustive_trees};
@@ -74,7 +75,7 @@ pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResu
     }
 }
 
-fn try_tree(args: &SimArgs, costs: &RunCosts, name: &TreeName, crashes: u32) -> Result<Exhaustive, String> {
+fn try_tree(args: &SimArgs, costs: &RunCosts, name: &TreeName, crashes: u32) -> Result<Exhaustive, Refused> {
     let most = args.ids();
     let mut all = Exhaustive::default();
     let sizes = if name.built_in().is_some() { 1..=most } else { most..=most };

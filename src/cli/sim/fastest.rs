@@ -7,6 +7,7 @@ use gpc_trees::{Lag, Limits, Tree, TreeName};
 use super::costs::RunCosts;
 use super::scenario;
 use crate::cli::args::{SimArgs, SimTree};
+use crate::cli::refused::Refused;
 use crate::sim::{FaultSet, Scenario, run as simulate};
 
 /// Most ids of a trial: some milliseconds each; with more ids the best lag hardly changes.
@@ -19,7 +20,7 @@ const RATIO: f64 = 1.12;
 ///
 /// # Errors
 /// When the arguments do not fit together.
-pub(super) fn named(tree: &SimTree, args: &SimArgs, costs: &RunCosts) -> Result<TreeName, String> {
+pub(super) fn named(tree: &SimTree, args: &SimArgs, costs: &RunCosts) -> Result<TreeName, Refused> {
     match tree {
         SimTree::Named(name) => Ok(name.clone()),
         SimTree::Fastest => {

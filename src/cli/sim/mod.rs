@@ -14,9 +14,13 @@ use gpc_trees::{Limits, Tree, TreeName};
 
 use super::args::{SimArgs, SimOutput};
 use super::chart::{self, Chart, Line, Point};
-use super::tree::read_layout;
-use super::{CommandResult, FAILED, stdout};
-use crate::sim::{Report, Scenario, run as simulate, swarm};
+use super::files::write_text;
+use super::interrupt::Interrupt;
+use super::limits::cannot_start;
+use super::refused::Refused;
+use super::tree::{no_such_tree, read_layout};
+use super::{CommandResult, FAILED, say, stdout};
+use crate::sim::{Crash, Report, Scenario, run as simulate, start_threads, swarm_unless};
 use costs::RunCosts;
 use output::{Compared, Measured, Summary, SwarmSummary};
 
@@ -24,6 +28,10 @@ use output::{Compared, Measured, Summary, SwarmSummary};
 pub(super) fn run(args: &SimArgs) -> CommandResult {
     if let (None, Some(file)) = (args.n, &args.fit) {
         return fit::run(args, file);
+    }
+    check_crashes(args)?;
+    if args.runs.is_some() || args.exhaustive.is_some() {
+        start_threads().map_err(cannot_start("threads for the runs"))?;
     }
     let costs = RunCosts::new(args)?;
     if let Some(path) = &args.svg {
@@ -36,7 +44,20 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
         (Some(runs), true) => many(args, &costs, runs),
         (None, false) => compare(args, &costs),
         (None, true) => one(args, &costs),
-        (Some(_), false) => Err("--runs and --compare do not go together: leave one out".into()),
+        (Some(_), false) => {
+            Err(Refused::from("--runs and --compare do not go together: leave one out").into())
+        }
+    }
+}
+
+/// A crash of an id that is not there would never happen, and the run would show a world in which all goes well.
+fn check_crashes(args: &SimArgs) -> Result<(), Refused> {
+    let n = args.ids();
+    match args.crash.iter().flatten().find(|crash| crash.id >= n) {
+        Some(Crash { id, .. }) => {
+            Err(format!("--crash names id {id}, but with -n {n} the ids are 0 to {}", n - 1).into())
+        }
+        None => Ok(()),
     }
 }
 
@@ -56,20 +77,24 @@ fn one(args: &SimArgs, costs: &RunCosts) -> CommandResult {
     judge(&scenario, &name, &report)
 }
 
-/// Independent seeds over all cores.
+/// Independent seeds over all cores. When it is interrupted, what the first of them came to.
 fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
     let name = tree_name(args, costs)?;
     let most = scenario(args, costs, &name, args.ids())?;
+    let interrupt = Interrupt::listen(|| {})?;
     let begun = Instant::now();
-    let swarm = swarm(&most, runs, args.tree.is_some());
+    let swarm = swarm_unless(&most, runs, args.tree.is_some(), || interrupt.signal().is_some());
     let measured = Measured::since(begun, swarm.events);
-    let summary = SwarmSummary::new(&swarm, &name, measured);
+    let summary = SwarmSummary::new(&swarm, &name, measured, interrupt.signal().is_some());
+    if interrupt.signal().is_some() {
+        say(&format!("interrupted after {} of {runs} runs", swarm.runs));
+    }
     stdout::write(|out| match args.output {
         SimOutput::Table => summary.write_table(out),
         SimOutput::Json => output::write_json(&summary, out),
     })?;
     match swarm.failures.first() {
-        None => Ok(ExitCode::SUCCESS),
+        None => Ok(interrupt.exit_status().map_or(ExitCode::SUCCESS, ExitCode::from)),
         Some((scenario, violations)) => {
             let first = violations.first().map(ToString::to_string).unwrap_or_default();
             let replay = replay(scenario, &name);
@@ -117,9 +142,21 @@ fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
         }
         lines.push(Line { name: name.to_string(), points });
     }
-    let title = "Time of one call over the number of ids, simulated";
-    let picture = chart::draw(&Chart { title, axis: "ids", lines });
-    std::fs::write(path, picture).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let drawn = lines.len();
+    let picture = chart::draw(&Chart {
+        title: "Time of one call over the number of ids, simulated".into(),
+        notes: vec![
+            "in virtual time, from the call at the root to its last reply there; lines that lie upon each other are striped"
+                .into(),
+        ],
+        axis: "ids",
+        number: |n| n.to_string(),
+        lines,
+    });
+    write_text(path, &picture)?;
+    let trees = if drawn == 1 { "1 tree".into() } else { format!("{drawn} trees") };
+    let ids = if args.ids() == 1 { "1 id".into() } else { format!("up to {} ids", args.ids()) };
+    say(&format!("wrote {}: {trees} over {ids}", path.display()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,16 +187,16 @@ fn replay(scenario: &Scenario, name: &TreeName) -> String {
 }
 
 /// The tree that was asked for, binary by default.
-fn tree_name(args: &SimArgs, costs: &RunCosts) -> Result<TreeName, String> {
+fn tree_name(args: &SimArgs, costs: &RunCosts) -> Result<TreeName, Refused> {
     args.tree.as_ref().map_or(Ok(TreeName::Binary), |tree| fastest::named(tree, args, costs))
 }
 
 /// The trees that are to stand side by side.
-fn trees(args: &SimArgs, costs: &RunCosts) -> Result<Vec<TreeName>, String> {
+fn trees(args: &SimArgs, costs: &RunCosts) -> Result<Vec<TreeName>, Refused> {
     args.compare.iter().map(|tree| fastest::named(tree, args, costs)).collect()
 }
 
-fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result<Scenario, String> {
+fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result<Scenario, Refused> {
     let tree = tree_of(name, n)?;
     tree.check(n, &Limits::default()).map_err(|error| format!("{name}: {error}"))?;
     if args.reply_bytes != 0 && args.reply_bytes < 4 {
@@ -184,19 +221,20 @@ fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result
     })
 }
 
-fn tree_of(name: &TreeName, n: u32) -> Result<Tree, String> {
+fn tree_of(name: &TreeName, n: u32) -> Result<Tree, Refused> {
     if let TreeName::File(path) = name {
-        let layout = read_layout(Path::new(path))?;
+        let layout = read_layout(Path::new(path)).map_err(Refused::File)?;
         return match layout.len() == n {
             true => Ok(layout.tree()),
-            false => Err(format!("{path} is a tree over {} ids, not over {n}", layout.len())),
+            false => Err(format!("{path} is a tree over {} ids, not over {n}", layout.len()).into()),
         };
     }
-    name.built_in().ok_or_else(|| {
-        format!(
-            "no tree is named `{name}`; write binary, binomial, kary:K, knomial:K, chain, flat, loggp, loggp:LAG or file:PATH"
-        )
-    })
+    if let TreeName::Hosts { .. } = name {
+        return Err(
+            format!("{name}: a simulation spreads its ids with --hosts H, and keeps no hosts file").into()
+        );
+    }
+    Ok(name.built_in().ok_or_else(|| no_such_tree(name))?)
 }
 
 #[cfg(test)]

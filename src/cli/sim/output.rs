@@ -8,6 +8,7 @@ use std::time::Instant;
 use gpc_trees::{Id, TreeName};
 use serde::Serialize;
 
+pub(super) use crate::cli::output::write_json;
 use crate::cli::output::{Counts, FirstCause};
 use crate::sim::{Hop, Report, Scenario, Swarm};
 
@@ -132,8 +133,8 @@ impl Summary {
                 None => write!(out, "its root did not live to see the end, ")?,
             }
             writeln!(out, "{}", shown_counts(call.coverage))?;
-            if let Some(FirstCause { id, stage, message }) = &call.cause {
-                writeln!(out, "  id {id} at stage {stage}: {message}")?;
+            if let Some(cause) = &call.cause {
+                writeln!(out, "  {cause}")?;
             }
         }
         for (fault, times) in &self.injected {
@@ -166,7 +167,10 @@ impl Summary {
 /// Many runs.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SwarmSummary {
+    /// Those that were made.
     runs: u64,
+    /// Whether it was broken off before all were.
+    interrupted: bool,
     failed: u64,
     hash: String,
     events: u64,
@@ -187,7 +191,7 @@ struct FailureSummary {
 }
 
 impl SwarmSummary {
-    pub(super) fn new(swarm: &Swarm, name: &TreeName, measured: Measured) -> SwarmSummary {
+    pub(super) fn new(swarm: &Swarm, name: &TreeName, measured: Measured, interrupted: bool) -> SwarmSummary {
         let failure =
             |(scenario, violations): &(Scenario, Vec<crate::sim::check::Violation>)| FailureSummary {
                 seed: scenario.seed,
@@ -196,6 +200,7 @@ impl SwarmSummary {
             };
         SwarmSummary {
             runs: swarm.runs,
+            interrupted,
             failed: swarm.failed,
             hash: format!("{:016x}", swarm.hash),
             events: swarm.events,
@@ -281,12 +286,6 @@ pub(super) fn write_compared(compared: &[Compared], out: &mut dyn Write) -> io::
     Ok(())
 }
 
-/// Writes a JSON value and a line feed.
-pub(super) fn write_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    writeln!(out)
-}
-
 fn shown_counts(counts: Counts) -> String {
     let Counts { done, failed, unreached, unknown } = counts;
     let others = [(failed, "failed"), (unreached, "unreached"), (unknown, "unknown")];
@@ -297,5 +296,5 @@ fn shown_counts(counts: Counts) -> String {
 
 /// A virtual time to the nanosecond, in microseconds.
 fn shown_ns(ns: u64) -> String {
-    format!("{}.{:03} us", ns / 1000, ns % 1000)
+    format!("{}.{:03} µs", ns / 1000, ns % 1000)
 }

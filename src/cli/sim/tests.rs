@@ -95,7 +95,8 @@ fn a_fit_says_what_a_host_is() {
 #[test]
 fn what_is_said_twice_is_refused() {
     let (_folder, path) = fitted();
-    let refused = |more: &str| RunCosts::new(&args(&format!("sim -n 9 --fit {path} {more}"))).unwrap_err();
+    let refused =
+        |more: &str| RunCosts::new(&args(&format!("sim -n 9 --fit {path} {more}"))).unwrap_err().to_string();
     assert!(refused("--link-cost 1,2,3,4").contains("spread the ids with --hosts H"));
     assert!(refused("--hosts 3 --host-cost 1,2,3,4").contains("leave one out"));
 }
@@ -112,7 +113,7 @@ fn what_does_not_fit_is_refused_in_words() {
     let refused = |line: &str| {
         let args = args(line);
         let costs = RunCosts::new(&args).unwrap();
-        scenario(&args, &costs, &tree_name(&args, &costs).unwrap(), args.ids()).unwrap_err()
+        scenario(&args, &costs, &tree_name(&args, &costs).unwrap(), args.ids()).unwrap_err().to_string()
     };
     assert!(refused("sim -n 100000 --tree chain").starts_with("chain: position "));
     assert!(refused("sim -n 8 --tree mine").starts_with("no tree is named `mine`"));

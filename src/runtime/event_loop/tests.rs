@@ -1,6 +1,7 @@
 //! Turns of a node that is driven from here: what is due, what wakes it, and what it keeps.
 
 use super::*;
+use crate::runtime::idle::SPARE_LIMIT;
 use crate::runtime::{Call, CallHandle, LinkKind, Listener, Node, Peers, PolledNode};
 
 fn pair(functions: &Functions, link: LinkKind) -> [PolledNode; 2] {
@@ -187,7 +188,8 @@ fn an_idle_node_sleeps_as_long_as_it_may() {
         for node in &mut nodes {
             let sleeps = |node: &PolledNode| {
                 let node = node.event_loop();
-                !node.is_busy() && node.next_deadline().is_none()
+                let memory = Some(node.memory_until()).filter(|_| node.holds_memory());
+                !node.is_busy() && node.next_deadline() == memory
             };
             let settled = (0..1000).any(|_| {
                 let idle = sleeps(node);

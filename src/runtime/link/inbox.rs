@@ -7,100 +7,45 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use gpc_trees::Tree;
-
+use super::answers::answer;
+use super::event::{Context, Event, Refused};
 use super::replies::Replies;
+use crate::chain::Time;
 use crate::hint::likely;
-use crate::wire::body::{CHUNK_MIN, Chunk, Extent, Spare};
-use crate::wire::frame::{FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
+use crate::wire::body::{CHUNK_MIN, Chunk, Spare};
+use crate::wire::budget::{Budget, Counted, Share};
+use crate::wire::frame::{FIRST_MAX, FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
 use crate::wire::head::{
     AnswerKind, CallRef, ExtentRef, Goodbye, RequestHead, ResponseHead, WindowRef, parse_credit,
 };
-use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
+use crate::wire::message::Merging;
 use crate::wire::prefix::parse_prefix;
-use crate::wire::{Body, BodyWriter, CallId, Hello, Payload, Report, Request, Use};
+use crate::wire::short::SHORT_MAX;
+use crate::wire::{Body, BodyWriter, CallId, Hello, Request, Use};
+use bytes::{Bytes, BytesMut};
 
 /// Requests in arrival on one link: as many as a sender may have unacknowledged, with room. A node's hiwater is no higher.
 pub const BODIES_MAX: usize = 512;
 
-/// What the inbox must know of the node it serves.
-pub trait Context {
-    /// The tree registered under a wire id.
-    fn tree(&self, id: u32) -> Option<Tree>;
-    /// Whether an answer to this call is awaited from the peer: only then are its bytes kept.
-    fn awaits(&self, call: CallId) -> bool;
-    /// Longest header and data of a reply together, bytes.
-    fn reply_max(&self) -> u64;
-    /// The next sealed memory that the peer has handed over, of so many bytes.
-    ///
-    /// # Errors
-    /// When there is none, or it is not as docs/wire.md wants it.
-    fn extent(&self, _length: usize) -> Result<Extent, FrameError> {
-        Err(FrameError::OutOfPlace { kind: Kind::Extent, when: "on a link that takes no descriptors" })
-    }
-    /// Whether the function under this handle takes its data as they come.
-    fn streams(&self, _func: u32) -> bool {
-        false
-    }
-    /// Whether a long reply of the peer to this call is passed on as it comes, and not needed whole here.
-    fn passes_on(&self, _call: CallId) -> bool {
-        false
-    }
-}
+/// Bytes of a frame that came in pieces which nobody counts: all but requests and replies are shorter.
+const PIECES_FREE: usize = 4 << 10;
 
-/// What came on a link.
-#[derive(Debug)]
-pub enum Event {
-    /// The peer's first frame.
-    Hello(Hello),
-    /// A call begins; its data may still be arriving.
-    Request(Arc<Request>),
-    /// More of the data of a request that is still arriving, whose func gets them whole, or of a reply that is passed on as it comes.
-    DataGrew,
-    /// More of the data of this request, whose func takes them as they come.
-    DataDue(CallId),
-    /// The data of this request are whole now.
-    DataArrived(CallId),
-    /// A call has ended below, perhaps with a reply whose data are still arriving.
-    Response(Response),
-    /// The data of the reply to this call, which is passed on as it comes, have all come.
-    ReplyArrived(CallId),
-    /// A reply begins that is longer than a window: its sender is to be told how far it may go on.
-    ReplyBegun,
-    /// A reply that is longer than a window begins, and nobody awaits or takes it: its sender waits for a word.
-    Unwanted(CallId),
-    /// A call has ended below with a reply over the limit; its bytes are dropped as they come.
-    Oversized {
-        /// Which call.
-        call: CallId,
-        /// Bytes of the reply.
-        bytes: u64,
-    },
-    /// A request was cancelled before it could be read whole: nothing but its credit is left of it.
-    Abandoned,
-    /// The parent cancels.
-    Cancel(CallId),
-    /// The root has what it needs.
-    Release(CallId),
-    /// The child has another parent.
-    Moved(CallId),
-    /// The peer asks for a sign of life.
-    Ping,
-    /// The peer gives a sign of life.
-    Pong,
-    /// The peer has consumed so many requests.
-    Credit(u32),
-    /// The peer takes so much of the data of a request.
-    Window(WindowRef),
-    /// The peer ends the link.
-    Goodbye(Goodbye),
-}
+/// Data of a request from which on they are counted here: those of shorter ones are the chain's to count.
+const COUNTED_MIN: usize = SHORT_MAX;
+
+/// Ids, shape and header of a request of which there must surely be memory to read them.
+const PREFIX_PROBED: u64 = 1 << 20;
 
 /// A request whose body is not complete.
 #[derive(Debug)]
 enum RequestBody {
-    Prefix { head: RequestHead, flags: u8, bytes: Vec<u8> },
+    Prefix {
+        head: RequestHead,
+        flags: u8,
+        bytes: Counted<Vec<u8>>,
+        /// When all of it must have come.
+        until: Option<Time>,
+    },
     Data(BodyWriter),
 }
 
@@ -137,6 +82,8 @@ pub struct Inbox {
     greeted: bool,
     /// The start of a frame whose rest has not come.
     partial: BytesMut,
+    /// What that takes.
+    pieces: Share,
     passing: Option<Passing>,
     /// Where the bytes of the segment go that is passing, if its body is one that passes through.
     chunk: Option<Chunk>,
@@ -152,9 +99,10 @@ impl Inbox {
         Inbox::default()
     }
 
-    /// Long data that come are put into memory that the node keeps for them.
-    pub fn use_memory(&mut self, spare: Spare) {
+    /// Long data that come are put into memory that the node keeps for them, and are of its budget; frames that come in pieces are of `pieces`.
+    pub fn use_memory(&mut self, spare: Spare, pieces: &Budget) {
         self.spare = spare;
+        self.pieces = pieces.share();
     }
 
     /// Takes the next bytes of the link and appends what they complete. Bytes of bodies are copied once, to where
@@ -198,6 +146,35 @@ impl Inbox {
         self.replies.drop(call);
         if self.passing.is_some_and(|passing| passing.call == call && passing.of_response) {
             self.chunk = None;
+        }
+    }
+
+    /// Until when the ids, the shape and the header of a request must have come; says whether they have not.
+    pub fn limit(&mut self, of: CallId, at: Time) -> bool {
+        match self.requests.get_mut(&of) {
+            Some(RequestBody::Prefix { until, .. }) => *until = Some(at),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Drops the requests whose ids, shape and header should have come by now, and says which, and when the next ones should.
+    pub fn expire(&mut self, now: Time) -> (Vec<CallId>, Option<Time>) {
+        let until = |body: &RequestBody| match body {
+            RequestBody::Prefix { until, .. } => *until,
+            RequestBody::Data(_) => None,
+        };
+        let late = |body: &RequestBody| until(body).is_some_and(|until| until <= now);
+        let calls: Vec<CallId> =
+            self.requests.iter().filter(|(_, body)| late(body)).map(|(call, _)| *call).collect();
+        self.requests.retain(|_, body| !late(body));
+        (calls, self.requests.values().filter_map(until).min())
+    }
+
+    /// Gives back the room of what has come, where nothing is arriving.
+    pub fn release_room(&mut self) {
+        if self.partial.is_empty() {
+            self.partial = BytesMut::new();
         }
     }
 
@@ -299,13 +276,17 @@ impl Inbox {
             _ => header.length as usize,
         };
         if !self.top_up(bytes, FRAME_HEADER + length) {
+            self.count_pieces(header)?;
             return Ok(None);
         }
         Ok(Some((
             header,
             match self.partial.is_empty() {
                 true => Frame::Here(split_to(bytes, FRAME_HEADER + length)),
-                false => Frame::Gathered(self.partial.split()),
+                false => {
+                    let _ = self.pieces.hold(0);
+                    Frame::Gathered(self.partial.split())
+                }
             },
         )))
     }
@@ -321,6 +302,16 @@ impl Inbox {
         self.partial.len() >= needed && needed > 0
     }
 
+    /// The start of a frame waits for its rest.
+    fn count_pieces(&mut self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
+        let came = self.partial.len();
+        if came <= PIECES_FREE || self.pieces.hold(came as u64) {
+            return Ok(());
+        }
+        let why = self.pieces.budget().refusal();
+        Err(FrameError::NoMemory { kind, length: length as usize, why })
+    }
+
     fn peek_header(&self, bytes: &[u8]) -> [u8; FRAME_HEADER] {
         let source = if self.partial.is_empty() { bytes } else { &self.partial[..] };
         *source.first_chunk().expect("the header was topped up before")
@@ -330,6 +321,9 @@ impl Inbox {
     fn in_place(&self, FrameHeader { kind, length, .. }: FrameHeader) -> Result<(), FrameError> {
         match kind {
             Kind::Hello if self.greeted => Err(FrameError::OutOfPlace { kind, when: "a second time" }),
+            _ if !self.greeted && length as usize > FIRST_MAX => {
+                Err(FrameError::TooMuch { kind, extra: u64::from(length) - FIRST_MAX as u64 })
+            }
             Kind::Hello | Kind::Goodbye => Ok(()),
             _ if !self.greeted => Err(FrameError::OutOfPlace { kind, when: "before the hello" }),
             Kind::Segment if length as usize <= CallRef::LENGTH => {
@@ -416,8 +410,13 @@ impl Inbox {
         }
         if body.len() as u64 == whole {
             let (prefix, data) = body.split_at(head.prefix_len() as usize);
-            let data = Body::whole(Bytes::copy_from_slice(data));
-            let request = parse_prefix(&head, flags, prefix, data, &|id| context.tree(id))?;
+            let Some(data) = self.copied(data) else {
+                events.push(self.refused(&head));
+                return Ok(());
+            };
+            let data = Body::whole(data);
+            let mut request = parse_prefix(&head, flags, prefix, data, &|id| context.tree(id))?;
+            request.merging = merging(&request, context);
             events.push(Event::Request(Arc::new(request)));
             return Ok(());
         }
@@ -427,8 +426,26 @@ impl Inbox {
                 when: "with too many bodies still arriving",
             });
         }
-        self.requests.insert(head.call, RequestBody::Prefix { head, flags, bytes: Vec::new() });
+        let bytes = Counted::of(self.spare.budget());
+        self.requests.insert(head.call, RequestBody::Prefix { head, flags, bytes, until: None });
+        if head.prefix_len() > body.len() as u64 {
+            events.push(Event::Begun { call: head.call, limit: head.limit });
+        }
         self.request_bytes(head.call, body, context, events)
+    }
+
+    /// A copy of the data of a request that came in one frame; `None` where there is no memory for it.
+    fn copied(&self, data: &[u8]) -> Option<Bytes> {
+        match data.len() < COUNTED_MIN {
+            true => Some(Bytes::copy_from_slice(data)),
+            false => self.spare.copy(data, b""),
+        }
+    }
+
+    /// There is no memory for a request.
+    fn refused(&self, head: &RequestHead) -> Event {
+        let why = self.spare.budget().refusal();
+        Event::Refused(Refused { call: head.call, why })
     }
 
     fn response(
@@ -469,7 +486,7 @@ impl Inbox {
             events.extend(Some(Event::Unwanted(head.call)).filter(|_| long));
             return Ok(());
         }
-        self.replies.begin(head, body, context, events)
+        self.replies.begin(head, body, &self.spare, context, events)
     }
 
     /// How many bytes of a call's request or response are still to come; `None` if none is arriving.
@@ -479,7 +496,7 @@ impl Inbox {
         }
         self.requests.get(&call).map(|body| match body {
             RequestBody::Prefix { head, bytes, .. } => {
-                (head.prefix_len() - bytes.len() as u64).saturating_add(head.data_len)
+                (head.prefix_len() - bytes.bytes.len() as u64).saturating_add(head.data_len)
             }
             RequestBody::Data(writer) => writer.missing(),
         })
@@ -519,14 +536,22 @@ impl Inbox {
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
         let Some(body) = self.requests.get_mut(&call) else { return Ok(()) };
-        if let RequestBody::Prefix { head, flags, bytes } = body {
-            let missing = (head.prefix_len() as usize - bytes.len()).min(piece.len());
-            bytes.extend_from_slice(split_to(&mut piece, missing));
-            if (bytes.len() as u64) < head.prefix_len() {
+        if let RequestBody::Prefix { head, flags, bytes, .. } = body {
+            let missing = (head.prefix_len() as usize - bytes.bytes.len()).min(piece.len());
+            let room = bytes.append(split_to(&mut piece, missing), head.prefix_len());
+            if room && (bytes.bytes.len() as u64) < head.prefix_len() {
                 return Ok(());
             }
-            let prefix = std::mem::take(bytes);
-            let mut request = parse_prefix(head, *flags, &prefix, Body::default(), &|id| context.tree(id))?;
+            let mut prefix = std::mem::take(bytes);
+            if !room || !can_be_read(&mut prefix) {
+                let head = *head;
+                self.requests.remove(&call);
+                events.push(self.refused(&head));
+                return Ok(());
+            }
+            let prefix = &prefix.bytes;
+            let mut request = parse_prefix(head, *flags, prefix, Body::default(), &|id| context.tree(id))?;
+            request.merging = merging(&request, context);
             let (data, writer) = Body::arriving_in(head.data_len, usage(&request, context), &self.spare);
             request.data = data;
             events.push(Event::Request(Arc::new(request)));
@@ -572,7 +597,11 @@ impl Inbox {
     /// More of a request's data has come.
     fn grown(&mut self, call: CallId, events: &mut Vec<Event>) {
         let Some(RequestBody::Data(writer)) = self.requests.get(&call) else { return };
-        if writer.missing() == 0 {
+        if writer.is_refused() {
+            let why = writer.refusal();
+            self.requests.remove(&call);
+            events.push(Event::DataRefused { call, why });
+        } else if writer.missing() == 0 {
             self.requests.remove(&call);
             events.push(Event::DataArrived(call));
         } else {
@@ -584,7 +613,7 @@ impl Inbox {
     fn allowed(&self, call: CallId) -> Option<u64> {
         match self.requests.get(&call)? {
             RequestBody::Prefix { head, bytes, .. } => {
-                Some((head.prefix_len() - bytes.len() as u64).saturating_add(WINDOW))
+                Some((head.prefix_len() - bytes.bytes.len() as u64).saturating_add(WINDOW))
             }
             RequestBody::Data(writer) => Some(writer.allowed()),
         }
@@ -600,6 +629,11 @@ impl RequestBody {
     }
 }
 
+/// In which order this node merges the replies to a request.
+fn merging(request: &Request, context: &dyn Context) -> Merging {
+    request.callback.map_or(Merging::default(), |callback| context.merging(callback))
+}
+
 /// What becomes of the data of a request: they pass through where func takes them as they come, children get them at once or there are none, and no adopter can ask for them.
 fn usage(request: &Request, context: &dyn Context) -> Use {
     let at_once = request.forward_first || request.ids.len() == 1;
@@ -608,6 +642,14 @@ fn usage(request: &Request, context: &dyn Context) -> Use {
         true if at_once && !request.partial => Use::Passing,
         true => Use::Kept,
     }
+}
+
+/// Whether there is memory for what the ids, the shape and the header of a request are read into.
+fn can_be_read(prefix: &mut Counted<Vec<u8>>) -> bool {
+    let (len, budgeted) = (prefix.bytes.len(), prefix.share.bytes());
+    // The list of ids, and the shape, each at most as long as their bytes.
+    prefix.share.hold(budgeted + len as u64)
+        && (len as u64 <= PREFIX_PROBED || Vec::<u8>::new().try_reserve_exact(2 * len).is_ok())
 }
 
 /// The call of a frame that has nothing else.
@@ -624,39 +666,4 @@ pub(super) fn split_to<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (first, rest) = bytes.split_at(count);
     *bytes = rest;
     first
-}
-
-/// The response that a fixed part and its complete body make, wherever that lies; what is kept of it is copied.
-fn answer(head: &ResponseHead, body: &[u8]) -> Result<Response, FrameError> {
-    let (header, rest) = body.split_at(head.header_len as usize);
-    let (data, report) = rest.split_at(head.data_len as usize);
-    let reply = || SubtreeReply {
-        level: head.level,
-        header: Payload::copy_from_slice(header),
-        data: Payload::copy_from_slice(data),
-    };
-    respond(head, reply, report)
-}
-
-/// The response that a fixed part and its complete body make, which it keeps.
-pub(super) fn answer_keeping(head: &ResponseHead, mut body: Bytes) -> Result<Response, FrameError> {
-    let header = body.split_to(head.header_len as usize);
-    let data = body.split_to(head.data_len as usize);
-    respond(head, || SubtreeReply { level: head.level, header: header.into(), data: data.into() }, &body)
-}
-
-fn respond(
-    head: &ResponseHead,
-    reply: impl FnOnce() -> SubtreeReply,
-    report: &[u8],
-) -> Result<Response, FrameError> {
-    let answer = match head.kind {
-        AnswerKind::Completed => Answer::Completed,
-        AnswerKind::Reply => Answer::Reply(reply()),
-        AnswerKind::Failed => Answer::Failed(Box::new(Report::parse(report)?.into_failure()?)),
-        AnswerKind::Partial => {
-            Answer::Partial(Box::new(Partial { reply: reply(), report: Report::parse(report)? }))
-        }
-    };
-    Ok(Response { call: head.call, answer })
 }

@@ -2,10 +2,15 @@
 //!
 //! [`Inbox`] and [`Outbox`] know the wire and no socket; `Link` joins them to one.
 
+mod answers;
+mod event;
 mod handing;
+mod holding;
 mod inbox;
 mod leave;
 mod outbox;
+mod pace;
+mod question;
 mod replies;
 
 use std::cell::RefCell;
@@ -15,18 +20,22 @@ use bytes::Bytes;
 use gpc_trees::{Id, Tree};
 use smallvec::SmallVec;
 
+pub use event::{Context, Event, Refused};
 pub use handing::{Handover, Room};
-pub use inbox::{BODIES_MAX, Context, Event, Inbox};
+pub use inbox::{BODIES_MAX, Inbox};
 pub use outbox::{Outbox, PARTS_MAX};
 
+use self::pace::Pace;
+use self::question::Question;
 use super::peer::LinkKey;
 use super::shm::{Extents, RingSocket};
 use super::socket::Socket;
 use crate::chain::Time;
 use crate::hint::unlikely;
-use crate::wire::CallId;
 use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, WINDOW};
+use crate::wire::message::Merging;
+use crate::wire::{CallId, Message};
 
 /// Requests that a node takes on a link without having acknowledged them: enough to keep the link busy, and a bound on what waits at a slow node.
 pub const HIWATER: u32 = 256;
@@ -46,6 +55,9 @@ const REPLIES_MAX: usize = BODIES_MAX;
 /// Bytes read from one link before the others get their turn.
 pub(super) const READ_BUDGET: usize = 1 << 20;
 
+/// Bytes read or written at once that leave next to no room behind.
+pub(super) const MUCH: usize = 4 << 10;
+
 /// Bytes read behind a segment that is passing: the head of the next one, and small messages between the two; what it brings of the next one's bytes is copied.
 const BEHIND: usize = 4 << 10;
 
@@ -64,6 +76,8 @@ pub(super) enum Phase {
     Greeting(Id),
     /// Someone has connected; their hello is awaited.
     Accepted,
+    /// They have said that they are this id, another run of which has a link that may still stand: they wait for our hello.
+    OnHold(Id),
     /// Both hellos are through.
     Up(Id),
     /// The last frame is queued; closes when it is written.
@@ -79,6 +93,8 @@ pub(super) enum Progress {
     More,
     /// The connection has ended.
     Closed(String),
+    /// The peer does not read, and too much waits for it.
+    Stuck(String),
 }
 
 /// One connection.
@@ -92,18 +108,33 @@ pub(super) struct Link {
     pub(super) deadline: Option<Time>,
     /// Why nothing can be written any more; what the peer has sent before is still to be read.
     pub(super) unwritable: Option<String>,
+    /// The node's turn in which something came last.
+    pub(super) used: u64,
     /// Requests consumed and not acknowledged.
     consumed: u32,
     /// Requests received and not acknowledged.
     pub(super) unacknowledged: u32,
+    /// Whether the system has taken anything since requests were acknowledged last, of long data or what goes with them.
+    takes: bool,
     /// Whether the peer has given a sign of life since this was last looked at: bytes have come, or it has taken some of what had to wait for it.
     pub(super) heard: bool,
     /// Whether it is noted among those that have something to write.
     pub(super) marked: bool,
     /// Whether bytes wait for the peer to take those before them.
     pub(super) blocked: bool,
-    /// Whether it has had long data to send.
-    bulk: bool,
+    /// Of a link through rings: whether the ring was full, and whether descriptors wait for the peer to take those before them.
+    full: bool,
+    handing_waits: bool,
+    /// When more of a request that has begun must have come.
+    pub(super) unfinished: Option<Time>,
+    /// Whether more has been written at once than leaves next to no room behind.
+    pub(super) much: bool,
+    /// Whether it is noted among those that long messages leave on.
+    pub(super) streams: bool,
+    /// How fast it takes long data; none before the first.
+    pace: Option<Box<Pace>>,
+    /// Whether a question for a sign of life is on its way out.
+    question: Question,
     /// Whether the system tells when the socket takes bytes again.
     pub(super) told_of_room: bool,
     /// The node's sealed memory.
@@ -113,20 +144,28 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(socket: Socket, phase: Phase, deadline: Time, extents: Extents) -> Link {
+    pub(super) fn new(socket: Socket, phase: Phase, extents: Extents) -> Link {
         Link {
             socket,
             inbox: Inbox::new(),
             outbox: Outbox::new(),
             phase,
-            deadline: Some(deadline),
+            deadline: None,
             unwritable: None,
+            used: 0,
             consumed: 0,
             unacknowledged: 0,
+            takes: false,
             heard: false,
             marked: false,
             blocked: false,
-            bulk: false,
+            full: false,
+            handing_waits: false,
+            unfinished: None,
+            much: false,
+            streams: false,
+            pace: None,
+            question: Question::None,
             told_of_room: true,
             extents,
             watched: false,
@@ -135,7 +174,7 @@ impl Link {
 
     /// Whether what comes next may be carried out where it lies: nothing long is arriving, and there is credit for a request.
     pub(super) fn is_plain(&self) -> bool {
-        self.inbox.is_idle() & (self.unacknowledged < HIWATER)
+        self.inbox.is_idle() & (self.unacknowledged < HIWATER) & !self.outbox.was_full()
     }
 
     /// Notes that a request was consumed; acknowledges when enough have been, and says whether it has.
@@ -144,12 +183,15 @@ impl Link {
         unlikely(self.consumed >= ACKMARK) && self.acknowledge_consumed()
     }
 
-    /// Acknowledges what has been consumed, when the peer reads what it is sent: one that only sends gets no more credit.
+    /// Acknowledges what has been consumed, when the peer reads what it is sent, or goes on reading: one that only sends gets no more credit.
     #[inline(never)]
     fn acknowledge_consumed(&mut self) -> bool {
-        if self.outbox.backlog() > BACKLOG || self.outbox.replies() > REPLIES_MAX {
+        // A long reply may be more than a backlog for minutes on a slow link, which is no reason to stop small calls as long as it goes on.
+        let backlog = if self.takes { self.outbox.queued() as u64 } else { self.outbox.backlog() };
+        if backlog > BACKLOG || self.outbox.replies() > REPLIES_MAX {
             return false;
         }
+        self.takes = false;
         self.outbox.acknowledge(self.consumed);
         self.unacknowledged = self.unacknowledged.saturating_sub(self.consumed);
         self.consumed = 0;
@@ -210,9 +252,10 @@ impl Link {
 
     /// Writes what is queued, if that is small frames alone on a link that is up, over a socket that takes them all: then there is nothing else to see to. If not, [`flush`](Self::flush) is for what is left. An error ends the connection.
     #[inline(always)]
-    pub(super) fn flush_small(&mut self) -> io::Result<bool> {
+    pub(super) fn flush_small(&mut self, much: &mut bool) -> io::Result<bool> {
         let stands = matches!(self.phase, Phase::Up(_)) & (self.consumed < ACK_BESIDE);
-        if unlikely(!stands | self.blocked | self.told_of_room | self.heard) {
+        let asks = self.question != Question::None;
+        if unlikely(!stands | self.blocked | self.told_of_room | self.heard | asks) {
             return Ok(false);
         }
         let Some(bytes) = self.outbox.only_small() else { return Ok(false) };
@@ -222,22 +265,104 @@ impl Link {
             Socket::Ring(_) => return Ok(false),
         };
         match written {
-            Ok(count) => Ok(self.outbox.small_written(count)),
+            Ok(count) => {
+                *much |= count > MUCH;
+                Ok(self.outbox.small_written(count))
+            }
             Err(error) => again(error).map(|()| false),
         }
     }
 
-    /// Writes what is queued, as one gather write if the socket takes it.
-    pub(super) fn flush(&mut self) -> Progress {
-        if !self.bulk && self.outbox.is_streaming() {
-            self.bulk = true;
-            self.socket.prepare_for_bulk();
+    /// Queues a message.
+    pub(super) fn push(&mut self, message: Message) {
+        if let Message::Ping = message {
+            return self.ask();
+        }
+        self.outbox.push(message);
+    }
+
+    /// Queues a question for a sign of life, unless one has still to leave.
+    #[cold]
+    fn ask(&mut self) {
+        if self.question == Question::None {
+            self.outbox.push(Message::Ping);
+            self.question = Question::Queued(self.outbox.queued());
+        }
+    }
+
+    /// Says once that a question for a sign of life has left.
+    pub(super) fn question_left(&mut self) -> bool {
+        self.question.take_left()
+    }
+
+    /// The system has room for more, which is news of the peer where bytes waited for it.
+    pub(super) fn has_room(&mut self, now: Time) {
+        if !self.rings() {
+            self.heard |= std::mem::take(&mut self.blocked);
+        }
+        self.question.room();
+        self.set_pace(now);
+    }
+
+    /// Whether bytes go through rings: their reader makes room, and there is no wire.
+    fn rings(&self) -> bool {
+        self.socket.ring().is_some_and(RingSocket::has_rings)
+    }
+
+    /// There is room for the next long data.
+    fn set_pace(&mut self, now: Time) {
+        if let Some(pace) = &mut self.pace {
+            if pace.room(now) {
+                self.socket.prepare_for_bulk(pace.segment());
+            }
+            self.outbox.pace(pace.segment(), pace.allowance());
+        }
+    }
+
+    /// Long data are about to be written.
+    fn begin_bulk(&mut self, now: &impl Fn() -> Time) {
+        if self.pace.is_none() && !self.rings() {
+            let pace = Pace::new();
+            self.socket.prepare_for_bulk(pace.segment());
+            self.pace = Some(Box::new(pace));
+        }
+        if let Some(pace) = &mut self.pace
+            && pace.begin(now)
+        {
+            self.outbox.pace(pace.segment(), pace.allowance());
+        }
+    }
+
+    /// Nothing can be written now: whether that is all for this time, and long data do not wait for room that there is.
+    fn waits(&mut self, now: &impl Fn() -> Time) -> bool {
+        let held = self.outbox.is_held() && !self.blocked;
+        if held && self.socket.has_room() {
+            self.set_pace(now());
+            return false;
+        }
+        self.blocked |= held;
+        if !self.blocked {
+            self.rest();
+        }
+        true
+    }
+
+    /// There is nothing to write.
+    fn rest(&mut self) {
+        self.pace.iter_mut().for_each(|pace| pace.rest());
+    }
+
+    /// Writes what is queued, as one gather write if the socket takes it. The time is asked for where long data are under way.
+    pub(super) fn flush(&mut self, now: impl Fn() -> Time) -> Progress {
+        if self.outbox.is_streaming() {
+            self.begin_bulk(&now);
         }
         let mut handed = 0;
         for _ in 0..WRITE_BUDGET {
             match self.is_ready(&mut handed) {
                 Ok(true) => {}
-                Ok(false) => return Progress::Waiting,
+                Ok(false) if self.waits(&now) => return Progress::Waiting,
+                Ok(false) => continue,
                 Err(error) => return Progress::Closed(broken(&error)),
             }
             if self.consumed >= ACK_BESIDE {
@@ -246,16 +371,16 @@ impl Link {
             match self.write_once() {
                 Ok(0) => return Progress::Closed("the connection takes no more bytes".into()),
                 Ok(count) => {
-                    // Of a stopped process the system takes no more than its buffers hold.
-                    self.heard |= std::mem::take(&mut self.blocked);
-                    self.outbox.written(count);
+                    self.much |= count > MUCH;
+                    self.written(count);
                     if self.outbox.is_idle() {
+                        self.rest();
                         return Progress::Waiting;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.blocked = true;
-                    return Progress::Waiting;
+                    (self.blocked, self.full) = (true, true);
+                    return self.outbox.waits().map_or_else(Progress::Stuck, |()| Progress::Waiting);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Progress::Closed(broken(&error)),
@@ -267,15 +392,47 @@ impl Link {
         Progress::More
     }
 
+    /// The socket has taken so many bytes.
+    fn written(&mut self, count: usize) {
+        self.outbox.written(count);
+        self.takes = true;
+        self.pace.iter_mut().for_each(|pace| pace.written(count));
+        if std::mem::take(&mut self.full) && self.rings() {
+            // Of a stopped process a full ring takes nothing. A socket takes a few bytes also where nothing has left it, and says when something has.
+            (self.blocked, self.heard) = (false, true);
+        }
+        if self.question != Question::None {
+            self.question.written(count);
+            self.await_question();
+        }
+    }
+
+    /// A question may be in the socket now: the system is asked, or says later, whether it has left.
+    #[cold]
+    fn await_question(&mut self) {
+        if self.question == Question::InSocket {
+            match self.socket.has_room() {
+                true => self.question.room(),
+                false => self.blocked = true,
+            }
+        }
+    }
+
     /// Whether there is anything to write. Data that leave by descriptor have left by then; `handed` counts their bytes.
     fn is_ready(&mut self, handed: &mut usize) -> io::Result<bool> {
         // Of small messages nothing leaves so, and nothing has to wait.
         let bulk = self.outbox.is_streaming() || self.blocked;
         let socket = self.socket.ring_mut().filter(|socket| bulk && socket.takes_descriptors());
         let Some(socket) = socket else { return Ok(self.outbox.is_ready()) };
+        let before = *handed;
         let mut over = Over { socket, extents: &self.extents, handed, waits: false, broken: None };
         let ready = self.outbox.is_ready_beside(&mut over);
-        let Over { socket, waits, broken, .. } = over;
+        let Over { socket, waits, broken, handed, .. } = over;
+        // Small messages find room in the ring while descriptors wait: only when one of these leaves has the peer taken some.
+        if *handed > before {
+            self.heard |= std::mem::take(&mut self.handing_waits);
+        }
+        self.handing_waits |= waits;
         if let Some(error) = broken {
             return Err(error);
         }
@@ -331,6 +488,10 @@ impl Context for Beside<'_> {
 
     fn streams(&self, func: u32) -> bool {
         self.host.streams(func)
+    }
+
+    fn merging(&self, callback: u32) -> Merging {
+        self.host.merging(callback)
     }
 
     fn passes_on(&self, call: CallId) -> bool {

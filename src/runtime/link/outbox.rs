@@ -8,9 +8,12 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use gpc_trees::Id;
 use smallvec::SmallVec;
 
 use super::handing::{Handed, Handover, Never};
+use super::holding::Holding;
+use super::inbox::BODIES_MAX;
 use super::leave::Leave;
 use crate::chain::{OwnAnswer, ShortAnswer, ToChild};
 use crate::hint::{likely, unlikely};
@@ -22,13 +25,18 @@ use crate::wire::head::{
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
 use crate::wire::short::{SHORT_MAX, Template};
-use crate::wire::{Body, CallId, Hello, Message, Report, Request};
+use crate::wire::{
+    Body, Budget, CallId, Cause, Coverage, Failure, Hello, Message, Report, Request, Share, Stage,
+};
 
 /// Messages up to this many bytes of body are copied into one buffer and leave in one frame: below it a copy costs less than a part of its own.
 const SMALL: u64 = SHORT_MAX as u64;
 
 /// Bytes that are cut from long messages ahead of the socket: two segments keep it busy, and a small message waits behind no more.
 const AHEAD: usize = 2 * SEGMENT;
+
+/// Bytes of small frames that lie in one piece while they wait for the peer.
+const RUN_MAX: usize = 64 << 10;
 
 /// Parts of one gather write, as many as the system takes without allocating.
 pub const PARTS_MAX: usize = 16;
@@ -57,6 +65,8 @@ pub(super) struct Stream {
     pub(super) parts: VecDeque<Part>,
     /// Of a response: how far the peer lets it go.
     leave: Leave,
+    /// Of a response: what of its bytes is here, until the last has left.
+    _share: Share,
 }
 
 /// The sending side of a link.
@@ -72,6 +82,11 @@ pub struct Outbox {
     waiting: VecDeque<Arc<Request>>,
     streams: VecDeque<Stream>,
     credit: u32,
+    /// What is held for a peer that does not read.
+    holding: Holding,
+    /// Bytes of a segment, and of those that may be cut before the socket has room again.
+    segment: usize,
+    allowance: usize,
 }
 
 impl Outbox {
@@ -84,6 +99,53 @@ impl Outbox {
             waiting: VecDeque::new(),
             streams: VecDeque::new(),
             credit: 0,
+            holding: Holding::default(),
+            segment: SEGMENT,
+            allowance: usize::MAX,
+        }
+    }
+
+    /// Replies that wait for the peer are of a budget of its link, small frames of another; `me` is who refuses what does not fit.
+    pub fn use_memory(&mut self, me: Id, replies: &Budget, small: &Budget) {
+        self.holding = Holding::new(me, replies, small);
+    }
+
+    /// Whether there was no room for long replies when one last came.
+    #[inline(always)]
+    pub fn was_full(&self) -> bool {
+        self.holding.was_full()
+    }
+
+    /// Whether there is no room for long replies: then requests are refused before they are executed.
+    pub fn is_full(&mut self) -> bool {
+        self.holding.is_full()
+    }
+
+    /// Why a reply does not fit, in words.
+    pub fn refusal(&self) -> String {
+        self.holding.refusal()
+    }
+
+    /// The peer takes nothing for the moment: counts what waits for it.
+    ///
+    /// # Errors
+    /// When more of small frames waits than a peer that reads ever leaves; in words.
+    pub fn waits(&mut self) -> Result<(), String> {
+        // Longer runs are not moved when more comes behind them.
+        if self.tail.len() > RUN_MAX {
+            self.ready.push_back(self.tail.split().freeze());
+        }
+        let ahead = if self.streams.is_empty() { 0 } else { AHEAD };
+        self.holding.waits(self.queued.saturating_sub(ahead))
+    }
+
+    /// Gives back the room of what has left, where nothing is there to send.
+    pub fn release_room(&mut self) {
+        if self.is_idle() {
+            self.tail = BytesMut::new();
+            self.ready = VecDeque::new();
+            self.waiting = VecDeque::new();
+            self.streams = VecDeque::new();
         }
     }
 
@@ -126,6 +188,21 @@ impl Outbox {
         }
     }
 
+    /// How long segments are from now on, at most [`SEGMENT`], and how many bytes of them may be cut before this is said again.
+    pub fn pace(&mut self, segment: usize, allowance: usize) {
+        (self.segment, self.allowance) = (segment, allowance);
+    }
+
+    /// Whether long messages have to wait until more may be cut.
+    pub fn is_held(&self) -> bool {
+        self.allowance == 0 && !self.streams.is_empty()
+    }
+
+    /// Bytes that are queued, those of small frames and of segments that were cut.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
     /// Queues a message.
     pub fn push(&mut self, message: Message) {
         match message {
@@ -140,7 +217,12 @@ impl Outbox {
             Message::Release(call) => self.call_frame(Kind::Release, call),
             Message::Moved(call) => self.call_frame(Kind::Moved, call),
             Message::Ping => self.small_frame(Kind::Ping, &[]),
-            Message::Pong => self.small_frame(Kind::Pong, &[]),
+            // The one that waits tells as much as two.
+            Message::Pong => {
+                if self.holding.takes_pong(self.queued + FRAME_HEADER) {
+                    self.small_frame(Kind::Pong, &[]);
+                }
+            }
         }
     }
 
@@ -179,7 +261,8 @@ impl Outbox {
 
     /// The peer takes so many more requests.
     pub fn grant(&mut self, credit: u32) {
-        self.credit = self.credit.saturating_add(credit);
+        // No node takes more; who says so has this one hold requests that are not read.
+        self.credit = self.credit.saturating_add(credit).min(BODIES_MAX as u32);
         self.release();
     }
 
@@ -269,6 +352,7 @@ impl Outbox {
             true => {
                 self.tail.clear();
                 self.queued = 0;
+                self.holding.written(count);
             }
             false => self.written(count),
         }
@@ -286,6 +370,10 @@ impl Outbox {
     /// So many bytes have been written.
     pub fn written(&mut self, mut count: usize) {
         self.queued -= count;
+        self.holding.written(count);
+        if self.queued == 0 {
+            self.holding.drained();
+        }
         while count > 0 {
             let Some(first) = self.ready.front_mut() else {
                 // Its room is used again.
@@ -337,8 +425,8 @@ impl Outbox {
         let data = Some(data).filter(|_| head.data_len > 0);
         let parts = std::iter::once(Part::Bytes(prefix.into())).chain(data).collect();
         let (call, kind, head) = (request.call, Kind::Request, Some(fixed));
-        let leave = Leave::unbounded();
-        self.streams.push_back(Stream { call, kind, flags, head, parts, leave });
+        let (leave, _share) = (Leave::unbounded(), Share::default());
+        self.streams.push_back(Stream { call, kind, flags, head, parts, leave, _share });
     }
 
     fn response(&mut self, response: Response) {
@@ -404,7 +492,17 @@ impl Outbox {
             self.unwanted(head.call);
         }
         let (call, kind, leave) = (head.call, Kind::Response, Leave::of_response(head));
-        self.streams.push_back(Stream { call, kind, flags: 0, head: Some(fixed), parts, leave });
+        let here = |part: &Part| if let Part::Bytes(bytes) = part { bytes.len() as u64 } else { 0 };
+        let Some(_share) = self.holding.reply(parts.iter().map(here).sum()) else {
+            return self.refuse(call, Coverage::new());
+        };
+        self.streams.push_back(Stream { call, kind, flags: 0, head: Some(fixed), parts, leave, _share });
+    }
+
+    /// Answers that there is no room for what would be the answer.
+    pub fn refuse(&mut self, call: CallId, coverage: Coverage) {
+        let cause = Cause::new(self.holding.me(), Stage::Reply, self.refusal());
+        self.response(Response { call, answer: Answer::Failed(Box::new(Failure { cause, coverage })) });
     }
 
     /// A request that never began is forgotten; of one that began, the peer must hear.
@@ -448,7 +546,9 @@ impl Outbox {
     /// Cuts segments from long messages, in turn, until enough is queued or none has bytes. What leaves by descriptor leaves one by one, so that the peer has each as soon as it is there.
     fn fill(&mut self, over: &mut dyn Handover) {
         let mut starved = 0;
-        while self.queued < AHEAD && starved < self.streams.len() {
+        // On a slow link nothing is ahead: what is left of a segment would stand before the next small message.
+        let ahead = if self.segment == SEGMENT { AHEAD } else { 1 };
+        while self.queued < ahead && self.allowance > 0 && starved < self.streams.len() {
             let Some(mut stream) = self.streams.pop_front() else { return };
             let began = stream.head.is_none();
             match stream.hand_over(over, self.queued) {
@@ -467,7 +567,7 @@ impl Outbox {
                 }
                 Handed::Not => {}
             }
-            let segment = stream.cut();
+            let segment = stream.cut(self.segment);
             if segment.is_empty() && began {
                 starved += 1;
                 self.streams.push_back(stream);
@@ -494,6 +594,7 @@ impl Outbox {
             }
         };
         debug_assert!(!began || bytes > 0, "a segment carries bytes");
+        self.allowance = self.allowance.saturating_sub(bytes);
         let length = fixed.len() + bytes;
         self.tail.extend_from_slice(&FrameHeader { length: length as u32, kind, flags }.emit());
         self.tail.extend_from_slice(&fixed);
@@ -533,10 +634,10 @@ impl Stream {
         matches!(self.parts.front(), Some(Part::Body { body, .. }) if body.len() > SEGMENT as u64)
     }
 
-    /// The next bytes of the body, at most a segment, as far as they have come. Parts that are through are dropped.
-    fn cut(&mut self) -> SmallVec<[Bytes; 4]> {
+    /// The next bytes of the body, at most `longest`, as far as they have come. Parts that are through are dropped.
+    fn cut(&mut self, longest: usize) -> SmallVec<[Bytes; 4]> {
         let mut segment = SmallVec::new();
-        let most = self.leave.room(SEGMENT);
+        let most = self.leave.room(longest);
         let mut room = most;
         while room > 0
             && let Some(part) = self.parts.front_mut()

@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::inbox::{Context, Event, answer_keeping, split_to};
-use crate::wire::body::Chunk;
+use super::answers::answer_keeping;
+use super::event::{Context, Event};
+use super::inbox::split_to;
+use crate::wire::body::{Chunk, Spare};
+use crate::wire::budget::Counted;
 use crate::wire::flow::ArrivingReply;
 use crate::wire::frame::{FrameError, SEGMENT, WINDOW};
 use crate::wire::head::{AnswerKind, ResponseHead, WindowRef};
@@ -23,9 +26,9 @@ const SWEEP_MIN: usize = 16;
 #[derive(Debug)]
 enum Reply {
     /// It is gathered whole.
-    Whole { head: ResponseHead, bytes: Vec<u8>, granted: bool },
+    Whole { head: ResponseHead, bytes: Counted<Vec<u8>>, granted: bool },
     /// Of one that is passed on: its header is gathered.
-    Header { head: ResponseHead, bytes: Vec<u8> },
+    Header { head: ResponseHead, bytes: Counted<Vec<u8>>, spare: Spare },
     /// Of one that is passed on: its data come.
     Data(BodyWriter),
 }
@@ -68,6 +71,7 @@ impl Replies {
         &mut self,
         head: ResponseHead,
         body: &[u8],
+        spare: &Spare,
         context: &dyn Context,
         events: &mut Vec<Event>,
     ) -> Result<(), FrameError> {
@@ -77,8 +81,11 @@ impl Replies {
         }
         let long = head.kind == AnswerKind::Reply && head.data_len > SEGMENT as u64;
         let reply = match long && context.passes_on(head.call) {
-            true => Reply::Header { head, bytes: Vec::new() },
-            false => Reply::Whole { head, bytes: Vec::new(), granted: head.data_len <= WINDOW },
+            true => Reply::Header { head, bytes: Counted::of(spare.budget()), spare: spare.clone() },
+            false => {
+                let (bytes, granted) = (Counted::of(spare.budget()), head.data_len <= WINDOW);
+                Reply::Whole { head, bytes, granted }
+            }
         };
         self.arriving.insert(head.call, reply);
         self.take(head.call, body, context, events)
@@ -95,8 +102,8 @@ impl Replies {
     /// How many bytes of a call's response are still to come; `None` if none is arriving.
     pub(super) fn missing(&self, call: CallId) -> Option<u64> {
         Some(match self.arriving.get(&call)? {
-            Reply::Whole { head, bytes, .. } | Reply::Header { head, bytes } => {
-                head.body_len() - bytes.len() as u64
+            Reply::Whole { head, bytes, .. } | Reply::Header { head, bytes, .. } => {
+                head.body_len() - bytes.bytes.len() as u64
             }
             Reply::Data(writer) => writer.missing(),
         })
@@ -106,8 +113,8 @@ impl Replies {
     pub(super) fn allowed(&self, call: CallId) -> Option<u64> {
         Some(match self.arriving.get(&call)? {
             Reply::Whole { granted: true, .. } => u64::MAX,
-            Reply::Whole { head, bytes, .. } | Reply::Header { head, bytes } => {
-                head.header_len.saturating_add(WINDOW).saturating_sub(bytes.len() as u64)
+            Reply::Whole { head, bytes, .. } | Reply::Header { head, bytes, .. } => {
+                head.header_len.saturating_add(WINDOW).saturating_sub(bytes.bytes.len() as u64)
             }
             Reply::Data(writer) => writer.allowed(),
         })
@@ -141,14 +148,17 @@ impl Replies {
             self.arriving.remove(&call);
         }
         let Some(reply) = self.arriving.get_mut(&call) else { return Ok(()) };
-        if let Reply::Header { head, bytes } = reply {
-            let missing = (head.header_len - bytes.len() as u64).min(piece.len() as u64) as usize;
-            bytes.extend_from_slice(split_to(&mut piece, missing));
-            if (bytes.len() as u64) < head.header_len {
+        if let Reply::Header { head, bytes, spare } = reply {
+            let missing = (head.header_len - bytes.bytes.len() as u64).min(piece.len() as u64) as usize;
+            if !bytes.append(split_to(&mut piece, missing), head.header_len) {
+                self.refuse(call, events);
                 return Ok(());
             }
-            let (header, level) = (std::mem::take(bytes).into(), head.level);
-            let (data, writer) = Body::arriving_for(head.data_len, Use::Passing);
+            if (bytes.bytes.len() as u64) < head.header_len {
+                return Ok(());
+            }
+            let (header, level) = (std::mem::take(bytes).bytes.into(), head.level);
+            let (data, writer) = Body::arriving_in(head.data_len, Use::Passing, spare);
             let answer = Answer::Arriving(Box::new(ArrivingReply { level, header, data: data.into() }));
             events.push(Event::Response(Response { call, answer }));
             *reply = Reply::Data(writer);
@@ -161,11 +171,12 @@ impl Replies {
                 }
             }
             Reply::Whole { head, bytes, .. } => {
-                bytes.extend_from_slice(piece);
-                if bytes.len() as u64 == head.body_len()
+                if !bytes.append(piece, head.body_len()) {
+                    self.refuse(call, events);
+                } else if bytes.bytes.len() as u64 == head.body_len()
                     && let Some(Reply::Whole { head, bytes, .. }) = self.arriving.remove(&call)
                 {
-                    events.push(Event::Response(answer_keeping(&head, Bytes::from(bytes))?));
+                    events.push(Event::Response(answer_keeping(&head, Bytes::from(bytes.bytes))?));
                 }
             }
             Reply::Header { .. } => {}
@@ -173,10 +184,22 @@ impl Replies {
         Ok(())
     }
 
+    /// There is no memory for it: who waits for it is told, and its sender.
+    fn refuse(&mut self, call: CallId, events: &mut Vec<Event>) {
+        let Some(reply) = self.arriving.remove(&call) else { return };
+        let why = match reply {
+            Reply::Whole { bytes, .. } | Reply::Header { bytes, .. } => bytes.share.budget().refusal(),
+            Reply::Data(writer) => writer.refusal(),
+        };
+        events.extend([Event::ReplyRefused { call, why }, Event::Unwanted(call)]);
+    }
+
     /// More data that are passed on have come.
     fn grown(&mut self, call: CallId, events: &mut Vec<Event>) {
         let Some(Reply::Data(writer)) = self.arriving.get(&call) else { return };
-        if writer.missing() == 0 {
+        if writer.is_refused() {
+            self.refuse(call, events);
+        } else if writer.missing() == 0 {
             self.arriving.remove(&call);
             events.push(Event::ReplyArrived(call));
         } else {

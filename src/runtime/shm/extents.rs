@@ -26,6 +26,9 @@ const KEPT_PART: u64 = 8;
 /// Addresses that a node reserves at once for data that come: a hundredth of what there are, so that no peer uses them up by announcing what it never sends. Bodies beyond are copied.
 const ADDRESSES_MAX: u64 = 1 << 40;
 
+/// The part of the addresses that a process with a limit may have, of which a node reserves no more: what is allocated needs addresses, too.
+const ADDRESSES_PART: u64 = 16;
+
 /// Pieces that are remembered for the links that send the same data next: links that go on at the same pace are no more apart.
 const RECENT_MAX: usize = 4;
 
@@ -41,6 +44,8 @@ struct Shared {
     kept_max: OnceLock<u64>,
     /// Addresses that are reserved.
     addresses: AtomicU64,
+    /// How many may be, once that was asked for.
+    addresses_max: OnceLock<u64>,
     /// A descriptor of no use, which makes room for one that comes: a process that has as many as it may would lose it, and the data with it.
     place: Mutex<Option<SealedFile>>,
     /// What was made last, with the bytes that it was made of: as long as they are held, no others can have their place.
@@ -161,10 +166,12 @@ impl Sealed for Piece {
     }
 
     fn room(&self, announced: u64) -> Option<Box<dyn Room>> {
-        let length = usize::try_from(announced).ok().filter(|_| announced <= ADDRESSES_MAX)?;
+        let limit = || getrlimit(Resource::As).current.map_or(u64::MAX, |limit| limit / ADDRESSES_PART);
+        let most = *self.node.addresses_max.get_or_init(|| limit().min(ADDRESSES_MAX));
+        let length = usize::try_from(announced).ok().filter(|_| announced <= most)?;
         let others = self.node.addresses.fetch_add(announced, Ordering::Relaxed);
         let share = Share { node: self.node.clone(), addresses: announced };
-        if others + announced > ADDRESSES_MAX {
+        if others + announced > most {
             return None;
         }
         let region = Region::reserve(length).ok()?;

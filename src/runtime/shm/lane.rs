@@ -14,7 +14,7 @@ use crate::wire::frame::{EXTENT_MIN, WINDOW};
 const UNDER_WAY_MAX: usize = WINDOW as usize;
 
 /// Descriptors that wait for their frames: as many as an honest peer can have sent before the first of them is read.
-const CAME_MAX: usize = 2 * UNDER_WAY_MAX / EXTENT_MIN;
+pub(super) const CAME_MAX: usize = 2 * UNDER_WAY_MAX / EXTENT_MIN;
 
 /// Reads of bells in a row: more than an honest peer can have rung.
 const BELL_READS: usize = 4;
@@ -76,6 +76,11 @@ impl Lane {
             };
         }
         self.came.pop_front().ok_or_else(|| io::Error::other("no descriptor came with it"))
+    }
+
+    /// Descriptors that have come and wait for their frames.
+    pub(super) fn waiting(&self) -> usize {
+        self.came.len()
     }
 
     /// Reads the bells that there are, and keeps the descriptors among them; says whether the peer has closed the socket.

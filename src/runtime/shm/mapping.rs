@@ -3,7 +3,9 @@
 //! A mapping whose file is truncated kills who touches it, so nothing is mapped that can be: its maker seals the size before anybody else has the descriptor, and who receives one checks
 //! seals and size before mapping it. Must never give out a reference to anything but atomic words.
 
+mod backing;
 mod sealed;
+mod trim;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,6 +16,8 @@ use std::sync::atomic::AtomicU64;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 pub(super) use self::sealed::{Region, SealedFile, View};
+pub(in crate::runtime) use self::trim::give_back;
+pub use self::trim::one_heap;
 use super::ring::{CONTROL, Memory};
 
 /// Bytes of a ring, a power of two. One segment of a long message: a link then holds no more than a Unix socket would, while two processes copy different halves of it at once.
@@ -48,6 +52,7 @@ impl Mapping {
     /// The system's; or it has no such memory.
     pub(super) fn create() -> io::Result<(OwnedFd, Mapping)> {
         let memory = sealed(LENGTH as u64)?;
+        backing::have_pages(&memory, LENGTH as u64)?;
         let mapping = Mapping::of(&memory)?;
         Ok((memory, mapping))
     }
@@ -58,6 +63,7 @@ impl Mapping {
     /// When it is not of exactly the size of two rings, or its size could still change; and the system's.
     pub(super) fn open(memory: &OwnedFd) -> io::Result<Mapping> {
         check(memory)?;
+        backing::have_pages(memory, LENGTH as u64)?;
         Mapping::of(memory)
     }
 
@@ -125,6 +131,7 @@ impl Memory for Half {
 fn sealed(length: u64) -> io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
     let memory = memfd_create("gpc-rings", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    backing::check_file_size(length)?;
     ftruncate(&memory, length)?;
     fcntl_add_seals(&memory, seals())?;
     Ok(memory)

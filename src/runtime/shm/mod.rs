@@ -17,4 +17,6 @@ mod ring;
 mod socket;
 
 pub(super) use extents::Extents;
+pub(super) use mapping::give_back;
+pub use mapping::one_heap;
 pub(super) use socket::RingSocket;

@@ -9,17 +9,18 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use mio::net::UnixStream;
+use rustix::io::ioctl_fionread;
 use rustix::net::{SendFlags, send};
 use tracing::{debug, warn};
 
 use super::extents::{Extents, descriptor};
 use super::handover;
-use super::lane::Lane;
+use super::lane::{CAME_MAX, Lane};
 use super::mapping::{Half, Mapping, Which};
 use super::ring::{Broken, Reader, Writer};
 use crate::wire::body::Extent;
 
-/// Times that a socket says that a bell came before the bells are read: each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
+/// Times that a socket says that a bell came before the bells are read, where there is something that they rang for: each says so anew, so that none need be; a quarter of what a socket of the usual size holds, with two to a time.
 const UNREAD_MAX: u32 = 32;
 
 /// A Unix socket, perhaps with rings.
@@ -325,10 +326,19 @@ impl Rings {
         Ok(count)
     }
 
+    /// Whether more lies on the socket than may, so that it is to be looked at though the system has said so few times that something came. Taken out in vain, a descriptor would need room that this process may not have.
+    fn has_too_many(&self, stream: &UnixStream) -> bool {
+        // Nothing is there to be rung for where the node has seen it by itself already; or where a descriptor has come, whose frame follows.
+        let unfounded = !self.reader.has_bytes() && !self.writer.has_room_again();
+        // With those that were read before, which were no more than may wait by themselves.
+        let most = self.lane.as_ref().map(|lane| CAME_MAX.saturating_sub(lane.waiting()));
+        unfounded && most.is_some_and(|most| ioctl_fionread(stream).is_ok_and(|bytes| bytes > most as u64))
+    }
+
     fn rung(&mut self, stream: &mut UnixStream, closed: bool) {
         self.closed |= closed;
         self.unread += 1;
-        if self.unread < UNREAD_MAX || self.closed {
+        if self.closed || (self.unread < UNREAD_MAX && !self.has_too_many(stream)) {
             return;
         }
         self.unread = 0;

@@ -13,11 +13,12 @@ use crate::wire::{CallId, Coverage, Status};
 
 const NAME: &str = "answers";
 
-/// Faults that take time, lose answers, or end a call: ids that no fault touched may be missing.
-const TIME: [Fault; 7] = [
+/// Faults that take time, lose answers, or end a call: those above and below an id that they touch may be missing, too.
+const TIME: [Fault; 8] = [
     Fault::Hang,
     Fault::Pause,
     Fault::Slow,
+    Fault::Delay,
     Fault::Partition,
     Fault::Duplicate,
     Fault::SecondParent,
@@ -88,7 +89,7 @@ fn contributions(
     record: &Record,
     call: CallId,
     reply: Option<&SubtreeReply>,
-    mut done: Vec<Id>,
+    done: Vec<Id>,
     findings: &mut Findings,
 ) {
     let Some(reply) = reply else {
@@ -97,16 +98,11 @@ fn contributions(
         }
         return;
     };
-    let Some(mut parts) = parts(record, reply) else {
+    let Some(parts) = parts(record, reply) else {
         let (len, level) = (reply.data.len(), reply.level);
         return findings
             .add(NAME, format!("the reply of call {call}, {len} bytes at level {level}, is no reply"));
     };
-    if record.plan.callback {
-        // Callbacks merge in the order in which answers come.
-        parts.sort_unstable();
-        done.sort_unstable();
-    }
     if parts != done {
         let missing = done.iter().filter(|id| !parts.contains(id)).take(4).collect::<Vec<_>>();
         let (count, wanted) = (parts.len(), done.len());
@@ -137,7 +133,7 @@ fn parts(record: &Record, reply: &SubtreeReply) -> Option<Vec<Id>> {
     Some(ids)
 }
 
-/// Without faults of time a partial call leaves nobody out whom no fault touched.
+/// A partial call leaves nobody out whom no fault touched, unless one takes the time above it, or below.
 fn left_out(
     book: &Book,
     record: &Record,
@@ -146,11 +142,18 @@ fn left_out(
     statuses: &[Status],
     findings: &mut Findings,
 ) {
-    if !record.plan.partial || book.any(&TIME) {
+    if !record.plan.partial {
         return;
     }
+    let takes_time = |id: Id| book.faults_of(id).has_any(&TIME);
+    let excused = |position: u32, id: Id| {
+        let mut above = record.above(position).filter_map(|above| record.plan.ids.id(above));
+        !book.faults_of(id).is_empty()
+            || above.any(takes_time)
+            || record.slice(position).iter().any(takes_time)
+    };
     let missing = members.iter().zip(statuses).filter(|(_, status)| **status != Status::Done);
-    for ((_, id), status) in missing.filter(|((_, id), _)| book.faults_of(*id).is_empty()) {
+    for ((_, id), status) in missing.filter(|((position, id), _)| !excused(*position, *id)) {
         findings.add(NAME, format!("id {id} is {status:?} in call {call}, and no fault touched it"));
     }
 }

@@ -79,6 +79,22 @@ impl Record {
         self.plan.ids.slice(Group { start: position, len: self.sizes[position as usize] })
     }
 
+    /// How many levels are below the root.
+    pub(super) fn depth(&self) -> u32 {
+        let mut depths = vec![0u32; self.parents.len()];
+        // Preorder: a parent stands before its children.
+        for position in 1..self.parents.len() {
+            depths[position] = depths[self.parents[position] as usize] + 1;
+        }
+        depths.into_iter().max().unwrap_or_default()
+    }
+
+    /// The positions above one, from its parent to the root.
+    pub(super) fn above(&self, position: u32) -> impl Iterator<Item = u32> + '_ {
+        let parent = |position: &u32| (*position > 0).then(|| self.parents[*position as usize]);
+        std::iter::successors(parent(&position), parent)
+    }
+
     /// The parent of a position; `None` of the root.
     pub(super) fn parent(&self, position: u32) -> Option<Id> {
         let parent = *self.parents.get(position as usize)?;
@@ -142,6 +158,10 @@ impl Book {
             },
             Observation::Injected { fault, ids } => {
                 *self.times.entry(*fault).or_default() += 1;
+                // Nobody does anything worse for being young.
+                if *fault == Fault::Fresh {
+                    return;
+                }
                 if ids.is_empty() {
                     self.everybody.insert(*fault);
                 }

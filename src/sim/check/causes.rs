@@ -67,11 +67,15 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     let Some(position) = record.position(cause.id) else { return false };
     let own = book.faults_of(cause.id);
     // A fault above may have left so little of the time that a function of any length is too long.
-    let short = cause.message.starts_with("the time limit") && late_above(book, record, position);
+    let timed = cause.message.starts_with("the time limit");
+    let short = timed && late_above(book, record, position);
     let late = short || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow, Fault::Delay]);
     match cause.stage {
         Stage::Func => own.has_any(&[Fault::Fail, Fault::Panic]) || late,
-        Stage::Callback => own.has(Fault::Callback) || late,
+        // What was late below leaves as little for the merge.
+        Stage::Callback => {
+            own.has(Fault::Callback) || late || (timed && silent_below(book, record, position))
+        }
         Stage::Link => own.has_any(&LOST),
         Stage::Setup if record.plan.partial => own.has_any(&LOST),
         Stage::Setup => own.has_any(&[Fault::SecondParent, Fault::Duplicate]),

@@ -92,7 +92,9 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
         return Some(format!("has the tree {:?}, and is of one over {}", request.tree, plan.tree));
     }
     let sum = u64::try_from((request.age + request.left).as_nanos()).unwrap_or(u64::MAX);
-    (sum != plan.limit_ns).then(|| {
+    // Who stood still may send what it had to when no time is left.
+    let over = request.left.is_zero() && sum > plan.limit_ns;
+    (sum != plan.limit_ns && !over).then(|| {
         let (age, left, limit) = (request.age, request.left, plan.limit_ns);
         format!("says that it is {age:?} old and has {left:?} left, of a limit of {limit} ns")
     })

@@ -1,11 +1,14 @@
-//! Signs of life: asked only of those whose answers are awaited; nobody is given up who was heard, and nobody is asked for ever.
+//! Heartbeats: asked only of those whose answers are awaited, and of those below one that is silent; nobody is given up who was heard, or before its time, and nobody is asked for ever.
+//!
+//! Silence is found within the time that a peer may be silent, counted from the request or the last thing heard, or a little less after a question that took its time to leave. Of several generations that are silent together all are
+//! found in that time and a little more: those below a silent one are asked at once, so that they need not be waited for one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::book::Book;
-use super::{Findings, Observation};
+use super::book::{Book, Record};
+use super::{Findings, Observation, is_refusal};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -14,14 +17,27 @@ const NAME: &str = "life";
 /// What one id knows of another whom it has asked.
 #[derive(Default)]
 struct Peer {
-    /// Calls in which an answer is awaited.
-    awaited: BTreeSet<CallId>,
-    /// When it was asked first and last, and heard last.
+    /// Calls in which an answer is awaited, and since when.
+    awaited: BTreeMap<CallId, u64>,
+    /// When it was first asked anything, and heard last.
     first_asked: u64,
-    last_asked: u64,
     heard: u64,
-    /// How often it was asked since.
+    /// How often it was asked since, when last, when the first of these questions was asked, and when that left.
     asked: u32,
+    last_question: u64,
+    question: u64,
+    left: Option<u64>,
+    /// When the first left since an answer is awaited, too.
+    left_since: Option<u64>,
+    /// Whether it was given up since it was heard.
+    given_up: bool,
+}
+
+impl Peer {
+    /// Since when an answer is awaited that has not come.
+    fn since(&self) -> u64 {
+        self.awaited.values().copied().min().unwrap_or_default()
+    }
 }
 
 /// Who has asked whom. Empty where no signs of life are asked for.
@@ -30,12 +46,22 @@ pub(super) struct Life {
     /// How often silent peers are asked, and how long one may be silent, nanoseconds.
     rules: Option<(u64, u64)>,
     peers: BTreeMap<(Id, Id), Peer>,
+    /// Since when a peer has to be known for silent, because one above it was given up for that; and when the last such one was.
+    suspected: BTreeMap<(Id, Id), (u64, u64)>,
     /// Who was asked by whom, and has not said yes by the end of its input.
     questions: BTreeSet<(Id, Id)>,
+    /// When somebody who is not awaited was asked last, by whom, and how many such were asked at that moment.
+    beside: (u64, Id, usize),
 }
 
 /// How often a peer must have been asked before it is given up.
 const ASKED_MIN: u32 = 2;
+
+/// Most ids that an id may ask at a time whose answers it does not await.
+const BESIDE_MAX: usize = 64;
+
+/// After so many questions without an answer those below a silent peer have been asked, too.
+const SUSPECTED_AFTER: u64 = 3;
 
 impl Life {
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
@@ -43,15 +69,6 @@ impl Life {
         match seen {
             Observation::Heartbeat { every_ns, dead_after_ns } => {
                 self.rules = Some((*every_ns, *dead_after_ns))
-            }
-            Observation::Sent { from, to, message: Message::Ping } => {
-                let wrong = self.asks(book, *from, *to, now);
-                self.peers.get_mut(&(*from, *to)).into_iter().for_each(|peer| peer.asked += 1);
-                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
-            }
-            Observation::Abandoned { at, peer } => {
-                let wrong = self.gives_up(*at, *peer, now);
-                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {at} {what}")));
             }
             Observation::Received { at, from, message: Message::Ping } => {
                 self.questions.insert((*at, *from));
@@ -66,12 +83,49 @@ impl Life {
                     findings.add(NAME, format!("id {id} gives {asker} no sign of life, which asked for one"));
                 }
             }
+            Observation::Sent { from, to, message: Message::Ping } => {
+                let wrong = self.asks(book, *from, *to, now);
+                self.asked(*from, *to, now);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
+            }
+            Observation::PingLeft { at, peer } => {
+                let known = self.peers.get_mut(&(*at, *peer)).filter(|peer| peer.asked > 0);
+                known.into_iter().for_each(|peer| {
+                    peer.left = peer.left.or(Some(now));
+                    peer.left_since = peer.left_since.or(Some(now));
+                });
+            }
+            Observation::Abandoned { at, peer } => {
+                let wrong = self.gives_up(book, *at, *peer, now);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {at} {what}")));
+                self.suspect_those_below(book, *at, *peer, now);
+                self.suspected.remove(&(*at, *peer));
+                self.peers.get_mut(&(*at, *peer)).into_iter().for_each(|peer| peer.given_up = true);
+            }
+            Observation::Ended { id } => {
+                self.peers.retain(|(at, _), _| at != id);
+                self.suspected.retain(|(at, _), _| at != id);
+                self.questions.retain(|(at, _)| at != id);
+            }
             _ if self.rules.is_none() => {}
+            other => self.awaited(other, now),
+        }
+    }
+
+    /// Takes down whose answers are awaited.
+    fn awaited(&mut self, seen: &Observation<'_>, now: u64) {
+        match seen {
             Observation::Sent { from, to, message: Message::Request(request) } => {
                 let first = Peer { first_asked: now, ..Peer::default() };
                 let peer = self.peers.entry((*from, *to)).or_insert(first);
-                peer.last_asked = now;
-                peer.awaited.insert(request.call);
+                // Whoever is asked because one above it was given up is asked at once.
+                if self.suspected.get(&(*from, *to)).is_some_and(|(_, last)| *last < now) {
+                    self.suspected.remove(&(*from, *to));
+                }
+                if peer.awaited.is_empty() && !self.suspected.contains_key(&(*from, *to)) {
+                    peer.left_since = None;
+                }
+                peer.awaited.entry(request.call).or_insert(now);
             }
             Observation::Received { at, from, message } => {
                 let Some(peer) = self.heard(*at, *from, now) else { return };
@@ -82,55 +136,168 @@ impl Life {
                     peer.awaited.remove(&response.call);
                 }
             }
-            Observation::LinkEnded { at, peer } => {
-                let peer = self.peers.get_mut(&(*at, *peer));
-                peer.into_iter().for_each(|peer| peer.awaited.clear());
+            Observation::Sent { from, message: Message::Response(response), .. }
+                if !is_refusal(*from, response) && !matches!(response.answer, Answer::Arriving(_)) =>
+            {
+                self.ends(*from, response.call);
             }
-            Observation::Ended { id } => {
-                self.peers.retain(|(at, _), _| at != id);
-                self.questions.retain(|(at, _)| at != id);
+            Observation::Sent { from, to, message: Message::Cancel(call) } => {
+                let peer = self.peers.get_mut(&(*from, *to));
+                peer.into_iter().for_each(|peer| {
+                    peer.awaited.remove(call);
+                });
+            }
+            Observation::Finished { call, .. } => self.ends(call.root, *call),
+            Observation::LinkEnded { at, peer } => {
+                let Some(peer) = self.peers.get_mut(&(*at, *peer)) else { return };
+                // What was asked may have gone with it.
+                peer.left_since = None;
+                peer.awaited.clear();
             }
             _ => {}
         }
     }
 
+    /// A call has ended at an id: nobody's answer is awaited for it any more.
+    fn ends(&mut self, id: Id, call: CallId) {
+        for (_, peer) in self.peers.range_mut((id, 0)..=(id, Id::MAX)) {
+            peer.awaited.remove(&call);
+        }
+    }
+
     /// Something came to an id from a peer whom it has asked.
     fn heard(&mut self, at: Id, from: Id, now: u64) -> Option<&mut Peer> {
+        self.suspected.remove(&(at, from));
         let peer = self.peers.get_mut(&(at, from))?;
-        (peer.heard, peer.asked) = (now, 0);
+        (peer.heard, peer.asked, peer.given_up) = (now, 0, false);
+        (peer.left, peer.left_since) = (None, None);
         Some(peer)
     }
 
+    fn asked(&mut self, id: Id, peer: Id, now: u64) {
+        let first = Peer { first_asked: now, ..Peer::default() };
+        let every = self.rules.map_or(0, |(every, _)| every);
+        let peer = self.peers.entry((id, peer)).or_insert(first);
+        // One that is not awaited is forgotten when it is not asked any more, and may be asked again later.
+        if peer.awaited.is_empty() && now > peer.last_question + every * 3 / 2 {
+            peer.asked = 0;
+        }
+        (peer.asked, peer.last_question) = (peer.asked + 1, now);
+        if peer.asked == 1 {
+            (peer.question, peer.left, peer.left_since) = (now, None, None);
+        }
+    }
+
     /// An id asks a peer for a sign of life; what is wrong with that.
-    fn asks(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
-        let Some((every, dead_after)) = self.rules else {
+    fn asks(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
+        if self.rules.is_none() {
             return Some(format!("asks {peer} for a sign of life, and none are to be asked for"));
-        };
-        let known = self.peers.get(&(id, peer)).filter(|peer| !peer.awaited.is_empty());
-        let Some(known) = known else {
-            return Some(format!("asks {peer} for a sign of life, whose answer it does not await"));
-        };
+        }
+        if self.peers.get(&(id, peer)).is_none_or(|peer| peer.awaited.is_empty()) {
+            return self.asks_beside(book, id, peer, now);
+        }
+        let late = self.late(book, id, peer, now)?;
+        Some(format!("asks {peer} again, {late}"))
+    }
+
+    /// An id asks somebody whose answer it does not await; what is wrong with that.
+    fn asks_beside(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
+        let of_id = self.peers.range((id, 0)..=(id, Id::MAX)).filter(|(_, known)| known.asked > 0);
+        let mut silent =
+            of_id.flat_map(|((_, other), known)| known.awaited.keys().map(|call| (*other, call)));
+        if !silent.any(|(other, call)| book.calls.get(call).is_some_and(|record| below(record, other, peer)))
+        {
+            return Some(format!(
+                "asks {peer} for a sign of life, whose answer it does not await, and nobody above it is silent"
+            ));
+        }
+        let before = if (self.beside.0, self.beside.1) == (now, id) { self.beside.2 } else { 0 };
+        self.beside = (now, id, before + 1);
+        (before == BESIDE_MAX)
+            .then(|| format!("asks more than {BESIDE_MAX} at a time whose answers it does not await"))
+    }
+
+    /// That a peer has been silent for longer than it may be, if it has.
+    fn late(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
+        let (every, dead_after) = self.rules?;
+        // The calls of some may have ended with one that was given up a moment before.
+        let known = self.peers.get(&(id, peer)).filter(|known| !known.awaited.is_empty())?;
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
-        let silent = now - known.heard.max(known.last_asked).max(awake).min(now);
-        // It looks at its peers from time to time only.
-        (silent > dead_after + 2 * every).then(|| {
-            format!("asks {peer} again, which has been silent for {silent} ns and is dead after {dead_after}")
-        })
+        let since = self.suspected.get(&(id, peer)).map_or(known.since(), |(since, _)| *since);
+        let silent = now - known.heard.max(since).max(awake).min(now);
+        // It was asked by the time that lies between two questions; one that has not left yet has asked nobody.
+        let waited = match (known.asked, known.left_since) {
+            (0, _) => u64::MAX,
+            (_, None) => 0,
+            (_, Some(left)) => now - left.min(now),
+        };
+        (silent > dead_after + every / 2 && waited > dead_after - every / 2)
+            .then(|| format!("which has been silent for {silent} ns and is dead after {dead_after}"))
+    }
+
+    /// A peer is given up for its silence: those below it that are silent, too, are not waited for as long again.
+    fn suspect_those_below(&mut self, book: &Book, id: Id, peer: Id, now: u64) {
+        let (Some((every, _)), Some(known)) = (self.rules, self.peers.get(&(id, peer))) else { return };
+        let awake = book.resumed.get(&id).copied().unwrap_or_default();
+        // Those below one that was itself below a silent one have been asked as long as it, unless it was heard since.
+        let asked = self.suspected.get(&(id, peer)).map(|(since, _)| *since);
+        let silent = known.heard.max(known.since()).max(awake).max(known.left.unwrap_or_default());
+        let asked = asked.filter(|since| *since > known.heard).unwrap_or(silent + SUSPECTED_AFTER * every);
+        // Nobody suspects one whose question has hardly left.
+        let asked = asked.max(known.left.unwrap_or_default() + (SUSPECTED_AFTER - 1) * every);
+        let begun = asked.saturating_sub(SUSPECTED_AFTER * every);
+        for record in known.awaited.keys().filter_map(|call| book.calls.get(call)) {
+            let Some(place) = record.position(peer).filter(|_| record.plan.partial) else { continue };
+            let end = place + record.sizes[place as usize];
+            if (end - place) as usize > BESIDE_MAX {
+                continue;
+            }
+            let mut position = place + 1;
+            while let Some(other) = record.plan.ids.id(position).filter(|_| position < end) {
+                let known = self.peers.get(&(id, other));
+                if known.is_some_and(|known| known.heard > begun) {
+                    // One that lives looks after those below it.
+                    position += record.sizes[position as usize];
+                    continue;
+                }
+                position += 1;
+                // Who was given up before and is asked once more is given all the time there is.
+                if known.is_none_or(|known| !known.given_up) {
+                    self.suspected.insert((id, other), (asked, now));
+                }
+            }
+        }
     }
 
     /// An id gives a peer up; what is wrong with that.
-    fn gives_up(&self, id: Id, peer: Id, now: u64) -> Option<String> {
-        let Some((_, dead_after)) = self.rules else {
+    fn gives_up(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
+        let Some((every, dead_after)) = self.rules else {
             return Some(format!("gives {peer} up, and nobody is to be given up"));
         };
         let Some(known) = self.peers.get(&(id, peer)) else {
             return Some(format!("gives {peer} up, whom it never asked"));
         };
+        let (asked, patience) = (known.asked, dead_after - every);
         let silent = now - known.heard.max(known.first_asked);
-        if silent < dead_after {
-            return Some(format!("gives {peer} up after {silent} ns, where {dead_after} must pass"));
+        // Whether it was heard before the first look at it, the node has not noted.
+        if silent < patience {
+            return Some(format!("gives {peer} up after {silent} ns, where {patience} must pass"));
         }
-        let asked = known.asked;
+        let waited = now - known.left.unwrap_or(known.question);
+        if asked > 0 && waited < patience {
+            return Some(format!(
+                "gives {peer} up {waited} ns after its question, where {patience} must pass"
+            ));
+        }
+        if let Some(late) = self.late(book, id, peer, now) {
+            return Some(format!("gives {peer} up too late, {late}"));
+        }
         (asked < ASKED_MIN).then(|| format!("gives {peer} up, whom it has asked {asked} times"))
     }
+}
+
+/// Whether one id stands below another in the tree of a partial call.
+fn below(record: &Record, above: Id, id: Id) -> bool {
+    let places = record.position(above).zip(record.position(id));
+    record.plan.partial && places.is_some_and(|(above, id)| record.between(above, id).is_some())
 }

@@ -11,9 +11,11 @@ mod execution;
 mod faithful;
 mod farewell;
 mod life;
+mod limits;
 mod progress;
 mod route;
 mod shape;
+mod statuses;
 
 pub(in crate::sim) use answers::{merged, part};
 
@@ -23,8 +25,8 @@ use std::sync::Arc;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::faults::Fault;
-use crate::wire::message::SubtreeReply;
-use crate::wire::{CallId, Failure, Message, Report};
+use crate::wire::message::{Answer, Response, SubtreeReply};
+use crate::wire::{CallId, Failure, Message, Report, Stage};
 use book::Book;
 
 /// A call as its caller means it.
@@ -164,6 +166,13 @@ pub enum Observation<'a> {
         /// How long a peer may be silent, nanoseconds.
         dead_after_ns: u64,
     },
+    /// A question for a sign of life has left.
+    PingLeft {
+        /// Whose.
+        at: Id,
+        /// For whom.
+        peer: Id,
+    },
     /// A node gives up a peer that gives no sign of life.
     Abandoned {
         /// Which node.
@@ -216,9 +225,9 @@ pub enum Observation<'a> {
         /// How.
         outcome: &'a Outcome,
     },
-    /// Nothing is left to happen. What each process that lives holds follows.
+    /// All faults and calls are over, and no timer and no message has come for long that could make a node look; or nothing is left to happen.
     Quiet {
-        /// Its id and what it holds.
+        /// What each process that lives holds: its id and what it holds.
         held: &'a [(Id, Held)],
     },
 }
@@ -257,6 +266,14 @@ impl Findings {
     }
 }
 
+/// Whether an id refuses to have anything to do with a request: a call that it knows from another parent goes on.
+fn is_refusal(from: Id, response: &Response) -> bool {
+    match &response.answer {
+        Answer::Failed(failure) => failure.cause.stage == Stage::Setup && failure.cause.id == from,
+        _ => false,
+    }
+}
+
 /// All checkers of one run.
 pub struct Checkers {
     book: Book,
@@ -265,7 +282,9 @@ pub struct Checkers {
     bounds: bounds::Bounds,
     farewell: farewell::Farewell,
     life: life::Life,
+    limits: limits::Limits,
     progress: progress::Progress,
+    statuses: statuses::Statuses,
     findings: Findings,
 }
 
@@ -286,14 +305,17 @@ impl Checkers {
             bounds: bounds::Bounds::default(),
             farewell: farewell::Farewell::default(),
             life: life::Life::default(),
+            limits: limits::Limits::default(),
             progress: progress::Progress::default(),
+            statuses: statuses::Statuses::default(),
             findings,
         }
     }
 
     /// Looks at one thing that happened at `at` nanoseconds.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
-        let Checkers { book, route, faithful, bounds, farewell, life, progress, findings } = self;
+        let Checkers { book, route, faithful, bounds, farewell, life, limits, progress, statuses, findings } =
+            self;
         findings.at = at;
         book.note(at, seen, findings);
         route.observe(book, seen, findings);
@@ -301,7 +323,9 @@ impl Checkers {
         bounds.observe(book, seen, findings);
         farewell.observe(book, seen, findings);
         life.observe(book, seen, findings);
+        limits.observe(book, seen, findings);
         progress.observe(seen, findings);
+        statuses.observe(book, seen, findings);
         execution::observe(book, seen, findings);
         if let Observation::Finished { call, outcome } = seen {
             answers::check(book, *call, outcome, findings);

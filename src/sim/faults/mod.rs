@@ -4,7 +4,7 @@ mod links;
 mod plan;
 
 pub(super) use links::{Fate, Links, Passage, Receipt};
-pub(super) use plan::{Act, Mishap, Mishaps, Timed};
+pub(super) use plan::{Act, Mishap, Mishaps, Timed, Times};
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,11 +45,13 @@ pub enum Fault {
     SecondParent,
     /// The caller gives up.
     GiveUp,
+    /// All processes begin moments before the calls, and one ends and begins anew at once.
+    Fresh,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 16] = [
+    pub const ALL: [Fault; 17] = [
         Fault::Crash,
         Fault::Restart,
         Fault::Pause,
@@ -66,6 +68,7 @@ impl Fault {
         Fault::Orphan,
         Fault::SecondParent,
         Fault::GiveUp,
+        Fault::Fresh,
     ];
 
     /// Its name in lists.
@@ -87,6 +90,7 @@ impl Fault {
             Fault::Orphan => "orphan",
             Fault::SecondParent => "second-parent",
             Fault::GiveUp => "give-up",
+            Fault::Fresh => "fresh",
         }
     }
 }

@@ -10,6 +10,14 @@ use super::{Fault, FaultSet, Links};
 use crate::sim::random::Random;
 use crate::wire::Message;
 
+/// When the faults of a run begin, nanoseconds: between `from` and `from` + `span`. The longest call has the limit `limit_max`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Times {
+    pub(in crate::sim) from: u64,
+    pub(in crate::sim) span: u64,
+    pub(in crate::sim) limit_max: u64,
+}
+
 /// Something that goes wrong at its time.
 #[derive(Clone, Debug)]
 pub(in crate::sim) enum Mishap {
@@ -63,8 +71,14 @@ pub(in crate::sim) enum Act {
     Twice,
 }
 
-/// Longest that a fault of time lasts, in spans: some end within the calls they meet, some outlast them.
+/// Longest that a short fault of time lasts, in spans: it ends within the calls that it meets, which go on.
 const LASTS_SPANS: u64 = 4;
+
+/// Longest that a long one lasts, in time limits of the longest call: whoever waits for its end has given up before, and what it held back comes when the call is over everywhere.
+const LASTS_LIMITS: u64 = 3;
+
+/// What a process that begins anew at once needs for that, in parts of a span.
+const AT_ONCE_PARTS: u64 = 8;
 
 /// Messages of a link that may come again after it broke.
 const KEPT: usize = 4;
@@ -82,6 +96,8 @@ pub(in crate::sim) struct Mishaps {
     cut: Option<(BTreeSet<Id>, u64)>,
     /// Of a thousand messages so many are late, by so much at most.
     late: (u64, u64),
+    /// Longest that a fault of time lasts, and longest by which a message is late, nanoseconds.
+    pub(in crate::sim) longest: u64,
     /// Requests after which their sender crashes, and a copy comes from elsewhere.
     orphans: BTreeSet<u64>,
     forged: BTreeSet<u64>,
@@ -90,19 +106,20 @@ pub(in crate::sim) struct Mishaps {
 }
 
 impl Mishaps {
-    /// Draws the faults of a run over ids 0 to `n`, between the times `from` and `from` + `span`.
+    /// Draws the faults of a run over ids 0 to `n`, in `times`.
     pub(in crate::sim) fn draw(
         random: &mut Random,
         allowed: FaultSet,
         n: u32,
-        from: u64,
-        span: u64,
+        times: Times,
     ) -> (Mishaps, Vec<Timed>) {
         let used = some_of(random, allowed);
+        let longest = (times.span * LASTS_SPANS).max(times.limit_max * LASTS_LIMITS);
         let mut mishaps = Mishaps {
             links: Links::default(),
             used,
-            end: from + span * (1 + LASTS_SPANS),
+            longest,
+            end: times.from + times.span + longest,
             paused: BTreeMap::new(),
             slow: BTreeMap::new(),
             cut: None,
@@ -116,22 +133,16 @@ impl Mishaps {
         for fault in used.iter() {
             // One or a few, whatever the size; in a large world some more.
             for _ in 0..random.between(1, 2 + u64::from(n) / 32) {
-                mishaps.draw_one(random, fault, n, (from, span), &mut timed);
+                mishaps.draw_one(random, fault, n, times, &mut timed);
             }
         }
         (mishaps, timed)
     }
 
-    fn draw_one(
-        &mut self,
-        random: &mut Random,
-        fault: Fault,
-        n: u32,
-        (from, span): (u64, u64),
-        timed: &mut Vec<Timed>,
-    ) {
+    fn draw_one(&mut self, random: &mut Random, fault: Fault, n: u32, times: Times, timed: &mut Vec<Timed>) {
+        let Times { from, span, .. } = times;
         let at = from + random.below(span);
-        let until = at + 1 + random.below(span * LASTS_SPANS);
+        let until = at + times.lasts(random);
         // Below n, which is a u32.
         let id = random.below(n.into()) as Id;
         let requests = u64::from(n) * 2;
@@ -149,7 +160,13 @@ impl Mishaps {
                 let ids = (0..n).filter(|_| random.chance(1, 3)).collect();
                 add(at, Mishap::Cut { ids, until });
             }
+            // Of long delays a few: each holds back all that comes behind it on its link.
+            Fault::Delay if random.chance(1, 2) => self.late = (random.between(1, 30), self.longest),
             Fault::Delay => self.late = (random.between(1, 300), 1 + random.below(span)),
+            Fault::Fresh => {
+                add(at, Mishap::Crash(id));
+                add(at + 1 + random.below(span / AT_ONCE_PARTS), Mishap::Restart(id));
+            }
             Fault::GiveUp => add(at, Mishap::GiveUp { call: random.below(4) as usize }),
             Fault::Orphan => {
                 self.orphans.insert(random.below(requests));
@@ -277,6 +294,15 @@ impl Mishaps {
     }
 }
 
+impl Times {
+    /// How long a fault of time lasts.
+    fn lasts(self, random: &mut Random) -> u64 {
+        let short = self.span * LASTS_SPANS;
+        let most = if random.chance(1, 2) { short } else { short.max(self.limit_max * LASTS_LIMITS) };
+        1 + random.below(most)
+    }
+}
+
 /// Some of the faults that may be used; all of them where there are few.
 fn some_of(random: &mut Random, allowed: FaultSet) -> FaultSet {
     let all: Vec<Fault> = allowed.iter().collect();
@@ -291,5 +317,48 @@ fn some_of(random: &mut Random, allowed: FaultSet) -> FaultSet {
 impl FaultSet {
     fn extend_with(&mut self, fault: Option<Fault>) {
         fault.into_iter().for_each(|fault| self.insert(fault));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times = Times { from: 1_000_000, span: 1_000, limit_max: 150_000 };
+
+    fn drawn(fault: Fault) -> Vec<(Mishaps, Vec<Timed>)> {
+        let allowed = FaultSet::from_iter([fault]);
+        (0..200).map(|seed| Mishaps::draw(&mut Random::new(seed), allowed, 8, TIMES)).collect()
+    }
+
+    #[test]
+    fn faults_of_time_end_within_a_call_or_outlast_its_limit() {
+        let mut lasted = Vec::new();
+        for (mishaps, timed) in drawn(Fault::Pause) {
+            for Timed { at, mishap } in timed {
+                let Mishap::Pause { until, .. } = mishap else { panic!("{mishap:?}") };
+                assert!((TIMES.from..TIMES.from + TIMES.span).contains(&at) && until <= mishaps.end);
+                lasted.push(until - at);
+            }
+        }
+        assert!(lasted.iter().filter(|&&ns| ns <= TIMES.span * LASTS_SPANS).count() > 50);
+        assert!(lasted.iter().filter(|&&ns| ns > TIMES.limit_max).count() > 20);
+        assert!(lasted.iter().filter(|&&ns| ns > TIMES.limit_max * 2).count() > 5);
+    }
+
+    #[test]
+    fn who_begins_anew_at_once_is_away_for_a_moment() {
+        for (_, timed) in drawn(Fault::Fresh) {
+            for pair in timed.chunks(2) {
+                let [
+                    Timed { at: ends, mishap: Mishap::Crash(id) },
+                    Timed { at: begins, mishap: Mishap::Restart(again) },
+                ] = pair
+                else {
+                    panic!("{pair:?}")
+                };
+                assert!(id == again && ends < begins && begins - ends <= TIMES.span / AT_ONCE_PARTS);
+            }
+        }
     }
 }

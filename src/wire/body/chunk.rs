@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use crate::wire::budget::{Budget, Counted};
 use crate::wire::frame::{SEGMENT, WINDOW};
 
 /// Chunks that wait to be used again: as many as a body's window has segments, and the two that its link may have cut ahead.
@@ -21,7 +22,7 @@ pub(super) struct Pool(Mutex<Unused>);
 
 #[derive(Debug, Default)]
 struct Unused {
-    chunks: Vec<Vec<u8>>,
+    chunks: Vec<Counted<Vec<u8>>>,
     /// Nothing more comes, though somebody may still hold the body.
     closed: bool,
 }
@@ -39,26 +40,31 @@ impl Pool {
 #[derive(Debug)]
 pub struct Chunk {
     /// Of the size of a segment.
-    bytes: Vec<u8>,
+    bytes: Counted<Vec<u8>>,
     filled: usize,
     pool: Arc<Pool>,
 }
 
 impl Chunk {
-    pub(super) fn of(pool: &Arc<Pool>) -> Chunk {
+    /// One of a body whose memory is of this budget; none when that is spent.
+    pub(super) fn of(pool: &Arc<Pool>, budget: &Budget) -> Option<Chunk> {
         // The lock guards memory without meaning.
         let used = pool.0.lock().unwrap_or_else(PoisonError::into_inner).chunks.pop();
-        Chunk { bytes: used.unwrap_or_else(|| vec![0; SEGMENT]), filled: 0, pool: pool.clone() }
+        let fresh = || {
+            let mut share = budget.share();
+            share.grow(SEGMENT as u64).then(|| Counted { bytes: vec![0; SEGMENT], share })
+        };
+        Some(Chunk { bytes: used.or_else(fresh)?, filled: 0, pool: pool.clone() })
     }
 
     /// Where the next bytes go; empty when it is full.
     pub fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.filled..]
+        &mut self.bytes.bytes[self.filled..]
     }
 
     /// So many bytes of the room have been written, or all of it if that is less.
     pub fn fill(&mut self, count: usize) {
-        self.filled = self.filled.saturating_add(count).min(self.bytes.len());
+        self.filled = self.filled.saturating_add(count).min(self.bytes.bytes.len());
     }
 
     /// How many bytes it holds.
@@ -74,7 +80,7 @@ impl Chunk {
 
 impl AsRef<[u8]> for Chunk {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.filled]
+        &self.bytes.bytes[..self.filled]
     }
 }
 
@@ -91,30 +97,34 @@ impl Drop for Chunk {
 mod tests {
     use super::*;
 
+    fn one(pool: &Arc<Pool>) -> Chunk {
+        Chunk::of(pool, &Budget::unbounded()).unwrap()
+    }
+
     #[test]
     fn memory_is_used_again_when_its_last_reader_is_through_and_no_byte_of_before_shows() {
         let pool = Arc::new(Pool::default());
-        let mut chunk = Chunk::of(&pool);
+        let mut chunk = one(&pool);
         chunk.room()[..3].copy_from_slice(b"abc");
         chunk.fill(3);
         let (bytes, place) = (chunk.freeze(), 3);
         let (first, rest) = (bytes.slice(..1), bytes.slice(1..place));
         let memory = first.as_ptr();
         drop((bytes, first));
-        assert_ne!(Chunk::of(&pool).as_ref().as_ptr(), memory, "somebody still reads it");
+        assert_ne!(one(&pool).as_ref().as_ptr(), memory, "somebody still reads it");
         assert_eq!(rest, "bc");
         drop(rest);
-        let again = Chunk::of(&pool);
+        let again = one(&pool);
         assert_eq!((again.as_ref().as_ptr(), again.filled()), (memory, 0));
     }
 
     #[test]
     fn the_pool_is_bounded() {
         let pool = Arc::new(Pool::default());
-        let many: Vec<Chunk> = (0..POOL_MAX + 5).map(|_| Chunk::of(&pool)).collect();
+        let many: Vec<Chunk> = (0..POOL_MAX + 5).map(|_| one(&pool)).collect();
         drop(many);
         assert_eq!(pool.0.lock().unwrap().chunks.len(), POOL_MAX);
-        let mut chunk = Chunk::of(&pool);
+        let mut chunk = one(&pool);
         chunk.fill(usize::MAX);
         assert_eq!((chunk.filled(), chunk.room().len()), (SEGMENT, 0));
         pool.close();

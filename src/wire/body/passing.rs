@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::CHUNK_MIN;
+use super::{CHUNK_MIN, Spare};
 use crate::wire::frame::WINDOW;
 
 /// Parts that are left as they came: those of a window that is cut into segments, and some more.
@@ -45,25 +45,26 @@ impl Passing {
         from.saturating_add(WINDOW)
     }
 
-    pub(super) fn push(&mut self, part: Bytes) {
+    pub(super) fn push(&mut self, part: Bytes, spare: &Spare) {
         let offset = self.end;
         self.end += part.len() as u64;
         if !self.places.is_empty() {
             self.parts.push_back((offset, part));
-            self.join();
+            self.join(spare);
         }
     }
 
     /// Puts short parts together where there are many: a sender that cuts its bytes into crumbs would have each of them take a hundred times its room. A byte is copied as often as its part doubles.
-    fn join(&mut self) {
+    fn join(&mut self, spare: &Spare) {
         while self.parts.len() > PARTS_FEW
             && let (last, before) = (self.parts.len() - 1, self.parts.len() - 2)
             && self.parts[before].1.len() <= self.parts[last].1.len()
             && self.parts[before].1.len() + self.parts[last].1.len() <= CHUNK_MIN
         {
-            let Some((_, tail)) = self.parts.pop_back() else { return };
-            let head = &mut self.parts[before].1;
-            *head = [&head[..], &tail[..]].concat().into();
+            let joined = spare.copy(&self.parts[before].1, &self.parts[last].1);
+            let Some(joined) = joined else { return };
+            self.parts.pop_back();
+            self.parts[before].1 = joined;
         }
     }
 
@@ -126,7 +127,7 @@ mod tests {
             for (place, len) in (0u8..=255).cycle().zip(&cuts) {
                 let piece = vec![place; *len];
                 all.extend_from_slice(&piece);
-                passing.push(piece.into());
+                passing.push(piece.into(), &Spare::default());
             }
             prop_assert!(passing.parts.len() <= PARTS_FEW + 2 * all.len().ilog2() as usize, "{} parts", passing.parts.len());
             let mut at = read.min(all.len());
@@ -145,7 +146,7 @@ mod tests {
         passing.enter(0);
         let lengths = [100, CHUNK_MIN, 1, CHUNK_MIN].into_iter().cycle().take(2 * PARTS_FEW);
         let parts: Vec<Bytes> = lengths.map(|len| Bytes::from(vec![1; len])).collect();
-        parts.iter().for_each(|part| passing.push(part.clone()));
+        parts.iter().for_each(|part| passing.push(part.clone(), &Spare::default()));
         assert!(
             passing.parts.iter().map(|(_, part)| part.as_ptr()).eq(parts.iter().map(|part| part.as_ptr()))
         );

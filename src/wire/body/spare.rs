@@ -9,15 +9,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use crate::wire::budget::{Budget, Counted, Share};
+
 /// Memory is kept from this size on: below it the allocator keeps it by itself.
 const KEPT_MIN: usize = 4 << 20;
 
 /// Most memory that a node keeps for a moment, bytes: what it has just held anyway.
 const KEPT_MAX: usize = 64 << 20;
 
-/// The memory that a node keeps: of one body, or of none. Cloning shares it.
+/// The part of a budget that may be kept for a moment beside what is held.
+const KEPT_PART: u64 = 8;
+
+/// What a short part of a body takes beside its bytes.
+const PART_COST: u64 = 128;
+
+/// The memory that a node keeps: of one body, or of none; and the budget that bodies take theirs of. Cloning shares both.
 #[derive(Clone, Default)]
-pub struct Spare(Arc<Shared>);
+pub struct Spare {
+    shared: Arc<Shared>,
+    budget: Budget,
+}
 
 #[derive(Default)]
 struct Shared {
@@ -28,14 +39,24 @@ struct Shared {
 
 /// A body whose memory comes back.
 struct Lent {
-    bytes: Vec<u8>,
+    bytes: Counted<Vec<u8>>,
     spare: Spare,
 }
 
 impl Spare {
+    /// The same memory for bodies of another budget.
+    pub fn within(&self, budget: &Budget) -> Spare {
+        Spare { shared: self.shared.clone(), budget: budget.clone() }
+    }
+
+    /// What bodies take their memory of.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// Whether any memory is kept.
     pub fn is_held(&self) -> bool {
-        self.0.held.load(Ordering::Relaxed)
+        self.shared.held.load(Ordering::Relaxed)
     }
 
     /// Gives the memory back to the system.
@@ -44,39 +65,75 @@ impl Spare {
     }
 
     /// An empty buffer for a body of this length, with what memory there is if the body is long.
-    pub(super) fn buffer(&self, len: u64) -> Vec<u8> {
-        if len < KEPT_MIN as u64 || !self.is_held() { Vec::new() } else { self.take() }
+    fn buffer(&self, len: u64) -> Counted<Vec<u8>> {
+        let bytes = if len < KEPT_MIN as u64 || !self.is_held() { Vec::new() } else { self.take() };
+        let mut share = self.budget.share();
+        let bytes = if share.hold(bytes.capacity() as u64) { bytes } else { Vec::new() };
+        Counted { bytes, share }
+    }
+
+    /// Appends what has come of a body of this length; false where there is no memory for it.
+    pub(super) fn append(&self, part: &mut Counted<Vec<u8>>, bytes: &[u8], announced: u64) -> bool {
+        if part.bytes.capacity() == 0 && !bytes.is_empty() {
+            *part = self.buffer(announced);
+        }
+        part.append(bytes, announced)
     }
 
     /// Shares a body; if it is long, its memory comes back when nobody reads it any more.
-    pub(super) fn share(&self, bytes: Vec<u8>) -> Bytes {
-        match (KEPT_MIN..=KEPT_MAX).contains(&bytes.capacity()) {
+    pub(super) fn share(&self, bytes: Counted<Vec<u8>>) -> Bytes {
+        let most = usize::try_from(self.budget.most() / KEPT_PART).unwrap_or(KEPT_MAX).min(KEPT_MAX);
+        match (KEPT_MIN..=most).contains(&bytes.bytes.capacity()) {
             true => Bytes::from_owner(Lent { bytes, spare: self.clone() }),
-            false => Bytes::from(bytes),
+            false if bytes.share.bytes() == 0 => Bytes::from(bytes.bytes),
+            false => Bytes::from_owner(bytes),
         }
+    }
+
+    /// A copy of two pieces that follow each other; `None` where there is no memory for it.
+    pub fn copy(&self, first: &[u8], second: &[u8]) -> Option<Bytes> {
+        let (mut share, mut bytes) = (self.budget.share(), Vec::new());
+        let len = first.len() + second.len();
+        if !share.grow(len as u64 + PART_COST) || bytes.try_reserve_exact(len).is_err() {
+            return None;
+        }
+        bytes.extend_from_slice(first);
+        bytes.extend_from_slice(second);
+        Some(self.counted(bytes, share))
+    }
+
+    /// Bytes that lie elsewhere, as long as somebody reads them; `None` where there is no room for them.
+    pub(super) fn hold(&self, bytes: Bytes) -> Option<Bytes> {
+        let mut share = self.budget.share();
+        share.grow(bytes.len() as u64).then(|| self.counted(bytes, share))
+    }
+
+    fn counted<T: AsRef<[u8]> + Into<Bytes> + Send + 'static>(&self, bytes: T, share: Share) -> Bytes {
+        if share.bytes() == 0 { bytes.into() } else { Bytes::from_owner(Counted { bytes, share }) }
     }
 
     fn take(&self) -> Vec<u8> {
         // The lock guards memory without meaning.
-        let mut memory = self.0.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.held.store(false, Ordering::Relaxed);
+        let mut memory = self.shared.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.held.store(false, Ordering::Relaxed);
         std::mem::take(&mut memory)
     }
 }
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref()
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let mut memory = self.spare.0.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        if memory.capacity() < self.bytes.capacity() {
-            self.bytes.clear();
-            std::mem::swap(&mut *memory, &mut self.bytes);
-            self.spare.0.held.store(true, Ordering::Relaxed);
+        let mut memory = self.spare.shared.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = &mut self.bytes.bytes;
+        if memory.capacity() < bytes.capacity() {
+            bytes.clear();
+            std::mem::swap(&mut *memory, bytes);
+            self.spare.shared.held.store(true, Ordering::Relaxed);
         }
     }
 }

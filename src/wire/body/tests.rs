@@ -62,8 +62,9 @@ fn held(body: &Body) -> u64 {
     let Repr::Arriving(reader) = &body.0 else { panic!("it is whole") };
     match &*reader.body.received() {
         Received::Passing(passing) => passing.held(),
-        Received::Part(part) => part.len() as u64,
-        Received::Laid(room) => room.filled() as u64,
+        Received::Part(part) => part.bytes.len() as u64,
+        Received::Laid(room) => room.bytes.filled() as u64,
+        Received::Refused(_) => 0,
         Received::Whole(bytes) => bytes.len() as u64,
     }
 }

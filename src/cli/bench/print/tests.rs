@@ -6,6 +6,7 @@ use super::super::csv::write_csv;
 use super::super::picture::picture;
 use super::super::sample::{report, row};
 use super::*;
+use crate::cli::chart::Chart;
 
 fn table(report: &Report, histograms: bool) -> String {
     let mut out = Vec::new();
@@ -129,4 +130,19 @@ fn a_picture_has_a_line_for_every_combination() {
     assert_eq!((chart.axis, chart.lines.len(), chart.lines[0].name.as_str()), ("calls in flight", 1, "echo"));
     assert_eq!(chart.lines[0].points[0].interval_ns, Some((5, 7)));
     assert_eq!(picture(&report()).axis, "ids");
+}
+
+/// The title said "the median of turns, and where it lies" of a time that several in flight had shared.
+#[test]
+fn a_picture_says_what_its_times_are() {
+    let of = |flying: &[u32]| {
+        let rows = flying.iter().map(|&in_flight| row(Key { in_flight, ..key(8, "flat") }, &[5, 6, 7]));
+        let Chart { title, notes, .. } = picture(&Report { rows: rows.collect(), ..report() });
+        (title, notes.concat())
+    };
+    let (one, several, both) = (of(&[1]), of(&[4, 16]), of(&[1, 4]));
+    assert!(one.0 == "Time of one call: echo" && !one.1.contains("in flight"), "{one:?}");
+    assert!(several.0 == "Time per call, several in flight: echo", "{several:?}");
+    assert!(several.1.contains("divided by the number of its calls"), "{several:?}");
+    assert!(both.0 == "Time per call: echo" && both.1.contains("or with several in flight"), "{both:?}");
 }

@@ -18,7 +18,9 @@ use self::file::FitFile;
 use self::live::{Kind, Times, measure};
 use self::table::{Fitted, Row};
 use crate::cli::args::{SimArgs, SimOutput, SimTree};
+use crate::cli::files::write_text;
 use crate::cli::interrupt::Interrupt;
+use crate::cli::refused::Refused;
 use crate::cli::{CommandResult, stdout};
 use crate::sim::{Probe, fit};
 
@@ -30,8 +32,8 @@ const LARGE: u32 = 60_000;
 
 /// Measures, writes the file, and shows prediction and measurement.
 pub(super) fn run(args: &SimArgs, path: &Path) -> CommandResult {
-    refuse_other(path)?;
-    let (tree, tree_name) = tree(args)?;
+    refuse_other(path).map_err(Refused::File)?;
+    let (tree, tree_name) = tree(args).map_err(Refused::Usage)?;
     let machine_cores = std::thread::available_parallelism().map_or(NonZeroU32::MIN, |cores| {
         u32::try_from(cores.get()).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX)
     });
@@ -49,7 +51,7 @@ pub(super) fn run(args: &SimArgs, path: &Path) -> CommandResult {
     let taken: Vec<Probe> = probes.iter().map(|(kind, times)| probe(kind, times)).collect();
     let cost = fit(&taken, machine_cores).ok_or("there is nothing to fit the costs to")?;
     let file = FitFile { link: args.link, machine_cores, cost };
-    std::fs::write(path, file.emit()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    write_text(path, &file.emit())?;
     let row = |(kind, times): &(Kind, Times)| {
         let predicted_ns = cost.predict(kind.tree.clone(), kind.n, kind.data_bytes);
         Row::new(kind, times, predicted_ns)

@@ -278,6 +278,7 @@ fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     use std::io::Write as _;
 
     use rustix::fs::{MemfdFlags, fcntl_add_seals, memfd_create};
+    super::backing::check_file_size(bytes.len() as u64)?;
     let memory = memfd_create("gpc-data", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut file = std::fs::File::from(memory);
     // Cheaper than to map it: the system need not clear what is written whole.

@@ -1,0 +1,129 @@
+//! Replies that a callback merges in list order: those that come early are held until all before them have been merged.
+//!
+//! Source: chained-gpc.md, "The action for any response", which merges each response as it comes. Most callbacks are not commutative, and a result that depends on who was faster is no use to their users; so the order of the
+//! list is the default, and a callback that is [registered as commutative](crate::Functions::commutative) merges as the source says.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::arrived::Placed;
+use crate::wire::message::SubtreeReply;
+
+/// The children whose answers are awaited, and the replies that are there, both by their places in the list. At most one entry for each child; of a partial call a child may have several replies.
+#[derive(Debug, Default)]
+pub(super) struct ListOrder {
+    /// Places and indexes of children, the first place on top. It is awaited; behind it stand others that have answered.
+    awaited: BinaryHeap<Reverse<(u32, u32)>>,
+    /// By place, and for each place as they came.
+    held: BTreeMap<(u32, u64), SubtreeReply>,
+    came: u64,
+}
+
+impl ListOrder {
+    /// A child is awaited.
+    pub(super) fn expect(&mut self, place: u32, index: u32) {
+        self.awaited.push(Reverse((place, index)));
+    }
+
+    /// A reply of the child at this place is there.
+    pub(super) fn hold(&mut self, place: u32, reply: SubtreeReply) {
+        self.held.insert((place, self.came), reply);
+        self.came += 1;
+    }
+
+    /// Forgets those in front that are not awaited any more. To be called after every answer and loss.
+    pub(super) fn settle(&mut self, is_awaited: impl Fn(u32) -> bool) {
+        while self.awaited.peek().is_some_and(|Reverse((_, index))| !is_awaited(*index)) {
+            self.awaited.pop();
+        }
+    }
+
+    /// Whether a reply is there that nobody before it holds up.
+    pub(super) fn has_next(&self) -> bool {
+        let first = self.awaited.peek().map_or(u32::MAX, |Reverse((place, _))| *place);
+        self.held.first_key_value().is_some_and(|((place, _), _)| *place < first)
+    }
+
+    /// Takes that reply.
+    pub(super) fn pop(&mut self) -> Option<Placed> {
+        let next = self.has_next().then(|| self.held.pop_first()).flatten();
+        next.map(|((place, _), reply)| (place, reply))
+    }
+
+    /// Takes all, in list order, whoever is still awaited.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = SubtreeReply> + use<> {
+        std::mem::take(&mut self.held).into_values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reply(place: u32, part: u16) -> SubtreeReply {
+        SubtreeReply { level: place as u16 * 4 + part, ..SubtreeReply::default() }
+    }
+
+    proptest! {
+        /// In whatever order children answer, and whoever is lost: replies come out by their places, each as soon as nobody before it is awaited.
+        #[test]
+        fn replies_come_out_in_list_order(
+            answers in Just((0u32..12).collect::<Vec<_>>()).prop_shuffle(),
+            lost in proptest::collection::btree_set(0u32..12, 0..5),
+            parts in 1u16..3,
+        ) {
+            let mut order = ListOrder::default();
+            let mut awaited: BTreeSet<u32> = (0..12).collect();
+            for place in 0..12 {
+                order.expect(place, place);
+            }
+            let mut out = Vec::new();
+            for place in answers {
+                awaited.remove(&place);
+                if !lost.contains(&place) {
+                    (0..parts).for_each(|part| order.hold(place, reply(place, part)));
+                }
+                order.settle(|index| awaited.contains(&index));
+                while let Some((place, reply)) = order.pop() {
+                    prop_assert!(awaited.iter().all(|before| *before > place));
+                    out.push((place, reply.level));
+                }
+                let first = awaited.first().copied().unwrap_or(12);
+                prop_assert_eq!(out.len(), (0..first).filter(|place| !lost.contains(place)).count() * usize::from(parts));
+            }
+            prop_assert!(out.is_sorted() && !order.has_next());
+        }
+    }
+
+    #[test]
+    fn those_that_take_the_place_of_a_lost_child_come_before_the_next() {
+        let mut order = ListOrder::default();
+        (0..2).for_each(|index| order.expect(index * 4, index));
+        order.hold(4, reply(4, 0));
+        assert!(order.pop().is_none());
+        // The child at place 0 is lost, and those at 1 and 2 are adopted.
+        order.expect(1, 2);
+        order.expect(2, 3);
+        order.settle(|index| index > 1);
+        order.hold(2, reply(2, 0));
+        assert!(order.pop().is_none());
+        order.hold(1, reply(1, 0));
+        order.settle(|_| false);
+        let places: Vec<u32> = std::iter::from_fn(|| order.pop()).map(|(place, _)| place).collect();
+        assert_eq!(places, [1, 2, 4]);
+    }
+
+    #[test]
+    fn at_the_end_all_come_in_list_order() {
+        let mut order = ListOrder::default();
+        (0..3).for_each(|index| order.expect(index, index));
+        order.hold(2, reply(2, 0));
+        order.hold(1, reply(1, 0));
+        assert!(!order.has_next());
+        assert_eq!(order.drain().map(|reply| reply.level).collect::<Vec<_>>(), [4, 8]);
+    }
+}

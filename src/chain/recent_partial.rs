@@ -1,0 +1,150 @@
+//! Which partial calls have ended here: each is known until its root's time limit has passed, for it may be asked for again until then.
+//!
+//! A root counts its calls up, so that those that follow each other are one entry, however many. An entry is known as long as the last of its calls has to be, and longer: time alone makes nothing
+//! forgotten, for a process that was stopped reads what was sent to it when all time has passed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Time;
+use crate::wire::CallId;
+
+/// Entries that are known at most: calls that do not follow each other, a thousand in each second of the usual limit, and some MiB. Beyond them the one goes that has, or had, the least time left.
+const RUNS_MAX: usize = 65_536;
+
+/// Entries that are kept though their time has passed: some hundred KiB.
+const RUNS_IDLE: usize = 4096;
+
+/// Calls of one root that follow each other, up to the last.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    last: u64,
+    until: Time,
+}
+
+/// The partial calls that have ended.
+#[derive(Debug, Default)]
+pub(super) struct RecentPartial {
+    /// By the first call of each.
+    runs: BTreeMap<CallId, Run>,
+    by_time: BTreeSet<(Time, CallId)>,
+}
+
+impl RecentPartial {
+    /// A call has ended, and may be asked for again `until` then.
+    pub(super) fn add(&mut self, call: CallId, until: Time) {
+        let CallId { root, sequence } = call;
+        let (mut first, mut run) = (call, Run { last: sequence, until });
+        if let Some((before, known)) = self.before(call)
+            && sequence <= known.last.saturating_add(1)
+        {
+            self.take(before);
+            (first, run) = (before, Run { last: known.last.max(sequence), until: known.until.max(until) });
+        }
+        let next = run.last.checked_add(1).map(|sequence| CallId { root, sequence });
+        if let Some((next, behind)) = next.and_then(|next| self.take(next).map(|run| (next, run))) {
+            debug_assert!(next > first, "runs do not overlap");
+            run = Run { last: behind.last, until: run.until.max(behind.until) };
+        }
+        self.by_time.insert((run.until, first));
+        self.runs.insert(first, run);
+        while self.runs.len() > RUNS_MAX && self.drop_soonest() {}
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    pub(super) fn contains(&self, call: CallId) -> bool {
+        self.before(call).is_some_and(|(_, run)| call.sequence <= run.last)
+    }
+
+    /// When entries whose time has passed are to go, since they are many.
+    pub(super) fn next(&self) -> Option<Time> {
+        let many = self.runs.len() > RUNS_IDLE;
+        self.by_time.first().filter(|_| many).map(|(until, _)| *until)
+    }
+
+    /// Drops those whose time has passed, down to a few.
+    pub(super) fn expire(&mut self, now: Time) {
+        while self.next().is_some_and(|until| until <= now) && self.drop_soonest() {}
+    }
+
+    /// The last entry that does not begin behind a call of the same root.
+    fn before(&self, call: CallId) -> Option<(CallId, Run)> {
+        let (first, run) = self.runs.range(..=call).next_back()?;
+        (first.root == call.root).then_some((*first, *run))
+    }
+
+    fn take(&mut self, first: CallId) -> Option<Run> {
+        let run = self.runs.remove(&first)?;
+        self.by_time.remove(&(run.until, first));
+        Some(run)
+    }
+
+    fn drop_soonest(&mut self) -> bool {
+        let Some((_, first)) = self.by_time.pop_first() else { return false };
+        self.runs.remove(&first).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn call(sequence: u64) -> CallId {
+        CallId { root: 1, sequence }
+    }
+
+    const fn at(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+
+    /// Forty thousand calls took four MiB, and were kept for good.
+    #[test]
+    fn calls_that_follow_each_other_are_one_entry() {
+        let mut recent = RecentPartial::default();
+        (0..40_000).rev().for_each(|sequence| recent.add(call(2 * sequence), at(100 + sequence)));
+        assert_eq!((recent.runs.len(), recent.next()), (40_000, Some(at(100))));
+        (0..40_000).for_each(|sequence| recent.add(call(2 * sequence + 1), at(50)));
+        assert_eq!((recent.runs.len(), recent.by_time.len(), recent.next()), (1, 1, None));
+        assert!(recent.contains(call(0)) && recent.contains(call(79_999)) && !recent.contains(call(80_000)));
+        recent.expire(at(u64::MAX));
+        assert!(recent.contains(call(7)), "time alone makes nothing forgotten");
+    }
+
+    #[test]
+    fn they_are_bounded_and_many_go_with_their_time() {
+        let mut recent = RecentPartial::default();
+        (0..70_000).for_each(|sequence| recent.add(call(2 * sequence), at(1000 + sequence)));
+        assert_eq!((recent.runs.len(), recent.by_time.len()), (RUNS_MAX, RUNS_MAX));
+        assert!(recent.contains(call(2 * 69_999)) && !recent.contains(call(0)));
+        recent.expire(at(1000 + 10_000));
+        assert!(recent.contains(call(2 * 10_001)) && !recent.contains(call(2 * 10_000)));
+        recent.expire(at(u64::MAX));
+        assert_eq!((recent.runs.len(), recent.by_time.len(), recent.next()), (RUNS_IDLE, RUNS_IDLE, None));
+    }
+
+    proptest! {
+        /// In whatever order calls of whatever roots end, each is known and no other is.
+        #[test]
+        fn it_is_a_set(calls in proptest::collection::vec((0u32..3, 0u64..20, 0u64..9), 0..60)) {
+            let (mut recent, mut model) = (RecentPartial::default(), BTreeSet::new());
+            for (root, number, until) in calls {
+                // The last numbers there are, too.
+                let sequence = if number < 4 { u64::MAX - number } else { number };
+                recent.add(CallId { root, sequence }, at(until));
+                model.insert((root, sequence));
+                prop_assert_eq!(recent.runs.len(), recent.by_time.len());
+                for root in 0..3 {
+                    for sequence in (0..24).chain(u64::MAX - 5..=u64::MAX) {
+                        let there = recent.contains(CallId { root, sequence });
+                        prop_assert_eq!(there, model.contains(&(root, sequence)));
+                    }
+                }
+            }
+        }
+    }
+}

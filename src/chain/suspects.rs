@@ -1,0 +1,58 @@
+//! Suspects: while a child of a partial call is silent, those below it are asked whether they live.
+//!
+//! When the child is given up they are adopted, and each that is silent, too, would take as long as the child to be found out: a chain that is cut off would be found lost one id after the other. So they are
+//! asked as soon as the child is suspected, and who has not answered by the time when it is adopted goes with it. They get no request: the child may live.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use gpc_trees::{Group, Id, adopted};
+
+use super::call::{Call, ChildAnswer};
+use super::{Heartbeat, Node, Time};
+
+/// Most descendants that a node asks at a time: a link each, of which none may have been needed before.
+const ASKED_MAX: usize = 64;
+
+impl Node {
+    /// The nearest descendants of the children that are suspected, of all partial calls; those below an id that lives are its own to look after.
+    pub(super) fn descendants_of_suspects(
+        &self,
+        awaited: &BTreeMap<Id, Time>,
+        heartbeat: &Heartbeat,
+    ) -> BTreeSet<Id> {
+        let suspected = |peer| self.liveness.suspects(peer, heartbeat, self.now);
+        if !awaited.keys().any(|peer| suspected(*peer)) {
+            return BTreeSet::new();
+        }
+        let calls = self.calls.iter().filter(|call| call.request.partial);
+        let silent = calls.flat_map(|call| awaited_groups(call).map(move |group| (call, group)));
+        let mut nearest: VecDeque<(&Call, Group)> =
+            silent.filter(|(call, group)| first(call, *group).is_some_and(suspected)).collect();
+        let mut descendants = BTreeSet::new();
+        // Ends: the groups of a group are shorter, and only so many are looked into.
+        while let Some((call, group)) = nearest.pop_front() {
+            let Ok(tree) = &call.request.tree else { continue };
+            for group in adopted(tree, group).unwrap_or_default() {
+                let Some(id) = first(call, group) else { continue };
+                if !awaited.contains_key(&id) && descendants.insert(id) && descendants.len() == ASKED_MAX {
+                    return descendants;
+                }
+                if group.len > 1 && !self.liveness.lives(id) {
+                    nearest.push_back((call, group));
+                }
+            }
+        }
+        descendants
+    }
+}
+
+/// The groups of a call's children that have answered nothing and have others below them.
+fn awaited_groups(call: &Call) -> impl Iterator<Item = Group> + '_ {
+    let children = call.children.as_deref().unwrap_or_default();
+    let silent = children.iter().filter(|child| child.answer == ChildAnswer::Awaited && child.group.len > 1);
+    silent.map(|child| child.group)
+}
+
+fn first(call: &Call, group: Group) -> Option<Id> {
+    call.request.ids.id(group.start)
+}

@@ -1,0 +1,148 @@
+//! What is due when at a node's connections: hellos that are awaited, last frames, links that another one opens.
+//!
+//! In a queue, soonest first: what a turn asks, and what it does, depends on what is due, and not on how many links or peers there are.
+
+use std::collections::BTreeSet;
+
+use gpc_trees::Id;
+
+use super::link::Phase;
+use super::links::{GREETING_LIMIT, Links};
+use super::peer::{LinkKey, State};
+use crate::chain::{Time, sooner};
+
+/// Whose time it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Due {
+    /// A connection that has no link's rights yet, or none any more.
+    Link(LinkKey),
+    /// A link with requests of which more must have come by then.
+    Request(LinkKey),
+    /// A peer whose connection is awaited.
+    Expected(Id),
+}
+
+/// What is due, soonest first: an entry for each connection that is being opened or closed, and for each peer that is expected.
+#[derive(Debug, Default)]
+pub(super) struct DueTimes(BTreeSet<(Time, Due)>);
+
+impl DueTimes {
+    pub(super) fn add(&mut self, at: Time, what: Due) {
+        self.0.insert((at, what));
+    }
+
+    pub(super) fn remove(&mut self, at: Time, what: Due) {
+        self.0.remove(&(at, what));
+    }
+
+    /// When something is due next.
+    fn next(&self) -> Option<Time> {
+        self.0.first().map(|(at, _)| *at)
+    }
+
+    /// What is due by now, one after the other.
+    fn pop(&mut self, now: Time) -> Option<Due> {
+        match self.next() {
+            Some(at) if at <= now => self.0.pop_first().map(|(_, what)| what),
+            _ => None,
+        }
+    }
+
+    /// Connections, those first whose time comes first.
+    fn links(&self) -> impl Iterator<Item = LinkKey> {
+        self.0.iter().filter_map(|(_, what)| match what {
+            Due::Link(key) => Some(*key),
+            Due::Request(_) | Due::Expected(_) => None,
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Links {
+    /// When [`check_deadlines`](Self::check_deadlines) is due.
+    #[inline(always)]
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        sooner(self.due.next(), self.accept_again)
+    }
+
+    /// Until when a connection may go on as it is.
+    pub(super) fn give_until(&mut self, key: LinkKey, until: Option<Time>) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        if let Some(before) = std::mem::replace(&mut link.deadline, until) {
+            self.due.remove(before, Due::Link(key));
+        }
+        if let Some(until) = until {
+            self.due.add(until, Due::Link(key));
+        }
+    }
+
+    /// Gives up what has taken too long.
+    pub(super) fn check_deadlines(&mut self, now: Time) {
+        if self.accept_again.is_some_and(|at| at <= now) {
+            self.accept_again = None;
+            self.accept(now);
+        }
+        // Ends: what is due later than now stays.
+        while let Some(what) = self.due.pop(now) {
+            match what {
+                Due::Link(key) => match self.links.get(key).map(|link| link.phase) {
+                    Some(Phase::OnHold(id)) => self.no_answer(id),
+                    _ => self.close(key, &format!("no hello came within {GREETING_LIMIT:?}: the process there is stopped, or out of file descriptors")),
+                },
+                Due::Request(key) => self.expire_unfinished(now, key),
+                Due::Expected(id) => self.lose(id, "the connection that it was opening did not come"),
+            }
+        }
+    }
+
+    /// Closes the connection that has waited longest for a hello; false where none does.
+    pub(super) fn close_silent(&mut self) -> bool {
+        let waits = |key: &LinkKey| self.links.get(*key).is_some_and(|link| link.phase == Phase::Accepted);
+        let oldest = self.due.links().find(waits);
+        oldest.inspect(|key| self.close(*key, "others have connected, and it has not said hello")).is_some()
+    }
+
+    /// The connection of a peer is awaited, since it has refused ours for it.
+    pub(super) fn expect(&mut self, id: Id, until: Time) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.state = State::Expecting(until);
+            self.due.add(until, Due::Expected(id));
+        }
+    }
+
+    /// A peer whose connection was expected is here, or is not expected any more.
+    pub(super) fn expected(&mut self, id: Id) {
+        if let Some(peer) = self.peers.get_mut(&id)
+            && let State::Expecting(until) = peer.state
+        {
+            peer.state = State::Absent;
+            self.due.remove(until, Due::Expected(id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_comes_in_its_order_and_what_is_not_stays() {
+        let (mut due, at) = (DueTimes::default(), Time::from_nanos);
+        let link = |key| Due::Link(LinkKey(key));
+        due.add(at(30), link(1));
+        due.add(at(10), Due::Expected(7));
+        due.add(at(20), link(2));
+        due.add(at(20), link(3));
+        due.remove(at(20), link(2));
+        assert_eq!((due.next(), due.len()), (Some(at(10)), 3));
+        assert_eq!(due.pop(at(9)), None);
+        assert_eq!(
+            [due.pop(at(29)), due.pop(at(29)), due.pop(at(29))],
+            [Some(Due::Expected(7)), Some(link(3)), None]
+        );
+        assert_eq!((due.pop(at(30)), due.next()), (Some(link(1)), None));
+    }
+}

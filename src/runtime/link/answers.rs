@@ -1,0 +1,43 @@
+//! From the bytes of a response that is all there to the answer that it gives.
+
+use bytes::Bytes;
+
+use crate::wire::frame::FrameError;
+use crate::wire::head::{AnswerKind, ResponseHead};
+use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
+use crate::wire::{Payload, Report};
+
+/// The response that a fixed part and its complete body make, wherever that lies; what is kept of it is copied.
+pub(super) fn answer(head: &ResponseHead, body: &[u8]) -> Result<Response, FrameError> {
+    let (header, rest) = body.split_at(head.header_len as usize);
+    let (data, report) = rest.split_at(head.data_len as usize);
+    let reply = || SubtreeReply {
+        level: head.level,
+        header: Payload::copy_from_slice(header),
+        data: Payload::copy_from_slice(data),
+    };
+    respond(head, reply, report)
+}
+
+/// The response that a fixed part and its complete body make, which it keeps.
+pub(super) fn answer_keeping(head: &ResponseHead, mut body: Bytes) -> Result<Response, FrameError> {
+    let header = body.split_to(head.header_len as usize);
+    let data = body.split_to(head.data_len as usize);
+    respond(head, || SubtreeReply { level: head.level, header: header.into(), data: data.into() }, &body)
+}
+
+fn respond(
+    head: &ResponseHead,
+    reply: impl FnOnce() -> SubtreeReply,
+    report: &[u8],
+) -> Result<Response, FrameError> {
+    let answer = match head.kind {
+        AnswerKind::Completed => Answer::Completed,
+        AnswerKind::Reply => Answer::Reply(reply()),
+        AnswerKind::Failed => Answer::Failed(Box::new(Report::parse(report)?.into_failure()?)),
+        AnswerKind::Partial => {
+            Answer::Partial(Box::new(Partial { reply: reply(), report: Report::parse(report)? }))
+        }
+    };
+    Ok(Response { call: head.call, answer })
+}

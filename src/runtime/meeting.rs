@@ -1,0 +1,188 @@
+//! Waiting until other nodes are up: their links are opened, again and again with growing pauses, until all of them stand or the time is over.
+//!
+//! Nodes of a job start in any order. A call needs those that it reaches, so its root waits for them first; links that were opened so are those that calls use.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use gpc_trees::{Id, IdList};
+
+use super::command::Command;
+use super::event_loop::EventLoop;
+use super::mailbox::{Mailbox, Unsent};
+use crate::wire::Shown;
+
+/// The first pause between two attempts: a process that is starting takes some milliseconds.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+
+/// The longest: a person who starts the last node does not notice it, and thousands who wait for one cost it little.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// Most characters of a list of ids in an error.
+const LISTED_MAX: usize = 200;
+
+/// Nodes that are not up, though they were waited for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AbsentPeers {
+    /// The time is over.
+    #[error("{} did not come up within {limit:?}; id {}: {}", listed(.ids), .ids.first().unwrap_or_default(), Shown(.why))]
+    Late {
+        /// Those that are not up; at least one.
+        ids: IdList,
+        /// How long they were waited for.
+        limit: Duration,
+        /// Why there is no link to the first of them, in words.
+        why: String,
+    },
+    /// Nobody says where these are, and they have not come by themselves.
+    #[error("no address is known for {}: add it to the peers", listed(.ids))]
+    Unknown {
+        /// At least one of them.
+        ids: IdList,
+    },
+    /// The node has ended.
+    #[error("the node has been shut down")]
+    Ended,
+}
+
+fn listed(ids: &IdList) -> String {
+    let text = ids.to_string();
+    let cut = text.char_indices().nth(LISTED_MAX).map_or(text.len(), |(at, _)| at);
+    let (few, more) = (&text[..cut], if cut < text.len() { "…" } else { "" });
+    format!("{} {few}{more}", if ids.len() == 1 { "id" } else { "ids" })
+}
+
+/// Which of some ids are not up; of each why not, as far as that is known.
+pub(super) type Absent = Result<Vec<(Id, String)>, AbsentPeers>;
+
+/// Somebody who waits for other nodes.
+pub(super) struct Meeting {
+    ids: IdList,
+    limit: Duration,
+    pause: Duration,
+}
+
+impl Meeting {
+    pub(super) fn new(ids: IdList, limit: Duration) -> Meeting {
+        Meeting { ids, limit, pause: PAUSE_MIN }
+    }
+
+    /// Whether all are there, when so much of the time has passed; else how long to pause before the next attempt.
+    ///
+    /// # Errors
+    /// When they cannot come any more, or the time is over.
+    pub(super) fn judge(
+        &mut self,
+        absent: Absent,
+        passed: Duration,
+    ) -> Result<Option<Duration>, AbsentPeers> {
+        let mut absent = absent?;
+        if absent.is_empty() {
+            return Ok(None);
+        }
+        let left = self.limit.saturating_sub(passed);
+        if left.is_zero() {
+            let why = std::mem::take(&mut absent[0].1);
+            let ids =
+                IdList::from_ids(absent.into_iter().map(|(id, _)| id)).expect("a list has each id once");
+            return Err(AbsentPeers::Late { ids, limit: self.limit, why });
+        }
+        let pause = self.pause.min(left);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        Ok(Some(pause))
+    }
+
+    /// Asks the event loop of another thread, which tries once more to reach those that are not up.
+    pub(super) fn ask(&self, mailbox: &Mailbox, passed: Duration) -> Absent {
+        let (answer, answered) = mpsc::channel();
+        let command = Command::Meet { ids: self.ids.clone(), answer };
+        match mailbox.command(command, self.limit.saturating_sub(passed).max(PAUSE_MAX)) {
+            // A loop that has ended drops the sender.
+            Ok(()) => answered.recv().unwrap_or(Err(AbsentPeers::Ended)),
+            Err(Unsent::Full) => Err(AbsentPeers::Late {
+                ids: self.ids.clone(),
+                limit: self.limit,
+                why: "this node is too busy to look".into(),
+            }),
+            Err(Unsent::Ended) => Err(AbsentPeers::Ended),
+        }
+    }
+
+    /// Asks an event loop of this thread; so does [`ask`](Self::ask) of another.
+    pub(super) fn try_once(&self, event_loop: &mut EventLoop) -> Absent {
+        event_loop.meet(&self.ids)
+    }
+}
+
+/// Why links did not come up, of the ids that somebody waits for.
+#[derive(Debug, Default)]
+pub(super) struct Reasons(BTreeMap<Id, String>);
+
+impl Reasons {
+    /// Of an id that is waited for it is kept until the id is there.
+    pub(super) fn note(&mut self, id: Id, why: &str) {
+        if let Some(reason) = self.0.get_mut(&id) {
+            why.clone_into(reason);
+        }
+    }
+}
+
+impl EventLoop {
+    /// Opens links to those of some ids to which none is up or being opened, and says which are not up.
+    pub(super) fn meet(&mut self, ids: &IdList) -> Absent {
+        let now = self.clock.time();
+        let mut absent = Vec::new();
+        for id in ids {
+            match self.links.meet(now, id) {
+                Some(true) => drop(self.reasons.0.remove(&id)),
+                Some(false) => {
+                    let why = self.reasons.0.entry(id).or_insert_with(|| "it has not answered yet".into());
+                    absent.push((id, why.clone()));
+                }
+                // A list is as long as somebody has written it: one that nobody knows is enough.
+                None => return Err(AbsentPeers::Unknown { ids: IdList::range(id..id + 1) }),
+            }
+        }
+        Ok(absent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absent(ids: &[Id]) -> Absent {
+        Ok(ids.iter().map(|&id| (id, format!("cannot connect to {id}\n"))).collect())
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_bound_and_end_with_the_time() {
+        let limit = Duration::from_secs(2);
+        let mut meeting = Meeting::new(IdList::range(0..9), limit);
+        let mut passed = Duration::ZERO;
+        let mut pauses = Vec::new();
+        let error = loop {
+            match meeting.judge(absent(&[3, 7, 8]), passed) {
+                Ok(pause) => pauses.push(pause.unwrap()),
+                Err(error) => break error,
+            }
+            passed += *pauses.last().unwrap();
+        };
+        assert_eq!(passed, limit);
+        assert!(pauses[0] == PAUSE_MIN && pauses.contains(&PAUSE_MAX) && pauses.len() < 20, "{pauses:?}");
+        let expected = r"ids 3,7-8 did not come up within 2s; id 3: cannot connect to 3\n";
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(meeting.judge(absent(&[]), limit), Ok(None), "all are there at the last moment");
+    }
+
+    #[test]
+    fn a_long_list_is_cut() {
+        let even = IdList::from_ids((0..5000).map(|id| 2 * id)).unwrap();
+        let error = AbsentPeers::Unknown { ids: even }.to_string();
+        assert!(error.starts_with("no address is known for ids 0,2,4,") && error.len() < 300, "{error}");
+        let one = AbsentPeers::Unknown { ids: IdList::range(7..8) }.to_string();
+        assert_eq!(one, "no address is known for id 7: add it to the peers");
+    }
+}

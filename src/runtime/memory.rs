@@ -1,0 +1,130 @@
+//! How much memory a node gives to what its peers send, and how much the process may have.
+//!
+//! A node has half of what the process may have, or what its builder says. Three quarters of that are for bodies, answers and calls, of which a link has half at most; a quarter is for frames that
+//! come in pieces and for what waits to be written, so that whoever fills the node with data cannot have others' links closed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpc_trees::Id;
+use rustix::param::page_size;
+use rustix::process::{Resource, getrlimit};
+
+use crate::wire::Budget;
+
+/// Who may hold what of a node's memory.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    /// Data of requests, replies, and the calls themselves.
+    pub(super) bodies: Budget,
+    /// Frames that come in pieces, and small ones that a peer does not read.
+    pub(super) pieces: Budget,
+}
+
+impl Memory {
+    /// Of so many bytes in all; half of what the process may have where none are named.
+    pub(super) fn new(me: Id, most: Option<u64>) -> Memory {
+        let whole = match most {
+            Some(most) => Budget::new(most, "this node"),
+            None => Budget::found(half, "this node"),
+        };
+        let bodies = whole.part(3, 4, format!("id {me}"));
+        let pieces = whole.part(1, 4, format!("id {me} for frames that are under way"));
+        Memory { bodies, pieces }
+    }
+
+    /// What one link may hold of it.
+    pub(super) fn of_link(&self, me: Id) -> Budget {
+        self.bodies.part(1, 2, format!("one link of id {me}"))
+    }
+}
+
+/// Half of what the process may have.
+fn half() -> u64 {
+    let mapped = fs::read_to_string("/proc/self/statm").ok().and_then(|text| mapped(&text)).unwrap_or(0);
+    // What the program itself has mapped counts to its addresses.
+    let addresses = getrlimit(Resource::As).current.map(|most| most.saturating_sub(mapped));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = group_files(&groups).iter().filter_map(|file| number(file)).min();
+    let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
+    // A system that says nothing has as much as the smallest machines.
+    [addresses, group, physical].into_iter().flatten().min().unwrap_or(1 << 30) / 2
+}
+
+/// Bytes of addresses in use, of `/proc/self/statm`.
+fn mapped(statm: &str) -> Option<u64> {
+    let pages: u64 = statm.split(' ').next()?.parse().ok()?;
+    Some(pages.saturating_mul(page_size() as u64))
+}
+
+/// Bytes of memory of the machine, of `/proc/meminfo`.
+fn total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
+/// The files that may have a limit for the process, of `/proc/self/cgroup`: those of its group, and of the groups that this one is in.
+fn group_files(groups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|controller| controller == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        // In a container the group's own path may be another one there: then its root has the limit.
+        let group = Path::new(path.trim_start_matches('/'));
+        files.extend(group.ancestors().map(|group| Path::new(root).join(group).join(name)));
+    }
+    files
+}
+
+/// The number in a file, if there is one.
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_found_where_systems_of_both_kinds_have_them() {
+        let of = |text| {
+            let files = group_files(text);
+            files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of("0::/user.slice/one\n"),
+            [
+                "/sys/fs/cgroup/user.slice/one/memory.max",
+                "/sys/fs/cgroup/user.slice/memory.max",
+                "/sys/fs/cgroup/memory.max"
+            ]
+        );
+        assert_eq!(
+            of("3:cpu,cpuacct:/a\n2:hugetlb,memory:/a\n"),
+            ["/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        );
+        assert_eq!(of("nonsense\n\n7:\n"), [""; 0]);
+        assert_eq!(total("MemFree: 1 kB\nMemTotal:       16316412 kB\n"), Some(16_316_412 << 10));
+        assert_eq!(total("MemTotal: much\n"), None);
+        assert_eq!(mapped("3 2 1 0\n"), Some(3 * page_size() as u64));
+        assert!(half() > 0);
+    }
+
+    #[test]
+    fn a_link_has_less_than_the_node_and_data_leave_room_for_frames() {
+        let memory = Memory::new(7, Some(800));
+        assert_eq!((memory.bodies.most(), memory.pieces.most()), (600, 200));
+        let links = [memory.of_link(7), memory.of_link(7)];
+        let mut shares = links.each_ref().map(Budget::share);
+        assert!(shares.iter_mut().all(|share| share.grow(300)) && memory.bodies.is_spent());
+        assert!(!memory.pieces.is_spent() && memory.pieces.share().grow(200));
+    }
+}

@@ -1,0 +1,125 @@
+//! Requests that are refused before the chain has them: the peer does not read what it is answered, or there is no memory for their ids, or these do not come in time.
+//!
+//! To refuse is to answer with a failure, small in size; the request counts as consumed. Nothing is executed.
+
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::due::Due;
+use super::link::{Event, HIWATER, Refused};
+use super::links::Links;
+use super::peer::LinkKey;
+use super::reading::too_many;
+use crate::chain::Time;
+use crate::wire::message::Answer;
+use crate::wire::{CallId, Cause, Coverage, Failure, Message, Request, Response, Stage, Status};
+
+/// How long the ids, the shape and the header of a request may take to come, whatever its time limit: the longest there are at the pace of a slow line.
+const UNFINISHED_MAX: Duration = Duration::from_secs(300);
+
+impl Links {
+    /// Refuses a request of a peer that does not take its answers; says whether it has. One from an adopter goes to the chain: its answer may be there already.
+    pub(super) fn refuses(&mut self, key: LinkKey, request: &Request) -> bool {
+        let Some(link) = self.links.get_mut(key).filter(|link| link.outbox.was_full()) else { return false };
+        if request.adopted || !link.outbox.is_full() || link.unacknowledged >= HIWATER {
+            return false;
+        }
+        // Nothing went to those below.
+        let own = u32::from(request.ids.first() == Some(self.me));
+        let mut coverage = Coverage::all(Status::Failed, own);
+        coverage.push(Status::Unreached, request.ids.len() - own);
+        let why = link.outbox.refusal();
+        self.refuse_request(key, request.call, coverage, why).is_ok()
+    }
+
+    /// Answers a request with a failure, and counts it as consumed.
+    ///
+    /// # Errors
+    /// When the peer had no credit for it.
+    pub(super) fn refuse_request(
+        &mut self,
+        key: LinkKey,
+        call: CallId,
+        coverage: Coverage,
+        why: String,
+    ) -> Result<(), String> {
+        let me = self.me;
+        let Some(link) = self.links.get_mut(key) else { return Ok(()) };
+        link.unacknowledged += 1;
+        if link.unacknowledged > HIWATER {
+            return Err(too_many());
+        }
+        link.inbox.drop_request(call);
+        link.outbox.push(refusal(me, call, coverage, why));
+        link.consume();
+        link.mark(&mut self.dirty, key);
+        Ok(())
+    }
+
+    /// What becomes of a request that is not whole yet, and not the chain's.
+    ///
+    /// # Errors
+    /// When the peer had no credit for it.
+    pub(super) fn unfinished_event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
+        match event {
+            Event::Begun { call, limit } => self.unfinished(now, key, call, limit),
+            Event::Refused(Refused { call, why }) => {
+                return self.refuse_request(key, call, Coverage::new(), why);
+            }
+            Event::Abandoned => {
+                if let Some(link) = self.links.get_mut(key) {
+                    link.unacknowledged += 1;
+                    if link.consume() {
+                        link.mark(&mut self.dirty, key);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A request has begun to come, and its ids, shape and header must have come in time.
+    fn unfinished(&mut self, now: Time, key: LinkKey, call: CallId, limit: Duration) {
+        let at = now.plus(limit.min(UNFINISHED_MAX));
+        let Some(link) = self.links.get_mut(key) else { return };
+        if link.inbox.limit(call, at) {
+            self.wait_for_rest(key, at);
+        }
+    }
+
+    /// One entry for each link, with the soonest time.
+    fn wait_for_rest(&mut self, key: LinkKey, at: Time) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        if link.unfinished.is_some_and(|before| before <= at) {
+            return;
+        }
+        if let Some(before) = link.unfinished.replace(at) {
+            self.due.remove(before, Due::Request(key));
+        }
+        self.due.add(at, Due::Request(key));
+    }
+
+    /// Refuses the requests of a link that have not come in time.
+    pub(super) fn expire_unfinished(&mut self, now: Time, key: LinkKey) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        link.unfinished = None;
+        let (calls, next) = link.inbox.expire(now);
+        for call in calls {
+            let why = "its ids, shape and header did not come within its time limit".into();
+            if let Err(why) = self.refuse_request(key, call, Coverage::new(), why) {
+                self.close(key, &why);
+            }
+        }
+        if let Some(at) = next {
+            self.wait_for_rest(key, at);
+        }
+    }
+}
+
+/// What is said of a request that is not taken.
+fn refusal(me: Id, call: CallId, coverage: Coverage, why: String) -> Message {
+    let failure = Failure { cause: Cause::new(me, Stage::Setup, why), coverage };
+    Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })
+}

@@ -1,0 +1,81 @@
+//! Whose processes a node links with over Unix sockets: those of its own user, and of others that the application names.
+//!
+//! Anybody on a machine may connect to an abstract name, or take one; the system says who it was, and that is asked before a byte is written or believed. TCP says nothing of the kind.
+
+use std::io;
+
+use super::socket::Socket;
+
+/// Users by their numbers.
+#[derive(Debug)]
+pub(super) struct Users {
+    own: u32,
+    others: Box<[u32]>,
+}
+
+impl Users {
+    /// That of this process, and others.
+    pub(super) fn new(others: Vec<u32>) -> Users {
+        Users { own: rustix::process::geteuid().as_raw(), others: others.into() }
+    }
+
+    /// Whether a connection is to a process that this node links with: of a Unix socket the one that has connected, or that listens; of others nothing is known.
+    ///
+    /// # Errors
+    /// When it is not, in words for both sides.
+    pub(super) fn check(&self, socket: &Socket) -> io::Result<()> {
+        match other_user(socket)? {
+            Some(user) if !self.admits(user) => {
+                let text = format!(
+                    "between processes of users {} and {user} there is no link over Unix sockets, unless the builder of each node allows the other's user",
+                    self.own
+                );
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn admits(&self, user: u32) -> bool {
+        user == self.own || self.others.contains(&user)
+    }
+}
+
+/// The user at the other end of a Unix socket.
+#[cfg(target_os = "linux")]
+fn other_user(socket: &Socket) -> io::Result<Option<u32>> {
+    let stream = socket.unix();
+    Ok(stream.map(rustix::net::sockopt::socket_peercred).transpose()?.map(|peer| peer.uid.as_raw()))
+}
+
+/// Where the system is not asked there are no abstract names, and the rights of a path say who may connect.
+#[cfg(not(target_os = "linux"))]
+fn other_user(_: &Socket) -> io::Result<Option<u32>> {
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_own_user_and_those_that_are_named_are_linked_with() {
+        let users = Users { own: 5, others: Box::new([7, 9]) };
+        assert_eq!(
+            [4, 5, 6, 7, 8, 9].map(|user| users.admits(user)),
+            [false, true, false, true, false, true]
+        );
+        let (here, _there) = mio::net::UnixStream::pair().unwrap();
+        assert!(Users::new(Vec::new()).check(&Socket::Unix(here)).is_ok());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn another_user_is_refused_in_words() {
+        let (here, _there) = mio::net::UnixStream::pair().unwrap();
+        let me = Users::new(Vec::new()).own;
+        let users = Users { own: me + 1, others: Box::default() };
+        let error = users.check(&Socket::Unix(here)).unwrap_err();
+        assert!(error.to_string().contains(&format!("users {} and {me}", me + 1)), "{error}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Time limits, at every id: whoever has a request has answered it when the limit of that request has passed, and holds nothing of the call any more; not only the root. And none ends early: what the hops keep back
+//! on the way down is little, all of them together at most a tenth of the call's limit.
+//!
+//! An id that stands still is judged when it goes on. What an id answers to is the limit that the request had when it came: the time on links is not counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::book::Book;
+use super::{Findings, Observation, is_refusal};
+use crate::sim::faults::Fault;
+use crate::sim::world::LARGE;
+use crate::wire::{CallId, Cause, Message, Request};
+
+const NAME: &str = "limits";
+
+/// How long past its limit an id may answer: timers are exact here, and what a frame says of a limit is in whole microseconds.
+const LATE_NS: u64 = 2_000;
+
+/// Most that a hop keeps back of a call's limit: whole nanoseconds, and parts of the limit; and parts of it for all hops above an id together.
+const KEPT_MAX_NS: u64 = 5_000_000;
+const KEPT_PARTS: u64 = 100;
+const KEPT_PARTS_ALL: u64 = 10;
+
+/// What a root's limit and age, whole milliseconds in a request, may be too long together, as a part of that tenth.
+const ROUNDED_NS: u64 = 2_000_000 / KEPT_PARTS_ALL;
+
+/// A call at an id.
+struct Here {
+    /// When the limit passes of the request that came first, and of the one whose limit is the last.
+    first: u64,
+    last: u64,
+    /// What the hops above have kept back of it.
+    kept: u64,
+    /// Who has asked and has not been told what came of it; and who was the first.
+    askers: Vec<Id>,
+    first_asker: Id,
+}
+
+/// The calls of which some limit has not passed yet.
+#[derive(Default)]
+pub(super) struct Limits {
+    calls: BTreeMap<(Id, CallId), Here>,
+    /// When each is to be looked at; of one that has been put off, or is over, more than once.
+    due: BTreeSet<(u64, Id, CallId)>,
+    /// Who stands still.
+    still: BTreeSet<Id>,
+    /// The calls that are looked at.
+    watched: BTreeSet<CallId>,
+    /// What is kept back of the limit of a request under way, by call, sender and receiver.
+    under_way: BTreeMap<(CallId, Id, Id), u64>,
+}
+
+impl Limits {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        let now = findings.at;
+        self.judge_those_due(now, findings);
+        match seen {
+            Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
+                self.watched.insert(*call);
+                if let Some(root) = plan.ids.first() {
+                    // Its caller asks.
+                    self.asked(root, root, *call, now.saturating_add(plan.limit_ns));
+                }
+            }
+            _ if self.watched.is_empty() => {}
+            Observation::Finished { call, outcome } => {
+                if let Some(root) = book.calls.get(call).and_then(|record| record.root()) {
+                    self.told(root, root, *call);
+                }
+                let early = self.early(book, *call, outcome.result.as_ref().err().map(|it| &it.cause), now);
+                early.into_iter().for_each(|what| findings.add(NAME, what));
+            }
+            Observation::Received { at, from, message: Message::Request(request) } => {
+                self.asked(*at, *from, request.call, now.saturating_add(nanos(request)));
+            }
+            Observation::Received { at, from, message: Message::Cancel(call) } => {
+                self.told(*at, *from, *call);
+            }
+            // Of a reply whose head has gone up the data are to follow, or a failure; until then the call is held.
+            Observation::Sent { from, to, message: Message::Response(response) } => {
+                self.told(*from, *to, response.call);
+                // What it never took on has no limit there.
+                let known = self.calls.get(&(*from, response.call));
+                let only = known.is_some_and(|here| here.askers.is_empty() && here.first_asker == *to);
+                if only && is_refusal(*from, response) {
+                    self.calls.remove(&(*from, response.call));
+                }
+            }
+            Observation::Sent { from, to, message: Message::Moved(call) } => self.told(*from, *to, *call),
+            Observation::Sent { from, message: Message::Request(request), .. } => {
+                let wrong = self.kept_back(book, *from, request, now);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
+            }
+            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+                for (_, here) in self.at(*at) {
+                    here.askers.retain(|asker| asker != peer || *peer == *at);
+                }
+            }
+            Observation::Injected { fault: Fault::Pause, ids } => self.still.extend(ids.iter()),
+            Observation::Resumed { id } => self.goes_on(*id, now),
+            Observation::Ended { id } => {
+                self.still.remove(id);
+                self.calls.retain(|(at, _), _| at != id);
+            }
+            Observation::Held { id, held, .. } => self.holds(*id, held.calls, findings),
+            _ => {}
+        }
+    }
+
+    /// The calls at an id.
+    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
+        let least = CallId { root: 0, sequence: 0 };
+        let most = CallId { root: Id::MAX, sequence: u64::MAX };
+        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
+    }
+
+    fn asked(&mut self, at: Id, from: Id, call: CallId, until: u64) {
+        let kept = self.under_way.remove(&(call, from, at)).unwrap_or_default();
+        let new = || Here { first: until, last: until, kept, askers: Vec::new(), first_asker: from };
+        let here = self.calls.entry((at, call)).or_insert_with(new);
+        here.last = here.last.max(until);
+        if !here.askers.contains(&from) {
+            here.askers.push(from);
+        }
+        self.due.insert((here.last, at, call));
+    }
+
+    /// An id has told another what came of its request, or that one does not want to hear it.
+    fn told(&mut self, at: Id, asker: Id, call: CallId) {
+        let here = self.calls.get_mut(&(at, call));
+        here.into_iter().for_each(|here| here.askers.retain(|id| *id != asker));
+    }
+
+    /// An id goes on: what was due while it stood still is due now.
+    fn goes_on(&mut self, id: Id, now: u64) {
+        self.still.remove(&id);
+        let put_off: Vec<CallId> =
+            self.at(id).filter(|(_, here)| here.last < now).map(|(call, _)| call).collect();
+        for call in put_off {
+            self.calls.get_mut(&(id, call)).into_iter().for_each(|here| here.last = now);
+            self.due.insert((now, id, call));
+        }
+    }
+
+    /// Whoever owes an answer when its limit has passed is late.
+    fn judge_those_due(&mut self, now: u64, findings: &mut Findings) {
+        while let Some(&(until, id, call)) = self.due.first().filter(|(until, ..)| until + LATE_NS < now) {
+            self.due.pop_first();
+            if self.still.contains(&id) || self.calls.get(&(id, call)).is_none_or(|here| here.last > until) {
+                continue;
+            }
+            let Some(here) = self.calls.remove(&(id, call)) else { continue };
+            for asker in here.askers {
+                findings.add(
+                    NAME,
+                    format!(
+                        "id {id} has not answered {asker} when the limit of call {call} has passed there"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// After an input an id holds no call whose limit has passed.
+    fn holds(&mut self, id: Id, calls: usize, findings: &mut Findings) {
+        if calls == 0 {
+            return;
+        }
+        let open = self.at(id).count();
+        if calls > open {
+            findings.add(
+                NAME,
+                format!("id {id} holds {calls} calls, and the limits of all but {open} have passed there"),
+            );
+        }
+    }
+
+    /// What is wrong with the limit that a request gives a child.
+    fn kept_back(&mut self, book: &Book, from: Id, request: &Request, now: u64) -> Option<String> {
+        let (record, here) = (book.calls.get(&request.call)?, self.calls.get(&(from, request.call))?);
+        let (call, limit) = (request.call, record.plan.limit_ns);
+        let kept = here.first.saturating_sub(now).saturating_sub(nanos(request));
+        let all = here.kept + kept;
+        self.under_way.insert((call, from, request.ids.first()?), all);
+        let (most, most_of_all) = (KEPT_MAX_NS.min(limit / KEPT_PARTS), limit / KEPT_PARTS_ALL);
+        if kept > most + LATE_NS {
+            return Some(format!(
+                "keeps {kept} ns back of what is left of call {call}, and may keep {most} of its limit of {limit}"
+            ));
+        }
+        let hops = u64::from(record.depth());
+        (all > most_of_all + ROUNDED_NS + LATE_NS * hops)
+            .then(|| format!("and those above keep {all} ns back of the limit of {limit} of call {call}"))
+    }
+
+    /// Whether a call ends for want of time before its time has passed.
+    fn early(&self, book: &Book, call: CallId, cause: Option<&Cause>, now: u64) -> Option<String> {
+        let record = book.calls.get(&call)?;
+        let (limit, took) = (record.plan.limit_ns, now - record.started);
+        let kept = limit / KEPT_PARTS_ALL + ROUNDED_NS + LATE_NS * (1 + u64::from(record.depth()));
+        let of_time = ["the time limit", "no reply came"];
+        let of_time = cause.is_some_and(|cause| of_time.iter().any(|words| cause.message.starts_with(words)));
+        (of_time && took + kept < limit)
+            .then(|| format!("call {call} ends after {took} ns because its time limit of {limit} has passed"))
+    }
+}
+
+/// The limit of a request.
+fn nanos(request: &Request) -> u64 {
+    u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,214 @@
+//! What is said of ids is neither worse than what is known of them nor somebody else's fault: whom an id has heard to be done it says is done; failed is who has said so of itself; and nobody blames a child whose whole
+//! answer it has.
+//!
+//! Judged at every id, by what it was given and what it sends up. An answer counts from a child that is awaited: of one that was given up before, its parent has nothing to say any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::book::{Book, Record};
+use super::{Findings, Observation, Outcome, is_refusal};
+use crate::sim::faults::Fault;
+use crate::sim::world::LARGE;
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Cause, Coverage, Message, Stage, Status};
+
+const NAME: &str = "statuses";
+
+/// Faults after which func has not done well at its id.
+const OF_FUNC: [Fault; 4] = [Fault::Fail, Fault::Panic, Fault::Twice, Fault::Hang];
+
+/// What an id knows of a call.
+#[derive(Default)]
+struct Here {
+    /// Whose answers it awaits.
+    awaited: BTreeSet<Id>,
+    /// The positions of those that have answered, and what they said of their subtrees; `None` if all is well there.
+    heard: Vec<(u32, Option<Coverage>)>,
+    /// Those who have answered and have not failed.
+    well: BTreeSet<Id>,
+    /// Why ids are left out, as it was told.
+    causes: Vec<Cause>,
+    /// Its own func has run to its end, and well.
+    ran: bool,
+}
+
+/// What all ids know of all calls.
+#[derive(Default)]
+pub(super) struct Statuses {
+    calls: BTreeMap<(Id, CallId), Here>,
+    /// Who has said of itself that it failed.
+    failed: BTreeSet<(CallId, Id)>,
+}
+
+impl Statuses {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Sent { from, to, message: Message::Request(request) } => {
+                let small =
+                    book.calls.get(&request.call).is_some_and(|record| record.plan.ids.len() <= LARGE);
+                if small {
+                    self.calls.entry((*from, request.call)).or_default().awaited.insert(*to);
+                }
+            }
+            Observation::Received { at, from, message: Message::Response(response) } => {
+                self.heard(book, *at, *from, response);
+            }
+            Observation::Ran { id, call, deferred: false } => {
+                let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
+                if small && !book.faults_of(*id).has_any(&OF_FUNC) {
+                    self.calls.entry((*id, *call)).or_default().ran = true;
+                }
+            }
+            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+                for (_, here) in self.at(*at) {
+                    here.awaited.remove(peer);
+                }
+            }
+            Observation::Sent { from, message: Message::Response(response), .. } => {
+                self.answers(book, *from, response, findings);
+            }
+            Observation::Finished { call, outcome } => self.ends(book, *call, outcome, findings),
+            Observation::Ended { id } => self.calls.retain(|(at, _), _| at != id),
+            _ => {}
+        }
+    }
+
+    /// The calls at an id.
+    fn at(&mut self, id: Id) -> impl Iterator<Item = (CallId, &mut Here)> {
+        let least = CallId { root: 0, sequence: 0 };
+        let most = CallId { root: Id::MAX, sequence: u64::MAX };
+        self.calls.range_mut((id, least)..=(id, most)).map(|((_, call), here)| (*call, here))
+    }
+
+    /// An id is given an answer.
+    fn heard(&mut self, book: &Book, at: Id, from: Id, response: &Response) {
+        let Some(record) = book.calls.get(&response.call) else { return };
+        let (Some(here), Some(place)) = (self.calls.get_mut(&(at, response.call)), record.position(from))
+        else {
+            return;
+        };
+        let whole = |coverage: &Coverage| coverage.len() == u64::from(record.sizes[place as usize]);
+        if matches!(response.answer, Answer::Arriving(_)) || !here.awaited.remove(&from) {
+            return;
+        }
+        if !matches!(response.answer, Answer::Failed(_)) {
+            here.well.insert(from);
+        }
+        match &response.answer {
+            Answer::Completed | Answer::Reply(_) if !record.plan.partial => here.heard.push((place, None)),
+            Answer::Partial(partial) if record.plan.partial && whole(&partial.report.coverage) => {
+                here.causes.extend(partial.report.causes.iter().cloned());
+                here.heard.push((place, Some(partial.report.coverage.clone())));
+            }
+            Answer::Failed(failure) => {
+                here.causes.push(failure.cause.clone());
+                // Of one that fails in a partial call those below speak for themselves.
+                if !record.plan.partial && whole(&failure.coverage) {
+                    here.heard.push((place, Some(failure.coverage.clone())));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An id answers.
+    fn answers(&mut self, book: &Book, from: Id, response: &Response, findings: &mut Findings) {
+        let call = response.call;
+        let Some(record) = book.calls.get(&call) else { return };
+        let Some(place) = record.position(from) else { return };
+        let (coverage, causes) = match &response.answer {
+            Answer::Partial(partial) => (&partial.report.coverage, &partial.report.causes[..]),
+            Answer::Failed(failure) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
+            // More may be said of a reply that is still arriving.
+            Answer::Arriving(_) => return,
+            Answer::Completed | Answer::Reply(_) => return drop(self.calls.remove(&(from, call))),
+        };
+        if coverage.statuses().next() == Some(Status::Failed) {
+            self.failed.insert((call, from));
+        }
+        // Whoever refuses a second parent goes on for the first.
+        if is_refusal(from, response) {
+            return;
+        }
+        // Who was given up says nothing of those below.
+        let speaks = record.plan.partial == matches!(response.answer, Answer::Partial(_));
+        let Some(here) = self.calls.remove(&(from, call)).filter(|_| speaks) else { return };
+        let said = Said { id: from, place, coverage, causes };
+        here.judge(record, &said).into_iter().for_each(|what| findings.add(NAME, what));
+    }
+
+    /// A call ends at its root.
+    fn ends(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
+        let Some(record) = book.calls.get(&call) else { return };
+        let Some(root) = record.root() else { return };
+        let here = self.calls.remove(&(root, call));
+        let (coverage, causes) = match (&outcome.result, &outcome.report) {
+            (Err(failure), _) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
+            (Ok(_), Some(report)) => (&report.coverage, &report.causes[..]),
+            (Ok(_), None) => return,
+        };
+        let mut whole = Coverage::new();
+        // A root that only watches is not among those that are asked.
+        whole.push(Status::Done, u32::from(record.plan.watch));
+        whole.append(coverage);
+        let said = Said { id: root, place: 0, coverage: &whole, causes };
+        let mut wrong = here.and_then(|here| here.judge(record, &said));
+        let members = whole.statuses().zip(record.plan.ids.iter()).skip(1);
+        for (_, id) in members.filter(|(status, _)| *status == Status::Failed) {
+            if !self.failed.contains(&(call, id)) {
+                let what = format!("id {id} is said to have failed in call {call}, and has never said so");
+                wrong.get_or_insert(what);
+            }
+        }
+        wrong.into_iter().for_each(|what| findings.add(NAME, what));
+    }
+}
+
+/// What an id says when a call ends there.
+struct Said<'a> {
+    id: Id,
+    place: u32,
+    coverage: &'a Coverage,
+    causes: &'a [Cause],
+}
+
+impl Here {
+    /// What is worse than what the id knows.
+    fn judge(&self, record: &Record, said: &Said<'_>) -> Option<String> {
+        let Said { id, place, coverage, causes } = said;
+        if coverage.len() != u64::from(record.sizes[*place as usize]) {
+            // Who says too little, or too much, says nothing of anybody.
+            return None;
+        }
+        let statuses: Vec<Status> = coverage.statuses().collect();
+        for (start, known) in &self.heard {
+            let end = start + record.sizes[*start as usize];
+            let known: Vec<Status> = match known {
+                None => vec![Status::Done; (end - start) as usize],
+                Some(known) => known.statuses().collect(),
+            };
+            let worse = (*start..end).zip(known).find(|(position, known)| {
+                *known == Status::Done && statuses.get((position - place) as usize) != Some(&Status::Done)
+            });
+            if let Some((position, _)) = worse {
+                let (other, status) =
+                    (record.plan.ids.id(position)?, statuses.get((position - place) as usize));
+                return Some(format!(
+                    "id {id} has heard that {other} is done, and says that it is {status:?}"
+                ));
+            }
+        }
+        let own = statuses.first();
+        if self.ran && !record.plan.callback && own.is_some_and(|own| *own != Status::Done) {
+            return Some(format!("func has run at id {id}, and it says of itself that it is {own:?}"));
+        }
+        let own =
+            causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !self.causes.contains(cause));
+        let blamed = |cause: &&Cause| cause.id != *id && self.well.contains(&cause.id);
+        own.into_iter()
+            .find(blamed)
+            .map(|cause| format!("id {id} has the whole answer of one that it blames: {cause}"))
+    }
+}

@@ -1,0 +1,79 @@
+//! Text that came from elsewhere, as people see it: on one line, with nothing in it that a terminal obeys, and bounded.
+//!
+//! A peer's causes and goodbyes reach terminals and log files. Written as they came, they could move the cursor, change colours, forge lines of a log, or fill the screen.
+//! [`Shown`] is how such text is displayed everywhere; the bytes themselves are kept as they are for programs.
+
+use std::fmt::{self, Write as _};
+
+use super::failure::MESSAGE_MAX;
+
+/// Most characters of a text that are shown: twice the longest message of a cause, since what is known here may be added to it.
+pub const SHOWN_MAX: usize = 2 * MESSAGE_MAX;
+
+/// Text with control characters and those that change the direction of writing escaped; cut after [`SHOWN_MAX`] characters, with `…` in place of the rest.
+///
+/// ```
+/// use chained_gpc::Shown;
+///
+/// assert_eq!(Shown("it failed\u{1b}[2J\nid 0 is well").to_string(), r"it failed\u{1b}[2J\nid 0 is well");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = SHOWN_MAX;
+        for c in self.0.chars() {
+            let length = if is_obeyed(c) { c.escape_default().len() } else { 1 };
+            if length > left {
+                return f.write_char('…');
+            }
+            left -= length;
+            match is_obeyed(c) {
+                true => write!(f, "{}", c.escape_default())?,
+                false => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a terminal does something else with a character than to show it: moves the cursor, changes colours or the direction of writing, shows nothing at all.
+pub fn is_obeyed(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    c.is_control() || turns
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        let shown = |text: &str| Shown(text).to_string();
+        assert_eq!(shown("a\x1b[31m\r\n\u{9b}2J\u{202e}b\u{7f}"), r"a\u{1b}[31m\r\n\u{9b}2J\u{202e}b\u{7f}");
+        assert_eq!(shown("id 5: größer als 1 µs"), "id 5: größer als 1 µs");
+    }
+
+    #[test]
+    fn long_text_is_cut_and_no_escape_in_two() {
+        let whole = "x".repeat(SHOWN_MAX);
+        assert_eq!(Shown(&whole).to_string(), whole);
+        let cut = Shown(&"x".repeat(65_536)).to_string();
+        assert_eq!((cut.chars().count(), cut.chars().last()), (SHOWN_MAX + 1, Some('…')));
+        let before = "x".repeat(SHOWN_MAX - 1);
+        assert_eq!(Shown(&format!("{before}\n")).to_string(), format!("{before}…"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_one_line_within_its_bound(text in any::<String>(), times in 1usize..200) {
+            let shown = Shown(&text.repeat(times)).to_string();
+            prop_assert!(!shown.chars().any(is_obeyed));
+            prop_assert!(shown.chars().count() <= SHOWN_MAX + 1);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What calls hold in memory is bounded: what does not fit is refused, or fails its call, and all of it is given back.
+
+use std::time::Duration;
+
+use chained_gpc::chain::{Config, Input, JobResult};
+use chained_gpc::wire::{Body, Budget, CallId, Request};
+
+use super::one::{CALL, One, leveled, reply, request};
+
+/// A node of so much memory.
+fn node_of(bytes: u64) -> (One, Budget) {
+    let memory = Budget::new(bytes, "this node");
+    (One::with(Config { memory: memory.clone(), ..Config::new(1, 5) }), memory)
+}
+
+const KIB: usize = 1 << 10;
+
+fn text(len: usize) -> String {
+    "x".repeat(len)
+}
+
+/// 65,536 calls could wait for their turn with 16 KiB of data each, a GiB.
+#[test]
+fn requests_that_wait_are_refused_when_there_is_no_memory_for_more() {
+    let (mut one, memory) = node_of(100 << 10);
+    let data = || Body::whole(vec![7; 8 * KIB]);
+    let mut refused = Vec::new();
+    for sequence in 0..20 {
+        let call = CallId { root: 0, sequence };
+        refused.extend(one.request(0, Request { call, data: data(), ..request("1") }));
+    }
+    assert_eq!(one.node.calls(), 11, "of 9 KiB each");
+    let says = "id 1 failed at stage setup: refused by a limit: this node may hold 102400 bytes [f]";
+    let (ran, others) = refused.split_first().unwrap();
+    assert_eq!((ran.as_str(), others.len()), ("run func", 2 * 9));
+    assert!(others.chunks(2).all(|pair| pair[0] == "consumed 0" && pair[1] == format!("to 0: {says}")));
+    one.lost(0);
+    assert_eq!((one.node.calls(), memory.used()), (0, 0));
+}
+
+/// What a func replied was held until the children had answered, however long it was and however many calls waited.
+#[test]
+fn replies_that_wait_for_others_fail_their_call_when_there_is_no_memory_for_them() {
+    let says = |place: &str| {
+        format!("id 1 failed at stage reply: refused by a limit: this node may hold 102400 bytes [{place}]")
+    };
+    let (mut one, memory) = node_of(100 << 10);
+    one.request(0, request("1-3"));
+    one.replied(&text(60 * KIB));
+    assert!(memory.used() > 60 << 10);
+    let ended = one.response(2, leveled(0, "0 ", &format!("{} {}", 50 * KIB, text(50 * KIB))));
+    assert_eq!(ended, [format!("to 0: {}", says("fd?")), "to 3: cancel".into()]);
+    assert_eq!(memory.used(), 0);
+
+    let (mut one, memory) = node_of(100 << 10);
+    one.request(0, Request { forward_first: true, ..request("1-3") });
+    let ended = one.replied(&text(101 * KIB));
+    assert_eq!(
+        ended,
+        ["consumed 0".into(), format!("to 0: {}", says("f??")), "to 2: cancel".into(), "to 3: cancel".into()]
+    );
+    assert_eq!(memory.used(), 0);
+}
+
+/// What callbacks have merged is gone: a long list of children needs no more memory than a short one.
+#[test]
+fn replies_that_are_merged_are_given_back() {
+    let (mut one, memory) = node_of(100 << 10);
+    one.request(0, Request { callback: Some(9), ..request("1-3") });
+    one.replied("a");
+    for child in [2, 3] {
+        one.response(child, super::one::merged(&text(60 * KIB)));
+        one.ran(JobResult::Replied(reply("a")));
+    }
+    assert_eq!((one.node.calls(), memory.used()), (0, 0));
+}
+
+/// Answers of partial calls were counted and not weighed: as many as the node takes calls, of any length.
+#[test]
+fn kept_answers_have_a_quarter() {
+    let (mut one, memory) = node_of(100 << 10);
+    for sequence in 0..9 {
+        let call = CallId { root: 0, sequence };
+        one.request(0, Request { call, partial: true, ..request("1") });
+        let ran = Input::Ran { call, result: JobResult::Replied(reply(&text(8 * KIB))) };
+        one.feed(ran);
+    }
+    assert_eq!(one.node.answers_kept(), 2);
+    assert!(memory.used() <= 25 << 10);
+    one.now += Duration::from_secs(63);
+    one.feed(Input::Tick);
+    assert_eq!((one.node.answers_kept(), memory.used()), (0, 0));
+}
+
+#[test]
+fn a_request_without_memory_for_its_data_ends_unless_another_parent_sends_them() {
+    let (mut one, _) = node_of(100 << 10);
+    let spare = chained_gpc::wire::body::Spare::default().within(&Budget::new(9, "a link"));
+    let (data, mut writer) = Body::arriving_in(20, chained_gpc::wire::Use::Whole, &spare);
+    one.request(0, Request { data: data.clone(), ..request("1") });
+    writer.push(&[7; 5]);
+    let refused = |one: &mut One| one.feed(Input::DataRefused { call: CALL, why: "no memory".into() });
+    assert!(refused(&mut one).is_empty(), "there is memory");
+    writer.push(&[7; 5]);
+    assert!(writer.is_refused() && data.is_refused() && writer.refusal().contains("a link may hold 9"));
+    assert_eq!(refused(&mut one), ["consumed 0", "to 0: id 1 failed at stage setup: no memory [f]"]);
+    let (other, mut whole) = Body::arriving(20);
+    data.follow(&other);
+    whole.push(&[8; 20]);
+    assert!(!data.is_refused() && data.bytes().is_some_and(|bytes| bytes == [8; 20][..]));
+}

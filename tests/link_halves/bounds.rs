@@ -1,0 +1,64 @@
+//! What a link holds for a peer that does not read: nothing is without a bound.
+
+use chained_gpc::runtime::link::{BODIES_MAX, Outbox};
+use chained_gpc::wire::message::{Answer, SubtreeReply};
+use chained_gpc::wire::{Body, Budget, Message, Payload, Response};
+use gpc_trees::IdList;
+
+use super::{call, request};
+
+fn small(memory: u64, small: u64) -> Outbox {
+    let mut outbox = Outbox::new();
+    outbox.use_memory(3, &Budget::new(memory, "a link"), &Budget::new(small, "id 3"));
+    outbox
+}
+
+/// A peer that granted four billion requests and read none had them all written out for it.
+#[test]
+fn no_peer_takes_more_requests_than_the_wire_says() {
+    let mut outbox = Outbox::new();
+    outbox.grant(u32::MAX);
+    outbox.grant(u32::MAX);
+    for sequence in 0..2 * BODIES_MAX as u64 {
+        let before = outbox.backlog();
+        outbox.push(request(sequence, IdList::range(4..5), Body::default()));
+        assert_eq!(outbox.backlog() > before, sequence < BODIES_MAX as u64, "{sequence}");
+    }
+}
+
+#[test]
+fn a_long_reply_that_does_not_fit_becomes_a_failure() {
+    let mut outbox = small(100_000, 0);
+    let long = |outbox: &mut Outbox, sequence| {
+        let data = Payload::from(vec![7; 60_000]);
+        let answer = Answer::Reply(SubtreeReply { level: 0, header: Payload::new(), data });
+        let before = outbox.backlog();
+        outbox.push(Message::Response(Response { call: call(sequence), answer }));
+        outbox.backlog() - before
+    };
+    assert_eq!((long(&mut outbox, 1), outbox.is_full(), outbox.replies()), (60_000, false, 1));
+    assert!(long(&mut outbox, 2) < 200 && outbox.is_full() && outbox.replies() == 1);
+    outbox.unwanted(call(1));
+    assert!(!outbox.is_full() && long(&mut outbox, 3) == 60_000);
+}
+
+/// Every PING had a PONG queued, and every long response that nobody awaits a CANCEL: hundreds of megabytes in seconds.
+#[test]
+fn small_frames_wait_up_to_a_bound_and_pongs_do_not_pile_up() {
+    let mut outbox = small(0, 1 << 20);
+    (0..1000).for_each(|_| outbox.push(Message::Pong));
+    assert_eq!(outbox.backlog(), 8);
+    outbox.written(8);
+    outbox.push(Message::Pong);
+    assert_eq!(outbox.backlog(), 8);
+    let bytes_held = (1..).find_map(|sequence| {
+        outbox.push(Message::Cancel(call(sequence)));
+        outbox.waits().err().map(|why| (outbox.backlog(), why))
+    });
+    let (held, why) = bytes_held.unwrap();
+    assert!(held <= (1 << 20) + 100 && why.contains("id 3 may hold 1048576 bytes"), "{held}: {why}");
+    // Whoever reads is given the rest, in order.
+    let held = outbox.backlog() as usize;
+    outbox.written(held);
+    assert!(outbox.is_idle() && outbox.waits().is_ok());
+}

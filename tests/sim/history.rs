@@ -1,0 +1,275 @@
+//! Histories for the checkers: what a call looks like from outside when all goes well, and what changes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chained_gpc::sim::Fault;
+use chained_gpc::sim::check::{Checkers, Held, Observation, Outcome, Plan};
+use chained_gpc::wire::level::{Leveled, aggregate};
+use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
+use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Report, Request, Stage, Status};
+use chained_gpc::{Id, IdList, Tree};
+
+pub(super) const CALL: CallId = CallId { root: 0, sequence: 7 };
+/// From one thing to the next.
+const STEP_NS: u64 = 1_000;
+/// The limit of the call, and what is left of it for its two hops.
+pub(super) const LIMIT_NS: u64 = 1_000_000;
+pub(super) const FIRST_NS: u64 = 990_000;
+pub(super) const SECOND_NS: u64 = 985_000;
+
+/// What an owner of a history may change: the same as an observation, but owned.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    Started(Plan),
+    Executed(Id, u32),
+    Began(Id),
+    Ran(Id, bool),
+    TokenUsed(Id),
+    Sent(Id, Id, Message),
+    Received(Id, Id, Message),
+    Requested(Id, Id),
+    Consumed(Id, Id),
+    Heartbeat(u64, u64),
+    PingLeft(Id, Id),
+    Abandoned(Id, Id),
+    GivenUp,
+    LinkEnded(Id, Id),
+    Injected(Fault, Vec<Id>),
+    Ended(Id),
+    Resumed(Id),
+    Held(Id, Held),
+    Finished(Outcome),
+    Quiet(Vec<(Id, Held)>),
+    /// Nothing, for so many nanoseconds.
+    Later(u64),
+    /// What follows happens together with what comes before.
+    AtOnce,
+}
+
+/// The call: a chain of the ids 0, 1, 2.
+pub(super) fn plan(partial: bool) -> Plan {
+    Plan {
+        ids: IdList::range(0..3),
+        tree: Tree::Chain,
+        partial,
+        watch: false,
+        reply_wanted: true,
+        callback: false,
+        forward_first: false,
+        data_bytes: 0,
+        limit_ns: LIMIT_NS,
+        reply_bytes: 4,
+    }
+}
+
+pub(super) fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> Message {
+    Message::Request(Arc::new(Request {
+        call: CALL,
+        func: 1,
+        callback: None,
+        merging: Default::default(),
+        reply_wanted: true,
+        forward_first: false,
+        partial: skipped > 0,
+        adopted: skipped > 0,
+        skipped,
+        limit: Duration::from_nanos(limit_ns),
+        age: Duration::ZERO,
+        left: Duration::from_nanos(LIMIT_NS),
+        tree: Ok(Tree::Chain),
+        ids: IdList::range(ids),
+        header: Bytes::new(),
+        data: Body::default(),
+    }))
+}
+
+/// The same request, as the caller of this plan means it.
+pub(super) fn meant(plan: &Plan, message: Message) -> Message {
+    match message {
+        Message::Request(request) => {
+            let (partial, callback) = (plan.partial, plan.callback.then_some(2));
+            let forward_first = plan.forward_first;
+            let meant = Request { partial, callback, forward_first, ..Request::clone(&request) };
+            Message::Request(Arc::new(meant))
+        }
+        other => other,
+    }
+}
+
+pub(super) fn completed() -> Message {
+    Message::Response(Response { call: CALL, answer: Answer::Completed })
+}
+
+pub(super) fn failed(id: Id, stage: Stage) -> Message {
+    let failure =
+        Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(&[(Status::Unknown, 1)]) };
+    Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
+}
+
+/// The reply with the parts of these ids, as one level over each other.
+pub(super) fn reply(ids: &[Id]) -> SubtreeReply {
+    let part = |id: Id| Bytes::copy_from_slice(&id.to_le_bytes());
+    let children: Vec<Leveled> =
+        ids[1..].iter().map(|id| aggregate(Some(part(*id)), &[]).expect("one level")).collect();
+    let whole = aggregate(Some(part(ids[0])), &children).expect("two levels");
+    SubtreeReply { level: whole.level, header: Default::default(), data: whole.data }
+}
+
+pub(super) fn well(ids: &[Id]) -> Outcome {
+    Outcome { result: Ok(Some(reply(ids))), report: None }
+}
+
+pub(super) fn blamed(id: Id, stage: Stage, coverage: &[(Status, u32)]) -> Outcome {
+    Outcome {
+        result: Err(Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(coverage) }),
+        report: None,
+    }
+}
+
+pub(super) fn partly(ids: &[Id], causes: &[(Id, Stage)], coverage: &[(Status, u32)]) -> Outcome {
+    let causes = causes.iter().map(|(id, stage)| Cause::new(*id, *stage, "as told")).collect();
+    Outcome { result: Ok(Some(reply(ids))), report: Some(Report { causes, coverage: runs(coverage) }) }
+}
+
+pub(super) fn runs(of: &[(Status, u32)]) -> Coverage {
+    let mut coverage = Coverage::new();
+    of.iter().for_each(|(status, count)| coverage.push(*status, *count));
+    coverage
+}
+
+/// A call that goes well, seen from outside.
+pub(super) fn honest() -> Vec<Seen> {
+    vec![
+        Seen::Started(plan(false)),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, request(1..3, FIRST_NS, 0)),
+        Seen::Requested(1, 0),
+        Seen::Executed(1, 0),
+        Seen::Consumed(1, 0),
+        Seen::Sent(1, 2, request(2..3, SECOND_NS, 0)),
+        Seen::Requested(2, 1),
+        Seen::Executed(2, 0),
+        Seen::Consumed(2, 1),
+        Seen::Held(2, Held::default()),
+        Seen::Sent(2, 1, completed()),
+        Seen::Sent(1, 0, completed()),
+        Seen::Finished(well(&[0, 1, 2])),
+        Seen::Quiet(vec![(0, Held::default()), (1, Held::default())]),
+    ]
+}
+
+/// A partial call in which id 1 crashed and id 2 was adopted.
+pub(super) fn honest_partial() -> Vec<Seen> {
+    vec![
+        Seen::Started(plan(true)),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, meant(&plan(true), request(1..3, FIRST_NS, 0))),
+        Seen::Injected(Fault::Crash, vec![1]),
+        Seen::Ended(1),
+        Seen::Sent(0, 2, request(2..3, SECOND_NS, 1)),
+        Seen::Requested(2, 0),
+        Seen::Executed(2, 0),
+        Seen::Consumed(2, 0),
+        Seen::Sent(2, 0, completed()),
+        Seen::Finished(partly(
+            &[0, 2],
+            &[(1, Stage::Link)],
+            &[(Status::Done, 1), (Status::Unknown, 1), (Status::Done, 1)],
+        )),
+        Seen::Sent(0, 2, Message::Release(CALL)),
+        Seen::Quiet(vec![(0, Held::default()), (2, Held::default())]),
+    ]
+}
+
+/// Shows a history to the checkers, a microsecond between things; the names of those that complain.
+pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
+    let mut checkers = Checkers::new();
+    let mut at = 0;
+    for seen in history {
+        at += STEP_NS;
+        let observation = match seen {
+            Seen::Started(plan) => Observation::Started { call: CALL, plan: Arc::new(plan.clone()) },
+            Seen::Executed(id, run) => Observation::Executed { id: *id, run: *run, call: CALL },
+            Seen::Began(id) => Observation::Began { id: *id, call: CALL },
+            Seen::Ran(id, deferred) => Observation::Ran { id: *id, call: CALL, deferred: *deferred },
+            Seen::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
+            Seen::Sent(from, to, message) => Observation::Sent { from: *from, to: *to, message },
+            Seen::Received(at, from, message) => Observation::Received { at: *at, from: *from, message },
+            Seen::Heartbeat(every_ns, dead_after_ns) => {
+                Observation::Heartbeat { every_ns: *every_ns, dead_after_ns: *dead_after_ns }
+            }
+            Seen::PingLeft(at, peer) => Observation::PingLeft { at: *at, peer: *peer },
+            Seen::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
+            Seen::GivenUp => Observation::GivenUp { call: CALL },
+            Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
+            Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
+            Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer },
+            Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
+            Seen::Ended(id) => Observation::Ended { id: *id },
+            Seen::Resumed(id) => Observation::Resumed { id: *id },
+            Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: 1 },
+            Seen::Finished(outcome) => Observation::Finished { call: CALL, outcome },
+            Seen::Quiet(held) => Observation::Quiet { held },
+            Seen::Later(ns) => {
+                at = at + ns - STEP_NS;
+                continue;
+            }
+            Seen::AtOnce => {
+                at -= 2 * STEP_NS;
+                continue;
+            }
+        };
+        checkers.observe(at, &observation);
+    }
+    let mut names: Vec<&str> = checkers.violations().iter().map(|violation| violation.checker).collect();
+    names.dedup();
+    names
+}
+
+/// The honest history with one entry replaced.
+pub(super) fn with(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
+    history[place] = seen;
+    history
+}
+
+pub(super) fn without(mut history: Vec<Seen>, place: usize) -> Vec<Seen> {
+    history.remove(place);
+    history
+}
+
+pub(super) fn and(mut history: Vec<Seen>, place: usize, seen: Seen) -> Vec<Seen> {
+    history.insert(place, seen);
+    history
+}
+
+/// What an id that is idle holds, after each input.
+pub(super) fn input(id: Id) -> Seen {
+    Seen::Held(id, Held::default())
+}
+
+/// The way down of a call over a chain of three, as each id sees it.
+pub(super) fn down(plan: Plan) -> Vec<Seen> {
+    let first = meant(&plan, request(1..3, FIRST_NS, 0));
+    let second = meant(&plan, request(2..3, SECOND_NS, 0));
+    vec![
+        Seen::Started(plan),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, first.clone()),
+        input(0),
+        Seen::Received(1, 0, first),
+        Seen::Executed(1, 0),
+        Seen::Sent(1, 2, second.clone()),
+        input(1),
+        Seen::Received(2, 1, second),
+        Seen::Executed(2, 0),
+        input(2),
+    ]
+}
+
+/// The same with what comes after it; the last thing left out by one test, the last but one by another.
+pub(super) fn then(mut history: Vec<Seen>, more: &[Seen]) -> Vec<Seen> {
+    history.extend_from_slice(more);
+    history
+}

@@ -1,0 +1,131 @@
+//! Do the checkers of time bite? Every id answers by the limit of its own request, no hop keeps much of it back, and silence is found in its time, of one as of several that are silent together.
+
+use chained_gpc::sim::Fault;
+use chained_gpc::sim::check::{Held, Outcome};
+use chained_gpc::wire::{Cause, Coverage, Failure, Message, Stage, Status};
+
+use super::history::*;
+
+/// The way down, and then more.
+fn after(partial: bool, more: &[Seen]) -> Vec<&'static str> {
+    judged(&then(down(plan(partial)), more))
+}
+
+#[test]
+fn an_answer_behind_the_limit_of_its_own_request_is_late() {
+    let (answer, late) = (Seen::Sent(2, 1, completed()), Seen::Later(FIRST_NS));
+    let rest = [Seen::Sent(1, 0, completed()), Seen::Finished(well(&[0, 1, 2]))];
+    assert_eq!(after(false, &[std::slice::from_ref(&answer), &rest[..]].concat()), [""; 0]);
+    let told = after(false, &[&[late.clone(), answer.clone()], &rest[..]].concat());
+    assert!(told.contains(&"limits"), "the root's own limit is not over yet, and that of id 2 is: {told:?}");
+    // Of a parent that is lost nobody waits for an answer; the call is to be over all the same.
+    let lost = [Seen::Injected(Fault::Link, vec![1, 2]), Seen::LinkEnded(2, 1)];
+    let holds = |calls| Seen::Held(2, Held { calls, ..Held::default() });
+    assert_eq!(after(true, &[&lost[..], &[late.clone(), holds(0)]].concat()), ["limits"], "but for id 1");
+    let gone = [&lost[..], &[Seen::Ended(1), Seen::Ended(0), late.clone()]].concat();
+    assert_eq!(after(true, &[&gone[..], &[holds(0)]].concat()), [""; 0]);
+    assert_eq!(after(true, &[&gone[..], &[holds(1)]].concat()), ["limits"], "id 2 never ends it");
+}
+
+#[test]
+fn who_stands_still_is_judged_when_it_goes_on() {
+    let gone = [Seen::Ended(0), Seen::Ended(1), Seen::Injected(Fault::Pause, vec![2]), Seen::Later(LIMIT_NS)];
+    let goes_on = |more: &[Seen]| after(false, &[&gone[..], &[Seen::Resumed(2)], more].concat());
+    assert_eq!(after(false, &[&gone[..], &[input(0)]].concat()), [""; 0], "it still stands");
+    assert_eq!(
+        goes_on(&[Seen::Sent(2, 1, failed(2, Stage::Func)), Seen::Later(LIMIT_NS), input(2)]),
+        [""; 0]
+    );
+    assert_eq!(goes_on(&[Seen::Later(LIMIT_NS), input(2)]), ["limits"], "and it never answers");
+}
+
+#[test]
+fn a_hop_that_keeps_much_back_is_seen() {
+    let kept = |limit_ns| {
+        let history = with(down(plan(false)), 2, Seen::Sent(0, 1, request(1..3, limit_ns, 0)));
+        judged(&history)
+    };
+    assert_eq!(kept(LIMIT_NS - 12_000), [""; 0]);
+    assert!(kept(LIMIT_NS - 20_000).contains(&"limits"), "a hundredth is enough");
+}
+
+#[test]
+fn a_call_that_ends_before_its_time_is_seen() {
+    let ends = |message: &str, later| {
+        let coverage = Coverage::all(Status::Unknown, 3);
+        let result = Err(Failure { cause: Cause::new(2, Stage::Func, message), coverage });
+        let ended = Seen::Finished(Outcome { result, report: None });
+        after(false, &[Seen::Injected(Fault::Hang, vec![2]), Seen::Later(later), ended])
+    };
+    assert!(ends("the time limit (1ms here) passed while func was running", 500_000).contains(&"limits"));
+    assert!(!ends("the time limit (1ms here) passed while func was running", 960_000).contains(&"limits"));
+    assert!(!ends("func fails at id 2", 500_000).contains(&"limits"), "another reason has its own time");
+}
+
+/// The way down of a call in which every microsecond is asked for a sign of life, and four are too many without one.
+fn with_heartbeat(partial: bool, more: &[Seen]) -> Vec<&'static str> {
+    let mut history = vec![Seen::Heartbeat(1_000, 4_000)];
+    history.extend(down(plan(partial)));
+    judged(&then(history, more))
+}
+
+#[test]
+fn silence_that_is_found_late_is_seen() {
+    let asked = |left: &[Seen]| {
+        let mut asked = vec![Seen::Received(1, 2, Message::Pong), Seen::Sent(1, 2, Message::Ping)];
+        asked.extend(then(left.to_vec(), &[Seen::AtOnce, Seen::Sent(1, 2, Message::Ping)]));
+        asked
+    };
+    let found = |left: &[Seen], later| {
+        let lost = [
+            Seen::Injected(Fault::Pause, vec![2]),
+            Seen::Later(later),
+            Seen::Abandoned(1, 2),
+            Seen::Sent(1, 0, failed(2, Stage::Link)),
+            input(1),
+        ];
+        with_heartbeat(false, &then(asked(left), &lost))
+    };
+    let leaves = [Seen::AtOnce, Seen::PingLeft(1, 2)];
+    assert_eq!(found(&leaves, 0), ["life"], "three microseconds after it was heard");
+    assert_eq!(found(&leaves, 1_000), [""; 0]);
+    assert_eq!(found(&leaves, 2_000), ["life"], "four are enough");
+    assert_eq!(found(&[], 2_000), [""; 0], "its question lies behind other bytes");
+}
+
+#[test]
+fn those_below_a_silent_one_are_asked_too_and_nobody_else() {
+    let (ask, below) = (Seen::Sent(0, 1, Message::Ping), Seen::Sent(0, 2, Message::Ping));
+    let heard = Seen::Received(0, 1, Message::Pong);
+    let of = |partial, more: &[Seen]| with_heartbeat(partial, &[std::slice::from_ref(&heard), more].concat());
+    assert_eq!(of(true, &[ask.clone(), below.clone()]), [""; 0]);
+    assert_eq!(of(true, std::slice::from_ref(&below)), ["life"], "the one above has not been asked");
+    assert_eq!(of(true, &[ask.clone(), heard.clone(), below.clone()]), ["life"], "it has answered");
+    assert_eq!(of(false, &[ask, below]), ["life"], "nobody adopts in this call");
+}
+
+/// Six ids of a chain were cut off; each that was given up left its child to be waited for as long again.
+#[test]
+fn generations_that_are_silent_together_are_found_together() {
+    let begins = [
+        Seen::Injected(Fault::Partition, vec![0, 1, 2]),
+        Seen::Received(0, 1, Message::Pong),
+        Seen::Sent(0, 1, Message::Ping),
+        Seen::AtOnce,
+        Seen::PingLeft(0, 1),
+        Seen::Sent(0, 1, Message::Ping),
+        Seen::Sent(0, 2, Message::Ping),
+        Seen::AtOnce,
+        Seen::PingLeft(0, 2),
+        Seen::Abandoned(0, 1),
+        Seen::AtOnce,
+        Seen::Sent(0, 2, request(2..3, SECOND_NS - 10_000, 1)),
+        Seen::AtOnce,
+        input(0),
+        Seen::Sent(0, 2, Message::Ping),
+    ];
+    let gives_up = [Seen::Abandoned(0, 2), input(0)];
+    let found = |later| with_heartbeat(true, &[&begins[..], &[Seen::Later(later)], &gives_up[..]].concat());
+    assert!(!found(1_000).contains(&"life"));
+    assert!(found(4_000).contains(&"life"), "it was known to be silent when the one above it was");
+}

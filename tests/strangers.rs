@@ -1,0 +1,104 @@
+//! What is left of those who have come and gone: nothing, however many names they had.
+#![cfg(target_os = "linux")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read as _, Write as _};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::Duration;
+
+use chained_gpc::wire::Hello;
+use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind};
+use chained_gpc::{Address, Id, LinkKind, Listener, Node, PolledNode};
+
+/// The system's allocator, with the bytes counted that the current thread holds.
+struct Counting;
+
+thread_local! {
+    static HELD: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count(taken: usize, given: usize) {
+    HELD.set(HELD.get().wrapping_add(taken).wrapping_sub(given));
+}
+
+// SAFETY: every call goes on to the system's allocator as it came; counting neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: the caller's promises are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(0, layout.size());
+        // SAFETY: as above.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size, layout.size());
+        // SAFETY: as above.
+        unsafe { System.realloc(place, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Turns in which a node has seen what is there, far more than it takes.
+const TURNS: usize = 10_000;
+
+fn hello(from: Id) -> Vec<u8> {
+    let hello = Hello {
+        from,
+        to: 1,
+        incarnation: u64::from(from),
+        generation: 1,
+        hiwater: 4,
+        rings: false,
+        extents: false,
+    };
+    let payload = hello.emit();
+    let header = FrameHeader { length: payload.len() as u32, kind: Kind::Hello, flags: 0 };
+    [&header.emit()[..], &payload].concat()
+}
+
+/// Turns the node until this is so.
+fn turn_until(node: &mut PolledNode, mut done: impl FnMut() -> bool) {
+    for _ in 0..TURNS {
+        node.progress(Duration::ZERO).expect("the poll works");
+        if done() {
+            return;
+        }
+    }
+    panic!("the node does not answer");
+}
+
+/// A stranger links with the node under a name, and goes.
+fn come_and_go(node: &mut PolledNode, name: &SocketAddr, from: Id) {
+    let mut stranger = UnixStream::connect_addr(name).expect("the node listens");
+    stranger.set_nonblocking(true).expect("a socket");
+    stranger.write_all(&hello(from)).expect("a new socket has room");
+    let mut answer = [0; FRAME_HEADER + 32];
+    turn_until(node, || matches!(stranger.read(&mut answer), Ok(count) if count == answer.len()));
+}
+
+/// A million short hellos under as many ids left a million peers in the table for ever, 120 MB of them; then the node knew nobody new any more.
+#[test]
+fn nobody_is_remembered_who_said_hello_and_went() {
+    let address = LinkKind::Unix.fresh_address(1);
+    let Address::Abstract(name) = &address else { panic!("{address} has no name") };
+    let name = SocketAddr::from_abstract_name(name).expect("a short name");
+    let listener = Listener::bind(&address).expect("a fresh name");
+    let mut node = Node::builder(1).listener(listener).link(LinkKind::Unix).polled().expect("a node");
+    // Tables find their size.
+    (0..100).for_each(|from| come_and_go(&mut node, &name, 1000 + from));
+    let before = HELD.get();
+    (0..30_000).for_each(|from| come_and_go(&mut node, &name, 10_000 + from));
+    // The last one's end is still to be read.
+    (0..10).for_each(|_| node.progress(Duration::ZERO).expect("the poll works"));
+    let kept = HELD.get().saturating_sub(before);
+    assert!(kept < 64 << 10, "{kept} bytes are left of 30,000 strangers");
+}
