@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use chained_gpc::Placement;
 use chained_gpc::{
     Call, FuncHandle, Functions, LinkKind, Listener, LocalNodes, Node, Peers, PolledNode, Tree, Wait,
 };
@@ -14,7 +15,7 @@ const IN_FLIGHT: usize = 64;
 
 fn nodes(n: u32, link: LinkKind) -> (LocalNodes, FuncHandle) {
     let functions = Functions::new();
-    let echo = functions.inline_func("echo", |request, reply| {
+    let echo = functions.at(Placement::Inline).func("echo", |request, reply| {
         reply.data = request.data().to_vec();
         Ok(())
     });
@@ -64,7 +65,7 @@ fn in_flight(criterion: &mut Criterion) {
 /// Two nodes without threads, which look for messages as long as they are driven.
 fn polled(link: LinkKind) -> ([PolledNode; 2], FuncHandle) {
     let functions = Functions::new();
-    let echo = functions.inline_func("echo", |request, reply| {
+    let echo = functions.at(Placement::Inline).func("echo", |request, reply| {
         reply.data.extend_from_slice(request.data());
         Ok(())
     });

@@ -7,6 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
+use chained_gpc::Placement;
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::{FRAME_HEADER, FrameHeader, Kind};
 use chained_gpc::{Address, Call, FuncHandle, Functions, Id, LinkKind, Listener, Node, Peers, PolledNode};
@@ -34,7 +35,7 @@ struct Pair {
 impl Pair {
     fn new() -> Pair {
         let functions = Functions::new();
-        let func = functions.inline_func("nothing", |_, _| Ok(())).expect("a fresh name");
+        let func = functions.at(Placement::Inline).func("nothing", |_, _| Ok(())).expect("a fresh name");
         let listeners =
             [0, 1].map(|id| Listener::bind(&LinkKind::Unix.fresh_address(id)).expect("it is free"));
         let addresses = [0, 1].map(|id: usize| listeners[id].address().expect("it is bound"));

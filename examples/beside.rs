@@ -8,6 +8,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::{Call, CallHandle, FuncHandle, Functions, LinkKind, Node};
 
@@ -28,8 +29,8 @@ struct Set {
 impl Set {
     fn new() -> Result<Set, Box<dyn Error>> {
         let functions = Functions::new();
-        let small = functions.inline_func("small", |_, _| Ok(()))?;
-        let take = functions.inline_func("take", |_, _| Ok(()))?;
+        let small = functions.at(Placement::Inline).func("small", |_, _| Ok(()))?;
+        let take = functions.at(Placement::Inline).func("take", |_, _| Ok(()))?;
         let give = functions.func("give", |request, reply| {
             let bytes: usize =
                 String::from_utf8_lossy(request.header()).parse().map_err(|_| "a number of bytes")?;

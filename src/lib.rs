@@ -42,9 +42,9 @@ pub mod wire;
 pub use chain::{Heartbeat, Reply};
 pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
-    AbsentPeers, Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, FunctionError,
-    FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase,
-    PolledNode, Request, Streaming, Wait,
+    AbsentPeers, Address, Call, CallError, CallHandle, CallbackHandle, Caller, ChildReply, Deadlock,
+    Deferred, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, LinkKind, Listener,
+    LocalNodes, Node, Outcome, Peers, Phase, Placement, PolledNode, Request, Streaming, Wait,
 };
 pub use wire::{Cause, Coverage, Failure, Shown, Stage};
 

@@ -29,7 +29,7 @@ fn with(bytes: &[u8], changes: &[(usize, &[u8])]) -> Vec<u8> {
 
 /// The payload of a request of call 3#2 to ids 4 and 5 without header and data.
 fn request() -> Vec<u8> {
-    let fixed = with(&[0; 72], &[(0, &[3]), (8, &[2]), (32, &[1])]);
+    let fixed = with(&[0; 92], &[(0, &[3]), (8, &[2]), (48, &[1]), (88, &[9])]);
     [&fixed[..], &[4, 0, 0, 0, 2, 0, 0, 0]].concat()
 }
 
@@ -41,8 +41,8 @@ fn request_with(changes: &[(usize, &[u8])]) -> Vec<u8> {
 fn request_of(ids: &[u32], shape: &[u32], tree: u32) -> Vec<u8> {
     let counts = [ids.len() as u8, shape.len() as u8];
     let changes: [(usize, &[u8]); 4] =
-        [(20, &tree.to_le_bytes()), (28, &[1]), (32, &counts[..1]), (56, &counts[1..])];
-    let fixed = with(&request()[..72], &changes);
+        [(32, &tree.to_le_bytes()), (44, &[1]), (48, &counts[..1]), (72, &counts[1..])];
+    let fixed = with(&request()[..92], &changes);
     let words = ids.iter().chain(shape).flat_map(|word| word.to_le_bytes());
     frame(2, 0, &fixed.into_iter().chain(words).collect::<Vec<u8>>())
 }
@@ -157,7 +157,7 @@ fn payloads_longer_than_announced() {
     too_much(&frame(12, 0, &[0; 25]), Kind::Window, 1);
     too_much(&frame(13, 0, &[0; 26]), Kind::Extent, 2);
 
-    let begun = request_with(&[(40, &[10])]);
+    let begun = request_with(&[(56, &[10])]);
     too_much(&[begun, segment(0, &[0; 12])].concat(), Kind::Segment, 2);
     let begun = frame(3, 0, &with(&response(1, b"", b""), &[(24, &[10])]));
     too_much(&[begun, segment(1, &[0; 11])].concat(), Kind::Segment, 1);
@@ -165,14 +165,17 @@ fn payloads_longer_than_announced() {
 
 #[test]
 fn fields_of_requests() {
-    bad_field(&request_with(&[(28, &[2])]), Kind::Request, "ids form", 2);
-    bad_field(&request_with(&[(36, &[1, 0, 1, 0])]), Kind::Request, "header length", 65_537);
+    bad_field(&request_with(&[(44, &[2])]), Kind::Request, "ids form", 2);
+    bad_field(&request_with(&[(52, &[1, 0, 1, 0])]), Kind::Request, "header length", 65_537);
     let prefix = "length of ids, shape and header";
-    bad_field(&request_with(&[(32, &[0xff; 4])]), Kind::Request, prefix, 8 * u64::from(u32::MAX));
-    bad_field(&request_with(&[(56, &[0xff; 4])]), Kind::Request, prefix, 4 * u64::from(u32::MAX) + 8);
-    bad_field(&request_with(&[(32, &[0, 0, 0x80, 0]), (36, &[1])]), Kind::Request, prefix, (64 << 20) + 1);
-    let explicit = with(&request_of(&[4], &[1], 0x8000_0005), &[(8 + 24, &[1])]);
+    bad_field(&request_with(&[(48, &[0xff; 4])]), Kind::Request, prefix, 8 * u64::from(u32::MAX));
+    bad_field(&request_with(&[(72, &[0xff; 4])]), Kind::Request, prefix, 4 * u64::from(u32::MAX) + 8);
+    bad_field(&request_with(&[(48, &[0, 0, 0x80, 0]), (52, &[1])]), Kind::Request, prefix, (64 << 20) + 1);
+    let explicit = with(&request_of(&[4], &[1], 0x8000_0005), &[(8 + 40, &[1])]);
     bad_field(&explicit, Kind::Request, "tree param of an explicit shape", 1);
+    // The places that are said to be there, and those that this request takes.
+    bad_field(&request_with(&[(88, &[2, 0, 0, 0]), (4, &[2, 0, 0, 0])]), Kind::Request, "total", 2);
+    bad_field(&request_with(&[(4, &[0xff; 4])]), Kind::Request, "total", 9);
 }
 
 /// The length of an EXTENT, and where one may come: the memory that it speaks of is looked at behind these.
@@ -194,7 +197,7 @@ fn data_by_descriptor() {
     };
     // Of a call that is not known: its memory is taken, and let go.
     assert_eq!(told(&[], 1 << 20), Ok(()));
-    let begun = |data_len: u64| request_with(&[(40, &data_len.to_le_bytes())]);
+    let begun = |data_len: u64| request_with(&[(56, &data_len.to_le_bytes())]);
     assert_eq!(told(&begun(1 << 20), 1 << 20), Ok(()));
     assert_eq!(told(&begun((1 << 20) - 2), 1 << 20), Err(FrameError::TooMuch { kind, extra: 2 }));
     let long = begun(u64::MAX);
@@ -205,7 +208,7 @@ fn data_by_descriptor() {
     let when = "beyond the window of its body";
     assert_eq!(told(&further, 2 << 20), Err(FrameError::OutOfPlace { kind, when }));
     // Its header has not come.
-    let begun = request_with(&[(36, &[10]), (40, &(1u64 << 20).to_le_bytes())]);
+    let begun = request_with(&[(52, &[10]), (56, &(1u64 << 20).to_le_bytes())]);
     let when = "before the header of its request";
     assert_eq!(told(&begun, 1 << 20), Err(FrameError::OutOfPlace { kind, when }));
 }
@@ -218,8 +221,8 @@ fn ids_and_shapes() {
     };
     assert!(ids(&request_of(&[], &[], 0)).contains("empty"));
     assert!(ids(&request_of(&[4, 5, 4], &[], 0)).contains("id 4 is listed twice"));
-    assert!(ids(&request_with(&[(72, &[0xff; 4])])).contains("past the highest id"));
-    assert!(ids(&request_with(&[(76, &[0; 4])])).contains("holds no id"));
+    assert!(ids(&request_with(&[(92, &[0xff; 4])])).contains("past the highest id"));
+    assert!(ids(&request_with(&[(96, &[0; 4])])).contains("holds no id"));
     let shape = |bytes: &[u8]| match refused(bytes) {
         FrameError::Shape(text) => text,
         other => panic!("{other:?}"),
@@ -234,8 +237,8 @@ fn ids_and_shapes() {
 /// A tree that nobody has here, or a param that it has not, fails the call and not the link.
 #[test]
 fn unknown_trees_are_for_the_call_to_refuse() {
-    for (tree, param) in [(2u32, 0u8), (0, 1), (0x8000_0001, 0), (0x8000_0002, 1), (0x1000_0000, 0)] {
-        let bytes = request_with(&[(20, &tree.to_le_bytes()), (24, &[param])]);
+    for (tree, param) in [(2u64, 0u8), (0, 1), (0x8000_0001, 0), (0x8000_0002, 1), (0x1000_0000, 0)] {
+        let bytes = request_with(&[(32, &tree.to_le_bytes()), (40, &[param])]);
         let events = read(&bytes).unwrap();
         assert!(
             matches!(&events[..], [Event::Request(request)] if request.tree.as_ref().err() == Some(&tree))
@@ -330,7 +333,7 @@ fn a_hello_is_first_and_only_once() {
 #[test]
 fn a_second_request_while_the_first_arrives() {
     let when = "for a call whose request is still arriving";
-    for begun in [request_with(&[(40, &[10])]), frame(2, 0, &request()[..78])] {
+    for begun in [request_with(&[(56, &[10])]), frame(2, 0, &request()[..78])] {
         out_of_place(&[begun.clone(), frame(2, 0, &request())].concat(), Kind::Request, when);
         out_of_place(&[begun.clone(), begun].concat(), Kind::Request, when);
     }
@@ -430,7 +433,7 @@ fn good() -> Vec<u8> {
     let mut bytes = drain(&mut outbox, usize::MAX).to_vec();
     for part in [
         frame(2, 3, &request()),
-        request_with(&[(8, &[9]), (40, &[10])]),
+        request_with(&[(8, &[9]), (56, &[10])]),
         with(&segment(0, &[7; 6]), &[(16, &[9])]),
         frame(2, 0, &with(&request()[..78], &[(8, &[11])])),
         request_of(&[4, 5, 6], &[3, 2, 1], 0x8000_0005),

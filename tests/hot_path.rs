@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
+use chained_gpc::Placement;
 use chained_gpc::{Call, FuncHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
 use gpc_trees::{IdList, Tree};
 
@@ -60,7 +61,8 @@ impl Group {
     fn new(link: LinkKind, tree: Tree, n: u32) -> Group {
         let functions = Functions::new();
         let func = functions
-            .inline_func("reply", |request, reply| {
+            .at(Placement::Inline)
+            .func("reply", |request, reply| {
                 reply.data.extend_from_slice(request.data());
                 Ok(())
             })

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use chained_gpc::Placement;
 use chained_gpc::{Call, CallHandle, FuncHandle, Functions, LinkKind, LocalNodes, Tree};
 
 /// The system's allocator, with the bytes counted that are held by all threads.
@@ -59,7 +60,7 @@ struct Set {
 impl Set {
     fn start(link: LinkKind) -> Set {
         let functions = Functions::new();
-        let echo = functions.inline_func("echo", |request, reply| {
+        let echo = functions.at(Placement::Inline).func("echo", |request, reply| {
             reply.data.extend_from_slice(request.data());
             Ok(())
         });

@@ -81,7 +81,7 @@ struct Only {
 }
 
 impl Context for Only {
-    fn tree(&self, _id: u32) -> Option<Tree> {
+    fn tree(&self, _id: u64) -> Option<Tree> {
         None
     }
 
@@ -98,7 +98,7 @@ impl Context for Only {
 struct All;
 
 impl Context for All {
-    fn tree(&self, _id: u32) -> Option<Tree> {
+    fn tree(&self, _id: u64) -> Option<Tree> {
         None
     }
 

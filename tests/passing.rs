@@ -19,7 +19,7 @@ use wire_support::{drain, greeted};
 struct Streaming;
 
 impl Context for Streaming {
-    fn tree(&self, _id: u32) -> Option<Tree> {
+    fn tree(&self, _id: u64) -> Option<Tree> {
         None
     }
 
@@ -31,7 +31,7 @@ impl Context for Streaming {
         u64::MAX
     }
 
-    fn streams(&self, _func: u32) -> bool {
+    fn streams(&self, _func: u64) -> bool {
         true
     }
 }
@@ -41,9 +41,12 @@ const CALL: CallId = CallId { root: 3, sequence: 8 };
 fn request(data: Body) -> Request {
     Request {
         call: CALL,
+        position: 1,
+        total: 9,
         func: 1,
         callback: None,
         merging: Default::default(),
+        classes: Default::default(),
         reply_wanted: true,
         forward_first: true,
         partial: false,

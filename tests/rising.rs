@@ -29,7 +29,7 @@ const PASSES_ON: Parent = Parent { passes_on: true, reply_max: u64::MAX, over: f
 const GATHERS: Parent = Parent { passes_on: false, reply_max: u64::MAX, over: false };
 
 impl Context for Parent {
-    fn tree(&self, _id: u32) -> Option<Tree> {
+    fn tree(&self, _id: u64) -> Option<Tree> {
         None
     }
 

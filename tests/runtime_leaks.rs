@@ -102,7 +102,7 @@ impl Streaming for Count {
         Ok(())
     }
 
-    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+    fn finish(&mut self, _: &chained_gpc::Request<'_>, reply: &mut Reply) -> FunctionResult {
         reply.data = self.0.to_string().into_bytes();
         Ok(())
     }
@@ -115,7 +115,7 @@ fn long_data_leave_nothing_behind() -> Result<(), Box<dyn Error>> {
         reply.data = request.data().len().to_string().into_bytes();
         Ok(())
     })?;
-    let as_they_come = functions.streaming_func("as they come", |_| Ok(Count(0)))?;
+    let as_they_come = functions.streaming("as they come", |_| Ok(Count(0)))?;
     let fails = functions.func("fails", |_, _| Err("no".into()))?;
     let nodes = LocalNodes::start(5, LinkKind::Shm, &functions)?;
     let chain = |func| Call::new(func).ids(0..5).tree(Tree::Chain);

@@ -20,14 +20,16 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 fn requests() -> impl Strategy<Value = Request> {
     let ids = prop::sample::select(vec!["7", "7-8", "7-70", "7,9,11,3", "7,100-200,3-5"]);
-    let words = (any::<u32>(), any::<u64>(), any::<u32>(), prop::option::of(1u32..));
+    let words = (any::<u32>(), any::<u64>(), any::<u64>(), prop::option::of(1u64..), 0u32..1 << 20);
     let bits = (any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), any::<bool>());
     let times = (0u64..1 << 40, any::<u32>(), any::<u32>());
     (ids, bytes(), bytes(), words, bits, times).prop_map(|(ids, header, data, words, bits, times)| {
-        let (root, sequence, func, callback) = words;
+        let (root, sequence, func, callback, position) = words;
         let (reply_wanted, forward_first, odd, partial, flat) = bits;
         let (limit, age, left) = times;
         Request {
+            position,
+            total: position + (1 << 20),
             func,
             callback,
             merging: Default::default(),
@@ -99,8 +101,8 @@ proptest! {
         frame[at] = byte;
         let Some((short, _)) = ShortRequest::parse(&frame) else { return Ok(()) };
         match (short.plan.ids(), short.plan.tree()) {
-            (Some(_), Some(_)) => same(&short, &parsed(&frame)),
-            // Such a plan is not made.
+            (Some(ids), Some(_)) if u64::from(short.particulars.position) + u64::from(ids.len()) <= u64::from(short.particulars.total) => same(&short, &parsed(&frame)),
+            // Such a plan is not made, or not used.
             _ => prop_assert!(!matches!(read(&frame).as_deref(), Ok([Event::Request(good)]) if good.tree.is_ok())),
         }
     }
@@ -132,7 +134,7 @@ proptest! {
         // The frame to one of them is that to another, but for the id.
         let (mut other, mut copy) = (BytesMut::new(), BytesMut::from(&b"before"[..]));
         Template::new(&short.plan, &alone(3)).fill(&short.particulars, None, &mut other);
-        Template::copy(&other, id, &mut copy);
+        Template::copy(&other, id, short.particulars.position, &mut copy);
         prop_assert_eq!(&copy[6..], &expected[..]);
     }
 

@@ -68,9 +68,12 @@ fn holds_response(name: &str, answer: Answer) {
 fn request() -> Request {
     Request {
         call: CALL,
-        func: 0x2123_4567,
+        position: 2,
+        total: 9,
+        func: 0x0123_4567_89ab_cdef,
         callback: None,
         merging: Default::default(),
+        classes: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,
@@ -89,7 +92,7 @@ fn request() -> Request {
 fn runs_request(data: Body) -> Request {
     let runs = [Run { first: 4, count: 3 }, Run { first: 9, count: 1 }];
     Request {
-        callback: Some(0x4123_4567),
+        callback: Some(0x1122_3344_5566_7788),
         forward_first: true,
         tree: Ok(Tree::from_wire(0x8000_0001, 8).expect("a tree of the wire")),
         ids: IdList::from_runs(runs).expect("distinct ids"),

@@ -224,7 +224,7 @@ fn by_descriptor(stream: &[u8], cuts: &[usize], streaming: bool) {
 struct Unanswered(BTreeSet<CallId>);
 
 impl Context for Unanswered {
-    fn tree(&self, _id: u32) -> Option<Tree> {
+    fn tree(&self, _id: u64) -> Option<Tree> {
         None
     }
 

@@ -33,7 +33,7 @@ pub struct Around {
 pub const ALL: Around = Around { awaits_all: true, reply_max: u64::MAX, streaming: false };
 
 impl Context for Around {
-    fn tree(&self, _id: u32) -> Option<Tree> {
+    fn tree(&self, _id: u64) -> Option<Tree> {
         None
     }
 
@@ -45,7 +45,7 @@ impl Context for Around {
         self.reply_max
     }
 
-    fn streams(&self, func: u32) -> bool {
+    fn streams(&self, func: u64) -> bool {
         self.streaming && func % 2 == 1
     }
 
@@ -58,7 +58,7 @@ impl Context for Around {
 pub struct Zeros(pub Around);
 
 impl Context for Zeros {
-    fn tree(&self, id: u32) -> Option<Tree> {
+    fn tree(&self, id: u64) -> Option<Tree> {
         self.0.tree(id)
     }
 
@@ -70,7 +70,7 @@ impl Context for Zeros {
         self.0.reply_max()
     }
 
-    fn streams(&self, func: u32) -> bool {
+    fn streams(&self, func: u64) -> bool {
         self.0.streams(func)
     }
 

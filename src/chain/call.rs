@@ -40,6 +40,8 @@ pub(super) enum Own {
     Ready(Reply),
     /// The reply is with a callback that runs.
     Lent,
+    /// It is with a callback that has ended and will answer later.
+    LentLater,
     /// It has gone up, with replies whose data are still arriving.
     Given,
     /// Of a partial call: it contributes nothing.
@@ -401,7 +403,7 @@ impl Call {
         let own = match (&self.own, &self.job) {
             _ if own_failed => Status::Failed,
             (Own::Failed, _) => Status::Failed,
-            (Own::Ready(_) | Own::Lent | Own::Given, _) => Status::Done,
+            (Own::Ready(_) | Own::Lent | Own::LentLater | Own::Given, _) => Status::Done,
             (Own::Pending, JobState::Idle | JobState::Queued(_)) => Status::Unreached,
             (Own::Pending, JobState::Running) | (Own::Taking(_) | Own::Deferred, _) => Status::Unknown,
         };

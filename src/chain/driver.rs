@@ -10,7 +10,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Limits, Tree};
 
 use super::{Heartbeat, Time};
-use crate::wire::message::{Merging, SubtreeReply};
+use crate::wire::message::{Classes, Merging, SubtreeReply};
 use crate::wire::{Body, Budget, CallId, Failure, Message, Report, Request};
 
 /// How a node is built.
@@ -22,6 +22,8 @@ pub struct Config {
     pub incarnation: u64,
     /// Jobs that may run at once; still never two of one call.
     pub workers: usize,
+    /// The same of each class of workers that has a name: of the functions whose [class](crate::wire::message::Classes) is 1, 2 and on.
+    pub executors: Vec<usize>,
     /// Calls in flight here; a request above it is answered with a failure.
     pub calls_max: usize,
     /// Longest data of a request, bytes.
@@ -57,6 +59,7 @@ impl Config {
             me,
             incarnation,
             workers: 1,
+            executors: Vec::new(),
             calls_max: 65_536,
             data_max: 8 << 30,
             reply_max: 8 << 30,
@@ -76,12 +79,14 @@ impl Config {
 /// A call that starts at this node.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Handle of the function that every id executes.
-    pub func: u32,
-    /// Handle of the function that merges replies; `None` for the default aggregation.
-    pub callback: Option<u32>,
+    /// Name of the function that every id executes.
+    pub func: u64,
+    /// Name of the function that merges replies; `None` for the default aggregation.
+    pub callback: Option<u64>,
     /// In which order callback merges the replies here.
     pub merging: Merging,
+    /// Which workers run func and callback here.
+    pub classes: Classes,
     /// Whether replies are collected.
     pub reply_wanted: bool,
     /// Forward before executing.
@@ -104,11 +109,12 @@ pub struct Start {
 
 impl Start {
     /// A call of `func` on nobody yet, with replies, the default tree, the default aggregation and a limit of a minute.
-    pub fn new(func: u32) -> Start {
+    pub fn new(func: u64) -> Start {
         Start {
             func,
             callback: None,
             merging: Merging::default(),
+            classes: Classes::default(),
             reply_wanted: true,
             forward_first: false,
             partial: false,
@@ -171,6 +177,13 @@ pub enum Input {
         /// What came of it.
         result: JobResult,
     },
+    /// The function of a call that runs here waits for something that may wait for this node in turn, or does not any more: told so that a time limit that passes meanwhile can say it.
+    Waits {
+        /// The function's call.
+        call: CallId,
+        /// Who waits for what, in words; none at the end.
+        what: Option<Box<str>>,
+    },
     /// A deferred reply is given, or its token was dropped; perhaps before func has ended.
     Answered {
         /// The call whose func deferred.
@@ -229,6 +242,8 @@ pub enum Output {
         /// Of a partial call that ended well: what became of each id.
         report: Option<Box<Report>>,
     },
+    /// A call is over here whose function still runs, or has kept a token to answer with: what it gives will be ignored.
+    Stopped(CallId),
     /// Close the link to this peer, which gives no sign of life.
     Abandon {
         /// The peer.
@@ -247,6 +262,8 @@ pub struct Job {
     pub parent: Option<Id>,
     /// The request, with the data whole, or some of those that func takes as they come.
     pub request: Arc<Request>,
+    /// When the call's time limit passes here.
+    pub until: Time,
     /// Which function.
     pub work: Work,
 }

@@ -5,10 +5,14 @@
 use gpc_trees::Id;
 
 use super::call::{Call, JobState, Origin, Own};
+use super::runs::Runs;
 use super::slot::Slot;
-use super::{Node, Output};
+use super::{Node, Output, Start};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage, Status};
+
+/// What is said of a call that its caller wants no more.
+const GIVEN_UP: &str = "the caller gave the call up";
 
 /// Ids named in the message of a time limit: enough to look at, short enough to read.
 const NAMED: usize = 8;
@@ -81,8 +85,26 @@ impl Node {
     pub(super) fn give_up(&mut self, ticket: u64) {
         let call = self.tickets.get(&ticket).copied();
         if let Some(slot) = call.and_then(|id| self.find(id)) {
-            self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
+            self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, GIVEN_UP));
         }
+    }
+
+    /// What a call comes to that the application has given up before it began.
+    pub fn given_up(&self, start: &Start) -> Box<Failure> {
+        let cause = Cause::new(self.config.me, Stage::Cancelled, GIVEN_UP);
+        let asked = start.ids.len() - u32::from(start.watch && !start.ids.is_empty());
+        Box::new(Failure { cause, coverage: Coverage::all(Status::Unreached, asked) })
+    }
+
+    /// Which classes of workers a call still needs that was started here, a bit for each: none if it has ended.
+    pub fn needs_workers(&self, ticket: u64) -> u64 {
+        let call = self.tickets.get(&ticket).and_then(|id| self.calls.named(*id));
+        let Some(call) = call else { return 0 };
+        let classes = call.request.classes;
+        let func = matches!(call.own, Own::Pending | Own::Taking(_));
+        let callback = call.request.callback.is_some();
+        let bit = |needed: bool, class: u8| u64::from(needed) << class.min(63);
+        bit(func, classes.func) | bit(callback, classes.callback)
     }
 
     /// Calls that wait on the peer fail, and calls that it sent are forgotten; partial ones go on without it.
@@ -138,7 +160,7 @@ impl Node {
                 self.deadlines.drop_first();
                 continue;
             };
-            let cause = expiry(self.config.me, call);
+            let cause = expiry(self.config.me, call, &self.runs);
             match call.request.partial {
                 true => self.expire_partial(slot, cause),
                 false => self.fail(slot, cause),
@@ -149,29 +171,48 @@ impl Node {
     }
 }
 
+/// What a function waits for itself, behind what is said of it.
+fn waiting(what: Option<&str>) -> String {
+    what.map_or(String::new(), |what| format!(": {what}"))
+}
+
 /// What a call was waiting for when its time limit passed.
-fn expiry(me: Id, call: &Call) -> Cause {
+fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
     let limit = call.request.limit;
     let here = |stage, doing: String| {
         Cause::new(me, stage, format!("the time limit ({limit:?} here) passed {doing}"))
     };
     match (&call.own, &call.job) {
-        (Own::Pending | Own::Taking(_), JobState::Running) => {
-            here(Stage::Func, "while func was running".into())
-        }
-        (Own::Pending | Own::Taking(_), JobState::Queued(_)) => {
-            here(Stage::Func, "while func waited for its turn behind other functions of this id".into())
-        }
+        (Own::Pending | Own::Taking(_), JobState::Running) => here(
+            Stage::Func,
+            format!("while func was running{}", waiting(runs.awaited_by(call.request.call))),
+        ),
+        (Own::Pending | Own::Taking(_), JobState::Queued(turn)) => here(
+            Stage::Func,
+            format!(
+                "while func waited for its turn behind other functions of this id{}",
+                waiting(runs.awaited_before(*turn))
+            ),
+        ),
         (Own::Pending | Own::Taking(_), JobState::Idle) => {
             let data = &call.request.data;
             here(Stage::Setup, format!("when {} of {} bytes of data had arrived", data.arrived(), data.len()))
         }
         (Own::Deferred, _) => here(Stage::Func, "before the deferred reply was given".into()),
         (Own::Given, _) => call.held_up(me),
-        (Own::Lent, _) => here(Stage::Callback, "while callback was running".into()),
-        (Own::Ready(_), JobState::Queued(_)) => here(
+        (Own::LentLater, _) => {
+            here(Stage::Callback, "before the deferred reply of callback was given".into())
+        }
+        (Own::Lent, _) => here(
             Stage::Callback,
-            "while callback waited for its turn behind other functions of this id".into(),
+            format!("while callback was running{}", waiting(runs.awaited_by(call.request.call))),
+        ),
+        (Own::Ready(_), JobState::Queued(turn)) => here(
+            Stage::Callback,
+            format!(
+                "while callback waited for its turn behind other functions of this id{}",
+                waiting(runs.awaited_before(*turn))
+            ),
         ),
         (Own::Ready(_) | Own::Failed, _) => {
             let awaited: Vec<Id> = call.silent_ids().take(NAMED).collect();

@@ -47,7 +47,7 @@ impl Node {
             calls: Calls::new(config.seed),
             tickets: SeededMap::with_hasher(Seeded::new(config.seed)),
             deadlines: Deadlines::default(),
-            runs: Runs::new(config.workers.max(1)),
+            runs: Runs::new(std::iter::once(config.workers).chain(config.executors.iter().copied())),
             recent: Recent::new(config.seed),
             closed: false,
             kept: KeptAnswers::of(config.memory.part(
@@ -100,6 +100,7 @@ impl Node {
             Input::DataRefused { call, why } => self.data_refused(call, why),
             Input::ReplyArrived { from, call } => self.reply_arrived(from, call),
             Input::Ran { call, result } => self.ran(call, result),
+            Input::Waits { call, what } => self.runs.waits(call, what),
             Input::Answered { call, result } => self.answered(call, result),
             Input::LinkUp { peer, incarnation } => self.recent.linked(peer, incarnation),
             Input::LinkLost { peer, why, unreached } => self.link_lost(peer, &why, unreached),

@@ -218,7 +218,8 @@ impl Node {
         let Some(call) = self.calls.get_mut(slot) else { return };
         match call.own {
             Own::Ready(_) | Own::Failed => call.add_cause(cause),
-            Own::Pending | Own::Taking(_) | Own::Deferred | Own::Lent | Own::Given => call.own_failed(cause),
+            Own::Pending | Own::Taking(_) | Own::Deferred => call.own_failed(cause),
+            Own::Lent | Own::LentLater | Own::Given => call.own_failed(cause),
         }
         self.respond_partial(slot);
     }

@@ -244,14 +244,14 @@ mod tests {
     use crate::wire::CallId;
     use crate::wire::short::PlanParts as Of;
 
-    fn of<'a>(func: u32, tree: &'a Tree, ids: &'a IdList) -> Of<'a> {
+    fn of<'a>(func: u64, tree: &'a Tree, ids: &'a IdList) -> Of<'a> {
         Of { func, callback: None, tree, ids, reply_wanted: true, forward_first: false }
     }
 
     proptest! {
         /// Whatever is asked for, and however many, what is found is of what was asked for.
         #[test]
-        fn a_plan_is_that_of_its_key(asked in prop::collection::vec((0u32..150, 1u32..20, any::<bool>()), 1..400), seed: u64) {
+        fn a_plan_is_that_of_its_key(asked in prop::collection::vec((0u64..150, 1u32..20, any::<bool>()), 1..400), seed: u64) {
             let mut plans = Plans::new(seed);
             let mut room = Vec::new();
             for (func, n, at_once) in asked {
@@ -306,7 +306,8 @@ mod tests {
         let key = PlanKey::new(&of(1, &Tree::Binomial, &ids), &mut room).unwrap();
         let plan = plans.find(7, &key, true).unwrap();
         let call = CallId { root: 7, sequence: 3 };
-        let of = Particulars { call, limit: 5, age: 0, left: 0, header: b"h", data: b"d" };
+        let of =
+            Particulars { call, position: 3, total: 40, limit: 5, age: 0, left: 0, header: b"h", data: b"d" };
         let request = plan.request(&of, plan.children[1].group).unwrap();
         assert_eq!((request.call, request.ids.first()), (call, Some(plan.children[1].id)));
     }

@@ -1,81 +1,148 @@
 //! Whose turn it is: functions and callbacks that are ready, and how many may run at once.
 //!
-//! Source: chained-gpc.md, "Internal implementation details" 4: func and callback are interrupted by setup only, so at one node one runs at a time.
+//! Source: chained-gpc.md, "Internal implementation details" 4: func and callback are interrupted by setup only, so at one node one runs at a time. Beyond it, a node may have more workers, and classes of
+//! workers with names, so that functions of one class never wait for those of another.
 //! A call has at most one entry, so the queue is bounded by the calls in flight.
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
 use super::slot::Slot;
+use crate::wire::CallId;
 
-/// A place in the queue.
-pub(super) type Turn = u64;
+/// A place in the queue of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Turn {
+    class: u8,
+    number: u64,
+}
 
-/// The queue of calls whose next job is ready, first come first served.
+/// A function that runs.
+#[derive(Debug)]
+struct Running {
+    call: CallId,
+    class: u8,
+    /// What it waits for itself, in words.
+    waits: Option<Box<str>>,
+}
+
+/// The calls whose next job is ready, first come first served in each class of workers: the default ones are class 0, executors with names those behind it.
 #[derive(Debug)]
 pub(super) struct Runs {
+    classes: SmallVec<[Queue; 1]>,
+    next: u64,
+    /// At most as many as there are workers.
+    running: Vec<Running>,
+}
+
+/// One class of workers and those that wait for them.
+#[derive(Debug)]
+struct Queue {
     /// The one whose turn is next: mostly the only one, and then it costs no allocation.
-    first: Option<(Turn, Slot)>,
+    first: Option<(u64, Slot)>,
     /// Behind it, in the order of their turns.
-    rest: VecDeque<(Turn, Slot)>,
-    next: Turn,
+    rest: VecDeque<(u64, Slot)>,
     running: usize,
     workers: usize,
 }
 
+impl Queue {
+    fn new(workers: usize) -> Queue {
+        Queue { first: None, rest: VecDeque::new(), running: 0, workers: workers.max(1) }
+    }
+}
+
 impl Runs {
-    pub(super) fn new(workers: usize) -> Runs {
-        Runs { first: None, rest: VecDeque::new(), next: 0, running: 0, workers }
+    /// With so many workers of each class; the default one comes first.
+    pub(super) fn new(workers: impl Iterator<Item = usize>) -> Runs {
+        Runs { classes: workers.map(Queue::new).collect(), next: 0, running: Vec::new() }
     }
 
-    /// Queues a call; the turn is for [`leave`](Self::leave).
-    pub(super) fn enter(&mut self, call: Slot) -> Turn {
-        let turn = self.next;
+    /// A class that this node does not have is the default one's.
+    fn class(&self, class: u8) -> u8 {
+        if usize::from(class) < self.classes.len() { class } else { 0 }
+    }
+
+    /// Queues a call for a class; the turn is for [`leave`](Self::leave).
+    pub(super) fn enter(&mut self, class: u8, call: Slot) -> Turn {
+        let (class, number) = (self.class(class), self.next);
         self.next += 1;
-        match self.first {
-            None => self.first = Some((turn, call)),
-            Some(_) => self.rest.push_back((turn, call)),
+        let queue = &mut self.classes[usize::from(class)];
+        match queue.first {
+            None => queue.first = Some((number, call)),
+            Some(_) => queue.rest.push_back((number, call)),
         }
-        turn
+        Turn { class, number }
     }
 
     /// Takes a call out of the queue.
     pub(super) fn leave(&mut self, turn: Turn) {
-        if self.first.is_some_and(|(first, _)| first == turn) {
-            self.first = self.rest.pop_front();
-        } else if let Ok(place) = self.rest.binary_search_by_key(&turn, |(turn, _)| *turn) {
-            self.rest.remove(place);
+        let queue = &mut self.classes[usize::from(turn.class)];
+        if queue.first.is_some_and(|(first, _)| first == turn.number) {
+            queue.first = queue.rest.pop_front();
+        } else if let Ok(place) = queue.rest.binary_search_by_key(&turn.number, |(number, _)| *number) {
+            queue.rest.remove(place);
         }
     }
 
-    /// The next call to run a job of, while a worker is free; it counts as running until [`done`](Self::done).
-    pub(super) fn take(&mut self) -> Option<Slot> {
-        if self.running >= self.workers {
-            return None;
+    /// The next call to run a job of, and its class, while a worker of that class is free. It [runs](Self::begin), or its worker is free again at once.
+    pub(super) fn take(&mut self) -> Option<(u8, Slot)> {
+        let free = |queue: &Queue| queue.running < queue.workers && queue.first.is_some();
+        let class = self.classes.iter().position(free)?;
+        let queue = &mut self.classes[class];
+        let (_, call) = queue.first.take()?;
+        queue.first = queue.rest.pop_front();
+        Some((class as u8, call))
+    }
+
+    /// A job of a call runs, until [`done`](Self::done).
+    pub(super) fn begin(&mut self, class: u8, call: CallId) {
+        self.classes[usize::from(class)].running += 1;
+        self.running.push(Running { call, class, waits: None });
+    }
+
+    /// The job of a call has ended.
+    pub(super) fn done(&mut self, call: CallId) {
+        if let Some(place) = self.running.iter().position(|running| running.call == call) {
+            let Running { class, .. } = self.running.swap_remove(place);
+            self.classes[usize::from(class)].running -= 1;
         }
-        let (_, call) = self.first.take()?;
-        self.first = self.rest.pop_front();
-        self.running += 1;
-        Some(call)
+    }
+
+    /// The function of a call waits, or does not any more.
+    pub(super) fn waits(&mut self, call: CallId, what: Option<Box<str>>) {
+        if let Some(running) = self.running.iter_mut().find(|running| running.call == call) {
+            running.waits = what;
+        }
+    }
+
+    /// What the function of a call waits for.
+    pub(super) fn awaited_by(&self, call: CallId) -> Option<&str> {
+        self.running.iter().find(|running| running.call == call)?.waits.as_deref()
+    }
+
+    /// What the first function waits for that keeps a worker of this place in the queue.
+    pub(super) fn awaited_before(&self, turn: Turn) -> Option<&str> {
+        let mut waits = self.running.iter().filter(|running| running.class == turn.class);
+        waits.find_map(|running| running.waits.as_deref())
     }
 
     /// Gives back the room of those whose turn has come.
     pub(super) fn release_room(&mut self) {
-        self.rest.shrink_to_fit();
+        self.classes.iter_mut().for_each(|queue| queue.rest.shrink_to_fit());
+        self.running.shrink_to_fit();
     }
 
-    /// A job has ended.
-    pub(super) fn done(&mut self) {
-        self.running = self.running.saturating_sub(1);
-    }
-
-    /// Whether no job runs, and none waits.
+    /// Whether no job of the default workers runs, and none waits for them.
+    #[inline(always)]
     pub(super) fn is_idle(&self) -> bool {
-        self.running == 0 && self.first.is_none()
+        self.classes.first().is_some_and(|queue| queue.running == 0 && queue.first.is_none())
     }
 
     /// Jobs handed out that have not ended.
     pub(super) fn running(&self) -> usize {
-        self.running
+        self.running.len()
     }
 }
 
@@ -85,22 +152,57 @@ mod tests {
 
     use super::*;
 
+    fn call(sequence: u64) -> CallId {
+        CallId { root: 0, sequence }
+    }
+
     proptest! {
-        /// First come first served, whoever leaves.
+        /// In each class first come first served, whoever leaves, and never more than it has workers.
         #[test]
-        fn it_is_a_queue(deeds in proptest::collection::vec((0u8..4, 0usize..6), 0..100)) {
-            let (mut runs, mut model) = (Runs::new(usize::MAX), Vec::new());
-            for (place, (deed, which)) in (0u32..).zip(deeds) {
+        fn they_are_queues_with_workers(
+            workers in proptest::collection::vec(1usize..4, 1..4),
+            deeds in proptest::collection::vec((0u8..5, 0u8..4, 0usize..6), 0..200),
+        ) {
+            let mut runs = Runs::new(workers.iter().copied());
+            let mut queues = vec![Vec::new(); workers.len()];
+            let mut running: Vec<(u8, CallId)> = Vec::new();
+            for (place, (deed, class, which)) in (0u32..).zip(deeds) {
+                let known = if usize::from(class) < workers.len() { class } else { 0 };
+                let queue: &mut Vec<(Turn, Slot)> = &mut queues[usize::from(known)];
                 match deed {
-                    0 | 1 => model.push((runs.enter(Slot(place)), Slot(place))),
-                    2 if which < model.len() => runs.leave(model.remove(which).0),
+                    0 | 1 => queue.push((runs.enter(class, Slot(place)), Slot(place))),
+                    2 if which < queue.len() => runs.leave(queue.remove(which).0),
                     2 => {}
+                    3 if which < running.len() => runs.done(running.remove(which).1),
+                    3 => {}
                     _ => {
-                        let next = (!model.is_empty()).then(|| model.remove(0).1);
+                        let busy = |class: usize| running.iter().filter(|(of, _)| usize::from(*of) == class).count();
+                        let free = |class: &usize| busy(*class) < workers[*class] && !queues[*class].is_empty();
+                        let next = (0..workers.len()).find(free).map(|class| (class as u8, queues[class].remove(0).1));
                         prop_assert_eq!(runs.take(), next);
+                        if let Some((class, slot)) = next {
+                            runs.begin(class, call(slot.0.into()));
+                            running.push((class, call(slot.0.into())));
+                        }
                     }
                 }
+                prop_assert_eq!(runs.running(), running.len());
+                let default = running.iter().any(|(class, _)| *class == 0) || !queues[0].is_empty();
+                prop_assert_eq!(runs.is_idle(), !default);
             }
         }
+    }
+
+    #[test]
+    fn who_waits_is_known_to_those_behind() {
+        let mut runs = Runs::new([1, 1].into_iter());
+        let turns = [runs.enter(0, Slot(1)), runs.enter(0, Slot(2)), runs.enter(1, Slot(3))];
+        let (class, _) = runs.take().unwrap();
+        runs.begin(class, call(1));
+        runs.waits(call(1), Some("`a` waits".into()));
+        assert_eq!((runs.awaited_by(call(1)), runs.awaited_by(call(2))), (Some("`a` waits"), None));
+        assert_eq!((runs.awaited_before(turns[1]), runs.awaited_before(turns[2])), (Some("`a` waits"), None));
+        runs.waits(call(1), None);
+        assert_eq!(runs.awaited_before(turns[1]), None);
     }
 }

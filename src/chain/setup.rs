@@ -23,6 +23,7 @@ impl Node {
             func: start.func,
             callback: start.callback,
             merging: start.merging,
+            classes: start.classes,
             reply_wanted: start.reply_wanted,
             forward_first: start.forward_first,
             partial: start.partial,

@@ -130,9 +130,11 @@ impl Node {
             return None;
         }
         let spots = self.spots();
-        let children = spots.plans.find(me, plan, at_once)?.children.len();
+        let plan = spots.plans.find(me, plan, at_once)?;
+        let places = u64::from(of.position) + u64::from(plan.ids.len());
+        let (children, placed) = (plan.children.len(), places <= of.total.into());
         let room = if children == 0 { spots.find(of.call).is_none() } else { spots.has_room(of.call) };
-        match likely((children <= fan_out as usize) & room) {
+        match likely((children <= fan_out as usize) & room & placed) {
             true => Some(children),
             false => None,
         }
@@ -162,7 +164,8 @@ impl Node {
         let limit = u64::try_from(start.limit.as_micros()).unwrap_or(u64::MAX);
         let left = u32::try_from(start.limit.as_micros().div_ceil(1000)).unwrap_or(u32::MAX);
         let call = CallId { root: self.config.me, sequence: self.next_sequence };
-        let particulars = Particulars { call, limit, age: 0, left, header: &start.header, data };
+        let (header, total) = (&start.header[..], start.ids.len());
+        let particulars = Particulars { call, position: 0, total, limit, age: 0, left, header, data };
         let Start { func, callback, reply_wanted, forward_first, .. } = *start;
         let parts =
             PlanParts { func, callback, tree: &start.tree, ids: &start.ids, reply_wanted, forward_first };
@@ -241,6 +244,7 @@ impl Node {
         spot.deadline = later(of.limit);
         spot.until = later(left_us.max(of.limit));
         spot.age = of.age;
+        (spot.position, spot.total) = (of.position, of.total);
         spot.wait_for_all();
         let left = match left_us >= of.limit {
             true => of.left,
@@ -257,7 +261,8 @@ impl Node {
             let child = &plan.children[index as usize];
             let (template, alone) = plan.template(child);
             let limit = time.for_child(child.below);
-            let particulars = Particulars { limit, left, ..*of };
+            let position = of.position + child.group.start;
+            let particulars = Particulars { position, limit, left, ..*of };
             let frame = shared.as_mut().filter(|_| alone.is_some()).map(|frame| {
                 if frame.is_empty() {
                     template.fill(&particulars, None, frame);
@@ -399,7 +404,8 @@ fn long_request(spot: &Spot) -> Option<Request> {
     let limit = u64::try_from(spot.deadline.since(spot.begun).as_micros()).unwrap_or(u64::MAX);
     let left = spot.until.since(spot.begun).as_micros().div_ceil(1000);
     let left = u32::try_from(left).unwrap_or(u32::MAX);
-    let of = Particulars { call: spot.call, limit, age: spot.age, left, header: &[], data: &[] };
+    let Spot { call, position, total, age, .. } = *spot;
+    let of = Particulars { call, position, total, limit, age, left, header: &[], data: &[] };
     spot.plan.request(&of, Group { start: 0, len: spot.plan.ids.len() })
 }
 

@@ -63,6 +63,10 @@ pub(super) struct Spot {
     pub(super) until: Time,
     /// How long ago it had begun when it came here, milliseconds.
     pub(super) age: u32,
+    /// Of this id in the whole tree.
+    pub(super) position: u32,
+    /// Places of the whole tree.
+    pub(super) total: u32,
     pub(super) own: Reply,
     /// Which children have answered, by their indexes.
     answered: SmallVec<[u64; 2]>,
@@ -76,8 +80,23 @@ impl Spot {
         let call = CallId { root: 0, sequence: 0 };
         let (begun, deadline, until) = Default::default();
         let (own, answered, replies) = Default::default();
-        let asker = Asker::Parent(0);
-        Spot { call, asker, plan, begun, deadline, until, age: 0, own, answered, awaited: 0, replies }
+        let (asker, age, awaited) = (Asker::Parent(0), 0, 0);
+        let (position, total) = (0, 0);
+        Spot {
+            call,
+            asker,
+            plan,
+            begun,
+            deadline,
+            until,
+            age,
+            position,
+            total,
+            own,
+            answered,
+            awaited,
+            replies,
+        }
     }
 
     /// Waits for all children of its plan.

@@ -13,7 +13,7 @@ use super::kept::KEEP;
 use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
 use crate::wire::head::whole_ms;
-use crate::wire::message::{Answer, Merging, Response};
+use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::{CallId, Cause, Message, Request, Stage};
 
 /// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
@@ -29,8 +29,12 @@ impl Node {
         while let Some(call) = self.calls.get_mut(slot) {
             match call.next_step() {
                 Step::Forward => self.forward(slot),
-                Step::Func | Step::Callback => {
-                    call.job = JobState::Queued(self.runs.enter(slot));
+                Step::Func => {
+                    call.job = JobState::Queued(self.runs.enter(call.request.classes.func, slot));
+                    return;
+                }
+                Step::Callback => {
+                    call.job = JobState::Queued(self.runs.enter(call.request.classes.callback, slot));
                     return;
                 }
                 Step::Respond => return self.respond(slot),
@@ -41,19 +45,17 @@ impl Node {
 
     /// Hands out jobs while a worker is free.
     pub(super) fn run_ready(&mut self) {
-        while let Some(slot) = self.runs.take() {
+        while let Some((class, slot)) = self.runs.take() {
             let me = self.config.me;
-            let Some(job) = self.calls.get_mut(slot).and_then(|call| next_job(me, call)) else {
-                self.runs.done();
-                continue;
-            };
+            let Some(job) = self.calls.get_mut(slot).and_then(|call| next_job(me, call)) else { continue };
+            self.runs.begin(class, job.call);
             self.emit(Output::Run(job));
         }
     }
 
     /// A job has ended. A func that waits for more of its data has not, so its request is not consumed.
     pub(super) fn ran(&mut self, id: CallId, result: JobResult) {
-        self.runs.done();
+        self.runs.done(id);
         // A call that failed meanwhile is gone, and what its job says is ignored.
         let Some(slot) = self.calls.find(id) else { return };
         let Some(call) = self.calls.get_mut(slot) else { return };
@@ -68,10 +70,8 @@ impl Node {
         let me = self.config.me;
         match (result, stage) {
             (JobResult::Replied(reply), _) => self.own_reply(slot, Own::Ready(reply)),
-            (JobResult::Deferred, Stage::Func) => self.deferred(slot),
-            (JobResult::Deferred, _) => {
-                self.stage_failed(slot, Cause::new(me, stage, "a callback cannot defer its reply"));
-            }
+            (JobResult::Deferred, Stage::Func) => self.own_later(slot, Own::Deferred),
+            (JobResult::Deferred, _) => self.own_later(slot, Own::LentLater),
             (JobResult::Taken(taken), Stage::Func) => self.own_reply(slot, Own::Taking(Some(taken))),
             (JobResult::Taken(_), _) => {
                 self.stage_failed(slot, Cause::new(me, stage, "a callback takes no data as they come"));
@@ -83,10 +83,10 @@ impl Node {
         }
     }
 
-    /// func has ended and answers later, or already has.
-    fn deferred(&mut self, slot: Slot) {
+    /// func or callback has ended and answers later, or already has.
+    fn own_later(&mut self, slot: Slot, own: Own) {
         let early = self.calls.get_mut(slot).and_then(|call| call.early.take());
-        self.own_reply(slot, Own::Deferred);
+        self.own_reply(slot, own);
         if let Some(result) = early {
             self.answered_at(slot, *result);
         }
@@ -102,11 +102,14 @@ impl Node {
     fn answered_at(&mut self, slot: Slot, result: Result<Reply, String>) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         match (&call.own, result) {
-            (Own::Deferred, Ok(reply)) => self.own_reply(slot, Own::Ready(reply)),
+            (Own::Deferred | Own::LentLater, Ok(reply)) => self.own_reply(slot, Own::Ready(reply)),
             (Own::Deferred, Err(message)) => {
                 self.stage_failed(slot, Cause::new(self.config.me, Stage::Func, message));
             }
-            (Own::Pending, result) if call.job == JobState::Running => {
+            (Own::LentLater, Err(message)) => {
+                self.stage_failed(slot, Cause::new(self.config.me, Stage::Callback, message));
+            }
+            (Own::Pending | Own::Taking(_) | Own::Lent, result) if call.job == JobState::Running => {
                 call.early.get_or_insert_with(|| Box::new(result));
             }
             // A second answer to the same token: the first one counts.
@@ -181,10 +184,13 @@ impl Node {
         // Field by field: what a clone would copy to be overwritten is a list, a tree and the data.
         let child = Request {
             call: request.call,
+            position: request.position.saturating_add(group.start),
+            total: request.total,
             func: request.func,
             callback: request.callback,
             // Each id knows for itself.
             merging: Merging::default(),
+            classes: Classes::default(),
             reply_wanted: request.reply_wanted,
             forward_first: request.forward_first,
             partial: request.partial,
@@ -280,8 +286,10 @@ impl Node {
             true => self.recent.partial.add(id, call.until.plus(KEEP)),
             false => self.recent.add(id),
         }
-        if let JobState::Queued(turn) = call.job {
-            self.runs.leave(turn);
+        match (&call.job, &call.own) {
+            (JobState::Queued(turn), _) => self.runs.leave(*turn),
+            (JobState::Running, _) | (_, Own::Deferred | Own::LentLater) => self.emit(Output::Stopped(id)),
+            (JobState::Idle, _) => {}
         }
         if let Origin::Here { ticket, .. } = call.origin {
             self.tickets.remove(&ticket);
@@ -325,7 +333,8 @@ fn next_job(me: Id, call: &mut Call) -> Option<Job> {
         }
     };
     call.job = JobState::Running;
-    Some(Job { call: call.request.call, me, parent: call.parent(), request: call.request.clone(), work })
+    let (request, until) = (call.request.clone(), call.deadline);
+    Some(Job { call: request.call, me, parent: call.parent(), request, until, work })
 }
 
 /// As the wire has time limits.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Layout, Limits, Tree};
 
-use super::functions::{CallbackHandle, FuncHandle, Functions};
+use super::functions::Functions;
+use super::functions_error::FunctionsError;
+use super::handles::{CallbackHandle, FuncHandle};
 use super::outcome::CallError;
 use super::plan::Plan;
 use crate::chain::Start;
@@ -37,7 +39,7 @@ pub struct Call {
     tree: CallTree,
     header: Bytes,
     data: Bytes,
-    limit: Duration,
+    limit: Option<Duration>,
     replies: bool,
     forward_first: bool,
     partial: bool,
@@ -75,7 +77,7 @@ impl Call {
             tree: Tree::default().into(),
             header: Bytes::new(),
             data: Bytes::new(),
-            limit: LIMIT,
+            limit: None,
             replies: true,
             forward_first: false,
             partial: false,
@@ -113,12 +115,12 @@ impl Call {
         self
     }
 
-    /// When the call must have ended; 60 s by default.
+    /// When the call must have ended. By default after 60 s; of a call that a function makes by [`Request::caller`](super::Request::caller), when the call must have ended that it serves.
     ///
     /// Each id gives its children a little less than it has itself, so that the id that hangs gives up first and is named. What one hop keeps back is at most 5 ms, at most a hundredth of the limit, and at most a tenth of
     /// the limit divided by the depth of the tree: so the functions at the deepest ids have nine tenths of the limit, and in most calls nearly all of it.
     pub fn limit(mut self, limit: Duration) -> Call {
-        self.limit = limit;
+        self.limit = Some(limit);
         self
     }
 
@@ -148,17 +150,15 @@ impl Call {
         self
     }
 
-    /// Checks everything that can be checked before anything is sent.
+    /// Checks everything that can be checked before anything is sent; `left` is the time limit of a call that does not say it.
     pub(super) fn prepare(
         self,
         me: Id,
         functions: &Functions,
         limits: &Limits,
+        left: Option<Duration>,
     ) -> Result<(Start, Plan), CallError> {
-        functions.check_func(self.func)?;
-        if let Some(callback) = self.callback {
-            functions.check_callback(callback)?;
-        }
+        self.check_functions(functions)?;
         if self.header.len() > HEADER_MAX {
             return Err(CallError::Header(self.header.len()));
         }
@@ -172,7 +172,9 @@ impl Call {
         let callback = self.callback.map(CallbackHandle::number).or(phased);
         let executing = if self.watch { ids.slice(rest(&ids)) } else { ids.clone() };
         let merged = callback.is_some() && self.replies;
-        let plan = Plan { root: me, ids: executing, asked, merged };
+        let name = functions.name(self.func.number());
+        let (func, replies) = (self.func.number(), self.replies);
+        let plan = Plan { root: me, ids: executing, asked, merged, func, name, replies, workers: 0 };
         let start = Start {
             callback,
             merging: callback.map_or(Merging::default(), |callback| functions.merging(callback)),
@@ -180,7 +182,7 @@ impl Call {
             forward_first: self.forward_first,
             partial: self.partial,
             watch: self.watch,
-            limit: self.limit,
+            limit: self.limit.or(left).unwrap_or(LIMIT),
             tree,
             ids,
             header: self.header,
@@ -188,6 +190,15 @@ impl Call {
             ..Start::new(self.func.number())
         };
         Ok((start, plan))
+    }
+
+    /// A caller that only watches need not know func, if nobody here merges replies by it.
+    fn check_functions(&self, functions: &Functions) -> Result<(), FunctionsError> {
+        match functions.check_func(self.func) {
+            Err(FunctionsError::Unknown(_)) if self.watch && !self.func.is_phased() => {}
+            other => other?,
+        }
+        self.callback.map_or(Ok(()), |callback| functions.check_callback(callback))
     }
 
     /// The list with the root first, and the list as asked.

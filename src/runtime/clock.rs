@@ -17,8 +17,9 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new() -> Clock {
-        Clock { begun: Instant::now(), said: Cell::default(), stands: Cell::new(false) }
+    /// Whose time is zero then.
+    pub(super) fn since(begun: Instant) -> Clock {
+        Clock { begun, said: Cell::default(), stands: Cell::new(false) }
     }
 
     /// What time it is: from now on the turn's time.
@@ -39,6 +40,11 @@ impl Clock {
     pub(super) fn go_on(&self) {
         self.stands.set(false);
     }
+}
+
+/// The moment at which a node's clock begins.
+pub(super) fn begin() -> Instant {
+    Instant::now()
 }
 
 /// A number for this run of an id, later than that of every earlier run: nanoseconds since 1970.

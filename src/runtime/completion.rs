@@ -1,9 +1,14 @@
 //! Where the event loop puts the end of a call, and where its caller waits for it: by blocking, or with a task's waker.
 #![allow(clippy::disallowed_methods, reason = "a caller waits by the clock of its own thread")]
 
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
+
+use tracing::error;
 
 use crate::chain::RootReply;
 use crate::wire::{Failure, Report};
@@ -25,20 +30,36 @@ pub(super) type Ended = Option<Result<Success, Box<Failure>>>;
 pub(super) struct Completion {
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether its caller wants it no more: then a call that has not begun never does.
+    given_up: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+/// What goes on when the call has ended.
+pub(super) type Then = Box<dyn FnOnce(Ended) + Send>;
+
+#[derive(Default)]
 struct State {
     ended: Option<Ended>,
     waker: Option<Waker>,
     /// Whether a thread sleeps until the end: to wake nobody is a call of the system, too.
     awaited: bool,
+    then: Option<Then>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("ended", &self.ended).field("awaited", &self.awaited).finish()
+    }
 }
 
 impl Completion {
     /// The call has ended.
     pub(super) fn complete(&self, ended: Ended) {
         let mut state = self.state();
+        if let Some(then) = state.then.take() {
+            drop(state);
+            return go_on(then, ended);
+        }
         state.ended = Some(ended);
         let (waker, awaited) = (state.waker.take(), state.awaited);
         drop(state);
@@ -48,6 +69,33 @@ impl Completion {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// The end goes to `then`, as soon as it comes.
+    pub(super) fn then(&self, then: Then) {
+        let mut state = self.state();
+        match state.ended.take() {
+            None => state.then = Some(then),
+            Some(ended) => {
+                drop(state);
+                go_on(then, ended);
+            }
+        }
+    }
+
+    /// Whether the end has come and nobody has taken it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.state().ended.is_some()
+    }
+
+    /// The caller wants the call no more.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the caller wants it no more.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
     }
 
     /// The end, if it has come; it is given once.
@@ -88,5 +136,12 @@ impl Completion {
     /// The state is plain data, valid after any panic.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs the caller's code, which may panic, on a thread that must go on.
+fn go_on(then: Then, ended: Ended) {
+    if catch_unwind(AssertUnwindSafe(|| then(ended))).is_err() {
+        error!("what was to go on at the end of a call panicked");
     }
 }

@@ -18,7 +18,6 @@ use super::clock::Clock;
 use super::command::Command;
 use super::completion::{Completion, Success};
 use super::executor::Executor;
-use super::functions::Functions;
 use super::link_table::FIRST as FIRST_LINK;
 use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
@@ -26,7 +25,9 @@ use super::meeting::Reasons;
 use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
 use super::reading::Readiness;
+use super::side::Side;
 use super::wait::{Wait, Waiting};
+use super::waiting;
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
 use crate::wire::message::{Answer, Response};
@@ -76,7 +77,8 @@ pub(super) struct EventLoop {
     rang: bool,
     pub(super) node: Node,
     pub(super) links: Links,
-    pub(super) functions: Functions,
+    /// What callers and functions share with the loop.
+    pub(super) side: Arc<Side>,
     pub(super) executor: Executor,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
@@ -120,9 +122,8 @@ pub(super) struct Parts {
     pub(super) poll: Poll,
     pub(super) node: Node,
     pub(super) links: Links,
-    pub(super) functions: Functions,
+    pub(super) side: Arc<Side>,
     pub(super) executor: Executor,
-    pub(super) mailbox: Arc<Mailbox>,
     pub(super) slots: Slots,
     pub(super) wait: Wait,
     pub(super) trims: bool,
@@ -130,16 +131,17 @@ pub(super) struct Parts {
 
 impl EventLoop {
     pub(super) fn new(parts: Parts) -> io::Result<EventLoop> {
-        let Parts { poll, node, links, functions, executor, mailbox, slots, wait, trims } = parts;
+        let Parts { poll, node, links, side, executor, slots, wait, trims } = parts;
+        let (mailbox, clock) = (side.mailbox.clone(), Clock::since(side.begun));
         let alarm = Alarm::new(poll.registry())?;
         Ok(EventLoop {
             poll,
-            clock: Clock::new(),
+            clock,
             alarm,
             rang: false,
             node,
             links,
-            functions,
+            side,
             executor,
             mailbox,
             slots,
@@ -175,10 +177,13 @@ impl EventLoop {
     /// Turns until the node has ended.
     #[inline(never)]
     pub(super) fn run(&mut self) -> io::Result<()> {
-        while self.ending != Ending::Ended {
-            self.turn(SLEEP_MAX)?;
-        }
-        Ok(())
+        self.mailbox.waiters.drive();
+        waiting::driving(|| {
+            while self.ending != Ending::Ended {
+                self.turn(SLEEP_MAX)?;
+            }
+            Ok(())
+        })
     }
 
     /// Whether so many calls wait to leave that the children had better have them now, though the caller finds that a call has ended: who keeps many
@@ -425,6 +430,7 @@ impl EventLoop {
     fn open_mail(&mut self) {
         for _ in 0..MAIL_BUDGET {
             let Ok(input) = self.slots.results.try_recv() else { break };
+            self.executor.heed(&input);
             self.apply(input);
         }
         // What is asked of calls that are still to be started comes behind them.
@@ -433,6 +439,7 @@ impl EventLoop {
                 let Ok(command) = self.slots.commands.try_recv() else { break };
                 self.command(command);
             }
+            self.mailbox.made_room();
         }
         if !self.slots.results.is_empty() || !self.slots.commands.is_empty() {
             self.mailbox.keep();
@@ -442,11 +449,18 @@ impl EventLoop {
     fn command(&mut self, command: Command) {
         match command {
             Command::Start { completion, .. } if self.ending != Ending::No => completion.complete(None),
+            Command::Start { start, completion, .. } if completion.is_given_up() => {
+                completion.complete(Some(Err(self.node.given_up(&start))));
+            }
             Command::Start { ticket, start, completion } => {
                 self.calls.insert(ticket, completion);
                 self.start(ticket, start);
             }
-            Command::GiveUp { ticket } => self.apply(Input::GiveUp { ticket }),
+            Command::NeedsWorkers { tickets, answer } => {
+                let needs = tickets.iter().map(|ticket| self.node.needs_workers(*ticket)).collect();
+                // Nobody may wait any more.
+                let _ = answer.send(needs);
+            }
             // Whoever asks hears that the node has ended from the sender that is dropped.
             Command::Meet { .. } if self.ending != Ending::No => {}
             Command::Meet { ids, answer } => {
@@ -503,6 +517,7 @@ impl EventLoop {
                     self.inputs.push_back(ran);
                 }
             }
+            Output::Stopped(call) => self.executor.stop(call),
             Output::Consumed { from } => self.links.consumed(from),
             Output::Abandon { peer } => self.links.abandon(peer),
             Output::Finished { ticket, call, result, report } => {

@@ -1,6 +1,6 @@
-//! Where functions run: on a worker thread, on a pool, or here.
+//! Where functions run: on the worker threads of a class, or here.
 //!
-//! The chain decides how many run at once; the executor only provides the hands. Results come back through the [`Mailbox`].
+//! The chain decides how many run at once; the executor only provides the hands. Results come back through the [mailbox](super::mailbox).
 
 use std::collections::HashMap;
 use std::io;
@@ -8,30 +8,62 @@ use std::sync::Arc;
 use std::thread;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
-use gpc_trees::Id;
 
-use super::functions::{Entry, Functions, FunctionsError};
-use super::mailbox::Mailbox;
+use super::functions::{Entry, Functions};
+use super::functions_error::FunctionsError;
+use super::placement::Placement;
 use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
+use super::run::{LazyRun, Run};
+use super::side::Side;
 use super::stream::{resume, take};
+use super::waiting;
 use crate::chain::{Input, Job, JobResult, Work};
 use crate::hint::unlikely;
+use crate::wire::CallId;
+use crate::wire::message::Classes;
+
+/// Most executors with names: a node has a few; a class is a bit of 64, and the default workers are one of them.
+pub(super) const EXECUTORS_MAX: usize = 63;
+
+/// The names of a node's executors; the class of each is its place, from 1 on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names(pub(super) Vec<String>);
+
+impl Names {
+    /// The class of a placement; none if there is no such executor.
+    fn class(&self, placement: &Placement) -> Option<u8> {
+        match placement {
+            Placement::Default | Placement::Inline => Some(0),
+            Placement::Executor(name) => {
+                let place = self.0.iter().position(|known| known == name)?;
+                Some(place as u8 + 1)
+            }
+        }
+    }
+
+    /// Which workers run these functions. Those of an executor that this node lacks are refused when it is their turn.
+    pub(super) fn classes(&self, functions: &Functions, func: u64, callback: Option<u64>) -> Classes {
+        let class = |number| self.class(&functions.placement(number)).unwrap_or_default();
+        Classes { func: class(func), callback: callback.map_or(0, class) }
+    }
+}
 
 /// Runs the functions of one node.
 pub(super) struct Executor {
-    me: Id,
-    functions: Functions,
+    side: Arc<Side>,
     entries: Known,
-    mailbox: Arc<Mailbox>,
-    hands: Hands,
+    /// The default workers, and behind them those of the executors with names.
+    hands: Vec<Hands>,
+    /// Functions that run on workers, and those that have kept a token to answer with: no more than the calls in flight.
+    runs: HashMap<CallId, Arc<Run>>,
 }
 
 /// The functions that have been asked for. A function once registered never changes, so that nothing is locked for a job; at most as many as are registered.
 #[derive(Default)]
 struct Known {
-    entries: Vec<(u32, Entry)>,
-    places: HashMap<u32, usize, QuickHash>,
+    entries: Vec<(u64, Entry)>,
+    places: HashMap<u64, usize, QuickHash>,
     /// The place of the one that was asked for last: most calls are of the same function as the one before.
     last: usize,
 }
@@ -39,7 +71,7 @@ struct Known {
 impl Known {
     /// The same, or none if there is no such function.
     #[inline(always)]
-    fn get(&mut self, functions: &Functions, handle: u32) -> Option<&Entry> {
+    fn get(&mut self, functions: &Functions, handle: u64) -> Option<&Entry> {
         if unlikely(self.entries.get(self.last).is_none_or(|(last, _)| *last != handle)) {
             self.look_up(functions, handle);
         }
@@ -47,12 +79,12 @@ impl Known {
     }
 
     #[cold]
-    fn look_up(&mut self, functions: &Functions, handle: u32) {
-        // Who asks sees for himself whether it is there.
+    fn look_up(&mut self, functions: &Functions, handle: u64) {
+        // The caller checks for `None`.
         let _ = self.entry(functions, handle);
     }
 
-    fn entry(&mut self, functions: &Functions, handle: u32) -> Result<&Entry, FunctionsError> {
+    fn entry(&mut self, functions: &Functions, handle: u64) -> Result<&Entry, FunctionsError> {
         if self.entries.get(self.last).is_none_or(|(last, _)| *last != handle) {
             self.last = match self.places.get(&handle) {
                 Some(place) => *place,
@@ -71,40 +103,44 @@ impl Known {
 enum Hands {
     /// The thread that drives the node.
     Here,
-    /// One thread of its own, from the first job on: a node whose functions are all inline has none. It ends when the sender is dropped. The channel holds at most the jobs that the
-    /// chain hands out: one.
-    Thread(Option<Sender<Job>>),
-    /// Several.
+    /// Threads of its own, one at a time as jobs come: a node whose functions are all inline has none. They end when the sender is dropped. The channel holds at most the jobs that the chain hands out: one for each.
+    Threads { class: u8, workers: usize, started: usize, jobs: (Sender<Handed>, Receiver<Handed>) },
+    /// Several, from the beginning.
     #[cfg(feature = "rayon")]
     Pool(rayon::ThreadPool),
 }
 
-impl Executor {
-    /// Functions run on the thread that drives the node.
-    pub(super) fn here(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> Executor {
-        Executor { me, functions, entries: Known::default(), mailbox, hands: Hands::Here }
-    }
+/// A job for another thread.
+struct Handed {
+    job: Job,
+    run: Arc<Run>,
+}
 
-    /// Functions run on `workers` threads.
-    pub(super) fn threads(
-        me: Id,
-        workers: usize,
-        functions: Functions,
-        mailbox: Arc<Mailbox>,
-    ) -> io::Result<Executor> {
-        let hands = match workers {
-            0 | 1 => Hands::Thread(None),
-            _ => pool(me, workers)?,
-        };
-        Ok(Executor { me, functions, entries: Known::default(), mailbox, hands })
+impl Executor {
+    /// Functions run on so many threads of each class; those of the default class on the thread that drives the node, if `here`.
+    pub(super) fn new(side: &Arc<Side>, workers: &[usize], here: bool) -> io::Result<Executor> {
+        let hands = workers.iter().zip(0..).map(|(workers, class)| match (class, workers) {
+            (0, _) if here => Ok(Hands::Here),
+            (0, 2..) => pool(side, *workers),
+            (class, workers) => {
+                Ok(Hands::Threads { class, workers: *workers, started: 0, jobs: unbounded() })
+            }
+        });
+        let hands = hands.collect::<io::Result<Vec<Hands>>>()?;
+        Ok(Executor { side: side.clone(), entries: Known::default(), hands, runs: HashMap::new() })
     }
 
     /// The function under a handle, if it runs on this thread, and answers when it ends.
     #[inline(always)]
-    pub(super) fn on_the_spot(&mut self, handle: u32) -> Option<&Entry> {
-        let here = matches!(self.hands, Hands::Here);
-        let entry = self.entries.get(&self.functions, handle)?;
-        ((here || entry.inline) && entry.answers_at_its_end()).then_some(entry)
+    pub(super) fn on_the_spot(&mut self, handle: u64) -> Option<&Entry> {
+        let here = matches!(self.hands.first(), Some(Hands::Here));
+        let entry = self.entries.get(&self.side.functions, handle)?;
+        let inline = match &entry.placement {
+            Placement::Default => here,
+            Placement::Inline => true,
+            Placement::Executor(_) => false,
+        };
+        (inline && entry.answers_at_its_end()).then_some(entry)
     }
 
     /// The function that was asked for last.
@@ -112,91 +148,169 @@ impl Executor {
         self.entries.entries.get(self.entries.last).map(|(_, entry)| entry)
     }
 
+    /// A call is over here whose function runs, or has kept a token.
+    #[cold]
+    pub(super) fn stop(&mut self, call: CallId) {
+        if let Some(run) = self.runs.remove(&call) {
+            run.stop();
+        }
+    }
+
+    /// Something has come of a function that ran elsewhere, or of its token.
+    pub(super) fn heed(&mut self, input: &Input) {
+        match input {
+            Input::Ran { result: JobResult::Deferred, .. } => {}
+            Input::Ran { call, .. } | Input::Answered { call, .. } => drop(self.runs.remove(call)),
+            _ => {}
+        }
+    }
+
     /// Runs a job, or hands it to someone who will. What comes back at once is returned.
     pub(super) fn run(&mut self, job: Job) -> Option<Input> {
-        let entry = self.entries.entry(&self.functions, handle(&job));
-        match &mut self.hands {
-            Hands::Here => Some(finish(entry, &self.mailbox, job)),
-            _ if entry.as_ref().is_ok_and(|entry| entry.inline) => Some(finish(entry, &self.mailbox, job)),
-            Hands::Thread(worker) => {
+        let Executor { side, entries, hands, runs } = self;
+        let entry = entries.entry(&side.functions, handle(&job));
+        let class = match &entry {
+            Ok(entry) => match side.executors.class(&entry.placement) {
+                Some(class) => class,
+                None => return Some(lacking(&entry.placement, &job)),
+            },
+            Err(_) => 0,
+        };
+        let inline = entry.as_ref().is_ok_and(|entry| entry.placement == Placement::Inline);
+        match hands.get_mut(usize::from(class)) {
+            Some(Hands::Threads { class, workers, started, jobs }) if !inline => {
                 let call = job.call;
-                let failed = |why: String| Some(Input::Ran { call, result: JobResult::Failed(why) });
-                if worker.is_none() {
-                    match start_worker(self.me, self.functions.clone(), self.mailbox.clone()) {
-                        Ok(sender) => *worker = Some(sender),
-                        Err(error) => return failed(format!("cannot start a thread for functions: {error}")),
+                if *started < *workers {
+                    match start_worker(side.clone(), *class, *started, jobs.1.clone()) {
+                        Ok(()) => *started += 1,
+                        Err(error) if *started == 0 => {
+                            return Some(failed(
+                                call,
+                                format!("cannot start a thread for functions: {error}"),
+                            ));
+                        }
+                        // Those that there are take their turns.
+                        Err(_) => {}
                     }
                 }
-                // The worker lives as long as this sender.
-                match worker.as_ref().map(|worker| worker.send(job)) {
-                    Some(Ok(())) => None,
-                    Some(Err(_)) | None => failed("the worker thread is gone".into()),
-                }
+                let run = Arc::<Run>::default();
+                runs.insert(call, run.clone());
+                // Its receiver lies beside it.
+                jobs.0
+                    .send(Handed { job, run })
+                    .err()
+                    .map(|_| failed(call, "the worker threads are gone".into()))
             }
             #[cfg(feature = "rayon")]
-            Hands::Pool(pool) => {
-                let (functions, mailbox) = (self.functions.clone(), self.mailbox.clone());
-                pool.spawn(move || mailbox.result(look_up(&functions, &mailbox, job)));
+            Some(Hands::Pool(pool)) if !inline => {
+                let (side, run) = (side.clone(), Arc::<Run>::default());
+                runs.insert(job.call, run.clone());
+                pool.spawn(move || side.mailbox.result(on_worker(&side, 0, Handed { job, run })));
                 None
+            }
+            _ => {
+                let (call, known) = (job.call, runs.get(&job.call).cloned());
+                let run = LazyRun::new(known, may_defer(&job));
+                let input = finish(entry, side, job, &run);
+                if let Some(run) = run.kept() {
+                    runs.insert(call, run);
+                }
+                Some(input)
             }
         }
     }
 }
 
-fn start_worker(me: Id, functions: Functions, mailbox: Arc<Mailbox>) -> io::Result<Sender<Job>> {
-    let (sender, jobs): (Sender<Job>, Receiver<Job>) = unbounded();
-    let work = move || jobs.iter().for_each(|job| mailbox.result(look_up(&functions, &mailbox, job)));
-    thread::Builder::new().name(format!("gpc-{me}-worker")).spawn(work)?;
-    Ok(sender)
+fn failed(call: CallId, why: String) -> Input {
+    Input::Ran { call, result: JobResult::Failed(why) }
+}
+
+/// A function of an executor that this node lacks.
+#[cold]
+fn lacking(placement: &Placement, job: &Job) -> Input {
+    let Placement::Executor(name) = placement else {
+        return failed(job.call, "it has no place to run".into());
+    };
+    let why = format!(
+        "this node has no executor `{name}`, on which the function runs: build it with Builder::executor"
+    );
+    Input::Ran { call: job.call, result: JobResult::Unknown(why) }
+}
+
+/// Starts one more thread of a class.
+fn start_worker(side: Arc<Side>, class: u8, index: usize, jobs: Receiver<Handed>) -> io::Result<()> {
+    let name = match usize::from(class).checked_sub(1).and_then(|place| side.executors.0.get(place)) {
+        Some(name) => format!("gpc-{}-{name}-{index}", side.id),
+        None => format!("gpc-{}-worker", side.id),
+    };
+    // The channel ends when the executor has gone, which holds its sender.
+    let work = move || jobs.iter().for_each(|handed| side.mailbox.result(on_worker(&side, class, handed)));
+    thread::Builder::new().name(name).spawn(work).map(drop)
 }
 
 #[cfg(feature = "rayon")]
-fn pool(me: Id, workers: usize) -> io::Result<Hands> {
+fn pool(side: &Side, workers: usize) -> io::Result<Hands> {
+    let me = side.id;
     let name = move |index| format!("gpc-{me}-worker-{index}");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).thread_name(name).build();
     pool.map(Hands::Pool).map_err(io::Error::other)
 }
 
 #[cfg(not(feature = "rayon"))]
-fn pool(_: Id, workers: usize) -> io::Result<Hands> {
+fn pool(_: &Side, workers: usize) -> io::Result<Hands> {
     let message = format!("{workers} workers need the crate's feature `rayon`");
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
-fn handle(job: &Job) -> u32 {
+fn handle(job: &Job) -> u64 {
     match job.work {
         Work::Func | Work::More(_) => job.request.func,
         Work::Callback { .. } => job.request.callback.unwrap_or_default(),
     }
 }
 
-/// Runs the function of a job to its end, on a thread that has no list of its own.
-fn look_up(functions: &Functions, mailbox: &Arc<Mailbox>, job: Job) -> Input {
-    let entry = functions.entry(handle(&job));
-    finish(entry.as_ref().map_err(Clone::clone), mailbox, job)
+/// Whether the function of a job may ask for a token: a func has it from the beginning or not at all, but for one that takes its data as they come.
+fn may_defer(job: &Job) -> bool {
+    matches!(job.work, Work::Callback { .. } | Work::More(_))
+}
+
+/// Runs the function of a job to its end, on a worker of a class.
+fn on_worker(side: &Arc<Side>, class: u8, Handed { job, run }: Handed) -> Input {
+    let (call, number) = (job.call, handle(&job));
+    let entry = side.functions.entry(number);
+    let name = entry.as_ref().ok().map(|entry| entry.name.clone());
+    let run = LazyRun::new(Some(run), may_defer(&job));
+    waiting::running(&side.mailbox, class, call, name, || {
+        finish(entry.as_ref().map_err(Clone::clone), side, job, &run)
+    })
 }
 
 /// Runs the function of a job to its end.
-fn finish(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Job) -> Input {
+fn finish(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, job: Job, run: &LazyRun) -> Input {
     let call = job.call;
-    Input::Ran { call, result: result(entry, mailbox, job) }
+    let result = match result(entry, side, job, run) {
+        JobResult::Replied(_) if run.is_deferred() => JobResult::Deferred,
+        result => result,
+    };
+    Input::Ran { call, result }
 }
 
-fn result(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Job) -> JobResult {
+fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job, run: &LazyRun) -> JobResult {
     let entry = match entry {
         Ok(entry) => entry,
         Err(error) => return JobResult::Unknown(error.to_string()),
     };
     // They are missing only in a call whose func takes them as they come.
     let data = job.request.data.as_bytes().unwrap_or_default();
-    let request = Request::new(job.me, job.parent, &job.request, &data);
-    match job.work {
-        Work::Func if entry.streams() => take(entry.begin(&request), &job.request.data),
-        Work::More(taken) => take(resume(taken), &job.request.data),
-        Work::Func => entry.execute(&request, || {
-            let mailbox = mailbox.clone();
-            Deferred::new(job.call, move |call, result| mailbox.result(Input::Answered { call, result }))
-        }),
+    let work = std::mem::replace(&mut job.work, Work::Func);
+    let request = Request::of_job(side, &job, &data, run);
+    match work {
+        Work::Func if entry.streams() => {
+            run.may_defer.set(true);
+            take(entry.begin(&request), &request, &job.request.data)
+        }
+        Work::More(taken) => take(resume(taken), &request, &job.request.data),
+        Work::Func => entry.execute(&request, || Deferred::new(job.call, &side.mailbox, run.defer())),
         Work::Callback { from, child, own } => {
             let (header, data) = (child.header.as_slice(), child.data.as_slice());
             entry.merge(&request, &ChildReply { from, header: &header, data: &data }, own)

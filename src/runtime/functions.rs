@@ -1,16 +1,19 @@
-//! The functions that calls name: registered under a name, known everywhere by a handle made of that name.
+//! The functions that calls name: registered under a name, known everywhere by a [handle](super::handles) made of that name.
 //!
 //! Source: chained-gpc.md, "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
-//! A handle is computed from the name alone, so every process that registers the same name has the same handle without talking to anyone.
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use gpc_trees::{Registered, Registry, Tree, TreeName};
 
+use super::functions_error::FunctionsError;
+use super::handles::{CallbackHandle, FuncHandle, Merges, number};
+use super::placement::Placement;
 use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, Factory, Intake, Streaming};
@@ -28,32 +31,6 @@ type Callback = dyn Fn(&Request<'_>, &ChildReply<'_>, &mut Reply) -> FunctionRes
 type Phased = dyn Fn(Phase<'_>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
 type Deferring = dyn Fn(&Request<'_>, Deferred) + Send + Sync;
 
-/// What merges replies: a callback, or a func with phases.
-pub trait Merges: Copy + sealed::Sealed {
-    /// The number on the wire.
-    fn number(self) -> u32;
-}
-
-impl Merges for CallbackHandle {
-    fn number(self) -> u32 {
-        self.0
-    }
-}
-
-impl Merges for FuncHandle {
-    fn number(self) -> u32 {
-        self.0
-    }
-}
-
-mod sealed {
-    /// The library's own handles alone.
-    pub trait Sealed {}
-
-    impl Sealed for super::CallbackHandle {}
-    impl Sealed for super::FuncHandle {}
-}
-
 /// What a registered function with phases is called for.
 ///
 /// Source: chained-gpc.md, "Alternative approach": GPC_INIT does what func does, GPC_WAIT what callback does.
@@ -65,105 +42,11 @@ pub enum Phase<'a> {
     Wait(&'a ChildReply<'a>),
 }
 
-/// Handle of a func: what a call executes at each id.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct FuncHandle(pub(super) u32);
-
-/// Handle of a callback: what merges replies.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct CallbackHandle(pub(super) u32);
-
-impl FuncHandle {
-    /// The number on the wire.
-    pub fn number(self) -> u32 {
-        self.0
-    }
-
-    /// Whether the function merges replies itself, in its phase [`Phase::Wait`].
-    pub(super) fn is_phased(self) -> bool {
-        kind(self.0) == Some(Kind::Phased)
-    }
-}
-
-impl CallbackHandle {
-    /// The number on the wire.
-    pub fn number(self) -> u32 {
-        self.0
-    }
-}
-
-/// The kinds of handles, in bits 29 and 30 of the number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Func = 1,
-    Callback = 2,
-    Phased = 3,
-}
-
-const KIND_SHIFT: u32 = 29;
-const HASH_BITS: u32 = (1 << KIND_SHIFT) - 1;
-
-/// The handle of a name: 29 bits of its FNV-1a hash under two bits of kind, positive as a C `int`.
-fn handle(kind: Kind, name: &str) -> u32 {
-    let hash = gpc_trees::name_hash(name);
-    (kind as u32) << KIND_SHIFT | ((hash ^ hash >> KIND_SHIFT) & HASH_BITS)
-}
-
-fn kind(handle: u32) -> Option<Kind> {
-    match handle >> KIND_SHIFT {
-        1 => Some(Kind::Func),
-        2 => Some(Kind::Callback),
-        3 => Some(Kind::Phased),
-        _ => None,
-    }
-}
-
-/// A name that cannot be registered, or a handle that cannot be called.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FunctionsError {
-    /// The name is taken.
-    #[error("a function named `{0}` is registered already: give this one another name")]
-    Duplicate(String),
-    /// Another name has the same hash.
-    #[error("the names `{new}` and `{old}` have the same handle: change one of them by a letter")]
-    Clash {
-        /// The one there is.
-        old: String,
-        /// The one refused.
-        new: String,
-    },
-    /// Names are 1 to 255 bytes.
-    #[error("a function's name has 1 to 255 bytes; this one has {0}")]
-    Name(usize),
-    /// Nothing is registered under a handle.
-    #[error(
-        "no function is registered under the handle {0:#x} here: register it, under the same name on every process, before calling it"
-    )]
-    Unknown(u32),
-    /// No function has a name.
-    #[error("no function is named `{0}`; these are: {1}")]
-    UnknownName(String, String),
-    /// The handle is of another kind than the call needs.
-    #[error("`{name}` is a {is}, but a {needed} is needed here")]
-    OtherKind {
-        /// Its name.
-        name: String,
-        /// What it is.
-        is: &'static str,
-        /// What it should be.
-        needed: &'static str,
-    },
-    /// A tree that cannot be registered.
-    #[error(transparent)]
-    Tree(#[from] gpc_trees::RegisterError),
-}
-
 /// One registered function.
 #[derive(Clone)]
 pub(super) struct Entry {
-    name: Arc<str>,
-    pub(super) inline: bool,
+    pub(super) name: Arc<str>,
+    pub(super) placement: Placement,
     merging: Merging,
     code: Code,
 }
@@ -175,6 +58,14 @@ enum Code {
     Phased(Arc<Phased>),
     Deferring(Arc<Deferring>),
     Streaming(Arc<Factory>),
+}
+
+/// What a function is, as far as calls tell kinds apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Func,
+    Callback,
+    Phased,
 }
 
 impl Code {
@@ -197,20 +88,41 @@ impl Code {
 
 #[derive(Default)]
 struct Tables {
-    /// Their handles are made of the names that this process gives.
-    entries: HashMap<u32, Entry, QuickHash>,
-    names: HashMap<Arc<str>, u32>,
+    /// By the numbers of the names that this process gives.
+    entries: HashMap<u64, Entry, QuickHash>,
     trees: Registry,
 }
 
 /// The functions and trees of a process. Cloning shares them; any thread may register at any time.
+///
+/// ```
+/// use chained_gpc::{Functions, Placement};
+///
+/// let functions = Functions::new();
+/// let count = functions.at(Placement::Inline).func("count", |request, reply| {
+///     reply.data = request.data().len().to_string().into_bytes();
+///     Ok(())
+/// })?;
+/// # let _ = count;
+/// # Ok::<(), chained_gpc::FunctionsError>(())
+/// ```
 #[derive(Clone, Default)]
-pub struct Functions(Arc<RwLock<Tables>>);
+pub struct Functions {
+    tables: Arc<RwLock<Tables>>,
+    /// Of what is registered through this.
+    placement: Placement,
+}
 
 impl Functions {
     /// No functions.
     pub fn new() -> Functions {
         Functions::default()
+    }
+
+    /// The same functions, where what is registered from here on runs at this place. Registered without it, a function runs at [`Placement::Default`].
+    #[must_use]
+    pub fn at(&self, placement: Placement) -> Functions {
+        Functions { tables: self.tables.clone(), placement }
     }
 
     /// Registers what a call executes at each id: it reads the request and fills the id's own reply.
@@ -221,18 +133,7 @@ impl Functions {
     where
         F: Fn(&Request<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
     {
-        self.add(name, false, Code::Func(Arc::new(func))).map(FuncHandle)
-    }
-
-    /// Like [`func`](Self::func), for a short function that never blocks: it runs on the event loop itself, without a hand-off to a worker.
-    ///
-    /// # Errors
-    /// As for [`func`](Self::func).
-    pub fn inline_func<F>(&self, name: &str, func: F) -> Result<FuncHandle, FunctionsError>
-    where
-        F: Fn(&Request<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
-    {
-        self.add(name, true, Code::Func(Arc::new(func))).map(FuncHandle)
+        self.add(name, Code::Func(Arc::new(func))).map(|()| FuncHandle::named(name))
     }
 
     /// Registers what merges a child's reply into the id's own: one child after the other, in the order of the list. A reply that comes early is held until those before it have been merged, which
@@ -244,18 +145,7 @@ impl Functions {
     where
         F: Fn(&Request<'_>, &ChildReply<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
     {
-        self.add(name, false, Code::Callback(Arc::new(callback))).map(CallbackHandle)
-    }
-
-    /// Like [`callback`](Self::callback), on the event loop itself; it must not block.
-    ///
-    /// # Errors
-    /// As for [`func`](Self::func).
-    pub fn inline_callback<F>(&self, name: &str, callback: F) -> Result<CallbackHandle, FunctionsError>
-    where
-        F: Fn(&Request<'_>, &ChildReply<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
-    {
-        self.add(name, true, Code::Callback(Arc::new(callback))).map(CallbackHandle)
+        self.add(name, Code::Callback(Arc::new(callback))).map(|()| CallbackHandle::named(name))
     }
 
     /// Says of a callback, or of a func with phases, that its result does not depend on the order in which it gets the replies: then it gets them as they come, and a child that is late holds up nobody.
@@ -297,18 +187,7 @@ impl Functions {
     where
         F: Fn(Phase<'_>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
     {
-        self.add(name, false, Code::Phased(Arc::new(func))).map(FuncHandle)
-    }
-
-    /// Like [`phased`](Self::phased), for what is always quick: see [`inline_func`](Self::inline_func).
-    ///
-    /// # Errors
-    /// As for [`func`](Self::func).
-    pub fn inline_phased<F>(&self, name: &str, func: F) -> Result<FuncHandle, FunctionsError>
-    where
-        F: Fn(Phase<'_>, &Request<'_>, &mut Reply) -> FunctionResult + Send + Sync + 'static,
-    {
-        self.add(name, true, Code::Phased(Arc::new(func))).map(FuncHandle)
+        self.add(name, Code::Phased(Arc::new(func))).map(|()| FuncHandle::phased(name))
     }
 
     /// Registers a func that answers later: it keeps the token, returns, and gives the reply from any thread.
@@ -319,7 +198,7 @@ impl Functions {
     where
         F: Fn(&Request<'_>, Deferred) + Send + Sync + 'static,
     {
-        self.add(name, false, Code::Deferring(Arc::new(func))).map(FuncHandle)
+        self.add(name, Code::Deferring(Arc::new(func))).map(|()| FuncHandle::named(name))
     }
 
     /// Registers a func that takes its data as they come, so that it works while they arrive: `begin` sees the request and makes what takes the segments, [`Streaming`] says how.
@@ -331,25 +210,12 @@ impl Functions {
     ///
     /// # Errors
     /// As for [`func`](Self::func).
-    pub fn streaming_func<F, S>(&self, name: &str, begin: F) -> Result<FuncHandle, FunctionsError>
+    pub fn streaming<F, S>(&self, name: &str, begin: F) -> Result<FuncHandle, FunctionsError>
     where
         F: Fn(&Request<'_>) -> Result<S, FunctionError> + Send + Sync + 'static,
         S: Streaming,
     {
-        self.add(name, false, Code::Streaming(stream::factory(begin))).map(FuncHandle)
-    }
-
-    /// Like [`streaming_func`](Self::streaming_func), for what takes a segment quickly: see [`inline_func`](Self::inline_func). Data that are there whole already are taken at once, however long they
-    /// are, and the node does nothing else meanwhile.
-    ///
-    /// # Errors
-    /// As for [`func`](Self::func).
-    pub fn inline_streaming_func<F, S>(&self, name: &str, begin: F) -> Result<FuncHandle, FunctionsError>
-    where
-        F: Fn(&Request<'_>) -> Result<S, FunctionError> + Send + Sync + 'static,
-        S: Streaming,
-    {
-        self.add(name, true, Code::Streaming(stream::factory(begin))).map(FuncHandle)
+        self.add(name, Code::Streaming(stream::factory(begin))).map(|()| FuncHandle::named(name))
     }
 
     /// Registers a split as a tree, by its name.
@@ -373,8 +239,11 @@ impl Functions {
     /// # Errors
     /// [`FunctionsError::UnknownName`], or [`OtherKind`](FunctionsError::OtherKind) for a callback.
     pub fn named(&self, name: &str) -> Result<FuncHandle, FunctionsError> {
-        let number = self.number(name)?;
-        self.check_func(FuncHandle(number)).map(|()| FuncHandle(number))
+        let number = self.registered(name)?;
+        self.check(number, "func", &[Kind::Func, Kind::Phased])?;
+        let phased = self
+            .read(|tables| tables.entries.get(&number).map(|entry| entry.code.kind()) == Some(Kind::Phased));
+        Ok(if phased { FuncHandle::phased(name) } else { FuncHandle::named(name) })
     }
 
     /// The handle of a callback by its name.
@@ -382,50 +251,69 @@ impl Functions {
     /// # Errors
     /// [`FunctionsError::UnknownName`], or [`OtherKind`](FunctionsError::OtherKind) for a func.
     pub fn named_callback(&self, name: &str) -> Result<CallbackHandle, FunctionsError> {
-        let number = self.number(name)?;
-        self.check_callback(CallbackHandle(number)).map(|()| CallbackHandle(number))
+        let handle = CallbackHandle::named(name);
+        self.registered(name)?;
+        self.check_callback(handle).map(|()| handle)
     }
 
     /// The names registered, in order.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
-            self.read(|tables| tables.names.keys().map(|name| name.to_string()).collect());
+            self.read(|tables| tables.entries.values().map(|entry| entry.name.to_string()).collect());
         names.sort();
         names
     }
 
+    /// Whether this node can run a func for which a call has this handle.
     pub(super) fn check_func(&self, func: FuncHandle) -> Result<(), FunctionsError> {
-        self.check(func.0, "func", &[Kind::Func, Kind::Phased])
+        match func.is_phased() {
+            true => self.check(func.number(), "func with phases", &[Kind::Phased]),
+            false => self.check(func.number(), "func", &[Kind::Func]),
+        }
     }
 
     pub(super) fn check_callback(&self, callback: CallbackHandle) -> Result<(), FunctionsError> {
-        self.check(callback.0, "callback", &[Kind::Callback])
+        self.check(callback.number(), "callback", &[Kind::Callback])
+    }
+
+    /// The name behind a number, if it is registered here.
+    pub(super) fn name(&self, number: u64) -> Option<Arc<str>> {
+        self.read(|tables| tables.entries.get(&number).map(|entry| entry.name.clone()))
+    }
+
+    /// Where a function runs here.
+    pub(super) fn placement(&self, number: u64) -> Placement {
+        self.read(|tables| tables.entries.get(&number).map(|entry| entry.placement.clone()))
+            .unwrap_or_default()
     }
 
     /// Whether a func takes its data as they come.
-    pub(super) fn streams(&self, func: u32) -> bool {
+    pub(super) fn streams(&self, func: u64) -> bool {
         self.read(|tables| tables.entries.get(&func).is_some_and(Entry::streams))
     }
 
     /// In which order a callback merges replies here.
-    pub(super) fn merging(&self, callback: u32) -> Merging {
+    pub(super) fn merging(&self, callback: u64) -> Merging {
         self.read(|tables| tables.entries.get(&callback).map_or(Merging::default(), |entry| entry.merging))
     }
 
-    pub(super) fn tree_by_id(&self, id: u32) -> Option<Tree> {
+    pub(super) fn tree_by_id(&self, id: u64) -> Option<Tree> {
         self.read(|tables| tables.trees.from_wire(id, 0).ok())
     }
 
-    pub(super) fn entry(&self, handle: u32) -> Result<Entry, FunctionsError> {
+    pub(super) fn entry(&self, handle: u64) -> Result<Entry, FunctionsError> {
         self.read(|tables| tables.entries.get(&handle).cloned()).ok_or(FunctionsError::Unknown(handle))
     }
 
-    fn number(&self, name: &str) -> Result<u32, FunctionsError> {
-        let number = self.read(|tables| tables.names.get(name).copied());
-        number.ok_or_else(|| FunctionsError::UnknownName(name.into(), self.names().join(", ")))
+    fn registered(&self, name: &str) -> Result<u64, FunctionsError> {
+        let number = number(name);
+        match self.read(|tables| tables.entries.get(&number).is_some_and(|entry| &*entry.name == name)) {
+            true => Ok(number),
+            false => Err(FunctionsError::UnknownName(name.into(), self.names().join(", "))),
+        }
     }
 
-    fn check(&self, handle: u32, needed: &'static str, kinds: &[Kind]) -> Result<(), FunctionsError> {
+    fn check(&self, handle: u64, needed: &'static str, kinds: &[Kind]) -> Result<(), FunctionsError> {
         self.read(|tables| {
             let entry = tables.entries.get(&handle).ok_or(FunctionsError::Unknown(handle))?;
             if kinds.contains(&entry.code.kind()) {
@@ -439,33 +327,30 @@ impl Functions {
         })
     }
 
-    fn add(&self, name: &str, inline: bool, code: Code) -> Result<u32, FunctionsError> {
+    fn add(&self, name: &str, code: Code) -> Result<(), FunctionsError> {
         if !(1..=255).contains(&name.len()) {
             return Err(FunctionsError::Name(name.len()));
         }
-        let handle = handle(code.kind(), name);
-        self.write(|tables| {
-            if tables.names.contains_key(name) {
-                return Err(FunctionsError::Duplicate(name.into()));
+        self.write(|tables| match tables.entries.entry(number(name)) {
+            Slot::Occupied(old) if *old.get().name == *name => Err(FunctionsError::Duplicate(name.into())),
+            Slot::Occupied(old) => {
+                Err(FunctionsError::Clash { old: old.get().name.to_string(), new: name.into() })
             }
-            if let Some(old) = tables.entries.get(&handle) {
-                return Err(FunctionsError::Clash { old: old.name.to_string(), new: name.into() });
+            Slot::Vacant(free) => {
+                let (placement, merging) = (self.placement.clone(), Merging::default());
+                free.insert(Entry { name: name.into(), placement, merging, code });
+                Ok(())
             }
-            let name: Arc<str> = name.into();
-            tables.names.insert(name.clone(), handle);
-            let merging = Merging::default();
-            tables.entries.insert(handle, Entry { name, inline, merging, code });
-            Ok(handle)
         })
     }
 
     /// A panic cannot leave the tables half changed, so a poisoned lock is as good as a whole one.
     fn read<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
-        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn write<T>(&self, change: impl FnOnce(&mut Tables) -> T) -> T {
-        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.tables.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -593,27 +478,43 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_the_same_handle_everywhere_and_shows_its_kind() {
+    fn a_name_has_the_same_handle_everywhere() {
         let (here, there) = (Functions::new(), Functions::new());
         let one = here.func("one", |_, _| Ok(())).unwrap();
         there.func("other", |_, _| Ok(())).unwrap();
         assert_eq!(there.func("one", |_, _| Ok(())).unwrap(), one);
-        assert!(one.number() as i32 > 0 && kind(one.number()) == Some(Kind::Func));
+        assert_eq!((one, one.number()), (FuncHandle::named("one"), gpc_trees::name_hash("one")));
         assert!(there.phased("p", |_, _, _| Ok(())).unwrap().is_phased() && !one.is_phased());
+        assert_eq!(there.named("p").unwrap(), FuncHandle::phased("p"));
+    }
+
+    /// These two are known to have the same 64-bit FNV-1a hash.
+    #[test]
+    fn names_that_meet_are_refused() {
+        let (one, other) = ("8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ");
+        let functions = Functions::new();
+        functions.func(one, |_, _| Ok(())).unwrap();
+        let refused = functions.callback(other, |_, _, _| Ok(())).unwrap_err();
+        assert_eq!(refused, FunctionsError::Clash { old: one.into(), new: other.into() });
+        assert!(matches!(functions.named(other), Err(FunctionsError::UnknownName(..))));
     }
 
     #[test]
     fn what_cannot_be_registered_or_called_is_said_clearly() {
         let functions = Functions::new();
-        let merge = functions.callback("merge", |_, _, _| Ok(())).unwrap();
+        functions.callback("merge", |_, _, _| Ok(())).unwrap();
         let twice = functions.func("merge", |_, _| Ok(())).unwrap_err();
         assert_eq!(twice, FunctionsError::Duplicate("merge".into()));
         assert_eq!(functions.func("", |_, _| Ok(())).unwrap_err(), FunctionsError::Name(0));
         let message = functions.named("merge").unwrap_err().to_string();
         assert_eq!(message, "`merge` is a callback, but a func is needed here");
-        let message = functions.check_func(FuncHandle(merge.0)).unwrap_err().to_string();
+        let message = functions.check_func(FuncHandle::named("merge")).unwrap_err().to_string();
         assert_eq!(message, "`merge` is a callback, but a func is needed here");
-        assert!(functions.named("nothing").unwrap_err().to_string().contains("these are: merge"));
-        assert_eq!(functions.check_func(FuncHandle(77)).unwrap_err(), FunctionsError::Unknown(77));
+        functions.func("f", |_, _| Ok(())).unwrap();
+        let message = functions.check_func(FuncHandle::phased("f")).unwrap_err().to_string();
+        assert_eq!(message, "`f` is a func, but a func with phases is needed here");
+        assert!(functions.named("nothing").unwrap_err().to_string().contains("these are: f, merge"));
+        let nothing = FuncHandle::named("nothing");
+        assert_eq!(functions.check_func(nothing).unwrap_err(), FunctionsError::Unknown(nothing.number()));
     }
 }

@@ -13,22 +13,41 @@ use super::completion::{Completion, Ended};
 use super::mailbox::{Mailbox, Unsent};
 use super::outcome::{CallError, Outcome};
 use super::plan::Plan;
-use crate::chain::Start;
-
-/// How long giving a call up waits for room in the command queue: a busy loop makes room in milliseconds.
-const CANCEL_LIMIT: Duration = Duration::from_secs(1);
+use super::side::Side;
+use super::waiting;
+use crate::chain::{Input, Start};
 
 /// A call in flight.
 ///
-/// It ends by its time limit at the latest, whether anybody waits or not. Dropping the handle lets the call go on; its outcome is dropped.
+/// It ends by its time limit at the latest, whether anybody waits or not. Dropping the handle gives the call up: ids that have not begun it will not; those that have run it have. That never waits, whatever thread it is on. A call
+/// that goes on without its handle is [detached](Self::detach), as is one [without replies](super::Call::no_reply) by itself.
+///
 /// As a [`Future`] it works on any executor. After an outcome has been taken, the handle says [`CallError::Taken`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+///
+/// let functions = Functions::new();
+/// let hello = functions.func("hello", |_request, _reply| Ok(()))?;
+/// let nodes = LocalNodes::start(2, LinkKind::Unix, &functions)?;
+/// let mut handle = nodes.root().call(Call::new(hello).ids(0..2))?;
+/// // Meanwhile other things can be done.
+/// match handle.wait_for(Duration::from_secs(5)) {
+///     Some(outcome) => assert!(outcome?.is_complete()),
+///     None => handle.cancel(),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
+#[must_use = "dropping a handle gives its call up: wait for it, or detach it"]
 pub struct CallHandle {
     ticket: u64,
     completion: Arc<Completion>,
     mailbox: Arc<Mailbox>,
     plan: Option<Plan>,
-    /// Nobody drives the node but the holder of a polled one: blocking here would never end.
+    /// The call was started by the thread that drives the node, and nobody else does.
     polled: bool,
 }
 
@@ -46,31 +65,46 @@ impl CallHandle {
         (CallHandle { ticket, completion, mailbox: mailbox.clone(), plan: Some(plan), polled }, command)
     }
 
-    /// Hands a prepared call to the event loop of another thread.
-    pub(super) fn submit(mailbox: &Arc<Mailbox>, start: Start, plan: Plan) -> Result<CallHandle, CallError> {
-        let limit = start.limit;
-        let (handle, command) = CallHandle::of(mailbox, start, plan, false);
-        match mailbox.command(command, limit) {
+    /// Hands a prepared call to the event loop of another thread; waits at most so long for room.
+    pub(super) fn submit(
+        side: &Side,
+        start: Start,
+        plan: Plan,
+        room: Duration,
+    ) -> Result<CallHandle, CallError> {
+        let (handle, command) = CallHandle::of(&side.mailbox, start, plan, false);
+        match side.mailbox.command(command, room) {
             Ok(()) => Ok(handle),
-            Err(Unsent::Full) => Err(CallError::Busy),
-            Err(Unsent::Ended) => Err(CallError::Ended),
+            Err(unsent) => {
+                handle.detach();
+                Err(match unsent {
+                    Unsent::Full => CallError::Busy,
+                    Unsent::Ended => CallError::Ended,
+                })
+            }
         }
     }
 
     /// Waits until the call has ended.
     ///
     /// # Errors
-    /// What made the call fail; on a node that the application drives itself, [`CallError::NotDriven`].
+    /// What made the call fail; [`CallError::NotDriven`] on the thread that drives a polled node, and [`CallError::Deadlock`] where the wait would keep the call from going on: both at once, and the call is given up.
     pub fn wait(mut self) -> Result<Outcome, CallError> {
         self.wait_limited(None).unwrap_or(Err(CallError::Taken))
     }
 
     /// Waits until the call has ended, but at most `limit`; `None` if it has not.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait); after [`CallError::NotDriven`] and [`CallError::Deadlock`] the call goes on.
     pub fn wait_for(&mut self, limit: Duration) -> Option<Result<Outcome, CallError>> {
         self.wait_limited(Some(limit))
     }
 
     /// The outcome, if the call has ended.
+    ///
+    /// # Errors
+    /// What made the call fail.
     pub fn test(&mut self) -> Option<Result<Outcome, CallError>> {
         if self.plan.is_none() {
             return Some(Err(CallError::Taken));
@@ -80,27 +114,79 @@ impl CallHandle {
     }
 
     fn wait_limited(&mut self, limit: Option<Duration>) -> Option<Result<Outcome, CallError>> {
-        if self.polled || self.plan.is_none() {
-            return Some(self.test().unwrap_or(Err(CallError::NotDriven)));
+        if let Some(ended) = self.test() {
+            return Some(ended);
         }
-        let ended = self.completion.wait(limit)?;
+        if self.polled {
+            return Some(Err(CallError::NotDriven));
+        }
+        let (mailbox, plan) = (self.mailbox.clone(), self.plan.as_ref()?);
+        let ended = match waiting::begin(&mailbox, self.ticket, plan) {
+            Ok(waits) => {
+                let ended = self.completion.wait(limit);
+                drop(waits);
+                ended?
+            }
+            Err(error) => return Some(Err(error)),
+        };
         Some(self.outcome(ended))
     }
 
     fn outcome(&mut self, ended: Ended) -> Result<Outcome, CallError> {
-        let plan = self.plan.take().ok_or(CallError::Taken)?;
-        match ended {
-            Some(Ok(success)) => Ok(Outcome::new(plan, success)),
-            Some(Err(failure)) => Err(CallError::Failed(failure)),
-            None => Err(CallError::Ended),
-        }
+        outcome(self.plan.take(), ended)
     }
 
-    /// Gives the call up: it ends with a failure of stage `cancelled`, and the ids that work on it are told. The outcome is still to be waited for.
+    /// Goes on with `then` when the call has ended, at once if it has: without waiting, and so from anywhere. It runs on the thread that drives the node, so it must be short and never block; it may start calls.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+    ///
+    /// let functions = Functions::new();
+    /// let hello = functions.func("hello", |_request, _reply| Ok(()))?;
+    /// let nodes = LocalNodes::start(2, LinkKind::Unix, &functions)?;
+    /// let (done, waits) = mpsc::channel();
+    /// nodes.root().call(Call::new(hello).ids(0..2))?.on_end(move |outcome| drop(done.send(outcome)));
+    /// assert!(waits.recv()??.is_complete());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_end(mut self, then: impl FnOnce(Result<Outcome, CallError>) + Send + 'static) {
+        let plan = self.plan.take();
+        if plan.is_none() {
+            return then(Err(CallError::Taken));
+        }
+        self.completion.then(Box::new(move |ended| then(outcome(plan, ended))));
+    }
+
+    /// Lets the call go on without its handle; its outcome is dropped.
+    pub fn detach(mut self) {
+        self.plan = None;
+    }
+
+    /// Gives the call up: it ends with a failure of stage `cancelled`, and the call is cancelled at the other ids. The outcome is still to be waited for. Never blocks.
     pub fn cancel(&self) {
-        let limit = if self.polled { Duration::ZERO } else { CANCEL_LIMIT };
-        // A node that has ended has no calls, and one that takes no more commands ends the call by its time limit.
-        let _ = self.mailbox.command(Command::GiveUp { ticket: self.ticket }, limit);
+        self.completion.give_up();
+        self.mailbox.result(Input::GiveUp { ticket: self.ticket });
+    }
+}
+
+impl Drop for CallHandle {
+    fn drop(&mut self) {
+        // Once the outcome was taken there is nothing to give up.
+        if self.plan.as_ref().is_some_and(|plan| plan.replies) && !self.completion.has_ended() {
+            self.cancel();
+        }
+    }
+}
+
+/// What a call came to.
+fn outcome(plan: Option<Plan>, ended: Ended) -> Result<Outcome, CallError> {
+    let plan = plan.ok_or(CallError::Taken)?;
+    match ended {
+        Some(Ok(success)) => Ok(Outcome::new(plan, success)),
+        Some(Err(failure)) => Err(CallError::Failed(failure)),
+        None => Err(CallError::Ended),
     }
 }
 

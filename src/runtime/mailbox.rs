@@ -1,13 +1,16 @@
 //! How other threads reach the event loop: a bounded queue of commands, the results of functions, and one waker.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker as Task;
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, SendTimeoutError, Sender, bounded, unbounded};
+use crossbeam::channel::{Receiver, SendTimeoutError, Sender, TrySendError, bounded, unbounded};
 use mio::Waker;
 use tracing::error;
 
 use super::command::Command;
+use super::waiting::Waiters;
 use crate::chain::Input;
 
 /// Commands of the application that wait for the event loop: a burst of calls; above it the application waits.
@@ -17,7 +20,7 @@ pub(super) const COMMANDS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Mailbox {
     commands: Sender<Command>,
-    /// At most one result for each job that runs and each deferred reply: bounded by the calls in flight.
+    /// At most a few for each job that runs, each deferred reply and each call that is given up: bounded by the calls in flight.
     results: Sender<Input>,
     waker: Waker,
     /// Whether the loop looks by itself before it sleeps, or has been woken.
@@ -27,6 +30,12 @@ pub(super) struct Mailbox {
     /// Whether the loop has looked for the last time.
     closed: AtomicBool,
     tickets: AtomicU64,
+    /// Tasks that wait for room in the queue of commands: as many as the application has.
+    crowd: Mutex<Vec<Task>>,
+    /// Whether there may be any.
+    crowded: AtomicBool,
+    /// Who drives the node, and who of its functions waits.
+    pub(super) waiters: Waiters,
 }
 
 /// The event loop's end.
@@ -46,13 +55,15 @@ pub(super) enum Unsent {
 }
 
 impl Mailbox {
-    /// With room for so many commands.
-    pub(super) fn new(waker: Waker, commands: usize) -> (Mailbox, Slots) {
+    /// With room for so many commands, of a node with so many workers of each class.
+    pub(super) fn new(waker: Waker, commands: usize, workers: Vec<usize>) -> (Mailbox, Slots) {
         let (commands, commands_out) = bounded(commands);
         let (results, results_out) = unbounded();
         let (awake, full) = (AtomicBool::new(true), AtomicBool::new(false));
         let (closed, tickets) = (AtomicBool::new(false), AtomicU64::new(0));
-        let mailbox = Mailbox { commands, results, waker, awake, full, closed, tickets };
+        let (crowd, crowded, waiters) = (Mutex::default(), AtomicBool::new(false), Waiters::new(workers));
+        let mailbox =
+            Mailbox { commands, results, waker, awake, full, closed, tickets, crowd, crowded, waiters };
         (mailbox, Slots { commands: commands_out, results: results_out })
     }
 
@@ -64,14 +75,45 @@ impl Mailbox {
     /// Queues a command; waits at most `limit` for room.
     pub(super) fn command(&self, command: Command, limit: Duration) -> Result<(), Unsent> {
         match self.commands.send_timeout(command, limit) {
-            // It came after the last look, or was answered by it: to the sender it is the same.
-            Ok(()) if self.closed.load(Ordering::SeqCst) => Err(Unsent::Ended),
-            Ok(()) => {
-                self.deliver();
-                Ok(())
-            }
+            Ok(()) => self.sent(),
             Err(SendTimeoutError::Timeout(_)) => Err(Unsent::Full),
             Err(SendTimeoutError::Disconnected(_)) => Err(Unsent::Ended),
+        }
+    }
+
+    /// Queues a command if there is room; else the task is woken when there is.
+    pub(super) fn command_or_wake(&self, command: Command, task: &Task) -> Result<(), Unsent> {
+        let command = match self.commands.try_send(command) {
+            Ok(()) => return self.sent(),
+            Err(TrySendError::Disconnected(_)) => return Err(Unsent::Ended),
+            Err(TrySendError::Full(command)) => command,
+        };
+        let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
+        crowd.push(task.clone());
+        // Either the loop sees this, or room that it has made since is seen here.
+        self.crowded.store(true, Ordering::SeqCst);
+        drop(crowd);
+        match self.commands.try_send(command) {
+            Ok(()) => self.sent(),
+            Err(TrySendError::Disconnected(_)) => Err(Unsent::Ended),
+            Err(TrySendError::Full(_)) => Err(Unsent::Full),
+        }
+    }
+
+    fn sent(&self) -> Result<(), Unsent> {
+        // It came after the last look, or was answered by it: to the sender it is the same.
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Unsent::Ended);
+        }
+        self.deliver();
+        Ok(())
+    }
+
+    /// The loop has made room for commands.
+    pub(super) fn made_room(&self) {
+        if self.crowded.load(Ordering::SeqCst) && self.crowded.swap(false, Ordering::SeqCst) {
+            let crowd = std::mem::take(&mut *self.crowd.lock().unwrap_or_else(PoisonError::into_inner));
+            crowd.into_iter().for_each(Task::wake);
         }
     }
 
@@ -106,6 +148,7 @@ impl Mailbox {
     /// The loop is about to look for the last time: what comes from here on is refused, as is what it cannot see any more.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        self.made_room();
     }
 
     /// The loop is about to sleep: what comes from here on must wake it. What came before it has to look for once more.
@@ -141,8 +184,9 @@ mod tests {
     #[test]
     fn what_comes_after_the_last_look_is_refused() {
         let poll = Poll::new().unwrap();
-        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap(), COMMANDS);
-        let command = || mailbox.command(Command::GiveUp { ticket: 1 }, Duration::ZERO);
+        let (mailbox, slots) =
+            Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap(), COMMANDS, vec![1]);
+        let command = || mailbox.command(Command::Shutdown { limit: Duration::ZERO }, Duration::ZERO);
         assert_eq!(command(), Ok(()));
         mailbox.close();
         assert_eq!(command(), Err(Unsent::Ended));

@@ -15,10 +15,11 @@ use mio::{Poll, Waker};
 use tracing::error;
 
 use super::call::Call;
+use super::caller::Caller;
 use super::clock;
 use super::command::Command;
 use super::event_loop::{EventLoop, Parts, SLEEP_MAX, WAKER};
-use super::executor::Executor;
+use super::executor::{EXECUTORS_MAX, Executor, Names};
 use super::functions::Functions;
 use super::handle::CallHandle;
 use super::links::Links;
@@ -27,10 +28,11 @@ use super::meeting::{AbsentPeers, Meeting};
 use super::memory::Memory;
 use super::opening::Local;
 use super::outcome::{CallError, Outcome};
-use super::plan::Plan;
+use super::side::Side;
 use super::users::Users;
+use super::waiting;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
-use crate::chain::{self, Heartbeat, Start};
+use crate::chain::{self, Heartbeat};
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
@@ -55,6 +57,7 @@ pub struct Builder {
     link: LinkKind,
     users: Vec<u32>,
     memory_max: Option<u64>,
+    executors: Vec<String>,
 }
 
 impl Builder {
@@ -79,6 +82,20 @@ impl Builder {
     /// Functions that may run at once, one by default; still never two of the same call. More than one needs the feature `rayon`.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.config.workers = workers.max(1);
+        self
+    }
+
+    /// An executor with a name: so many workers of its own, at least one, for the functions that are [placed](super::Placement::Executor) there. They never wait for functions placed elsewhere. Named again, it has the number that
+    /// was said last.
+    pub fn executor(mut self, name: impl Into<String>, workers: usize) -> Builder {
+        let (name, workers) = (name.into(), workers.max(1));
+        match self.executors.iter().position(|known| *known == name) {
+            Some(place) => self.config.executors[place] = workers,
+            None => {
+                self.executors.push(name);
+                self.config.executors.push(workers);
+            }
+        }
         self
     }
 
@@ -163,7 +180,7 @@ impl Builder {
     /// The system's: no descriptors, no threads, a listener that cannot be used.
     pub fn start(self) -> io::Result<Node> {
         let (front, mut event_loop) = self.build(false, COMMANDS)?;
-        let me = front.id;
+        let me = front.side.id;
         let run = move || {
             if let Err(error) = event_loop.run() {
                 error!(id = me, %error, "the event loop broke off");
@@ -194,44 +211,42 @@ impl Builder {
     }
 
     fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {
-        let Builder { mut config, functions, peers, listener, wait, link, users, memory_max } = self;
+        let Builder { mut config, functions, peers, listener, wait, link, users, memory_max, executors } =
+            self;
+        if executors.len() > EXECUTORS_MAX {
+            let message =
+                format!("{} executors are too many: a node has at most {EXECUTORS_MAX}", executors.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let (id, limits) = (config.me, config.trees);
         let memory = Memory::new(id, memory_max);
         config.memory = memory.bodies.clone();
         let address = listener.as_ref().map(Listener::address).transpose()?;
         let poll = Poll::new()?;
-        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands);
+        let workers: Vec<usize> =
+            std::iter::once(config.workers).chain(config.executors.iter().copied()).collect();
+        let (mailbox, slots) = Mailbox::new(Waker::new(poll.registry(), WAKER)?, commands, workers.clone());
         let mailbox = Arc::new(mailbox);
+        let (executors, begun) = (Names(executors), clock::begin());
+        let side = Arc::new(Side { id, limits, functions, executors, mailbox, begun });
         let listeners = listener.map(Listener::into_accepting).transpose()?.into_iter();
         let near = address.as_ref().filter(|_| link != LinkKind::Tcp).and_then(near::listen);
         let local = Local { kind: link, mine: address.clone(), users: Users::new(users) };
         let registry = poll.registry().try_clone()?;
         let listeners = listeners.chain(near).collect();
         let links = Links::new(id, config.incarnation, registry, listeners, peers, local, memory)?;
-        let executor = match polled {
-            true => Executor::here(id, functions.clone(), mailbox.clone()),
-            false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
-        };
+        let executor = Executor::new(&side, &workers, polled)?;
         let node = chain::Node::new(config);
-        let front = Front { id, address, limits, functions: functions.clone(), mailbox: mailbox.clone() };
-        let parts = Parts { poll, node, links, functions, executor, mailbox, slots, wait, trims: !polled };
+        let front = Front { address, side: side.clone() };
+        let parts = Parts { poll, node, links, side, executor, slots, wait, trims: !polled };
         Ok((front, EventLoop::new(parts)?))
     }
 }
 
 /// What both kinds of node offer to the application.
 struct Front {
-    id: Id,
     address: Option<Address>,
-    limits: Limits,
-    functions: Functions,
-    mailbox: Arc<Mailbox>,
-}
-
-impl Front {
-    fn prepare(&self, call: Call) -> Result<(Start, Plan), CallError> {
-        call.prepare(self.id, &self.functions, &self.limits)
-    }
+    side: Arc<Side>,
 }
 
 /// A node whose event loop runs on a thread of its own. Any thread may call; dropping it says goodbye to its peers and ends its thread.
@@ -257,12 +272,13 @@ impl Node {
             link: LinkKind::DEFAULT,
             users: Vec::new(),
             memory_max: None,
+            executors: Vec::new(),
         }
     }
 
     /// The node's id.
     pub fn id(&self) -> Id {
-        self.front.id
+        self.front.side.id
     }
 
     /// Where it listens, if it does.
@@ -272,16 +288,20 @@ impl Node {
 
     /// The functions that it knows; more may be registered at any time.
     pub fn functions(&self) -> &Functions {
-        &self.front.functions
+        &self.front.side.functions
     }
 
-    /// Starts a call. Returns at once; the handle waits.
+    /// Starts a call: see [`Caller::call`]. The handle waits.
     ///
     /// # Errors
     /// What is wrong with the call, before anything is sent.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        let (start, plan) = self.front.prepare(call)?;
-        CallHandle::submit(&self.front.mailbox, start, plan)
+        self.caller().call(call)
+    }
+
+    /// Makes calls from other threads, and where the node itself is out of reach.
+    pub fn caller(&self) -> Caller {
+        Caller::new(&self.front.side)
     }
 
     /// Ends the node in order: no more calls, those in flight get so long to end, peers are told. Calls that are still in flight then end with [`CallError::Ended`].
@@ -300,7 +320,7 @@ impl Node {
         let begun = Instant::now();
         // Ends: the time passes.
         while let Some(pause) =
-            meeting.judge(meeting.ask(&self.front.mailbox, begun.elapsed()), begun.elapsed())?
+            meeting.judge(meeting.ask(&self.front.side.mailbox, begun.elapsed()), begun.elapsed())?
         {
             thread::sleep(pause);
         }
@@ -310,9 +330,11 @@ impl Node {
     fn end(&mut self, limit: Duration) {
         let Some(thread) = self.thread.take() else { return };
         // A loop that makes no room cannot be joined either. One that has ended by itself takes no command, and its thread is there to be joined.
-        while self.front.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT) == Err(Unsent::Full) {}
+        while self.front.side.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT) == Err(Unsent::Full)
+        {
+        }
         if thread.join().is_err() {
-            error!(id = self.front.id, "the event loop's thread panicked");
+            error!(id = self.front.side.id, "the event loop's thread panicked");
         }
     }
 }
@@ -325,7 +347,7 @@ impl Drop for Node {
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Node({})", self.front.id)
+        write!(f, "Node({})", self.front.side.id)
     }
 }
 
@@ -340,7 +362,7 @@ pub struct PolledNode {
 impl PolledNode {
     /// The node's id.
     pub fn id(&self) -> Id {
-        self.front.id
+        self.front.side.id
     }
 
     /// Where it listens, if it does.
@@ -353,14 +375,19 @@ impl PolledNode {
     /// # Errors
     /// What is wrong with the call, before anything is sent; [`CallError::Busy`] at once where 4096 wait to be started.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        let (start, plan) = self.front.prepare(call)?;
+        let (start, plan) = self.front.side.prepare(call, None)?;
         let mut started = self.started.borrow_mut();
         if started.len() + self.event_loop.starting() >= COMMANDS {
             return Err(CallError::Busy);
         }
-        let (handle, command) = CallHandle::of(&self.front.mailbox, start, plan, true);
+        let (handle, command) = CallHandle::of(&self.front.side.mailbox, start, plan, true);
         started.push_back(command);
         Ok(handle)
+    }
+
+    /// Makes calls from other threads and from functions. Who drives the node cannot wait for them but by [`wait`](Self::wait).
+    pub fn caller(&self) -> Caller {
+        Caller::new(&self.front.side)
     }
 
     /// Does what there is to do, and waits at most `limit` for something.
@@ -369,7 +396,8 @@ impl PolledNode {
     /// The system's, of the poll itself.
     pub fn progress(&mut self, limit: Duration) -> io::Result<()> {
         self.event_loop.take_started(self.started.get_mut());
-        self.event_loop.turn(limit)
+        self.front.side.mailbox.waiters.drive();
+        waiting::driving(|| self.event_loop.turn(limit))
     }
 
     /// Drives the node until there is a link to each of these ids, at most `limit`: see [`Node::wait_for_peers`].
@@ -448,7 +476,9 @@ impl PolledNode {
     /// The system's, of the poll itself.
     pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
         // Behind the calls that are queued already; every turn makes room.
-        while self.front.mailbox.command(Command::Shutdown { limit }, Duration::ZERO) == Err(Unsent::Full) {
+        while self.front.side.mailbox.command(Command::Shutdown { limit }, Duration::ZERO)
+            == Err(Unsent::Full)
+        {
             self.progress(Duration::ZERO)?;
         }
         // Ends: calls have time limits, and the last frames have theirs.
@@ -479,6 +509,6 @@ impl Drop for PolledNode {
 
 impl fmt::Debug for PolledNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PolledNode({})", self.front.id)
+        write!(f, "PolledNode({})", self.front.side.id)
     }
 }

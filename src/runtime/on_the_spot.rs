@@ -8,26 +8,26 @@ use gpc_trees::{Id, Tree};
 use tracing::warn;
 
 use super::event_loop::EventLoop;
-use super::functions::Functions;
 use super::link::{self, Context, MUCH, Phase, Progress, READ_BUDGET};
 use super::peer::LinkKey;
 use super::request::Request;
+use super::side::Side;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
-use crate::wire::message::{Answer, Merging, Response};
-use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
+use crate::wire::message::{Answer, Classes, Merging, Response};
+use crate::wire::short::{ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message};
 
 /// What an inbox needs to know of its node.
 struct PeerContext<'a> {
     node: &'a chain::Node,
-    functions: &'a Functions,
+    side: &'a Side,
     peer: Option<Id>,
 }
 
 impl Context for PeerContext<'_> {
-    fn tree(&self, id: u32) -> Option<Tree> {
-        self.functions.tree_by_id(id)
+    fn tree(&self, id: u64) -> Option<Tree> {
+        self.side.functions.tree_by_id(id)
     }
 
     fn awaits(&self, call: CallId) -> bool {
@@ -38,12 +38,16 @@ impl Context for PeerContext<'_> {
         self.node.config().reply_max
     }
 
-    fn streams(&self, func: u32) -> bool {
-        self.functions.streams(func)
+    fn streams(&self, func: u64) -> bool {
+        self.side.functions.streams(func)
     }
 
-    fn merging(&self, callback: u32) -> Merging {
-        self.functions.merging(callback)
+    fn merging(&self, callback: u64) -> Merging {
+        self.side.functions.merging(callback)
+    }
+
+    fn classes(&self, func: u64, callback: Option<u64>) -> Classes {
+        self.side.executors.classes(&self.side.functions, func, callback)
     }
 
     fn passes_on(&self, call: CallId) -> bool {
@@ -125,14 +129,14 @@ impl EventLoop {
     /// Takes bytes the long way; `heard` where they are the first sign of life.
     #[inline(never)]
     fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
-        let EventLoop { node, functions, links, .. } = self;
+        let EventLoop { node, side, links, .. } = self;
         let Some(link) = links.links.get_mut(key) else { return Ok(()) };
         let peer = match link.phase {
             Phase::Up(peer) => Some(peer),
             _ => None,
         };
         link.heard |= heard;
-        let fed = link.feed(bytes, &PeerContext { node, functions, peer }, &mut links.events);
+        let fed = link.feed(bytes, &PeerContext { node, side, peer }, &mut links.events);
         self.heed(key);
         fed
     }
@@ -164,18 +168,17 @@ impl EventLoop {
     /// Runs a request where it was read, if it may.
     #[inline(always)]
     fn request_on_the_spot(&mut self, key: LinkKey, peer: Id, request: &ShortRequest<'_>) -> Option<()> {
-        let EventLoop { node, executor, clock, .. } = self;
+        let EventLoop { node, executor, clock, side, .. } = self;
         let entry = executor.on_the_spot(request.plan.func())?;
         let of = &request.particulars;
         match node.spot_begins(|| clock.time(), peer, request) {
             Begun::Unusual => None,
             Begun::Alone => {
-                let me = node.config().me;
                 let (ids, own) = node.spot_alone()?;
-                let result = entry.answer(&Request::short(me, Some(peer), of, ids), own);
+                let result = entry.answer(&Request::short(side, Some(peer), (&request.plan, of), ids), own);
                 self.answer_alone(key, of.call, result)
             }
-            Begun::WithChildren => self.run_with_children(key, peer, of),
+            Begun::WithChildren => self.run_with_children(key, peer, request),
         }
     }
 
@@ -197,11 +200,12 @@ impl EventLoop {
 
     /// Runs a request, and sends it on to the children.
     #[inline(never)]
-    fn run_with_children(&mut self, key: LinkKey, peer: Id, of: &Particulars<'_>) -> Option<()> {
-        let EventLoop { node, links, executor, outputs, clock, .. } = self;
-        let me = node.config().me;
+    fn run_with_children(&mut self, key: LinkKey, peer: Id, request: &ShortRequest<'_>) -> Option<()> {
+        let EventLoop { node, links, executor, outputs, clock, side, .. } = self;
+        let of = &request.particulars;
         let (ids, own) = node.spot_room()?;
-        let result = executor.again()?.answer(&Request::short(me, Some(peer), of, ids), own);
+        let request = Request::short(side, Some(peer), (&request.plan, of), ids);
+        let result = executor.again()?.answer(&request, own);
         let send = |child: ToChild<'_>| links.relay(clock.time(), &child);
         let ran = node.spot_ran(Asker::Parent(peer), of, result, send, outputs);
         let link = links.links.get_mut(key)?;
@@ -266,7 +270,7 @@ impl EventLoop {
     fn start_on_the_spot(&mut self, ticket: u64, start: &Start) -> bool {
         let Some(data) = start.data.as_bytes() else { return false };
         let mut room = std::mem::take(&mut self.ids_room);
-        let EventLoop { node, links, executor, outputs, clock, .. } = self;
+        let EventLoop { node, links, executor, outputs, clock, side, .. } = self;
         let entry = executor.on_the_spot(start.func);
         let request =
             entry.and_then(|entry| Some((entry, node.spot_starts(clock.time(), start, &data, &mut room)?)));
@@ -275,9 +279,10 @@ impl EventLoop {
             return false;
         };
         let of = request.particulars;
-        let me = node.config().me;
         let result = match node.spot_room() {
-            Some((ids, own)) if !start.watch => entry.answer(&Request::short(me, None, &of, ids), own),
+            Some((ids, own)) if !start.watch => {
+                entry.answer(&Request::short(side, None, (&request.plan, &of), ids), own)
+            }
             _ => Ok(()),
         };
         let asker = Asker::Here { ticket, watch: start.watch };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList};
 
 use super::completion::Success;
-use super::functions::FunctionsError;
+use super::functions_error::FunctionsError;
 use super::plan::Plan;
 use crate::chain::{RootParts, RootReply};
 use crate::wire::level::{Leaves, LevelError, Limits};
@@ -66,7 +66,7 @@ pub struct ReplyRef<'a> {
 
 impl Outcome {
     pub(super) fn new(plan: Plan, success: Success) -> Outcome {
-        let Plan { root, ids, asked, merged } = plan;
+        let Plan { root, ids, asked, merged, .. } = plan;
         let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
         let report = success.report.map_or_else(whole, |report| *report);
         let (level, parts, aggregated) = match success.reply {
@@ -277,9 +277,7 @@ pub enum CallError {
     #[error("a header of {0} bytes is over the limit of 65536: send it as data")]
     Header(usize),
     /// The node takes no more calls at the moment; nothing was sent.
-    #[error(
-        "the node is busy: its queue of calls is full, and stayed so for the call's time limit; a polled node makes room in progress()"
-    )]
+    #[error("the node is busy: its queue of calls is full; a polled node makes room in progress()")]
     Busy,
     /// The node has ended.
     #[error("the node has been shut down")]
@@ -287,9 +285,28 @@ pub enum CallError {
     /// The node is a polled one, and only its holder drives it.
     #[error("this node runs only while its application calls progress(): wait with PolledNode::wait")]
     NotDriven,
+    /// The wait could not end before the call's time limit, since the call waits for who would wait. Nothing was waited for.
+    #[error(transparent)]
+    Deadlock(Deadlock),
     /// The outcome has been taken from this handle before.
     #[error("the outcome of this call was taken before")]
     Taken,
+}
+
+/// Why a wait for a call is refused: the call cannot end while somebody waits there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Deadlock {
+    /// The thread that drives a node, where inline functions and continuations run, waits for nothing.
+    #[error(
+        "the thread that drives a node cannot wait for a call, which would wait for it: go on in `CallHandle::on_end`, answer later by a deferring function, or place the function on an executor"
+    )]
+    Driver,
+    /// A function waits on the last worker, or the only one, that the call needs at this node.
+    #[error(
+        "this function would wait for a call that needs the worker which waits: place one of the two on another executor, give this one more workers, go on in `CallHandle::on_end`, or answer later by a deferring function"
+    )]
+    Workers,
 }
 
 impl CallError {
@@ -311,7 +328,8 @@ impl CallError {
         match self {
             CallError::Function(_) | CallError::Tree(_) | CallError::Ids(_) | CallError::Header(_) => true,
             CallError::Busy => true,
-            CallError::Failed(_) | CallError::Ended | CallError::NotDriven | CallError::Taken => false,
+            CallError::Failed(_) | CallError::Ended | CallError::NotDriven => false,
+            CallError::Deadlock(_) | CallError::Taken => false,
         }
     }
 }

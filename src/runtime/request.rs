@@ -1,12 +1,18 @@
 //! What a function sees: the request, a child's reply, and the token of a deferred reply.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList};
+use gpc_trees::{Id, IdList, Tree};
 
-use crate::chain::Reply;
-use crate::wire::short::Particulars;
+use super::caller::Caller;
+use super::mailbox::Mailbox;
+use super::run::{LazyRun, Run};
+use super::side::Side;
+use crate::chain::{Input, Job, Reply, Time};
+use crate::wire::short::{Particulars, PlanKey};
 use crate::wire::{self, CallId};
 
 /// The request that an id executes.
@@ -19,6 +25,11 @@ pub struct Request<'a> {
     data: Data<'a>,
     data_len: u64,
     ids: &'a IdList,
+    position: u32,
+    total: u32,
+    of: Of<'a>,
+    limit: Limit,
+    side: &'a Arc<Side>,
 }
 
 /// A request's data, where they lie.
@@ -30,17 +41,51 @@ enum Data<'a> {
     Read(&'a [u8]),
 }
 
+/// What else is known of a request, in the form in which it came.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    /// A job of the chain, which may be stopped and answered later.
+    Job { request: &'a wire::Request, run: &'a LazyRun },
+    /// A short request, which runs where it was read.
+    Short(&'a PlanKey<'a>),
+}
+
+/// When the call's time limit passes here.
+#[derive(Clone, Copy)]
+enum Limit {
+    At(Time),
+    /// So long after func begins.
+    In(Duration),
+}
+
 impl<'a> Request<'a> {
-    /// A view of a request; `data` are empty where func takes them as they come.
-    pub(super) fn new(me: Id, parent: Option<Id>, inner: &'a wire::Request, data: &'a Bytes) -> Request<'a> {
-        let (call, header, ids) = (inner.call, &inner.header, &inner.ids);
-        Request { me, parent, call, header, data: Data::Shared(data), data_len: inner.data.len(), ids }
+    /// A view of a job's request; `data` are empty where func takes them as they come.
+    pub(super) fn of_job(
+        side: &'a Arc<Side>,
+        job: &'a Job,
+        data: &'a Bytes,
+        run: &'a LazyRun,
+    ) -> Request<'a> {
+        let (me, parent, request) = (job.me, job.parent, &*job.request);
+        let (call, header, ids) = (request.call, &request.header, &request.ids);
+        let (position, total, data_len) = (request.position, request.total, request.data.len());
+        let (of, limit, data) = (Of::Job { request, run }, Limit::At(job.until), Data::Shared(data));
+        Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, side }
     }
 
     /// A view of a short request, where it was read; `ids` is the list of this id and those below it.
-    pub(super) fn short(me: Id, parent: Option<Id>, of: &Particulars<'a>, ids: &'a IdList) -> Request<'a> {
+    #[inline(always)]
+    pub(super) fn short(
+        side: &'a Arc<Side>,
+        parent: Option<Id>,
+        (plan, of): (&'a PlanKey<'a>, &Particulars<'a>),
+        ids: &'a IdList,
+    ) -> Request<'a> {
         let (data, data_len) = (Data::Read(of.data), of.data.len() as u64);
-        Request { me, parent, call: of.call, header: of.header, data, data_len, ids }
+        let (me, call, header) = (side.id, of.call, of.header);
+        let (position, total) = (of.position, of.total);
+        let (of, limit) = (Of::Short(plan), Limit::In(Duration::from_micros(of.limit)));
+        Request { me, parent, call, header, data, data_len, ids, position, total, of, limit, side }
     }
 
     /// The id that executes.
@@ -93,6 +138,70 @@ impl<'a> Request<'a> {
     pub fn ids(&self) -> &'a IdList {
         self.ids
     }
+
+    /// This id's position in the whole tree, in preorder, which is the caller's order behind the root: 0 at the root. A root that only watches has the position 0, too.
+    pub fn position(&self) -> u32 {
+        self.position
+    }
+
+    /// How many ids the whole call has, the root among them even if it only watches: positions are below it.
+    pub fn total(&self) -> u32 {
+        self.total
+    }
+
+    /// The tree of the call, as far as this subtree is concerned.
+    pub fn tree(&self) -> Tree {
+        let tree = match self.of {
+            Of::Job { request, .. } => request.tree.as_ref().ok().cloned(),
+            Of::Short(plan) => plan.tree(),
+        };
+        // A call in a tree that is not known here has come to no function.
+        tree.unwrap_or_default()
+    }
+
+    /// Whether the caller wants replies; what a function replies without is dropped.
+    pub fn reply_wanted(&self) -> bool {
+        match self.of {
+            Of::Job { request, .. } => request.reply_wanted,
+            Of::Short(plan) => plan.reply_wanted(),
+        }
+    }
+
+    /// What is left of the call's time limit at this id: of an inline function, and on a polled node, as of its beginning.
+    pub fn remaining(&self) -> Duration {
+        match self.limit {
+            Limit::At(until) => self.side.left(until),
+            Limit::In(left) => left,
+        }
+    }
+
+    /// Whether the call has ended at this id while the function runs: it was cancelled, its time limit has passed, or it failed elsewhere. What the function gives is ignored then, so a long one looks now and then and returns.
+    /// Nothing can end it while an inline function runs.
+    pub fn is_cancelled(&self) -> bool {
+        match self.of {
+            Of::Job { run, .. } => run.is_stopped(),
+            Of::Short(_) => false,
+        }
+    }
+
+    /// Makes calls whose root is this node; one that says no time limit of its own has what [remains](Self::remaining) of this one. To wait for a call in a function, see [`CallHandle::wait`](super::CallHandle::wait).
+    pub fn caller(&self) -> Caller {
+        Caller::until(self.side, self.remaining())
+    }
+
+    /// A token to answer with later, for a callback, a func with phases that merges, and the end of a [streaming](super::Streaming) function: what it returns and has replied then means nothing, unless it fails. A func that answers later is
+    /// registered as [deferring](super::Functions::deferring), and has its token from the beginning: here it gets none. A callback that answers later takes its own reply along with [`std::mem::take`].
+    ///
+    /// Asked for again, there is none: a call has one answer.
+    pub fn defer(&self) -> Option<Deferred> {
+        match self.of {
+            Of::Job { run, .. } if run.may_defer.get() => {
+                run.may_defer.set(false);
+                Some(Deferred::new(self.call, &self.side.mailbox, run.defer()))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Debug for Request<'_> {
@@ -118,25 +227,49 @@ pub struct ChildReply<'a> {
     pub data: &'a [u8],
 }
 
-/// The token of a func that answers later. Dropping it unanswered fails the call at this id.
+/// The token of a function that answers later. Dropping it unanswered fails the call at this id.
+///
+/// ```
+/// use chained_gpc::{Functions, Reply};
+///
+/// let functions = Functions::new();
+/// let slow = functions.deferring("slow", |request, deferred| {
+///     let header = request.header().to_vec();
+///     std::thread::spawn(move || {
+///         if !deferred.is_cancelled() {
+///             deferred.reply(Reply { header, ..Reply::default() });
+///         }
+///     });
+/// })?;
+/// # let _ = slow;
+/// # Ok::<(), chained_gpc::FunctionsError>(())
+/// ```
+#[must_use = "dropping the token fails the call at this id"]
 pub struct Deferred {
     call: CallId,
-    answer: Option<Box<Answer>>,
+    run: Arc<Run>,
+    /// Until it is answered.
+    mailbox: Option<Arc<Mailbox>>,
 }
 
-type Answer = dyn FnOnce(CallId, Result<Reply, String>) + Send;
-
 impl Deferred {
-    pub(super) fn new(
-        call: CallId,
-        answer: impl FnOnce(CallId, Result<Reply, String>) + Send + 'static,
-    ) -> Deferred {
-        Deferred { call, answer: Some(Box::new(answer)) }
+    pub(super) fn new(call: CallId, mailbox: &Arc<Mailbox>, run: Arc<Run>) -> Deferred {
+        Deferred { call, run, mailbox: Some(mailbox.clone()) }
     }
 
     /// The call that waits for the answer.
     pub fn call(&self) -> CallId {
         self.call
+    }
+
+    /// Whether the call has ended at this id meanwhile, so that nobody waits for the answer any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.run.is_stopped()
+    }
+
+    /// Has `tell` run when the call ends at this id before it was answered, at once if it has. It runs on the thread that drives the node, so it must be short and never block.
+    pub fn on_cancel(&self, tell: impl FnOnce() + Send + 'static) {
+        self.run.on_stop(Box::new(tell));
     }
 
     /// Gives the id's own reply. When the call has ended meanwhile, nothing happens.
@@ -150,8 +283,8 @@ impl Deferred {
     }
 
     fn settle(&mut self, result: Result<Reply, String>) {
-        if let Some(answer) = self.answer.take() {
-            answer(self.call, result);
+        if let Some(mailbox) = self.mailbox.take() {
+            mailbox.result(Input::Answered { call: self.call, result });
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::wire::frame::{SEGMENT, WINDOW};
 /// What takes the data of one call at one id, made when its first bytes are there.
 ///
 /// ```
-/// use chained_gpc::{Functions, Reply, Streaming};
+/// use chained_gpc::{Functions, Reply, Request, Streaming};
 /// use chained_gpc::runtime::FunctionResult;
 ///
 /// struct Zeros(u64);
@@ -24,14 +24,14 @@ use crate::wire::frame::{SEGMENT, WINDOW};
 ///         Ok(())
 ///     }
 ///
-///     fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+///     fn finish(&mut self, _request: &Request<'_>, reply: &mut Reply) -> FunctionResult {
 ///         reply.data = self.0.to_string().into_bytes();
 ///         Ok(())
 ///     }
 /// }
 ///
 /// let functions = Functions::new();
-/// let zeros = functions.streaming_func("zeros", |_request| Ok(Zeros(0)))?;
+/// let zeros = functions.streaming("zeros", |_request| Ok(Zeros(0)))?;
 /// # let _ = zeros;
 /// # Ok::<(), chained_gpc::FunctionsError>(())
 /// ```
@@ -42,11 +42,11 @@ pub trait Streaming: Send + 'static {
     /// Fails the call at this id, as a func does; nothing more is asked of this value then.
     fn segment(&mut self, bytes: &[u8]) -> FunctionResult;
 
-    /// All has come: fills the id's own reply. Called once, last.
+    /// All has come: fills the id's own reply, or [answers later](Request::defer). Called once, last.
     ///
     /// # Errors
     /// As for [`segment`](Self::segment).
-    fn finish(&mut self, reply: &mut Reply) -> FunctionResult;
+    fn finish(&mut self, request: &Request<'_>, reply: &mut Reply) -> FunctionResult;
 }
 
 /// Chosen when a call begins.
@@ -55,8 +55,8 @@ impl<S: Streaming + ?Sized> Streaming for Box<S> {
         (**self).segment(bytes)
     }
 
-    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
-        (**self).finish(reply)
+    fn finish(&mut self, request: &Request<'_>, reply: &mut Reply) -> FunctionResult {
+        (**self).finish(request, reply)
     }
 }
 
@@ -86,7 +86,7 @@ impl Intake {
     }
 
     /// Takes what is there, up to a bound; ends with the reply if that was all.
-    fn take(mut self, data: &Body) -> JobResult {
+    fn take(mut self, request: &Request<'_>, data: &Body) -> JobResult {
         let until = self.taken.saturating_add(JOB_MAX);
         while self.taken < until {
             let bytes = data.read(self.taken, SEGMENT);
@@ -104,7 +104,7 @@ impl Intake {
             return JobResult::Taken(Taken(Box::new(self)));
         }
         let mut reply = Reply::default();
-        match unwinding(|| self.streaming.finish(&mut reply)) {
+        match unwinding(|| self.streaming.finish(request, &mut reply)) {
             Ok(()) => JobResult::Replied(reply),
             Err(message) => JobResult::Failed(message),
         }
@@ -112,9 +112,9 @@ impl Intake {
 }
 
 /// Goes on with the data of a call, or begins with them.
-pub(super) fn take(intake: Result<Intake, String>, data: &Body) -> JobResult {
+pub(super) fn take(intake: Result<Intake, String>, request: &Request<'_>, data: &Body) -> JobResult {
     match intake {
-        Ok(intake) => intake.take(data),
+        Ok(intake) => intake.take(request, data),
         Err(message) => JobResult::Failed(message),
     }
 }

@@ -73,6 +73,8 @@ impl World {
                 self.finished(id, ticket as usize, call, Outcome { result, report });
             }
             Output::Abandon { peer } => self.abandon(id, peer),
+            // A function here runs to its end, whether anybody wants it or not.
+            Output::Stopped(_) => {}
         }
     }
 

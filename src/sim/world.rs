@@ -35,8 +35,8 @@ const EVENTS_MAX: (u64, u64) = (100_000, 2_000);
 const FAULTLESS_LIMIT_NS: u64 = 3_600_000_000_000;
 
 /// Handles of the functions; what they do is the world's.
-const FUNC: u32 = 1;
-const CALLBACK: u32 = 2;
+const FUNC: u64 = 1;
+const CALLBACK: u64 = 2;
 
 /// Worlds above this size do without an idle node that has no fault to fear; see [`World::rest`].
 pub(super) const LARGE: u32 = 16_384;

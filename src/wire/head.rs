@@ -34,12 +34,16 @@ impl IdsForm {
 pub struct RequestHead {
     /// Which call.
     pub call: CallId,
-    /// Handle of func.
-    pub func: u32,
-    /// Handle of callback, 0 for none.
-    pub callback: u32,
+    /// The receiver's position in the whole tree, in preorder: 0 at the root.
+    pub position: u32,
+    /// The places of the whole tree, the root's among them.
+    pub total: u32,
+    /// Name of func: the hash of it.
+    pub func: u64,
+    /// Name of callback, 0 for none.
+    pub callback: u64,
     /// The tree's wire id.
-    pub tree: u32,
+    pub tree: u64,
     /// The tree's parameter.
     pub tree_param: u32,
     /// How the ids are written.
@@ -64,15 +68,16 @@ pub struct RequestHead {
 
 impl RequestHead {
     /// Bytes of the fixed part.
-    pub const LENGTH: usize = 72;
+    pub const LENGTH: usize = 92;
 
     /// Reads and checks the fixed part at the start of a REQUEST's payload.
     pub fn parse(payload: &[u8]) -> Result<RequestHead, FrameError> {
         let mut fields = Fields::new(Kind::Request, payload, Self::LENGTH)?;
         let bad =
             |field, value, expected| FrameError::BadField { kind: Kind::Request, field, value, expected };
-        let (root, func, sequence) = (fields.u32(), fields.u32(), fields.u64());
-        let (callback, tree, tree_param) = (fields.u32(), fields.u32(), fields.u32());
+        let (root, position, sequence) = (fields.u32(), fields.u32(), fields.u64());
+        let (func, callback, tree) = (fields.u64(), fields.u64(), fields.u64());
+        let tree_param = fields.u32();
         let form = fields.u32();
         let ids_form = match form {
             0 => IdsForm::Runs,
@@ -81,6 +86,7 @@ impl RequestHead {
         };
         let head = RequestHead {
             call: CallId { root, sequence },
+            position,
             func,
             callback,
             tree,
@@ -94,6 +100,7 @@ impl RequestHead {
             age: Duration::from_millis(fields.u32().into()),
             skipped: fields.u32(),
             left: Duration::from_millis(fields.u32().into()),
+            total: fields.u32(),
         };
         if head.header_len as usize > HEADER_MAX {
             return Err(bad("header length", head.header_len.into(), "at most 65536"));
@@ -112,17 +119,21 @@ impl RequestHead {
         };
         let limit = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
         let words = [
-            [self.call.root, self.func],
+            [self.call.root, self.position],
             halves(self.call.sequence),
-            [self.callback, self.tree],
+            halves(self.func),
+            halves(self.callback),
+            halves(self.tree),
             [self.tree_param, form],
             [self.ids_count, self.header_len],
             halves(self.data_len),
             halves(limit),
             [self.shape_count, whole_ms(self.age)],
             [self.skipped, whole_ms(self.left)],
+            [self.total, 0],
         ];
-        put_words(words.as_flattened(), out);
+        // The last word has no neighbour.
+        put_words(&words.as_flattened()[..Self::LENGTH / 4], out);
     }
 
     /// Bytes of ids, shape and header together.

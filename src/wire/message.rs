@@ -58,17 +58,32 @@ pub enum Merging {
     AsTheyCome,
 }
 
+/// Which class of a node's workers runs the functions of a request: 0 the default ones, and the event loop; above it executors with names. Each node says it for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Classes {
+    /// Of func.
+    pub func: u8,
+    /// Of callback.
+    pub callback: u8,
+}
+
 /// A call as one id receives it. Cloning is cheap: what is large is shared.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Which call.
     pub call: CallId,
-    /// Handle of the function that every id executes.
-    pub func: u32,
-    /// Handle of the function that merges replies; `None` for the default aggregation.
-    pub callback: Option<u32>,
+    /// The receiver's position in the whole tree, in preorder: 0 at the root.
+    pub position: u32,
+    /// The places of the whole tree, the root's among them.
+    pub total: u32,
+    /// Name of the function that every id executes: the hash of it.
+    pub func: u64,
+    /// Name of the function that merges replies; `None` for the default aggregation.
+    pub callback: Option<u64>,
     /// In which order callback merges the replies here. Each id's own registration of it says so: it does not go over the wire.
     pub merging: Merging,
+    /// Which workers run func and callback here, which does not go over the wire either.
+    pub classes: Classes,
     /// Whether replies are collected; without, the way up carries bare completions.
     pub reply_wanted: bool,
     /// Forward before executing.
@@ -86,7 +101,7 @@ pub struct Request {
     /// What is left of the root's time limit: as long as that, an adopter may ask for the answer.
     pub left: Duration,
     /// How the list is split; `Err` holds the wire id of a tree that this process does not know.
-    pub tree: Result<Tree, u32>,
+    pub tree: Result<Tree, u64>,
     /// The receiver's slice: itself first, then its descendants in tree order.
     pub ids: IdList,
     /// The request's header: extra arguments, at most [`frame::HEADER_MAX`](super::frame::HEADER_MAX) bytes.
@@ -100,9 +115,12 @@ impl Request {
     pub fn new(call: CallId, ids: IdList) -> Request {
         Request {
             call,
+            position: 0,
+            total: ids.len(),
             func: 0,
             callback: None,
             merging: Merging::default(),
+            classes: Classes::default(),
             reply_wanted: true,
             forward_first: false,
             partial: false,

@@ -5,11 +5,11 @@ use gpc_trees::{Id, IdList, Run, Shape, Tree};
 
 use super::frame::{FrameError, Kind, zero};
 use super::head::{IdsForm, RequestHead};
-use super::message::Merging;
+use super::message::{Classes, Merging};
 use super::{Body, Request};
 
 /// Finds the tree that is registered under a wire id.
-pub type TreeLookup<'a> = &'a dyn Fn(u32) -> Option<Tree>;
+pub type TreeLookup<'a> = &'a dyn Fn(u64) -> Option<Tree>;
 
 /// The fixed part of the frame that begins `request`.
 pub fn request_head(request: &Request) -> RequestHead {
@@ -24,6 +24,8 @@ pub fn request_head(request: &Request) -> RequestHead {
     };
     RequestHead {
         call: request.call,
+        position: request.position,
+        total: request.total,
         func: request.func,
         callback: request.callback.unwrap_or(0),
         tree,
@@ -65,9 +67,17 @@ pub fn parse_prefix(
     if ids.is_empty() {
         return Err(FrameError::Ids("it is empty, but must begin with the receiver".into()));
     }
+    if head.position.checked_add(ids.len()).is_none_or(|end| end > head.total) {
+        let expected = "at least the receiver's position and the ids of its slice";
+        let (kind, value) = (Kind::Request, head.total.into());
+        return Err(FrameError::BadField { kind, field: "total", value, expected });
+    }
     Ok(Request {
         merging: Merging::default(),
+        classes: Classes::default(),
         call: head.call,
+        position: head.position,
+        total: head.total,
         func: head.func,
         callback: Some(head.callback).filter(|handle| *handle != 0),
         reply_wanted: flags & super::frame::flags::REPLY_WANTED != 0,
@@ -136,7 +146,7 @@ fn parse_tree(
     shape: &[u8],
     n: u32,
     trees: TreeLookup<'_>,
-) -> Result<Result<Tree, u32>, FrameError> {
+) -> Result<Result<Tree, u64>, FrameError> {
     if head.tree != Tree::EXPLICIT_WIRE_ID {
         if head.shape_count != 0 {
             return Err(FrameError::Shape("it is there, but the tree is not an explicit one".into()));

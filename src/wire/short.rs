@@ -22,8 +22,8 @@ pub const SHORT_MAX: usize = 16 << 10;
 /// Most bytes of ids of a short request: they are compared for every call, and kept for every plan.
 pub const IDS_MAX: usize = 1 << 10;
 
-/// Bytes of a request's fixed part that belong to its plan and lie side by side: callback, tree, its parameter, form of the ids, how many.
-const SHARED: usize = 20;
+/// Bytes of a request's fixed part that belong to its plan and lie side by side: func, callback, tree, its parameter, form of the ids, how many.
+const SHARED: usize = 36;
 
 /// Where they begin.
 const SHARED_AT: usize = 16;
@@ -32,7 +32,6 @@ const SHARED_AT: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanKey<'a> {
     flags: u8,
-    func: u32,
     /// Where they were read: to compare what has just been put together, the processor would wait until all before it is written.
     shared: &'a [u8; SHARED],
     ids: &'a [u8],
@@ -42,7 +41,6 @@ pub struct PlanKey<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanOwned {
     flags: u8,
-    func: u32,
     shared: [u8; SHARED],
     ids: Box<[u8]>,
 }
@@ -50,10 +48,10 @@ pub struct PlanOwned {
 /// What a plan's key is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanParts<'a> {
-    /// Handle of the function that every id executes.
-    pub func: u32,
-    /// Handle of the function that merges replies, if one does.
-    pub callback: Option<u32>,
+    /// Name of the function that every id executes.
+    pub func: u64,
+    /// Name of the function that merges replies, if one does.
+    pub callback: Option<u64>,
     /// How the list is split.
     pub tree: &'a Tree,
     /// The receiver's slice.
@@ -69,6 +67,10 @@ pub struct PlanParts<'a> {
 pub struct Particulars<'a> {
     /// Which call.
     pub call: CallId,
+    /// The receiver's position in the whole tree.
+    pub position: u32,
+    /// The places of the whole tree.
+    pub total: u32,
     /// What is left of the time limit, microseconds.
     pub limit: u64,
     /// How long ago the call began, milliseconds.
@@ -117,34 +119,37 @@ impl<'a> PlanKey<'a> {
         }
         room.clear();
         let form_word = if form == IdsForm::Runs { 0 } else { 1 };
-        for word in [callback.unwrap_or(0), wire_id, param, form_word, entries as u32] {
+        for name in [func, callback.unwrap_or(0), wire_id] {
+            room.extend_from_slice(&name.to_le_bytes());
+        }
+        for word in [param, form_word, entries as u32] {
             room.extend_from_slice(&word.to_le_bytes());
         }
         emit_ids(ids, form, room);
         let (shared, ids) = room.split_first_chunk()?;
         let bits = [(reply_wanted, flags::REPLY_WANTED), (forward_first, flags::FORWARD_FIRST)];
         let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
-        Some(PlanKey { flags, func, shared, ids })
+        Some(PlanKey { flags, shared, ids })
     }
 
-    /// Handle of the function that every id executes.
-    pub fn func(&self) -> u32 {
-        self.func
+    /// Name of the function that every id executes.
+    pub fn func(&self) -> u64 {
+        two_words(self.shared, 0)
     }
 
-    /// Handle of the function that merges replies, if one does.
-    pub fn callback(&self) -> Option<u32> {
-        Some(word(self.shared, 0)).filter(|handle| *handle != 0)
+    /// Name of the function that merges replies, if one does.
+    pub fn callback(&self) -> Option<u64> {
+        Some(two_words(self.shared, 8)).filter(|name| *name != 0)
     }
 
     /// How the list is split, if by a tree that every process knows.
     pub fn tree(&self) -> Option<Tree> {
-        Tree::from_wire(word(self.shared, 4), word(self.shared, 8))
+        Tree::from_wire(two_words(self.shared, 16), word(self.shared, 24))
     }
 
     /// The receiver's slice; none if it is no list, or empty.
     pub fn ids(&self) -> Option<IdList> {
-        let form = if word(self.shared, 12) == 0 { IdsForm::Runs } else { IdsForm::Listed };
+        let form = if word(self.shared, 28) == 0 { IdsForm::Runs } else { IdsForm::Listed };
         parse_ids(form, self.ids).ok().filter(|ids| !ids.is_empty())
     }
 
@@ -160,35 +165,34 @@ impl<'a> PlanKey<'a> {
 
     /// Whether the receiver is the only id.
     pub fn is_alone(&self) -> bool {
-        two_words(self.shared, 12) == 1 | 1 << 32
+        two_words(self.shared, 28) == 1 | 1 << 32
     }
 
     /// To keep.
     pub fn to_owned(&self) -> PlanOwned {
-        PlanOwned { flags: self.flags, func: self.func, shared: *self.shared, ids: self.ids.into() }
+        PlanOwned { flags: self.flags, shared: *self.shared, ids: self.ids.into() }
     }
 
     /// Its numbers, for a hash.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        let first = u64::from(self.func) | u64::from(word(self.shared, 0)) << 32;
-        let words = [first, two_words(self.shared, 4), two_words(self.shared, 12)];
+        let names = [two_words(self.shared, 0), two_words(self.shared, 8), two_words(self.shared, 16)];
+        let words = [two_words(self.shared, 24), word(self.shared, 32).into()];
         let (ids, rest) = self.ids.as_chunks::<8>();
         let rest = rest.iter().fold(u64::from(self.flags), |rest, byte| rest << 8 | u64::from(*byte));
-        words.into_iter().chain(ids.iter().map(|eight| u64::from_le_bytes(*eight))).chain([rest])
+        names.into_iter().chain(words).chain(ids.iter().map(|eight| u64::from_le_bytes(*eight))).chain([rest])
     }
 }
 
 impl PlanOwned {
     /// As it was read.
     pub fn key(&self) -> PlanKey<'_> {
-        PlanKey { flags: self.flags, func: self.func, shared: &self.shared, ids: &self.ids }
+        PlanKey { flags: self.flags, shared: &self.shared, ids: &self.ids }
     }
 }
 
 impl PartialEq<PlanKey<'_>> for PlanOwned {
     fn eq(&self, other: &PlanKey<'_>) -> bool {
-        (self.shared == *other.shared) & (self.func == other.func) & (self.flags == other.flags)
-            && *self.ids == *other.ids
+        (self.shared == *other.shared) & (self.flags == other.flags) && *self.ids == *other.ids
     }
 }
 
@@ -232,7 +236,8 @@ impl<'a> ShortRequest<'a> {
         }
         let limit = u64::try_from(request.limit.as_micros()).unwrap_or(u64::MAX);
         let (age, left) = (whole_ms(request.age), whole_ms(request.left));
-        let particulars = Particulars { call: *call, limit, age, left, header, data };
+        let (position, total) = (request.position, request.total);
+        let particulars = Particulars { call: *call, position, total, limit, age, left, header, data };
         Some(ShortRequest { plan, particulars })
     }
 
@@ -241,27 +246,28 @@ impl<'a> ShortRequest<'a> {
         let (set, payload, rest) = payload(bytes, Kind::Request)?;
         let (fixed, body) = payload.split_first_chunk::<{ RequestHead::LENGTH }>()?;
         let shared = fixed[SHARED_AT..].first_chunk()?;
-        let count = word(shared, 16) as usize;
-        let entry = match word(shared, 12) {
+        let count = word(shared, 32) as usize;
+        let entry = match word(shared, 28) {
             0 => 8,
             1 => 4,
             _ => return None,
         };
         let usual = set & !(flags::REPLY_WANTED | flags::FORWARD_FIRST) == 0;
-        let (shape_count, skipped) = (word(fixed, 56), word(fixed, 64));
+        let (shape_count, skipped) = (word(fixed, 72), word(fixed, 80));
         let short = body.len() <= SHORT_MAX && count <= IDS_MAX / entry;
         if !usual || !short || shape_count != 0 || skipped != 0 {
             return None;
         }
         let (ids, body) = body.split_at_checked(count * entry)?;
-        let (header, data) = body.split_at_checked(word(fixed, 36) as usize)?;
-        if two_words(fixed, 40) != data.len() as u64 {
+        let (header, data) = body.split_at_checked(word(fixed, 52) as usize)?;
+        if two_words(fixed, 56) != data.len() as u64 {
             return None;
         }
         let call = CallId { root: word(fixed, 0), sequence: two_words(fixed, 8) };
-        let (limit, age, left) = (two_words(fixed, 48), word(fixed, 60), word(fixed, 68));
-        let plan = PlanKey { flags: set, func: word(fixed, 4), shared, ids };
-        let particulars = Particulars { call, limit, age, left, header, data };
+        let (limit, age, left) = (two_words(fixed, 64), word(fixed, 76), word(fixed, 84));
+        let (position, total) = (word(fixed, 4), word(fixed, 88));
+        let plan = PlanKey { flags: set, shared, ids };
+        let particulars = Particulars { call, position, total, limit, age, left, header, data };
         Some((ShortRequest { plan, particulars }, rest))
     }
 }
@@ -301,10 +307,12 @@ impl Template {
         };
         let head = RequestHead {
             call: CallId { root: 0, sequence: 0 },
-            func: plan.func,
-            callback: word(plan.shared, 0),
-            tree: word(plan.shared, 4),
-            tree_param: word(plan.shared, 8),
+            position: 0,
+            total: 0,
+            func: plan.func(),
+            callback: two_words(plan.shared, 8),
+            tree: two_words(plan.shared, 16),
+            tree_param: word(plan.shared, 24),
             ids_form: form,
             ids_count: ids_count as u32,
             header_len: 0,
@@ -336,14 +344,16 @@ impl Template {
         let Some(fixed) = out[start..].first_chunk_mut::<FIXED>() else { return };
         put(fixed, 0, ((length - FRAME_HEADER) as u32).to_le_bytes());
         put(fixed, 8, of.call.root.to_le_bytes());
+        put(fixed, 12, of.position.to_le_bytes());
         put(fixed, 16, of.call.sequence.to_le_bytes());
-        put(fixed, 44, (of.header.len() as u32).to_le_bytes());
-        put(fixed, 48, (of.data.len() as u64).to_le_bytes());
-        put(fixed, 56, of.limit.to_le_bytes());
-        put(fixed, 68, of.age.to_le_bytes());
-        put(fixed, 76, of.left.to_le_bytes());
+        put(fixed, 60, (of.header.len() as u32).to_le_bytes());
+        put(fixed, 64, (of.data.len() as u64).to_le_bytes());
+        put(fixed, 72, of.limit.to_le_bytes());
+        put(fixed, 84, of.age.to_le_bytes());
+        put(fixed, 92, of.left.to_le_bytes());
+        put(fixed, 96, of.total.to_le_bytes());
         if let Some(id) = alone {
-            readdress(&mut out[start..], id);
+            readdress(&mut out[start..], id, of.position);
         }
         if unlikely(!of.header.is_empty()) {
             out.extend_from_slice(of.header);
@@ -351,21 +361,22 @@ impl Template {
         out.extend_from_slice(of.data);
     }
 
-    /// Appends a frame that [`fill`](Self::fill) has written, to another single id.
-    pub fn copy(frame: &[u8], alone: Id, out: &mut BytesMut) {
+    /// Appends a frame that [`fill`](Self::fill) has written, to another single id at its position.
+    pub fn copy(frame: &[u8], alone: Id, position: u32, out: &mut BytesMut) {
         let start = out.len();
         out.extend_from_slice(frame);
-        readdress(&mut out[start..], alone);
+        readdress(&mut out[start..], alone, position);
     }
 }
 
 /// Bytes of a request's frame before its ids.
 const FIXED: usize = FRAME_HEADER + RequestHead::LENGTH;
 
-/// Puts another id in the place of the first one of a request's frame.
-fn readdress(frame: &mut [u8], id: Id) {
-    if let Some(place) = frame.get_mut(FIXED..).and_then(<[u8]>::first_chunk_mut) {
-        *place = id.to_le_bytes();
+/// Puts another id, and its position, in the place of the first one of a request's frame.
+fn readdress(frame: &mut [u8], id: Id, position: u32) {
+    if let Some(fixed) = frame.first_chunk_mut::<{ FIXED + 4 }>() {
+        put(fixed, 12, position.to_le_bytes());
+        put(fixed, FIXED, id.to_le_bytes());
     }
 }
 
@@ -375,6 +386,8 @@ impl Particulars<'_> {
         let tree = plan.tree()?;
         Some(Request {
             merging: Merging::default(),
+            position: self.position,
+            total: self.total,
             func: plan.func(),
             callback: plan.callback(),
             reply_wanted: plan.reply_wanted(),

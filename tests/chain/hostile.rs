@@ -144,7 +144,7 @@ impl Besieged {
                 Output::Abandon { peer } => {
                     self.owed.remove(&peer);
                 }
-                Output::Send { .. } => {}
+                Output::Send { .. } | Output::Stopped(_) => {}
             }
         }
         assert_eq!(self.node.jobs_running(), self.running.len());

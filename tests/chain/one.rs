@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Reply, Start, Time, Work};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Request, Response, Stage};
-use gpc_trees::{Id, IdList, Tree};
+use chained_gpc::wire::{CallId, Cause, Coverage, Failure, Message, Request, Response, Stage};
+use gpc_trees::{Id, IdList};
 
 use super::model::{letters, text};
 
@@ -22,22 +21,12 @@ pub(crate) struct One {
 /// The request of [`CALL`] over a list in the text form of lists, the default tree.
 pub(crate) fn request(list: &str) -> Request {
     Request {
-        call: CALL,
+        position: 1,
+        total: 1_000,
         func: 7,
-        callback: None,
-        merging: Default::default(),
-        reply_wanted: true,
-        forward_first: false,
-        partial: false,
-        adopted: false,
-        skipped: 0,
-        age: Duration::ZERO,
         left: Duration::from_secs(60),
         limit: Duration::from_secs(60),
-        tree: Ok(Tree::Binary),
-        ids: list.parse().expect("a list"),
-        header: Bytes::new(),
-        data: Body::default(),
+        ..Request::new(CALL, list.parse().expect("a list"))
     }
 }
 
@@ -54,8 +43,10 @@ impl One {
         One { node: Node::new(config), now: Duration::ZERO }
     }
 
+    /// What is to be done, but for functions whose end nobody awaits any more.
     pub(crate) fn feed(&mut self, input: Input) -> Vec<String> {
-        self.outputs(input).into_iter().map(show).collect()
+        let outputs = self.outputs(input).into_iter();
+        outputs.filter(|output| !matches!(output, Output::Stopped(_))).map(show).collect()
     }
 
     pub(crate) fn outputs(&mut self, input: Input) -> Outputs {
@@ -153,6 +144,7 @@ pub(crate) fn show(output: Output) -> String {
         Output::Send { to, message: Message::Ping } => format!("to {to}: ping"),
         Output::Send { to, message: Message::Pong } => format!("to {to}: pong"),
         Output::Abandon { peer } => format!("abandon {peer}"),
+        Output::Stopped(_) => "stopped".into(),
         Output::Run(job) => match job.work {
             Work::Func => "run func".into(),
             Work::More(_) => "run more".into(),

@@ -92,7 +92,8 @@ impl Spotter {
             let request = child.request().expect("a plan of a good tree");
             if let Some(frame) = child.frame {
                 let (mut shared, mut own) = (BytesMut::new(), BytesMut::new());
-                Template::copy(frame, child.alone.expect("of one id"), &mut shared);
+                let alone = child.alone.expect("of one id");
+                Template::copy(frame, alone, child.particulars.position, &mut shared);
                 child.template.fill(&child.particulars, child.alone, &mut own);
                 assert_eq!(shared, own, "what several children get is what each of them would");
             }
@@ -267,7 +268,7 @@ proptest! {
     /// With a callback, an id alone gives what it would merge.
     #[test]
     fn an_id_alone_answers_as_on_the_long_way(
-        callback in prop::option::of(Just(9u32)), reply_wanted: bool, fails: bool,
+        callback in prop::option::of(Just(9u64)), reply_wanted: bool, fails: bool,
         header in prop::collection::vec(b'a'..=b'z', 0..40), data in prop::collection::vec(b'a'..=b'z', 0..5000),
     ) {
         let asked = Request { callback, reply_wanted, ..request("1") };
@@ -351,7 +352,7 @@ fn many_calls_at_once_are_all_answered() {
         for sequence in 0..40u64 {
             let request = Request {
                 call: CallId { root, sequence: u64::from(root) << 32 | sequence },
-                func: root % 90,
+                func: u64::from(root) % 90,
                 ..request("1,900")
             };
             match one.request(root, &request, Ok(Reply::default())) {

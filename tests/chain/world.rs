@@ -107,9 +107,9 @@ pub(crate) struct World {
 }
 
 /// A callback that merges replies as they come, registered so at every id; any other merges them in list order.
-pub(crate) const COMMUTATIVE: u32 = 10;
+pub(crate) const COMMUTATIVE: u64 = 10;
 
-fn merging(callback: Option<u32>) -> Merging {
+fn merging(callback: Option<u64>) -> Merging {
     match callback {
         Some(COMMUTATIVE) => Merging::AsTheyCome,
         _ => Merging::InListOrder,
@@ -382,6 +382,7 @@ impl World {
                 self.post(id, to, message);
             }
             Output::Abandon { peer } => self.abandon(id, peer),
+            Output::Stopped(_) => {}
             Output::Run(job) => {
                 let seen = match &job.work {
                     Work::Func | Work::More(_) => Seen::Func(id),

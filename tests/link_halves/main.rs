@@ -198,9 +198,12 @@ impl Model {
         };
         let request = Request {
             call,
+            position: ids + 3,
+            total: 1 << 20,
             func: 7,
             callback: (ids == 2).then_some(9),
             merging: Default::default(),
+            classes: Default::default(),
             reply_wanted: ids != 3,
             forward_first: arriving,
             partial: ids == 4,
@@ -452,9 +455,12 @@ fn request(sequence: u64, ids: IdList, data: Body) -> Message {
     let call = CallId { root: 3, sequence };
     Message::Request(Arc::new(Request {
         call,
+        position: 1,
+        total: ids.len() + 1,
         func: 1,
         callback: None,
         merging: Default::default(),
+        classes: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,

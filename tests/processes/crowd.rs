@@ -37,7 +37,7 @@ struct Stranger {
 struct Everything;
 
 impl Context for Everything {
-    fn tree(&self, _: u32) -> Option<Tree> {
+    fn tree(&self, _: u64) -> Option<Tree> {
         None
     }
 

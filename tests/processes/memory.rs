@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use chained_gpc::Placement;
 use chained_gpc::wire::frame::{FrameHeader, Kind, WINDOW};
 use chained_gpc::wire::head::{AnswerKind, CallRef, ResponseHead};
 use chained_gpc::wire::prefix::request_head;
@@ -119,8 +120,8 @@ impl Stranger {
 }
 
 /// The number of a built-in function.
-fn named(functions: &mut Functions, name: &str) -> u32 {
-    functions.inline_func(name, |_, _| Ok(())).unwrap().number()
+fn named(functions: &mut Functions, name: &str) -> u64 {
+    functions.at(Placement::Inline).func(name, |_, _| Ok(())).unwrap().number()
 }
 
 fn frame(kind: Kind, flags: u8, payload: &[u8]) -> Vec<u8> {

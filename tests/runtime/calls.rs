@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use chained_gpc::Placement;
 use chained_gpc::{Call, ChildReply, Deferred, FuncHandle, Functions, LinkKind, LocalNodes, Phase, Reply};
 use gpc_trees::Tree;
 
@@ -29,7 +30,7 @@ fn sums(functions: &Functions) -> [Call; 3] {
         own(request.me(), reply);
         Ok(())
     });
-    let inline = functions.inline_func("own at once", move |request, reply| {
+    let inline = functions.at(Placement::Inline).func("own at once", move |request, reply| {
         own(request.me(), reply);
         Ok(())
     });
@@ -37,7 +38,7 @@ fn sums(functions: &Functions) -> [Call; 3] {
         add(child, reply);
         Ok(())
     });
-    let merge_inline = functions.inline_callback("add at once", |_, child, reply| {
+    let merge_inline = functions.at(Placement::Inline).callback("add at once", |_, child, reply| {
         add(child, reply);
         Ok(())
     });

@@ -1,6 +1,7 @@
 //! When requests are acknowledged, as their sender sees it.
 
 use chained_gpc::Functions;
+use chained_gpc::Placement;
 use chained_gpc::runtime::link::{ACKMARK, Event};
 use chained_gpc::wire::Message;
 
@@ -12,7 +13,7 @@ use super::raw::{EARLY, RawPeer, call, listener, node};
 fn an_acknowledgement_waits_for_company_but_not_for_ever() {
     limited(|| {
         let functions = Functions::new();
-        let func = functions.inline_func("nothing", |_, _| Ok(())).unwrap();
+        let func = functions.at(Placement::Inline).func("nothing", |_, _| Ok(())).unwrap();
         let (listener, address) = listener();
         let node = node(1, &functions, [(2, address)]);
         let mut parent = RawPeer::greet(&node, 0, EARLY, 1);

@@ -47,7 +47,7 @@ fn sums(functions: &Functions) -> [FuncHandle; 2] {
             self.0.extend_from_slice(bytes);
             Ok(())
         }
-        fn finish(&mut self, reply: &mut Reply) -> chained_gpc::FunctionResult {
+        fn finish(&mut self, _: &chained_gpc::Request<'_>, reply: &mut Reply) -> chained_gpc::FunctionResult {
             reply.data = said(&self.0);
             Ok(())
         }
@@ -56,7 +56,7 @@ fn sums(functions: &Functions) -> [FuncHandle; 2] {
         reply.data = said(request.data());
         Ok(())
     });
-    [whole.unwrap(), functions.streaming_func("streaming", |_| Ok(Sum(Vec::new()))).unwrap()]
+    [whole.unwrap(), functions.streaming("streaming", |_| Ok(Sum(Vec::new()))).unwrap()]
 }
 
 fn said(bytes: &[u8]) -> Vec<u8> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::Peers;
 use chained_gpc::runtime::link::{ACKMARK, HIWATER};
 use chained_gpc::{Call, CallHandle, FuncHandle, Functions, Id, IdList, LinkKind, Node, PolledNode};
@@ -29,7 +30,7 @@ impl Nodes {
         let functions = Functions::new();
         let executed: Vec<Arc<AtomicU64>> = (0..n).map(|_| Arc::default()).collect();
         let counts = executed.clone();
-        let func = functions.inline_func("count", move |request, reply| {
+        let func = functions.at(Placement::Inline).func("count", move |request, reply| {
             counts[request.me() as usize].fetch_add(1, Ordering::Relaxed);
             reply.data.extend_from_slice(request.data());
             Ok(())

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::Peers;
 use chained_gpc::{Call, CallError, Functions, FunctionsError, LinkKind, LocalNodes, Node, Stage};
 use gpc_trees::{Layout, Limits, Tree, TreeError};
@@ -315,7 +316,7 @@ fn a_caller_waits_for_room_in_the_queue_for_its_time_limit_at_most() {
         let (runs, running) = mpsc::channel();
         let released = std::sync::Mutex::new(released);
         // Inline, against the rules: it blocks the event loop, so that nobody empties the queue.
-        let block = functions.inline_func("block", move |_, _| {
+        let block = functions.at(Placement::Inline).func("block", move |_, _| {
             runs.send(())?;
             let _ = released.lock().expect("one at a time").recv_timeout(LIMIT);
             Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::link::{Event, HIWATER};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::Kind;
@@ -228,7 +229,7 @@ fn a_list_of_ids_that_do_not_exist_is_forgotten() {
 fn a_peer_that_does_not_read_gets_no_more_credit() {
     limited(|| {
         let functions = Functions::new();
-        let echo = functions.inline_func("echo", |request, reply| {
+        let echo = functions.at(Placement::Inline).func("echo", |request, reply| {
             reply.data = request.data().to_vec();
             Ok(())
         });

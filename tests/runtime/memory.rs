@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use chained_gpc::Placement;
 use chained_gpc::runtime::link::Event;
 use chained_gpc::wire::frame::{FRAME_HEADER, Kind, WINDOW};
 use chained_gpc::wire::head::{AnswerKind, CallRef, ResponseHead};
@@ -45,7 +46,7 @@ fn assert_refused(answer: &Answer, id: Id, words: &str) {
 fn mebibytes(functions: &Functions) -> (FuncHandle, Arc<AtomicU32>) {
     let ran = Arc::new(AtomicU32::new(0));
     let runs = ran.clone();
-    let func = functions.inline_func("mebibytes", move |request, reply| {
+    let func = functions.at(Placement::Inline).func("mebibytes", move |request, reply| {
         runs.fetch_add(1, Ordering::Relaxed);
         reply.data = vec![b'.'; usize::from(request.header()[0]) << 20];
         Ok(())

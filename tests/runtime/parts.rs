@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::{IdReply, ReplyRef};
 use chained_gpc::wire::Message;
 use chained_gpc::wire::level::{Leaves, Limits};
@@ -14,7 +15,7 @@ use super::raw::{EARLY, RawPeer, listener, node};
 
 /// A func that runs on the spot: only its calls have parts that lie as they came.
 fn say(functions: &Functions) -> FuncHandle {
-    let say = functions.inline_func("say", |request, reply| {
+    let say = functions.at(Placement::Inline).func("say", |request, reply| {
         reply.header = vec![request.me() as u8; request.me() as usize];
         reply.data = said(request.me());
         Ok(())

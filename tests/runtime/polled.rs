@@ -7,6 +7,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::link::Event;
 use chained_gpc::runtime::{Address, Listener, Peers};
 use chained_gpc::{
@@ -108,7 +109,7 @@ fn a_polled_root_calls_nodes_that_have_threads() {
 fn calls_leave_while_the_outcomes_of_others_are_taken() {
     limited(|| {
         let functions = Functions::new();
-        let nothing = functions.inline_func("nothing", |_, _| Ok(())).unwrap();
+        let nothing = functions.at(Placement::Inline).func("nothing", |_, _| Ok(())).unwrap();
         let (listener, address) = listener();
         let mut root = Node::builder(0)
             .functions(&functions)
@@ -213,7 +214,7 @@ fn a_polled_node_that_looks_does_not_wait_twice() {
 fn a_peer_that_always_has_something_keeps_nobody_else_out() {
     limited(|| {
         let functions = Functions::new();
-        let nothing = functions.inline_func("nothing", |_, _| Ok(())).unwrap();
+        let nothing = functions.at(Placement::Inline).func("nothing", |_, _| Ok(())).unwrap();
         let listener = Listener::bind(&LinkKind::Tcp.fresh_address(1)).unwrap();
         let Some(Address::Tcp(at)) = listener.address().ok() else { panic!("it listens on TCP") };
         let builder = Node::builder(1).functions(&functions).listener(listener).wait(Wait::Spin(LIMIT));

@@ -26,7 +26,7 @@ pub(crate) const EARLY: u64 = 1000;
 pub(crate) struct Everything;
 
 impl Context for Everything {
-    fn tree(&self, _: u32) -> Option<Tree> {
+    fn tree(&self, _: u64) -> Option<Tree> {
         None
     }
 
@@ -302,9 +302,12 @@ impl RawPeer {
 pub(crate) fn request(limit: Duration, call: CallId, func: FuncHandle, ids: &IdList) -> Request {
     Request {
         call,
+        position: 1,
+        total: ids.len() + 1,
         func: func.number(),
         callback: None,
         merging: Default::default(),
+        classes: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: false,

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::link::Event;
 use chained_gpc::wire::flow::ArrivingReply;
 use chained_gpc::wire::frame::WINDOW;
@@ -95,7 +96,7 @@ fn a_reply_that_nobody_takes_holds_up_no_other_call() {
     limited(|| {
         let functions = Functions::new();
         let who = who(&functions);
-        let long = functions.inline_func("long", |_, reply| {
+        let long = functions.at(Placement::Inline).func("long", |_, reply| {
             reply.data = vec![1; 5 * WINDOW as usize];
             Ok(())
         });

@@ -14,6 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chained_gpc::Placement;
 use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
 use chained_gpc::runtime::{Address, Listener};
 use chained_gpc::wire::body::{self, Extent, Sealed};
@@ -319,7 +320,7 @@ struct Taking<'a> {
 }
 
 impl Context for Taking<'_> {
-    fn tree(&self, id: u32) -> Option<Tree> {
+    fn tree(&self, id: u64) -> Option<Tree> {
         Everything.tree(id)
     }
 
@@ -544,7 +545,7 @@ fn the_last_words_of_a_peer_are_heard() {
         let functions = Functions::new();
         let (runs, ran) = std::sync::mpsc::channel();
         // Inline: one that waits for a thread need not run any more when its parent has gone.
-        let note = functions.inline_func("note", move |_, _| Ok(runs.send(())?)).unwrap();
+        let note = functions.at(Placement::Inline).func("note", move |_, _| Ok(runs.send(())?)).unwrap();
         let one = node(1, &functions, []);
         for sequence in 1..20 {
             let mut peer = Peer::with_rings(&one);

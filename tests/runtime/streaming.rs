@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::link::Event;
 use chained_gpc::wire::frame::{SEGMENT, WINDOW};
 use chained_gpc::wire::{Body, Message, Request};
@@ -27,7 +28,7 @@ impl Streaming for Collect {
         Ok(())
     }
 
-    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+    fn finish(&mut self, _: &chained_gpc::Request<'_>, reply: &mut Reply) -> FunctionResult {
         reply.data = checksum(&self.0).to_le_bytes().to_vec();
         reply.header = self.0.len().to_le_bytes().to_vec();
         Ok(())
@@ -39,8 +40,8 @@ fn collecting(functions: &Functions) -> [FuncHandle; 2] {
         Ok(Collect(Vec::with_capacity(request.data_len().min(1 << 20) as usize)))
     };
     [
-        functions.streaming_func("collect", begin).expect("a name of its own"),
-        functions.inline_streaming_func("inline", begin).expect("a name of its own"),
+        functions.streaming("collect", begin).expect("a name of its own"),
+        functions.at(Placement::Inline).streaming("inline", begin).expect("a name of its own"),
     ]
 }
 
@@ -114,7 +115,7 @@ impl Streaming for Bad {
         }
     }
 
-    fn finish(&mut self, _: &mut Reply) -> FunctionResult {
+    fn finish(&mut self, _: &chained_gpc::Request<'_>, _: &mut Reply) -> FunctionResult {
         Err("it does not add up".into())
     }
 }
@@ -131,8 +132,8 @@ fn an_error_in_any_step_fails_the_call_at_that_id_and_the_nodes_go_on() {
                     _ => Ok(Box::new(Collect(Vec::new())) as Box<dyn Streaming>),
                 };
                 let func = match inline {
-                    true => functions.inline_streaming_func("bad", begin),
-                    false => functions.streaming_func("bad", begin),
+                    true => functions.at(Placement::Inline).streaming("bad", begin),
+                    false => functions.streaming("bad", begin),
                 };
                 let func = func.unwrap();
                 let nodes = LocalNodes::start(4, LinkKind::Tcp, &functions).unwrap();
@@ -174,7 +175,7 @@ impl Streaming for Slow {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Reply) -> FunctionResult {
+    fn finish(&mut self, _: &chained_gpc::Request<'_>, _: &mut Reply) -> FunctionResult {
         Ok(())
     }
 }
@@ -187,13 +188,13 @@ fn a_slow_id_holds_back_its_parents_and_no_small_call() {
         let (begun, leave) = (Mutex::new(begun), Arc::new(Mutex::new(leave)));
         let functions = Functions::new();
         let seen = taken.clone();
-        let slow = functions.streaming_func("slow", move |request| {
+        let slow = functions.streaming("slow", move |request| {
             let leave = (request.me() == 2).then(|| leave.clone());
             let begun = begun.lock().unwrap().clone();
             Ok(Slow { taken: seen.clone(), me: request.me() as usize, begun, leave })
         });
         let (slow, len) = (slow.unwrap(), 16 * WINDOW);
-        let small = functions.inline_func("small", |_, _| Ok(())).unwrap();
+        let small = functions.at(Placement::Inline).func("small", |_, _| Ok(())).unwrap();
         let nodes = LocalNodes::start(4, LinkKind::Tcp, &functions).unwrap();
         let call = Call::new(slow).ids(0..4).tree(Tree::Chain).data(vec![1; len as usize]).forward_first();
         let long = nodes.root().call(call).unwrap();
@@ -249,7 +250,7 @@ fn a_caller_who_gives_up_ends_a_call_whose_data_wait_for_a_slow_id() {
         let ((begun, has_begun), (give, leave)) = (channel(), channel());
         let (begun, leave) = (Mutex::new(begun), Arc::new(Mutex::new(leave)));
         let functions = Functions::new();
-        let slow = functions.streaming_func("slow", move |request| {
+        let slow = functions.streaming("slow", move |request| {
             let leave = (request.me() == 2).then(|| leave.clone());
             let begun = begun.lock().unwrap().clone();
             Ok(Slow { taken: Arc::default(), me: request.me() as usize, begun, leave })

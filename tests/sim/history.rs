@@ -67,9 +67,12 @@ pub(super) fn plan(partial: bool) -> Plan {
 pub(super) fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> Message {
     Message::Request(Arc::new(Request {
         call: CALL,
+        position: ids.start,
+        total: 1 << 20,
         func: 1,
         callback: None,
         merging: Default::default(),
+        classes: Default::default(),
         reply_wanted: true,
         forward_first: false,
         partial: skipped > 0,

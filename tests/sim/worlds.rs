@@ -20,7 +20,7 @@ fn well(scenario: &Scenario) -> Report {
 }
 
 /// Bytes of a request over a range of ids, without header and data, and of an answer with so many bytes of reply.
-const REQUEST: u64 = 8 + 72 + 8;
+const REQUEST: u64 = 8 + 92 + 8;
 const ANSWER: u64 = 8 + 40;
 
 #[test]

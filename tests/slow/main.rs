@@ -15,6 +15,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use chained_gpc::Placement;
 use chained_gpc::runtime::Listener;
 use chained_gpc::runtime::{Address, Peers};
 use chained_gpc::{
@@ -49,12 +50,12 @@ struct Pair {
 impl Pair {
     fn over(address: Address, link: LinkKind, bytes_per_s: u64) -> Pair {
         let functions = Functions::new();
-        let length = functions.inline_func("length", |request, reply| {
+        let length = functions.at(Placement::Inline).func("length", |request, reply| {
             reply.data = request.data().len().to_string().into_bytes();
             Ok(())
         });
-        let small = functions.inline_func("small", |_, _| Ok(()));
-        let fill = functions.inline_func("fill", |request, reply| {
+        let small = functions.at(Placement::Inline).func("small", |_, _| Ok(()));
+        let fill = functions.at(Placement::Inline).func("fill", |request, reply| {
             let bytes: usize = String::from_utf8_lossy(request.header()).parse().map_err(|_| "a number")?;
             reply.data = if request.me() == 1 { vec![7; bytes] } else { Vec::new() };
             Ok(())
@@ -185,7 +186,7 @@ fn a_process_that_stands_still_now_and_then_is_not_given_up_and_one_that_stands_
         let process = Stopped(process);
         let functions = Functions::new();
         // One of the command's own, that does not look at its data.
-        let facts = functions.inline_func("facts", |_, _| Ok(())).unwrap();
+        let facts = functions.at(Placement::Inline).func("facts", |_, _| Ok(())).unwrap();
         let address: Address = address.parse().unwrap();
         wait_until_listening(&address);
         let peers = [(1, address)].into_iter().collect();

@@ -31,7 +31,7 @@ pub(crate) struct Around {
 }
 
 impl Context for Around {
-    fn tree(&self, _id: u32) -> Option<Tree> {
+    fn tree(&self, _id: u64) -> Option<Tree> {
         None
     }
 
@@ -96,7 +96,7 @@ pub(crate) struct Beside {
 }
 
 impl Context for Beside {
-    fn tree(&self, id: u32) -> Option<Tree> {
+    fn tree(&self, id: u64) -> Option<Tree> {
         AROUND.tree(id)
     }
 
@@ -193,9 +193,10 @@ pub(crate) struct Seen {
     pub(crate) flags: (bool, bool),
     pub(crate) partial: (bool, bool, u32),
     pub(crate) times: (std::time::Duration, std::time::Duration),
-    pub(crate) functions: (u32, Option<u32>),
+    pub(crate) place: (u32, u32),
+    pub(crate) functions: (u64, Option<u64>),
     pub(crate) limit: std::time::Duration,
-    pub(crate) tree: (u32, u32, Vec<u32>),
+    pub(crate) tree: (u64, u32, Vec<u32>),
     pub(crate) ids: Vec<u32>,
     pub(crate) header: Bytes,
     pub(crate) data_len: u64,
@@ -213,6 +214,7 @@ impl Seen {
             flags: (request.reply_wanted, request.forward_first),
             partial: (request.partial, request.adopted, request.skipped),
             times: (request.age, request.left),
+            place: (request.position, request.total),
             functions: (request.func, request.callback),
             limit: request.limit,
             tree,

@@ -11,20 +11,23 @@ use crate::split_name::{NameError, SplitName};
 use std::fmt;
 use std::sync::Arc;
 
-/// Ids of registered splits are `FIRST_ID..2 * FIRST_ID`: positive as a C int, and far from the source's 0
-/// and 1.
-const FIRST_ID: u32 = 0x1000_0000;
+/// The bit that tells the ids of registered splits from those of built-in trees, which are small.
+const REGISTERED: u64 = 1 << 63;
 
-/// The wire id of a registered split, from its name: `0x1000_0000` and the 32-bit FNV-1a hash of the name's
-/// bytes, folded to 28 bits by XOR of its upper 4 bits into its lower 28.
-pub fn tree_id(name: &str) -> u32 {
-    let hash = name_hash(name);
-    FIRST_ID | ((hash ^ (hash >> 28)) & (FIRST_ID - 1))
+/// The wire id of a registered split, from its name: its [`name_hash`] with the top bit set.
+pub fn tree_id(name: &str) -> u64 {
+    name_hash(name) | REGISTERED
 }
 
-/// The 32-bit FNV-1a hash of a name's bytes: what ids and handles are made of, the same in every process.
-pub fn name_hash(name: &str) -> u32 {
-    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+/// The 64-bit FNV-1a hash of a name's bytes: what ids and handles are made of, the same in every process.
+pub const fn name_hash(name: &str) -> u64 {
+    let bytes = name.as_bytes();
+    let (mut hash, mut at) = (0xcbf2_9ce4_8422_2325_u64, 0);
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        at += 1;
+    }
+    hash
 }
 
 /// A split function with its name and id. Cheap to clone; two are equal where they are clones of one.
@@ -34,7 +37,7 @@ pub struct Registered(Arc<Inner<SplitFn>>);
 type SplitFn = dyn Fn(u32, &mut Groups) + Send + Sync;
 
 struct Inner<F: ?Sized> {
-    id: u32,
+    id: u64,
     name: SplitName,
     split: F,
 }
@@ -53,8 +56,15 @@ impl Registered {
         Ok(Registered(Arc::new(Inner { id: tree_id(name.as_str()), name, split })))
     }
 
+    /// One with an id that its name does not have: a hash that two names share takes long to find.
+    #[cfg(test)]
+    pub(crate) fn with_id(name: &str, id: u64) -> Registered {
+        let name = name.parse().expect("a test's name");
+        Registered(Arc::new(Inner { id, name, split: |_: u32, _: &mut Groups| () }))
+    }
+
     /// The id that the wire carries.
-    pub fn id(&self) -> u32 {
+    pub fn id(&self) -> u64 {
         self.0.id
     }
 

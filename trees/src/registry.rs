@@ -12,7 +12,7 @@ use std::fmt;
 /// The registered splits of a node, by name and by id.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    splits: BTreeMap<u32, Registered>,
+    splits: BTreeMap<u64, Registered>,
 }
 
 /// Why a split was not registered.
@@ -30,7 +30,7 @@ pub enum RegisterError {
         /// The name that is registered.
         registered: SplitName,
         /// The id of both.
-        id: u32,
+        id: u64,
     },
 }
 
@@ -53,7 +53,7 @@ pub enum UnknownTree {
     /// No tree has this id and parameter.
     Wire {
         /// The id.
-        id: u32,
+        id: u64,
         /// The parameter.
         param: u32,
     },
@@ -110,7 +110,7 @@ impl Registry {
     ///
     /// # Errors
     /// An id that is not known here, or a parameter that its tree does not have.
-    pub fn from_wire(&self, id: u32, param: u32) -> Result<Tree, UnknownTree> {
+    pub fn from_wire(&self, id: u64, param: u32) -> Result<Tree, UnknownTree> {
         let registered = || self.splits.get(&id).filter(|_| param == 0).cloned().map(Tree::Registered);
         Tree::from_wire(id, param).or_else(registered).ok_or(UnknownTree::Wire { id, param })
     }
@@ -150,3 +150,22 @@ impl fmt::Display for UnknownTree {
 
 impl std::error::Error for RegisterError {}
 impl std::error::Error for UnknownTree {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two names with one hash exist, though nobody meets them; the registry tells them apart.
+    #[test]
+    fn two_names_with_one_id_do_not_stand_for_each_other() {
+        let mut registry = Registry::new();
+        registry.register(Registered::with_id("one", 1 << 63)).unwrap();
+        let refused = registry.register(Registered::with_id("other", 1 << 63)).unwrap_err();
+        assert!(matches!(&refused, RegisterError::SameId { name, registered, .. }
+            if name.as_str() == "other" && registered.as_str() == "one"));
+        assert!(refused.to_string().contains("rename one of them"));
+        let mut registry = Registry::new();
+        registry.register(Registered::with_id("one", tree_id("other"))).unwrap();
+        assert!(matches!(registry.named(&"other".parse().unwrap()), Err(UnknownTree::Name { .. })));
+    }
+}

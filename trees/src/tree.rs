@@ -14,14 +14,14 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 // Source: tree ids 0 and 1. The rest are negative as a C int, so that they never meet a user's.
-const BINARY: u32 = 0;
-const BINOMIAL: u32 = 1;
-const KARY: u32 = 0x8000_0001;
-const KNOMIAL: u32 = 0x8000_0002;
-const CHAIN: u32 = 0x8000_0003;
-const FLAT: u32 = 0x8000_0004;
-const EXPLICIT: u32 = 0x8000_0005;
-const LOGGP: u32 = 0x8000_0006;
+const BINARY: u64 = 0;
+const BINOMIAL: u64 = 1;
+const KARY: u64 = 0x8000_0001;
+const KNOMIAL: u64 = 0x8000_0002;
+const CHAIN: u64 = 0x8000_0003;
+const FLAT: u64 = 0x8000_0004;
+const EXPLICIT: u64 = 0x8000_0005;
+const LOGGP: u64 = 0x8000_0006;
 
 /// The radix of a k-nomial tree: at least 2.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -152,9 +152,9 @@ impl Tree {
         }
     }
 
-    /// The tree's id on the wire: 0 binary, 1 binomial, `0x1000_0000..0x2000_0000` a registered split (see
-    /// [`tree_id`](crate::tree_id)), and with the top bit set the built-in trees beyond the source.
-    pub fn wire_id(&self) -> u32 {
+    /// The tree's id on the wire: 0 binary, 1 binomial, `0x8000_0001` and on the built-in trees beyond the
+    /// source, and with the top bit of 64 set a registered split (see [`tree_id`](crate::tree_id)).
+    pub fn wire_id(&self) -> u64 {
         match self {
             Tree::Binary => BINARY,
             Tree::Binomial => BINOMIAL,
@@ -181,7 +181,7 @@ impl Tree {
     /// The built-in tree of an id and a parameter from the wire. `None` for a parameter that the tree does
     /// not have (k-ary 0, k-nomial under 2, anything but 0 elsewhere), and for every other id: a registered
     /// split comes from a [`Registry`](crate::Registry), an explicit shape from its sizes.
-    pub fn from_wire(id: u32, param: u32) -> Option<Tree> {
+    pub fn from_wire(id: u64, param: u32) -> Option<Tree> {
         match (id, param) {
             (BINARY, 0) => Some(Tree::Binary),
             (BINOMIAL, 0) => Some(Tree::Binomial),
@@ -195,7 +195,7 @@ impl Tree {
     }
 
     /// The wire id of explicit shapes, whose sizes travel beside it.
-    pub const EXPLICIT_WIRE_ID: u32 = EXPLICIT;
+    pub const EXPLICIT_WIRE_ID: u64 = EXPLICIT;
 }
 
 impl fmt::Display for Radix {

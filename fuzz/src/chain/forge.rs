@@ -24,7 +24,7 @@ struct Seen<'a> {
 }
 
 impl Context for Seen<'_> {
-    fn tree(&self, _id: u32) -> Option<Tree> {
+    fn tree(&self, _id: u64) -> Option<Tree> {
         None
     }
 
@@ -96,9 +96,12 @@ fn request(world: &World, input: &mut Input<'_>, to: Id, call: CallId) -> Messag
     let (limit, age, left) = (span(), span(), span());
     Message::Request(Arc::new(Request {
         call,
+        position: to,
+        total: 2 * world.n + 2,
         func: 7,
         callback: (flags & 1 != 0).then_some(9),
         merging: Default::default(),
+        classes: Default::default(),
         reply_wanted: flags & 2 == 0,
         forward_first: flags & 4 != 0,
         partial: flags & 8 != 0,

@@ -180,6 +180,8 @@ impl World {
                 self.post(id, to, message);
             }
             Output::Abandon { peer } => self.cut(id, peer, false),
+            // A job ends when the input says so, whether anybody wants it or not.
+            Output::Stopped(_) => {}
             Output::Run(job) => {
                 let call = job.call;
                 assert!(job.request.data.bytes().is_some(), "a job without its data");

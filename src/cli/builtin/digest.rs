@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::Reply;
 use crate::runtime::{FunctionResult, Functions, FunctionsError, Streaming};
+use crate::{Reply, Request};
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     // Long data take their time: not on the event loop.
-    functions.streaming_func("digest", |_| Ok(Digest::default())).map(drop)
+    functions.streaming("digest", |_| Ok(Digest::default())).map(drop)
 }
 
 /// The digest of what has come.
@@ -26,7 +26,7 @@ impl Streaming for Digest {
         Ok(())
     }
 
-    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+    fn finish(&mut self, _request: &Request<'_>, reply: &mut Reply) -> FunctionResult {
         reply.data = std::mem::take(self).text().into_bytes();
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `fill`: replies with as many bytes as the request's header says, whatever the data are. For measuring replies of another size than the requests.
 
 use super::room;
+use crate::runtime::Placement;
 use crate::runtime::{FunctionError, Functions, FunctionsError};
 
 /// What replies are full of.
@@ -11,7 +12,8 @@ pub(in crate::cli) const FILL_MAX: u32 = 64 << 20;
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions
-        .inline_func("fill", |request, reply| {
+        .at(Placement::Inline)
+        .func("fill", |request, reply| {
             let length = length(request.header())? as usize;
             room(&mut reply.data, length)?;
             reply.data.resize(length, FILL);

@@ -16,6 +16,7 @@ pub use fail::{FailAt, Where};
 pub(super) use fill::{FILL, FILL_MAX};
 pub use sum::{add, number_of};
 
+use crate::runtime::Placement;
 use crate::runtime::{FunctionError, Functions, FunctionsError};
 
 /// Name and meaning of each built-in function, for help texts.
@@ -34,7 +35,7 @@ pub const BUILT_IN: [(&str, &str); 7] = [
 /// # Errors
 /// When one of their names is taken.
 pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
-    functions.inline_func("echo", |request, reply| {
+    functions.at(Placement::Inline).func("echo", |request, reply| {
         reply.header = request.header().to_vec();
         room(&mut reply.data, request.data().len())?;
         reply.data.extend_from_slice(request.data());

@@ -2,11 +2,12 @@
 //!
 //! Over the ids 0 to N-1 the root has N(N+1)(2N+1)/6, so a missing id or one counted twice shows. Numbers travel as decimal text.
 
+use crate::runtime::Placement;
 use crate::runtime::{FunctionError, Functions, FunctionsError, Phase};
 use gpc_trees::Id;
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
-    let sum = functions.inline_phased("sum", |phase, request, own| {
+    let sum = functions.at(Placement::Inline).phased("sum", |phase, request, own| {
         own.data = match phase {
             Phase::Init => number_of(request.me())?.to_string(),
             Phase::Wait(child) => {

@@ -1,8 +1,9 @@
 //! Turns of a node that is driven from here: what is due, what wakes it, and what it keeps.
 
 use super::*;
+use crate::runtime::Placement;
 use crate::runtime::idle::SPARE_LIMIT;
-use crate::runtime::{Call, CallHandle, LinkKind, Listener, Node, Peers, PolledNode};
+use crate::runtime::{Call, CallHandle, Functions, LinkKind, Listener, Node, Peers, PolledNode};
 
 fn pair(functions: &Functions, link: LinkKind) -> [PolledNode; 2] {
     let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).unwrap());
@@ -27,7 +28,7 @@ fn drive(nodes: &mut [PolledNode], handle: &mut CallHandle) -> bool {
 #[test]
 fn a_hop_through_rings_needs_no_call_of_the_system_while_both_look() {
     let functions = Functions::new();
-    let func = functions.inline_func("nothing", |_, _| Ok(())).unwrap();
+    let func = functions.at(Placement::Inline).func("nothing", |_, _| Ok(())).unwrap();
     let mut nodes = pair(&functions, LinkKind::Shm);
     let call = |nodes: &mut [PolledNode; 2], data| {
         let mut handle = nodes[0].call(Call::new(func).ids(0..2).data(vec![1; data])).unwrap();

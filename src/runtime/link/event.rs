@@ -8,13 +8,13 @@ use gpc_trees::Tree;
 use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, Kind};
 use crate::wire::head::{Goodbye, WindowRef};
-use crate::wire::message::{Merging, Response};
+use crate::wire::message::{Classes, Merging, Response};
 use crate::wire::{CallId, Hello, Request};
 
 /// What the inbox must know of the node it serves.
 pub trait Context {
     /// The tree registered under a wire id.
-    fn tree(&self, id: u32) -> Option<Tree>;
+    fn tree(&self, id: u64) -> Option<Tree>;
     /// Whether an answer to this call is awaited from the peer: only then are its bytes kept.
     fn awaits(&self, call: CallId) -> bool;
     /// Longest header and data of a reply together, bytes.
@@ -27,12 +27,16 @@ pub trait Context {
         Err(FrameError::OutOfPlace { kind: Kind::Extent, when: "on a link that takes no descriptors" })
     }
     /// Whether the function under this handle takes its data as they come.
-    fn streams(&self, _func: u32) -> bool {
+    fn streams(&self, _func: u64) -> bool {
         false
     }
     /// In which order the function under this handle merges replies.
-    fn merging(&self, _callback: u32) -> Merging {
+    fn merging(&self, _callback: u64) -> Merging {
         Merging::default()
+    }
+    /// Which workers run these functions.
+    fn classes(&self, _func: u64, _callback: Option<u64>) -> Classes {
+        Classes::default()
     }
     /// Whether a long reply of the peer to this call is passed on as it comes, and not needed whole here.
     fn passes_on(&self, _call: CallId) -> bool {

@@ -416,7 +416,7 @@ impl Inbox {
             };
             let data = Body::whole(data);
             let mut request = parse_prefix(&head, flags, prefix, data, &|id| context.tree(id))?;
-            request.merging = merging(&request, context);
+            settle(&mut request, context);
             events.push(Event::Request(Arc::new(request)));
             return Ok(());
         }
@@ -551,7 +551,7 @@ impl Inbox {
             }
             let prefix = &prefix.bytes;
             let mut request = parse_prefix(head, *flags, prefix, Body::default(), &|id| context.tree(id))?;
-            request.merging = merging(&request, context);
+            settle(&mut request, context);
             let (data, writer) = Body::arriving_in(head.data_len, usage(&request, context), &self.spare);
             request.data = data;
             events.push(Event::Request(Arc::new(request)));
@@ -629,9 +629,10 @@ impl RequestBody {
     }
 }
 
-/// In which order this node merges the replies to a request.
-fn merging(request: &Request, context: &dyn Context) -> Merging {
-    request.callback.map_or(Merging::default(), |callback| context.merging(callback))
+/// Adds what this node says of a request's functions: in which order it merges replies, and which workers run them.
+fn settle(request: &mut Request, context: &dyn Context) {
+    request.merging = request.callback.map_or(Merging::default(), |callback| context.merging(callback));
+    request.classes = context.classes(request.func, request.callback);
 }
 
 /// What becomes of the data of a request: they pass through where func takes them as they come, children get them at once or there are none, and no adopter can ask for them.

@@ -34,7 +34,7 @@ use crate::chain::Time;
 use crate::hint::unlikely;
 use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, WINDOW};
-use crate::wire::message::Merging;
+use crate::wire::message::{Classes, Merging};
 use crate::wire::{CallId, Message};
 
 /// Requests that a node takes on a link without having acknowledged them: enough to keep the link busy, and a bound on what waits at a slow node.
@@ -474,7 +474,7 @@ struct Beside<'a> {
 }
 
 impl Context for Beside<'_> {
-    fn tree(&self, id: u32) -> Option<Tree> {
+    fn tree(&self, id: u64) -> Option<Tree> {
         self.host.tree(id)
     }
 
@@ -486,12 +486,16 @@ impl Context for Beside<'_> {
         self.host.reply_max()
     }
 
-    fn streams(&self, func: u32) -> bool {
+    fn streams(&self, func: u64) -> bool {
         self.host.streams(func)
     }
 
-    fn merging(&self, callback: u32) -> Merging {
+    fn merging(&self, callback: u64) -> Merging {
         self.host.merging(callback)
+    }
+
+    fn classes(&self, func: u64, callback: Option<u64>) -> Classes {
+        self.host.classes(func, callback)
     }
 
     fn passes_on(&self, call: CallId) -> bool {

@@ -236,7 +236,9 @@ impl Outbox {
         self.credit -= 1;
         let before = self.tail.len();
         match (child.frame, child.alone) {
-            (Some(frame), Some(id)) => Template::copy(frame, id, &mut self.tail),
+            (Some(frame), Some(id)) => {
+                Template::copy(frame, id, child.particulars.position, &mut self.tail);
+            }
             (_, alone) => child.template.fill(&child.particulars, alone, &mut self.tail),
         }
         self.queued += self.tail.len() - before;

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use book::{Book, Options, Outcome, PART, Processes};
+use chained_gpc::Placement;
 use chained_gpc::{
     Call, CallHandle, FuncHandle, FunctionResult, Functions, LinkKind, Listener, Node, Peers, PolledNode,
     Reply, Streaming, Tree, Wait,
@@ -25,8 +26,8 @@ fn functions(options: &Options) -> Outcome<(Functions, FuncHandle)> {
     let functions = Functions::new();
     let round = match options.word("form", &["whole", "streaming"])? {
         "streaming" => functions
-            .inline_streaming_func("round", |request| Ok(Last { id: request.me(), bytes: Vec::new() }))?,
-        _ => functions.inline_func("round", |request, reply| {
+            .at(Placement::Inline).streaming("round", |request| Ok(Last { id: request.me(), bytes: Vec::new() }))?,
+        _ => functions.at(Placement::Inline).func("round", |request, reply| {
             book::part_into(request.data(), request.me(), &mut reply.data);
             Ok(())
         })?,
@@ -47,7 +48,7 @@ impl Streaming for Last {
         Ok(())
     }
 
-    fn finish(&mut self, reply: &mut Reply) -> FunctionResult {
+    fn finish(&mut self, _request: &Request<'_>, reply: &mut Reply) -> FunctionResult {
         reply.data = book::part(&self.bytes, self.id);
         Ok(())
     }

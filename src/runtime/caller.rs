@@ -1,0 +1,160 @@
+//! Calls from anywhere: a handle to a node that does not keep it alive.
+//!
+//! Source: chained-gpc.md, "Send Request to Execute a chained GPC", from any thread and from functions.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use gpc_trees::Id;
+
+use super::call::Call;
+use super::handle::CallHandle;
+use super::mailbox::Unsent;
+use super::outcome::CallError;
+use super::side::Side;
+use super::waiting;
+
+/// How long [`Caller::call`] waits at most for room in the queue of calls: a busy node makes room in milliseconds.
+pub const CALL_BLOCKS_MAX: Duration = Duration::from_secs(1);
+
+/// Makes calls whose root is one node, from any thread and from inside functions.
+///
+/// Cloning is cheap. A caller keeps no node alive: when the node has gone, a call is [`CallError::Ended`].
+///
+/// From [`Node::caller`](super::Node::caller) and [`PolledNode::caller`](super::PolledNode::caller) calls have the time limit of [`Call::limit`], a minute by default. From [`Request::caller`](super::Request::caller) a call that
+/// says no limit of its own has what is left of the call that is being served.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Placement};
+///
+/// let functions = Functions::new();
+/// // What other functions call may not wait behind them: it has workers of its own.
+/// let part = functions.at(Placement::Executor("parts".into())).func("part", |request, reply| {
+///     reply.data = vec![request.me() as u8];
+///     Ok(())
+/// })?;
+/// let sum = functions.func("sum", move |request, reply| {
+///     let outcome = request.caller().call(Call::new(part).ids(0..4))?.wait()?;
+///     let sum: u8 = outcome.replies()?.iter().map(|reply| reply.data[0]).sum();
+///     reply.data = vec![sum];
+///     Ok(())
+/// })?;
+/// let nodes = LocalNodes::start_with(4, LinkKind::Unix, &functions, |_, node| node.executor("parts", 1))?;
+/// let caller = nodes.root().caller();
+/// let outcome = caller.call(Call::new(sum).ids(0..1).limit(Duration::from_secs(10)))?.wait()?;
+/// assert_eq!(outcome.replies()?[0].data, vec![6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Caller {
+    side: Weak<Side>,
+    /// When the call ends that a function serves which calls.
+    until: Option<Instant>,
+}
+
+impl Caller {
+    pub(super) fn new(side: &Arc<Side>) -> Caller {
+        Caller { side: Arc::downgrade(side), until: None }
+    }
+
+    /// Whose calls end then unless they say otherwise.
+    pub(super) fn until(side: &Arc<Side>, left: Duration) -> Caller {
+        Caller { side: Arc::downgrade(side), until: Instant::now().checked_add(left) }
+    }
+
+    /// The node's id; none if it has gone.
+    pub fn id(&self) -> Option<Id> {
+        self.side.upgrade().map(|side| side.id)
+    }
+
+    /// Starts a call. Returns at once where the node's queue of calls has room, as nearly always; else it waits at most [`CALL_BLOCKS_MAX`], and on the thread that drives the node not at all.
+    ///
+    /// # Errors
+    /// What is wrong with the call, before anything is sent; [`CallError::Busy`] where there was no room, [`CallError::Ended`] where the node has gone.
+    pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
+        self.start(call, CALL_BLOCKS_MAX)
+    }
+
+    /// Like [`call`](Self::call), but never waits.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call).
+    pub fn try_call(&self, call: Call) -> Result<CallHandle, CallError> {
+        self.start(call, Duration::ZERO)
+    }
+
+    /// Like [`call`](Self::call), for tasks: the future is ready when the call has found room in the queue, and gives its handle, which is a future, too. It waits for room as long as the node lives, so put a time limit around it
+    /// if your task has one.
+    ///
+    /// ```no_run
+    /// # async fn example(caller: chained_gpc::Caller, call: chained_gpc::Call) -> Result<(), chained_gpc::CallError> {
+    /// let outcome = caller.call_async(call).await?.await?;
+    /// # let _ = outcome;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call_async(&self, call: Call) -> Calling {
+        Calling { caller: self.clone(), call: Some(call) }
+    }
+
+    fn start(&self, call: Call, room: Duration) -> Result<CallHandle, CallError> {
+        let side = self.side.upgrade().ok_or(CallError::Ended)?;
+        let (start, plan) = side.prepare(call, self.left())?;
+        let room =
+            if waiting::is_driving() || side.mailbox.waiters.is_driver() { Duration::ZERO } else { room };
+        CallHandle::submit(&side, start, plan, room)
+    }
+
+    /// What is left for calls that do not say a limit.
+    fn left(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Caller({:?})", self.id())
+    }
+}
+
+/// A call that waits for room in its node's queue: see [`Caller::call_async`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Calling {
+    caller: Caller,
+    call: Option<Call>,
+}
+
+impl Future for Calling {
+    type Output = Result<CallHandle, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(side) = self.caller.side.upgrade() else { return Poll::Ready(Err(CallError::Ended)) };
+        let Some(call) = self.call.clone() else { return Poll::Ready(Err(CallError::Taken)) };
+        let (start, plan) = match side.prepare(call, self.caller.left()) {
+            Ok(prepared) => prepared,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        let (handle, command) = CallHandle::of(&side.mailbox, start, plan, false);
+        let sent = side.mailbox.command_or_wake(command, context.waker());
+        match sent {
+            Ok(()) => {
+                self.call = None;
+                Poll::Ready(Ok(handle))
+            }
+            Err(unsent) => {
+                handle.detach();
+                match unsent {
+                    Unsent::Full => Poll::Pending,
+                    Unsent::Ended => Poll::Ready(Err(CallError::Ended)),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Who may wait for a call: not the thread that drives the node, nor a function on the last worker that the call needs. Such a wait is an error at once, where it would else last until the time limit.
+//!
+//! A thread that runs a function remembers which; each node keeps who of its functions waits, and for what. A cycle over several nodes cannot be seen from one of them: it ends by the time limit that a call inherits,
+//! and the functions that wait are named in its cause.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::command::Command;
+use super::mailbox::Mailbox;
+use super::outcome::{CallError, Deadlock};
+use super::plan::Plan;
+use crate::chain::Input;
+use crate::wire::CallId;
+
+/// How long the event loop may take to say which calls still need a worker; then they are taken to need it.
+const ASK_LIMIT: Duration = Duration::from_secs(1);
+
+/// A function that this thread runs on a worker of a node.
+struct Running {
+    mailbox: Arc<Mailbox>,
+    class: u8,
+    call: CallId,
+    name: Option<Arc<str>>,
+}
+
+thread_local! {
+    /// Whether this thread is inside the event loop of a node.
+    static DRIVING: Cell<bool> = const { Cell::new(false) };
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+/// Runs something as the event loop of a node.
+#[inline(always)]
+pub(super) fn driving<T>(run: impl FnOnce() -> T) -> T {
+    // A panic in here ends the node, and the thread with it or not: nothing else runs as its loop.
+    let before = DRIVING.replace(true);
+    let result = run();
+    DRIVING.set(before);
+    result
+}
+
+/// Whether this thread is inside the event loop of a node.
+pub(super) fn is_driving() -> bool {
+    DRIVING.get()
+}
+
+/// Runs a function of a call on a worker of this class.
+pub(super) fn running<T>(
+    mailbox: &Arc<Mailbox>,
+    class: u8,
+    call: CallId,
+    name: Option<Arc<str>>,
+    run: impl FnOnce() -> T,
+) -> T {
+    RUNNING.replace(Some(Running { mailbox: mailbox.clone(), class, call, name }));
+    let result = run();
+    RUNNING.take();
+    result
+}
+
+/// This thread, as a number that no other living thread has.
+#[inline(always)]
+fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place) as usize)
+}
+
+/// A function that waits for a call of its own node.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    ticket: u64,
+    /// The class of its worker.
+    class: u8,
+    /// The classes that its call needs here, a bit for each.
+    needs: u64,
+}
+
+/// Who drives a node, and who of its functions waits for its calls.
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    /// The thread that drove the node last; 0 before.
+    driver: AtomicUsize,
+    /// How many workers each class has.
+    workers: Vec<usize>,
+    /// At most as many as there are workers.
+    waiting: Mutex<Vec<Waiter>>,
+}
+
+impl Waiters {
+    pub(super) fn new(workers: Vec<usize>) -> Waiters {
+        Waiters { workers, ..Waiters::default() }
+    }
+
+    /// This thread drives the node.
+    #[inline(always)]
+    pub(super) fn drive(&self) {
+        self.driver.store(this_thread(), Ordering::Relaxed);
+    }
+
+    /// Whether this thread drives the node.
+    pub(super) fn is_driver(&self) -> bool {
+        self.driver.load(Ordering::Relaxed) == this_thread()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Waiter>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a worker of this class is lost for good: all workers of some classes wait for calls that need a worker of one of these.
+    fn is_stuck(&self, waiting: &[Waiter], class: u8) -> bool {
+        let busy = |class: usize| waiting.iter().filter(|waiter| usize::from(waiter.class) == class).count();
+        let full = |class: &usize| busy(*class) >= self.workers[*class];
+        let mut stuck = (0..self.workers.len()).filter(full).fold(0u64, |stuck, class| stuck | 1 << class);
+        // Ends: each round takes a class out, or is the last.
+        loop {
+            let freed = waiting.iter().filter(|waiter| waiter.needs & stuck == 0);
+            let left = freed.fold(stuck, |left, waiter| left & !(1 << waiter.class));
+            if left == stuck {
+                return stuck & 1 << class != 0;
+            }
+            stuck = left;
+        }
+    }
+}
+
+/// A wait that may go on; while it lasts, others know of it.
+pub(super) struct Waits<'a> {
+    mailbox: &'a Mailbox,
+    ticket: u64,
+    /// The call whose function waits.
+    told: Option<CallId>,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.told {
+            self.mailbox.waiters.waiting().retain(|waiter| waiter.ticket != self.ticket);
+            with_running(|running| running.mailbox.result(Input::Waits { call, what: None }));
+        }
+    }
+}
+
+fn with_running<T>(what: impl FnOnce(&Running) -> T) -> Option<T> {
+    RUNNING.with_borrow(|running| running.as_ref().map(what))
+}
+
+/// Begins to wait for a call of a node on this thread.
+///
+/// # Errors
+/// When the wait cannot end before the call's time limit.
+pub(super) fn begin<'a>(mailbox: &'a Arc<Mailbox>, ticket: u64, plan: &Plan) -> Result<Waits<'a>, CallError> {
+    if is_driving() {
+        return Err(CallError::Deadlock(Deadlock::Driver));
+    }
+    if mailbox.waiters.is_driver() {
+        return Err(CallError::NotDriven);
+    }
+    let told = with_running(|running| running.call);
+    let waits = Waits { mailbox, ticket, told };
+    // What is not of this node is not known here.
+    let here = with_running(|running| Arc::ptr_eq(&running.mailbox, mailbox).then_some(running.class));
+    if let Some(Some(class)) = here {
+        mailbox.waiters.waiting().push(Waiter { ticket, class, needs: plan.workers });
+        if needs_itself(mailbox, class) {
+            return Err(CallError::Deadlock(Deadlock::Workers));
+        }
+    }
+    with_running(|running| {
+        let what = Some(plan.awaited_in_words(running.name.as_deref()));
+        running.mailbox.result(Input::Waits { call: running.call, what });
+    });
+    Ok(waits)
+}
+
+/// Whether the function that has begun to wait, on a worker of this class, waits for what needs it to go on. What looks so is asked of the event loop: a call may have had its worker already.
+fn needs_itself(mailbox: &Mailbox, class: u8) -> bool {
+    let suspects = mailbox.waiters.waiting().clone();
+    if !mailbox.waiters.is_stuck(&suspects, class) {
+        return false;
+    }
+    let (answer, answered) = std::sync::mpsc::channel();
+    let tickets = suspects.iter().map(|waiter| waiter.ticket).collect();
+    if mailbox.command(Command::NeedsWorkers { tickets, answer }, ASK_LIMIT).is_err() {
+        return false;
+    }
+    let Ok(needs) = answered.recv_timeout(ASK_LIMIT) else { return true };
+    let known = |(waiter, needs): (Waiter, u64)| Waiter { needs: waiter.needs & needs, ..waiter };
+    let waiting: Vec<Waiter> = suspects.into_iter().zip(needs).map(known).collect();
+    mailbox.waiters.is_stuck(&waiting, class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(ticket: u64, class: u8, needs: u64) -> Waiter {
+        Waiter { ticket, class, needs }
+    }
+
+    #[test]
+    fn who_waits_for_its_own_worker_is_stuck_and_nobody_else() {
+        let one = Waiters::new(vec![1, 1]);
+        assert!(one.is_stuck(&[waiter(1, 0, 1)], 0), "its own");
+        assert!(!one.is_stuck(&[waiter(1, 0, 2)], 0), "another class");
+        assert!(!one.is_stuck(&[waiter(1, 0, 0)], 0), "nobody");
+        assert!(one.is_stuck(&[waiter(1, 0, 2), waiter(2, 1, 1)], 1), "each other");
+        assert!(!one.is_stuck(&[waiter(1, 0, 2), waiter(2, 1, 0)], 1), "the second one ends");
+        let two = Waiters::new(vec![2]);
+        assert!(!two.is_stuck(&[waiter(1, 0, 1)], 0), "the other worker is free");
+        assert!(two.is_stuck(&[waiter(1, 0, 1), waiter(2, 0, 1)], 0), "no worker is left");
+        assert!(!two.is_stuck(&[waiter(1, 0, 1), waiter(2, 0, 0)], 0), "one will be");
+    }
+}
