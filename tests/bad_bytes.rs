@@ -121,7 +121,7 @@ fn frame_headers() {
 #[test]
 fn payloads_shorter_than_their_fixed_part() {
     let kinds =
-        [(2, Kind::Request, 72), (3, Kind::Response, 40), (4, Kind::Segment, 17), (5, Kind::Cancel, 16)];
+        [(2, Kind::Request, 92), (3, Kind::Response, 40), (4, Kind::Segment, 17), (5, Kind::Cancel, 16)];
     let small = [
         (6, Kind::Credit, 4),
         (7, Kind::Goodbye, 1),
@@ -333,7 +333,7 @@ fn a_hello_is_first_and_only_once() {
 #[test]
 fn a_second_request_while_the_first_arrives() {
     let when = "for a call whose request is still arriving";
-    for begun in [request_with(&[(56, &[10])]), frame(2, 0, &request()[..78])] {
+    for begun in [request_with(&[(56, &[10])]), frame(2, 0, &request()[..98])] {
         out_of_place(&[begun.clone(), frame(2, 0, &request())].concat(), Kind::Request, when);
         out_of_place(&[begun.clone(), begun].concat(), Kind::Request, when);
     }
@@ -346,7 +346,7 @@ fn a_second_request_while_the_first_arrives() {
 #[test]
 fn too_many_bodies() {
     let begun =
-        |call: usize| frame(2, 0, &with(&request(), &[(8, &(call as u64).to_le_bytes()), (40, &[1])]));
+        |call: usize| frame(2, 0, &with(&request(), &[(8, &(call as u64).to_le_bytes()), (56, &[1])]));
     let (mut inbox, mut events) = (greeted(), Vec::new());
     let all: Vec<u8> = (0..BODIES_MAX).flat_map(begun).collect();
     inbox.feed(&all, &AROUND, &mut events).unwrap();
@@ -435,7 +435,7 @@ fn good() -> Vec<u8> {
         frame(2, 3, &request()),
         request_with(&[(8, &[9]), (56, &[10])]),
         with(&segment(0, &[7; 6]), &[(16, &[9])]),
-        frame(2, 0, &with(&request()[..78], &[(8, &[11])])),
+        frame(2, 0, &with(&request()[..98], &[(8, &[11])])),
         request_of(&[4, 5, 6], &[3, 2, 1], 0x8000_0005),
         frame(3, 0, &response(1, b"0 ", b"3 abc")),
         frame(3, 0, &with(&response(1, b"", b"abc"), &[(24, &[10])])),

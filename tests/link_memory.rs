@@ -120,16 +120,20 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
 
 /// The fixed part of a request with a run, and what it announces.
 fn request(call: u64, ids_count: u32, header_len: u32, data_len: u64, shape_count: u32) -> Vec<u8> {
-    let mut fixed = [3u32.to_le_bytes(), 7u32.to_le_bytes()].concat();
-    fixed.extend_from_slice(&call.to_le_bytes());
-    let tree = if shape_count > 0 { 0x8000_0005u32 } else { 0 };
-    for field in [0, tree, 0, 0, ids_count, header_len] {
+    let mut fixed = [3u32.to_le_bytes(), 0u32.to_le_bytes()].concat();
+    let tree = if shape_count > 0 { 0x8000_0005u64 } else { 0 };
+    for field in [call, 7, 0, tree] {
+        fixed.extend_from_slice(&field.to_le_bytes());
+    }
+    for field in [0, 0, ids_count, header_len] {
         fixed.extend_from_slice(&field.to_le_bytes());
     }
     fixed.extend_from_slice(&data_len.to_le_bytes());
     fixed.extend_from_slice(&1_000_000u64.to_le_bytes());
     fixed.extend_from_slice(&shape_count.to_le_bytes());
     fixed.extend_from_slice(&[0; 12]);
+    // As many places as there can be.
+    fixed.extend_from_slice(&[0xff; 4]);
     fixed
 }
 
@@ -257,7 +261,7 @@ fn a_frame_in_one_read_is_copied_once() {
     }
     // Data that come in segments are copied into their body and nowhere else; a body of this length grows to it by doubling.
     let mut inbox = greeted();
-    let begun = frame(2, 0, &request[..80]);
+    let begun = frame(2, 0, &request[..100]);
     inbox.feed(&begun, &ALL, &mut Vec::new()).unwrap();
     let (mut events, bytes) = (Vec::new(), Bytes::from(segment(2, false, &data)));
     let ((), cost) = cost(|| inbox.feed(&bytes, &ALL, &mut events).unwrap());

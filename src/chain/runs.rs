@@ -106,7 +106,8 @@ impl Runs {
     pub(super) fn done(&mut self, call: CallId) {
         if let Some(place) = self.running.iter().position(|running| running.call == call) {
             let Running { class, .. } = self.running.swap_remove(place);
-            self.classes[usize::from(class)].running -= 1;
+            let queue = &mut self.classes[usize::from(class)];
+            queue.running = queue.running.saturating_sub(1);
         }
     }
 

@@ -162,9 +162,9 @@ fn a_call_that_ends_in_the_queue_gives_up_its_turn() {
     let first = CallId { root: 0, sequence: 4 };
     one.request(0, Request { call: first, ..request("1") });
     assert!(one.request(0, request("1")).is_empty());
-    assert!(!one.holds("Runs { first: None, rest: []"));
+    assert!(!one.holds("Queue { first: None, rest: []"));
     assert_eq!(one.cancel(0), ["consumed 0"]);
-    assert!(one.holds("Runs { first: None, rest: []"));
+    assert!(one.holds("Queue { first: None, rest: []"));
     let outputs = one.feed(Input::Ran { call: first, result: JobResult::Replied(reply("")) });
     assert_eq!(outputs, ["consumed 0", "to 0: level 0 [0 ] [0 ]"]);
     assert!(one.is_quiet());

@@ -44,11 +44,11 @@ fn an_unknown_function_fails_at_setup() {
 }
 
 #[test]
-fn a_callback_fails_and_so_does_one_that_defers() {
-    for (result, says) in [
-        (JobResult::Failed("no luck".into()), "no luck"),
-        (JobResult::Deferred, "a callback cannot defer its reply"),
-    ] {
+fn a_callback_fails_and_so_does_one_that_takes_segments() {
+    let taken = JobResult::Taken(chained_gpc::chain::Taken(Box::new(())));
+    for (result, says) in
+        [(JobResult::Failed("no luck".into()), "no luck"), (taken, "a callback takes no data as they come")]
+    {
         let mut one = waiting(Request { callback: Some(9), ..request("1-5") });
         assert_eq!(one.response(2, merged("b")), ["run callback 2 a+b"]);
         let outputs = one.ran(result);

@@ -36,8 +36,7 @@ impl Misfortune {
 
     fn acts(&self, id: Id, act: impl Fn(Act) -> bool) -> bool {
         let own = |stage| self.plan.get(&(id, stage)).copied();
-        own(Stage::Func).is_some_and(&act)
-            || own(Stage::Callback).is_some_and(|callback| act(callback) || callback != Act::Hang)
+        own(Stage::Func).is_some_and(&act) || own(Stage::Callback).is_some_and(act)
     }
 
     fn any_hangs(&self) -> bool {
@@ -163,7 +162,7 @@ fn check_coverage(world: &World, call: CallId, asked: &[Id], report: &Report, fa
 fn check_cause(cause: &Cause, fate: &Misfortune) {
     let Cause { id, stage, message } = cause;
     let acts = |stage, acts: &[Act]| fate.plan.get(&(*id, stage)).is_some_and(|act| acts.contains(act));
-    let callbacks = [Act::Fail, Act::Defer, Act::DeferEarly, Act::DropToken, Act::Hang];
+    let callbacks = [Act::Fail, Act::DropToken, Act::Hang];
     let is_true = match stage {
         Stage::Func => acts(Stage::Func, &[Act::Fail, Act::DropToken, Act::Hang]) || fate.any_hangs(),
         Stage::Callback => acts(Stage::Callback, &callbacks) || fate.any_hangs(),

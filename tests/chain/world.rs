@@ -258,7 +258,11 @@ impl World {
                 JobResult::Deferred
             }
             Some(Act::Defer) => {
-                self.answers.extend([(id, call, Ok(reply)), (id, call, Ok(Reply::default()))]);
+                self.answers.push((id, call, Ok(reply)));
+                // Of a callback it would be that of the next one.
+                if stage == Stage::Func {
+                    self.answers.push((id, call, Ok(Reply::default())));
+                }
                 JobResult::Deferred
             }
             Some(Act::DeferEarly) => {

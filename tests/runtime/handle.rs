@@ -133,20 +133,6 @@ fn a_cancelled_call_ends_at_once_and_leaves_the_nodes_working() {
 }
 
 #[test]
-fn a_call_goes_on_when_its_handle_is_dropped() {
-    limited(|| {
-        let functions = Functions::new();
-        let (runs, ran) = mpsc::channel();
-        let note = functions.func("note", move |request, _| Ok(runs.send(request.me())?));
-        let nodes = LocalNodes::start(4, LinkKind::Unix, &functions).unwrap();
-        drop(nodes.root().call(Call::new(note.unwrap()).ids(0..4)).unwrap());
-        let mut all: Vec<u32> = (0..4).map(|_| ran.recv_timeout(LIMIT).expect("each id runs")).collect();
-        all.sort_unstable();
-        assert_eq!(all, [0, 1, 2, 3]);
-    });
-}
-
-#[test]
 fn what_is_wrong_with_a_call_is_said_before_anything_is_sent() {
     limited(|| {
         let (nodes, who) = nodes_of_who(2, LinkKind::Unix);

@@ -98,20 +98,25 @@ fn end_job(world: &mut World, input: &mut Input<'_>, badly: bool) {
         3 => {
             // The answer overtakes the end of the function.
             let (id, call) = (world.jobs[index].0, world.jobs[index].1.call);
-            world.input(id, Happened::Answered { call, result: Ok(reply(id)) });
+            let reply = world.made(index);
+            world.input(id, Happened::Answered { call, result: Ok(reply) });
             world.end_job(index, |_| JobResult::Deferred);
+            world.deferred.retain(|deferred| !deferred.merges || (deferred.at, deferred.call) != (id, call));
         }
         _ => world.end_job(index, JobResult::Replied),
     }
 }
 
-/// A deferred answer comes; the token stays, and may be used again.
+/// A deferred answer comes; a func's token stays, and may be used again.
 fn answer(world: &mut World, input: &mut Input<'_>) {
     let (index, good) = (input.below(world.deferred.len()), input.below(4) > 0);
-    if let Some(&(id, call)) = world.deferred.get(index) {
-        let result = if good { Ok(reply(id)) } else { Err("it was dropped".into()) };
-        world.input(id, Happened::Answered { call, result });
+    let Some(deferred) = world.deferred.get(index).cloned() else { return };
+    // A second answer of a callback would be that of the next one.
+    if deferred.merges {
+        world.deferred.swap_remove(index);
     }
+    let result = if good { Ok(deferred.reply) } else { Err("it was dropped".into()) };
+    world.input(deferred.at, Happened::Answered { call: deferred.call, result });
 }
 
 fn give_up(world: &mut World, input: &mut Input<'_>) {

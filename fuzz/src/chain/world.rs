@@ -66,6 +66,16 @@ pub(super) struct Executed {
     pub(super) run: u64,
 }
 
+/// A function that has said that it answers later.
+#[derive(Clone, Debug)]
+pub(super) struct Later {
+    pub(super) at: Id,
+    pub(super) call: CallId,
+    pub(super) reply: Reply,
+    /// Whether it is a callback.
+    pub(super) merges: bool,
+}
+
 /// The nodes and everything around them.
 pub(super) struct World {
     pub(super) nodes: BTreeMap<Id, Node>,
@@ -77,7 +87,7 @@ pub(super) struct World {
     broken: BTreeSet<(Id, Id)>,
     pub(super) jobs: Vec<(Id, Job)>,
     /// Functions that have said that they answer later.
-    pub(super) deferred: Vec<(Id, CallId)>,
+    pub(super) deferred: Vec<Later>,
     pub(super) arriving: Vec<Arriving>,
     /// Receiver and sender: requests delivered that do not count as consumed yet.
     pub(super) owed: BTreeMap<(Id, Id), u32>,
@@ -326,22 +336,31 @@ impl World {
         !piece.is_empty()
     }
 
-    /// A function ends.
-    pub(super) fn end_job(&mut self, index: usize, result: impl FnOnce(Reply) -> JobResult) {
-        let (id, job) = self.jobs.remove(index);
-        let reply = match job.work {
-            Work::Func | Work::More(_) => reply(id),
-            Work::Callback { child, mut own, .. } => {
+    /// What the function of a job makes.
+    pub(super) fn made(&self, index: usize) -> Reply {
+        let (id, job) = &self.jobs[index];
+        match &job.work {
+            Work::Func | Work::More(_) => reply(*id),
+            Work::Callback { child, own, .. } => {
+                let mut own = own.clone();
                 own.header.extend_from_slice(&child.header.to_bytes());
                 own.data.extend_from_slice(&child.data.to_bytes());
                 own
             }
-        };
-        let result = result(reply);
-        if let JobResult::Deferred = result {
-            self.deferred.push((id, job.call));
         }
-        self.input(id, Happened::Ran { call: job.call, result });
+    }
+
+    /// A function ends.
+    pub(super) fn end_job(&mut self, index: usize, result: impl FnOnce(Reply) -> JobResult) {
+        let reply = self.made(index);
+        let (at, job) = self.jobs.remove(index);
+        let result = result(reply.clone());
+        let call = job.call;
+        if let JobResult::Deferred = result {
+            let merges = matches!(job.work, Work::Callback { .. });
+            self.deferred.push(Later { at, call, reply, merges });
+        }
+        self.input(at, Happened::Ran { call, result });
     }
 
     /// The link between two ids breaks, and what is under way on it is gone.
@@ -377,7 +396,7 @@ impl World {
             self.broken.remove(&(id, peer));
         }
         self.jobs.retain(|(at, _)| *at != id);
-        self.deferred.retain(|(at, _)| *at != id);
+        self.deferred.retain(|later| later.at != id);
         self.arriving.retain(|body| body.to != id && body.from != id);
         self.owed.retain(|(at, _), _| *at != id);
         self.calls
@@ -447,8 +466,8 @@ impl World {
                 self.deliver(link, false);
             } else if !self.jobs.is_empty() {
                 self.end_job(0, JobResult::Replied);
-            } else if let Some((id, call)) = self.deferred.pop() {
-                self.input(id, Happened::Answered { call, result: Ok(reply(id)) });
+            } else if let Some(Later { at, call, reply, .. }) = self.deferred.pop() {
+                self.input(at, Happened::Answered { call, result: Ok(reply) });
             } else if !feed {
                 return;
             }
