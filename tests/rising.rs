@@ -232,7 +232,8 @@ impl Tree3 {
         if let ([Some(_), Some(_)], false) = (&self.heads, self.given) {
             self.given = true;
             let heads: Vec<ChildReply> = self.heads.iter_mut().filter_map(Option::take).collect();
-            let reply = aggregate_arriving(Some((vec![], self.own.clone())), &heads).expect("two levels");
+            let reply = aggregate_arriving(Some((Default::default(), self.own.clone().into())), &heads)
+                .expect("two levels");
             self.links[0].up.push(self::reply(Answer::Arriving(Box::new(reply))));
         }
         for event in std::mem::take(&mut self.links[0].events) {

@@ -181,7 +181,7 @@ fn a_segment_of_a_request_is_what_came_since() {
     writer.push(b"abc");
     let first = drain(&mut outbox, usize::MAX);
     let mut announced = example("REQUEST with runs").to_vec();
-    announced[8 + 40] = 5;
+    announced[8 + 56] = 5;
     assert_eq!(first, announced);
     assert!(!outbox.is_idle() && !outbox.is_ready());
     writer.push(b"de");

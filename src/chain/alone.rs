@@ -35,7 +35,7 @@ impl OwnAnswer<'_> {
     /// The fixed part of its frame; none if it is not short, or longer than `reply_max`.
     #[inline(always)]
     fn head(&self, call: CallId, reply_max: u64) -> Option<ResponseHead> {
-        let (header, data) = (self.own.header.len(), self.own.data.len());
+        let (header, data) = (self.own.header.len(), self.own.data_len());
         let (kind, header, data) = match self.form {
             Form::Completed => (AnswerKind::Completed, 0, 0),
             Form::Merged => (AnswerKind::Reply, header, data),
@@ -163,7 +163,7 @@ mod tests {
     fn a_start_has_room_for_its_counts() {
         let call = CallId { root: 1, sequence: 2 };
         let longest = |form| {
-            let answers = |data| Reply { header: Vec::new(), data: vec![0; data] };
+            let answers = |data| Reply { data: vec![0; data], ..Reply::default() };
             let short =
                 |data: &usize| OwnAnswer { own: &answers(*data), form }.head(call, u64::MAX).is_some();
             let own = answers((0..=SHORT_MAX).rev().find(short).expect("nothing is short"));

@@ -11,6 +11,7 @@ use gpc_trees::{Id, IdList, Limits, Tree};
 
 use super::{Heartbeat, Time};
 use crate::wire::message::{Classes, Merging, SubtreeReply};
+use crate::wire::short::SHORT_MAX;
 use crate::wire::{Body, Budget, CallId, Failure, Message, Report, Request};
 
 /// How a node is built.
@@ -311,10 +312,72 @@ pub enum JobResult {
 }
 
 /// A node's own reply: header and data, as its functions make them.
+///
+/// ```
+/// use bytes::Bytes;
+/// use chained_gpc::Reply;
+///
+/// let reply = Reply { data: b"few bytes".to_vec(), ..Reply::default() };
+/// // Many bytes that are there already go up without being copied.
+/// let page = Bytes::from(vec![7; 1 << 20]);
+/// let shared = Reply { shared: page.clone(), ..Reply::default() };
+/// assert_eq!((reply.len(), shared.len()), (9, 1 << 20));
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Reply {
     /// Reply header.
     pub header: Vec<u8>,
     /// Reply data.
     pub data: Vec<u8>,
+    /// More reply data, which follow those of `data`. Where `data` are empty and these are more than 16 KiB, they are not copied.
+    pub shared: Bytes,
+}
+
+impl Reply {
+    /// A reply without a header, whose data are shared and not copied.
+    pub fn shared(data: impl Into<Bytes>) -> Reply {
+        Reply { shared: data.into(), ..Reply::default() }
+    }
+
+    /// Bytes of header and data together.
+    pub fn len(&self) -> usize {
+        self.header.len() + self.data_len()
+    }
+
+    /// Whether both are empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the data.
+    pub(super) fn data_len(&self) -> usize {
+        self.data.len() + self.shared.len()
+    }
+
+    /// Brings the data into one place: few, and those that have others before them, by a copy.
+    pub fn settle(&mut self) {
+        if !self.shared.is_empty() && (!self.data.is_empty() || self.shared.len() <= SHORT_MAX) {
+            self.own_data();
+        }
+    }
+
+    /// All of the data, to be changed.
+    pub fn own_data(&mut self) -> &mut Vec<u8> {
+        let shared = std::mem::take(&mut self.shared);
+        match self.data.is_empty() {
+            // Without a copy where nobody else shares them.
+            true if !shared.is_empty() => self.data = shared.into(),
+            _ => self.data.extend_from_slice(&shared),
+        }
+        &mut self.data
+    }
+
+    /// Header and data.
+    pub(super) fn into_parts(mut self) -> (Bytes, Bytes) {
+        if self.shared.is_empty() || !self.data.is_empty() {
+            self.own_data();
+            return (self.header.into(), self.data.into());
+        }
+        (self.header.into(), self.shared)
+    }
 }

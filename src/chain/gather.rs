@@ -46,7 +46,8 @@ pub(super) fn alone(
         (false, _) => Ok(Answer::Completed),
         (true, true) => within_limit(me, merged_alone(own), reply_max),
         (true, false) => {
-            let reply = SubtreeReply { level: 0, header: level0(own.header), data: level0(own.data) };
+            let (header, data) = own.into_parts();
+            let reply = SubtreeReply { level: 0, header: level0(header), data: level0(data) };
             within_limit(me, reply, reply_max)
         }
     }
@@ -61,7 +62,8 @@ pub(super) fn alone_or_failed(me: Id, wanted: bool, merged: bool, own: Reply, re
 
 /// What a callback has made.
 fn merged_alone(own: Reply) -> SubtreeReply {
-    SubtreeReply { level: 0, header: own.header.into(), data: own.data.into() }
+    let (header, data) = own.into_parts();
+    SubtreeReply { level: 0, header: header.into(), data: data.into() }
 }
 
 fn within_limit(me: Id, reply: SubtreeReply, reply_max: u64) -> Result<Answer, Cause> {
@@ -78,7 +80,7 @@ pub(super) fn over_limit(me: Id, len: u64, reply_max: u64) -> Cause {
 
 /// Own data first, then the children's in list order, headers beside data.
 fn aggregated(call: &mut Call, own: Option<Reply>) -> Result<SubtreeReply, LevelLimit> {
-    let (own_header, own_data) = own.map(|own| (own.header, own.data)).unzip();
+    let (own_header, own_data) = own.map(Reply::into_parts).unzip();
     let replies = call.arrived.in_list_order().iter().map(|(_, reply)| reply);
     let header = aggregate_parts(own_header, replies.clone().map(|reply| (reply.level, &reply.header)))?;
     let data = aggregate_parts(own_data, replies.map(|reply| (reply.level, &reply.data)))?;

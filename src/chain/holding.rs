@@ -77,7 +77,7 @@ impl Node {
 
     /// Room for the node's own reply, in place of that before.
     pub(super) fn room_for_own(&mut self, slot: Slot, reply: &Reply) -> Result<(), Cause> {
-        let bytes = reply.header.len() as u64 + reply.data.len() as u64;
+        let bytes = reply.len() as u64;
         self.room(slot, Stage::Reply, |held| held.own(bytes))
     }
 
@@ -89,14 +89,14 @@ impl Node {
     /// Whether the node's own reply is longer than a call on the spot holds uncounted: as long as all of its children's together may be.
     pub(super) fn holds_long_reply(&self, place: Place) -> bool {
         let spot = self.spots.as_ref().and_then(|spots| spots.get(place));
-        spot.is_some_and(|spot| spot.own.header.len() + spot.own.data.len() > SHORT_MAX)
+        spot.is_some_and(|spot| spot.own.len() > SHORT_MAX)
     }
 
     /// Has such a call counted like those in the tables.
     pub(super) fn take_over_long(&mut self, id: CallId) {
         let Some(slot) = self.take_over(id) else { return };
         let bytes = match self.calls.get(slot).map(|call| &call.own) {
-            Some(Own::Ready(reply)) => reply.header.len() as u64 + reply.data.len() as u64,
+            Some(Own::Ready(reply)) => reply.len() as u64,
             _ => 0,
         };
         if let Err(cause) = self.room(slot, Stage::Reply, |held| held.own(bytes)) {

@@ -20,7 +20,7 @@
 //! while let Some(output) = outputs.pop_front() {
 //!     match output {
 //!         Output::Run(job) => {
-//!             let result = JobResult::Replied(Reply { header: vec![], data: b"done".to_vec() });
+//!             let result = JobResult::Replied(Reply { data: b"done".to_vec(), ..Default::default() });
 //!             # assert_eq!(job.request.func, 7);
 //!             // A driver runs the job somewhere and brings its result back as an input; here it is kept for a moment.
 //!             # let call = job.call;

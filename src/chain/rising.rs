@@ -149,7 +149,7 @@ impl Call {
     fn aggregate_rising(&mut self, me: Id, reply_max: u64) -> Option<Result<ArrivingReply, Cause>> {
         let rising = self.rising.as_deref_mut().filter(|rising| !rising.is_empty())?;
         let own = match std::mem::replace(&mut self.own, Own::Given) {
-            Own::Ready(own) => Some((own.header, own.data)),
+            Own::Ready(own) => Some(own.into_parts()),
             _ => None,
         };
         let whole = self.arrived.in_list_order().iter();

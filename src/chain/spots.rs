@@ -5,7 +5,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use gpc_trees::{Id, IdList};
 use smallvec::SmallVec;
 
@@ -168,6 +168,9 @@ fn empty(reply: &mut Reply) {
     }
     reply.header.clear();
     reply.data.clear();
+    if unlikely(!reply.shared.is_empty()) {
+        reply.shared = Bytes::new();
+    }
 }
 
 /// A place of the table.

@@ -18,6 +18,7 @@ use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
+use crate::hint::unlikely;
 use crate::wire::message::Merging;
 
 /// What a function says when it fails: any error, or words.
@@ -374,6 +375,7 @@ impl Entry {
             Code::Phased(func) => func(Phase::Init, request, reply),
             _ => self.answers_otherwise(),
         })
+        .inspect(|()| settle(reply))
     }
 
     #[cold]
@@ -416,6 +418,7 @@ impl Entry {
 
     /// Merges a child's reply into `own`.
     pub(super) fn merge(&self, request: &Request<'_>, child: &ChildReply<'_>, mut own: Reply) -> JobResult {
+        own.own_data();
         let run = || match &self.code {
             Code::Callback(callback) => callback(request, child, &mut own),
             Code::Phased(func) => func(Phase::Wait(child), request, &mut own),
@@ -427,6 +430,14 @@ impl Entry {
             Ok(()) => JobResult::Replied(own),
             Err(message) => JobResult::Failed(message),
         }
+    }
+}
+
+/// What a function shares is mostly nothing.
+#[inline(always)]
+fn settle(reply: &mut Reply) {
+    if unlikely(!reply.shared.is_empty()) {
+        reply.settle();
     }
 }
 

@@ -273,7 +273,8 @@ impl Deferred {
     }
 
     /// Gives the id's own reply. When the call has ended meanwhile, nothing happens.
-    pub fn reply(mut self, reply: Reply) {
+    pub fn reply(mut self, mut reply: Reply) {
+        reply.settle();
         self.settle(Ok(reply));
     }
 

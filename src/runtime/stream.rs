@@ -105,7 +105,10 @@ impl Intake {
         }
         let mut reply = Reply::default();
         match unwinding(|| self.streaming.finish(request, &mut reply)) {
-            Ok(()) => JobResult::Replied(reply),
+            Ok(()) => {
+                reply.settle();
+                JobResult::Replied(reply)
+            }
             Err(message) => JobResult::Failed(message),
         }
     }

@@ -242,7 +242,7 @@ impl World {
         };
         fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
         let mut ns = self.scenario.func_ns * slowness;
-        let replied = |data| JobResult::Replied(Reply { header: Vec::new(), data });
+        let replied = |data| JobResult::Replied(Reply { data, ..Default::default() });
         let result = match act {
             None => replied(reply),
             Some(Act::Fail) => JobResult::Failed(format!("func fails at id {id}")),

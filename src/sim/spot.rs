@@ -154,7 +154,7 @@ impl World {
                 self.inject(Fault::Panic, &[id]);
                 Err(format!("func panicked at id {id}"))
             }
-            _ => Ok(Reply { header: Vec::new(), data: part(id, reply_bytes) }),
+            _ => Ok(Reply { data: part(id, reply_bytes), ..Default::default() }),
         }
     }
 

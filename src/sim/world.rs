@@ -308,7 +308,7 @@ impl World {
                     self.trace.fold([self.now, 3, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} gives its deferred reply to {call}"));
                     self.observe(&Observation::TokenUsed { id, call });
-                    let reply = crate::chain::Reply { header: Vec::new(), data: reply };
+                    let reply = crate::chain::Reply { data: reply, ..Default::default() };
                     self.input(id, Input::Answered { call, result: Ok(reply) });
                 }
             }

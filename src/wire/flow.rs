@@ -156,7 +156,7 @@ impl ChildReply {
 /// # Errors
 /// If a child's data are of level [`MAX_LEVEL`]: there is no level above it.
 pub fn aggregate_arriving(
-    own: Option<(Vec<u8>, Vec<u8>)>,
+    own: Option<(Bytes, Bytes)>,
     children: &[ChildReply],
 ) -> Result<ArrivingReply, LevelLimit> {
     let (own_header, own_data) = own.unzip();
@@ -241,7 +241,7 @@ mod tests {
                 writers.push((writer, reply.data.to_bytes()));
                 ChildReply::Arriving(arriving)
             }).collect();
-            let made = aggregate_arriving(own.clone(), &mixed).unwrap();
+            let made = aggregate_arriving(own.clone().map(|(header, data)| (header.into(), data.into())), &mixed).unwrap();
             let leveled = |pick: fn(&SubtreeReply) -> Payload| {
                 whole.iter().map(|reply| Leveled { level: reply.level, data: pick(reply) }).collect::<Vec<_>>()
             };

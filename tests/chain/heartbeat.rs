@@ -160,7 +160,7 @@ fn who_was_awaited_long_ago_is_asked_before_it_is_given_up() {
     one.now += 20 * DEAD_AFTER;
     let call = CallId { sequence: CALL.sequence + 1, ..CALL };
     one.start(Start { limit: Duration::from_secs(600), ..start("0,3-4") });
-    let reply = Reply { header: Vec::new(), data: b"r".to_vec() };
+    let reply = Reply { data: b"r".to_vec(), ..Default::default() };
     one.feed(Input::Ran { call, result: JobResult::Replied(reply) });
     assert_eq!(tick(&mut one), ["to 3: ping", "to 4: ping"]);
 }

@@ -107,7 +107,7 @@ impl One {
 }
 
 pub(crate) fn reply(data: &str) -> Reply {
-    Reply { header: Vec::new(), data: data.into() }
+    Reply { data: data.into(), ..Default::default() }
 }
 
 /// A child's reply of raw data, as a callback makes it.

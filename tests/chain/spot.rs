@@ -17,7 +17,7 @@ use super::one::{CALL, One, failed, leveled, request, show, start};
 
 /// What func gives, in the room for it; when it fails, what it had written until then.
 fn reply_into(room: &mut Reply, result: Result<Reply, String>) -> Result<(), String> {
-    let failed = Reply { header: b"left".to_vec(), data: b"behind".to_vec() };
+    let failed = Reply { header: b"left".to_vec(), data: b"behind".to_vec(), ..Default::default() };
     *room = result.as_ref().map_or(failed, Reply::clone);
     result.map(drop)
 }
@@ -212,7 +212,7 @@ proptest! {
         let list = if here { list.replacen('1', "0", 1) } else { list.to_string() };
         let asked = Request { tree: Ok(tree.clone()), reply_wanted, forward_first, ..request(&list) };
         let begin = Start { tree: tree.clone(), reply_wanted, forward_first, ..start(&list) };
-        let reply = || if fails { Err("bad luck".to_string()) } else { Ok(Reply { header: header.clone(), data: data.clone() }) };
+        let reply = || if fails { Err("bad luck".to_string()) } else { Ok(Reply { header: header.clone(), data: data.clone(), ..Default::default() }) };
         let (mut long, mut short) = (One::with(config()), Spotter::new(config()));
         let mut said = if here { long.start(begin.clone()) } else { long.request(9999, asked.clone()) };
         said.extend(long.ran(reply().map_or_else(JobResult::Failed, JobResult::Replied)));
@@ -273,7 +273,7 @@ proptest! {
     ) {
         let asked = Request { callback, reply_wanted, ..request("1") };
         let config = || Config { reply_max: 4000, ..Config::new(1, 5) };
-        let reply = || if fails { Err("bad luck".to_string()) } else { Ok(Reply { header: header.clone(), data: data.clone() }) };
+        let reply = || if fails { Err("bad luck".to_string()) } else { Ok(Reply { header: header.clone(), data: data.clone(), ..Default::default() }) };
         let mut long = One::with(config());
         let mut said = long.request(0, asked.clone());
         said.extend(long.ran(reply().map_or_else(JobResult::Failed, JobResult::Replied)));
@@ -337,7 +337,7 @@ fn the_first_call_of_a_kind_goes_the_long_way() {
 #[test]
 fn a_reply_over_the_limit_fails_and_says_so() {
     let mut one = Spotter::new(Config { reply_max: 10, ..Config::new(1, 5) });
-    let reply = Reply { header: Vec::new(), data: vec![b'x'; 20] };
+    let reply = Reply { data: vec![b'x'; 20], ..Default::default() };
     let said = one.request(0, &request("1"), Ok(reply)).unwrap();
     assert!(said[2].contains("the subtree's reply of 25 bytes is over the limit of 10"), "{said:?}");
 }

@@ -130,7 +130,11 @@ fn registered(mut input: Input) -> Input {
 }
 
 pub(crate) fn own_reply(id: Id) -> Reply {
-    Reply { header: format!("h{id} ").into_bytes(), data: format!("{id} ").into_bytes() }
+    Reply {
+        header: format!("h{id} ").into_bytes(),
+        data: format!("{id} ").into_bytes(),
+        ..Default::default()
+    }
 }
 
 impl World {

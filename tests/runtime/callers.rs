@@ -333,11 +333,43 @@ fn the_token_of_a_deferred_reply_learns_that_its_call_has_ended() {
         let deferred = kept.recv_timeout(LIMIT).unwrap();
         assert!(!deferred.is_cancelled());
         let (say, said) = mpsc::channel();
-        deferred.on_cancel(move || drop(say.send(())));
+        deferred.on_cancel(move || {
+            let _ = say.send(());
+        });
         drop(handle);
         assert_eq!(said.recv_timeout(LIMIT), Ok(()));
         assert!(deferred.is_cancelled());
         deferred.reply(Reply::default());
+    });
+}
+
+/// Many bytes that are there already go up as they lie, alone and beside those of others.
+#[test]
+fn a_reply_shares_its_data() {
+    limited(|| {
+        for (n, placement) in [(1, Placement::Inline), (3, Placement::Inline), (3, Placement::Default)] {
+            for len in [0, 3, 16 << 10, (16 << 10) + 1, 3 << 20] {
+                let functions = Functions::new();
+                let page = bytes::Bytes::from(vec![7; len]);
+                let shared = page.clone();
+                let func = functions.at(placement.clone()).func("page", move |request, reply| {
+                    if request.header() == b"both" {
+                        reply.data = b"before".to_vec();
+                    }
+                    reply.shared = shared.clone();
+                    Ok(())
+                });
+                let nodes = nodes(&functions, n);
+                for header in ["", "both", ""] {
+                    let call = Call::new(func.clone().unwrap()).ids(0..n).header(header);
+                    let outcome = nodes.root().call(call).unwrap().wait().unwrap();
+                    let before: &[u8] = if header.is_empty() { b"" } else { b"before" };
+                    let replies = outcome.replies().unwrap();
+                    assert_eq!(replies.len(), n as usize);
+                    assert!(replies.iter().all(|reply| reply.data == [before, &page].concat()), "{n} {len}");
+                }
+            }
+        }
     });
 }
 

@@ -99,7 +99,7 @@ fn callback_concatenates_in_list_order_though_the_last_answer_first() {
             let handle = nodes.root().call(call.callback(concatenate.clone().unwrap())).unwrap();
             let tokens: BTreeMap<u32, Deferred> = (0..5).map(|_| held.recv_timeout(LIMIT).unwrap()).collect();
             for (id, token) in tokens.into_iter().rev() {
-                token.reply(Reply { header: Vec::new(), data: id.to_string().into() });
+                token.reply(Reply { data: id.to_string().into(), ..Default::default() });
             }
             assert_eq!(outcome_of(handle).data(), "01234");
         }
@@ -170,11 +170,11 @@ fn a_deferred_reply_may_come_from_any_thread_at_any_time() {
         let later =
             functions.deferring("later", move |_, token| tokens.send(token).expect("the test listens"));
         let at_once = functions.deferring("at once", |request, token| {
-            token.reply(Reply { header: vec![], data: request.me().to_string().into_bytes() });
+            token.reply(Reply { data: request.me().to_string().into_bytes(), ..Default::default() });
         });
         let elsewhere = functions.deferring("elsewhere", |request, token| {
             let data = request.me().to_string().into_bytes();
-            thread::spawn(move || token.reply(Reply { header: vec![], data }));
+            thread::spawn(move || token.reply(Reply { data, ..Default::default() }));
         });
         let nodes = LocalNodes::start(8, LinkKind::Unix, &functions).unwrap();
         for func in [at_once.unwrap(), elsewhere.unwrap()] {
@@ -188,7 +188,7 @@ fn a_deferred_reply_may_come_from_any_thread_at_any_time() {
         let passing = Call::new(functions.named("at once").unwrap()).ids(0..8);
         assert_eq!(replies_of(nodes.root().call(passing).unwrap()).len(), 8);
         for (place, token) in held.into_iter().enumerate() {
-            token.reply(Reply { header: vec![], data: vec![place as u8] });
+            token.reply(Reply { data: vec![place as u8], ..Default::default() });
         }
         let mut data: Vec<u8> = replies_of(handle).iter().map(|reply| reply.data[0]).collect();
         data.sort_unstable();

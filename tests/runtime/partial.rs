@@ -95,7 +95,9 @@ fn a_node_that_ends_in_the_middle_is_left_out_alone() {
                 let _ = ran.send(request.me());
                 match request.me() {
                     1 => drop(tokens.send(token)),
-                    me => token.reply(chained_gpc::Reply { header: vec![], data: vec![b'0' + me as u8] }),
+                    me => {
+                        token.reply(chained_gpc::Reply { data: vec![b'0' + me as u8], ..Default::default() })
+                    }
                 }
             });
             let mut nodes = LocalNodes::start_with(7, link, &functions, ageless).unwrap();

@@ -45,7 +45,7 @@ fn a_second_parent_is_refused_and_the_first_gets_the_reply() {
         second.request(id, hold, &ids("1"));
         let cause = failure(second.expect_response(id));
         assert_cause(&cause, 1, Stage::Setup, "second parent: id 7");
-        token.reply(Reply { header: vec![], data: b"done".to_vec() });
+        token.reply(Reply { data: b"done".to_vec(), ..Default::default() });
         assert_reply(first.expect_response(id), b"done");
         second.request(id, hold, &ids("1"));
         assert_cause(&failure(second.expect_response(id)), 1, Stage::Setup, "already ended");

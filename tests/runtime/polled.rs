@@ -155,7 +155,7 @@ fn a_polled_node_is_driven_no_longer_than_its_caller_wants() {
             assert_eq!(node.wait_for(&mut handle, limit), None);
             assert!(begun.elapsed() >= limit);
         }
-        held.recv_timeout(LIMIT).expect("func runs").reply(Reply { header: vec![], data: vec![7] });
+        held.recv_timeout(LIMIT).expect("func runs").reply(Reply { data: vec![7], ..Default::default() });
         let outcome = node.wait_for(&mut handle, LIMIT).expect("it has ended").unwrap();
         assert_eq!(outcome.replies().unwrap()[0].data[..], [7]);
         assert_eq!(node.wait_for(&mut handle, LIMIT), Some(Err(CallError::Taken)));
@@ -255,7 +255,8 @@ fn a_deferred_reply_wakes_a_polled_node() {
         node.progress(Duration::ZERO).unwrap();
         assert_eq!(handle.test(), None);
         let token = held.try_recv().expect("the func has run inside progress()");
-        let answer = thread::spawn(move || token.reply(Reply { header: vec![], data: b"woken".to_vec() }));
+        let answer =
+            thread::spawn(move || token.reply(Reply { data: b"woken".to_vec(), ..Default::default() }));
         let replies = node.wait(handle).unwrap().replies().unwrap();
         assert_eq!(replies[0].data, "woken");
         answer.join().unwrap();

@@ -257,7 +257,7 @@ fn a_tardy_child_holds_back_the_other_and_nothing_else() {
         let functions = Functions::new();
         let long = functions.deferring("long", move |request, token| match request.me() {
             2 => tokens.send(token).unwrap(),
-            me => token.reply(Reply { header: vec![], data: noise(9 << 20, me.into()) }),
+            me => token.reply(Reply { data: noise(9 << 20, me.into()), ..Default::default() }),
         });
         let long = long.unwrap();
         let who = who(&functions);
@@ -275,7 +275,7 @@ fn a_tardy_child_holds_back_the_other_and_nothing_else() {
                     4
                 );
             }
-            token.reply(Reply { header: vec![], data: noise(9 << 20, 2) });
+            token.reply(Reply { data: noise(9 << 20, 2), ..Default::default() });
             let replies = replies_of(handle);
             assert!((0..).zip(&replies).all(|(id, reply)| reply.data == noise(9 << 20, id)), "{link:?}");
             assert_eq!(replies.len(), 4);

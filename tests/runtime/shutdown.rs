@@ -144,7 +144,7 @@ fn a_long_reply_is_through_before_its_node_ends() {
             let handle = nodes.root().call(Call::new(hold).ids(0..2)).unwrap();
             let (mine, leafs) = (held.recv_timeout(LIMIT).unwrap(), held.recv_timeout(LIMIT).unwrap());
             mine.reply(Reply::default());
-            leafs.reply(Reply { header: Vec::new(), data: vec![7; 64 << 20] });
+            leafs.reply(Reply { data: vec![7; 64 << 20], ..Default::default() });
             nodes.take(1).shutdown(LIMIT);
             let replies = replies_of(handle);
             assert_eq!(replies.iter().map(|reply| reply.data.len()).sum::<usize>(), 64 << 20, "{link:?}");

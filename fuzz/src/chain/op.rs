@@ -9,7 +9,7 @@ use gpc_trees::{Id, IdList, Layout, Limits, Radix, Tree};
 
 use super::super::input::Input;
 use super::forge;
-use super::world::{Parcel, World, reply};
+use super::world::{Parcel, World};
 
 /// Limits of time, from none to more than there is.
 pub(super) const SPANS: [Duration; 8] = [

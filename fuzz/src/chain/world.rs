@@ -113,7 +113,11 @@ pub(super) const PROMPT: Duration = Duration::from_secs(1);
 
 /// What a function replies at an id.
 pub(super) fn reply(id: Id) -> Reply {
-    Reply { header: format!("h{id} ").into_bytes(), data: format!("{id} ").into_bytes() }
+    Reply {
+        header: format!("h{id} ").into_bytes(),
+        data: format!("{id} ").into_bytes(),
+        ..Default::default()
+    }
 }
 
 impl World {
