@@ -32,9 +32,8 @@
 #![deny(unsafe_code)]
 
 pub mod chain;
-#[cfg(feature = "cli")]
-pub mod cli;
 mod hint;
+pub mod launch;
 pub mod runtime;
 pub mod sim;
 pub mod wire;
