@@ -39,6 +39,8 @@ impl fmt::Display for WaitName {
                 Err(_) => write!(f, "spin:{}ns", limit.as_nanos()),
             },
             Wait::Adaptive => write!(f, "adaptive"),
+            // None that this command can read.
+            other => write!(f, "{other:?}"),
         }
     }
 }

@@ -7,6 +7,11 @@
 //!
 //! Never leaves a process or a file behind: dropping a [`Launch`] ends what it started.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes are waited for by the clock, each wait with a limit"
+)]
+
 mod error;
 mod files;
 mod launched;
