@@ -2,8 +2,8 @@
 
 use std::ops::{ControlFlow, Range};
 
-use chained_gpc::launch::{Launch, Plan, Watching};
-use chained_gpc::runtime::{LinkKind, Peers};
+use chained_gpc::launch::{Launch, NodeSettings, Plan};
+use chained_gpc::runtime::LinkKind;
 use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -22,17 +22,11 @@ const PROGRESS_MIN: usize = 128;
 pub(crate) fn start(
     ids: Range<Id>,
     link: LinkKind,
-    watching: Watching,
+    settings: NodeSettings,
     interrupt: &Interrupt,
 ) -> Result<Launch, Box<dyn std::error::Error + Send + Sync>> {
-    let plan = Plan {
-        ids,
-        link,
-        exe: std::env::current_exe()?,
-        arguments: ARGUMENTS.map(Into::into).to_vec(),
-        watching,
-        others: Peers::new(),
-    };
+    let mut plan = Plan::new(ids, std::env::current_exe()?, &ARGUMENTS);
+    (plan.link, plan.settings) = (link, settings);
     let progress = progress_bar(plan.ids.len());
     let launch = Launch::start_observed(&plan, |started| {
         progress.set_position(started as u64);

@@ -16,8 +16,7 @@ use super::limits::cannot_start;
 use super::plan::check_dead_after;
 use super::refused::Refused;
 use super::{CommandResult, builtin};
-use chained_gpc::launch::Watching;
-use chained_gpc::launch::{Launched, LaunchedError, launched};
+use chained_gpc::launch::{Launched, LaunchedError, NodeSettings};
 use chained_gpc::runtime::{Address, Builder, Functions, FunctionsError, Listener, Node, Peers};
 
 /// How long the calls in flight get when a node is told to end.
@@ -36,16 +35,15 @@ pub(super) fn run(args: &NodeArgs) -> CommandResult {
 
 /// Runs a node that `gpc call` has started until its parent ends it or dies.
 pub(super) fn run_launched(id: Id) -> CommandResult {
-    let Launched { id, listener, peers, watching, control } = match launched(id) {
+    let launched = match Launched::take(id) {
         // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
         Err(LaunchedError::ParentGone) => return Ok(ExitCode::FAILURE),
         Err(LaunchedError::ByHand) => return Err(BY_HAND.into()),
         launched => launched?,
     };
-    // Nobody restarts an id of such a call, so that none can be too young for an adopter.
-    let node = builder(id, listener, peers, watching)?.first_run();
-    // A function that still runs ends with the process.
-    node.serve(control).map_err(cannot_start("this node"))?;
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    launched.serve(&functions).map_err(cannot_start("this node"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,15 +75,20 @@ fn remove(path: &Path) -> CommandResult {
     }
 }
 
-fn builder(id: Id, listener: Listener, peers: Peers, watching: Watching) -> Result<Builder, FunctionsError> {
+fn builder(
+    id: Id,
+    listener: Listener,
+    peers: Peers,
+    watching: NodeSettings,
+) -> Result<Builder, FunctionsError> {
     let functions = Functions::new();
     builtin::register(&functions)?;
     Ok(watching.apply(Node::builder(id).functions(&functions).peers(peers).listener(listener)))
 }
 
 /// How the arguments say that a node is to look out for its peers.
-fn watching(args: &NodeArgs) -> Watching {
-    Watching { dead_after: args.dead_after.map(Duration::from), wait: args.wait.0, link: args.link }
+fn watching(args: &NodeArgs) -> NodeSettings {
+    NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link)
 }
 
 /// A node as it is to run: checked.
@@ -94,7 +97,7 @@ struct NodePlan {
     id: Id,
     listen: Address,
     peers: Peers,
-    watching: Watching,
+    watching: NodeSettings,
 }
 
 impl NodePlan {

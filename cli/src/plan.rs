@@ -14,7 +14,7 @@ use super::files::read_peers;
 use super::output::RootPart;
 use super::refused::Refused;
 use super::tree::{no_such_tree, read_hosts, read_layout};
-use chained_gpc::launch::Watching;
+use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
 
@@ -53,7 +53,7 @@ pub struct CallPlan {
     /// Go on without ids that fail or are lost.
     pub partial: bool,
     /// How each process looks out for the others.
-    pub(super) watching: Watching,
+    pub(super) watching: NodeSettings,
     /// Forward before executing.
     pub forward_first: bool,
     /// What to print.
@@ -120,11 +120,7 @@ impl CallPlan {
             data: args.data.as_deref().map(read_data).transpose().map_err(Refused::File)?.unwrap_or_default(),
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
-            watching: Watching {
-                dead_after: args.dead_after.map(Duration::from),
-                wait: args.wait.0,
-                link: args.link,
-            },
+            watching: NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link),
             forward_first: args.forward_first,
             output: args.output,
             repeat: args.repeat,

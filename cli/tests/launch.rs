@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
@@ -14,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use chained_gpc::LinkKind;
-use chained_gpc::launch::{Launch, LaunchError, Plan, Watching};
+use chained_gpc::launch::{Launch, LaunchError, Plan};
 use chained_gpc::runtime::{Address, Peers};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -23,22 +22,15 @@ const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 /// Long enough for any machine: it only passes where something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the program finds before its id.
-fn arguments() -> Vec<OsString> {
-    ["node", "--launched", "--id"].map(OsString::from).to_vec()
+fn plan(ids: Range<u32>, link: LinkKind, others: Peers) -> Plan {
+    let mut plan = Plan::new(ids, EXE, &["node", "--launched", "--id"]);
+    (plan.link, plan.others) = (link, others);
+    plan
 }
 
 fn start(count: u32, link: LinkKind) -> Launch {
     let others = Peers::from_iter([(0, "127.0.0.1:1".parse().unwrap())]);
-    Launch::start(&Plan {
-        ids: 1..count + 1,
-        link,
-        exe: EXE.into(),
-        arguments: arguments(),
-        watching: Watching::default(),
-        others,
-    })
-    .unwrap()
+    Launch::start(&plan(1..count + 1, link, others)).unwrap()
 }
 
 fn pid(launch: &Launch, id: u32) -> Pid {
@@ -84,15 +76,7 @@ fn processes_are_there_at_once_and_none_is_left() {
 #[test]
 fn orders_of_any_length_are_taken() {
     let others: Peers = (10..30_000).map(|id| (id, format!("unix:@other-{id}").parse().unwrap())).collect();
-    let plan = Plan {
-        ids: 1..3,
-        link: LinkKind::Tcp,
-        exe: EXE.into(),
-        arguments: arguments(),
-        watching: Watching::default(),
-        others,
-    };
-    let launch = Launch::start(&plan).unwrap();
+    let launch = Launch::start(&plan(1..3, LinkKind::Tcp, others)).unwrap();
     assert_eq!((launch.peers().len(), launch.peers().contains(29_999)), (29_992, true));
     let ended = launch.end(PATIENCE);
     assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
@@ -104,14 +88,7 @@ fn a_launch_that_is_stopped_leaves_nothing() {
     /// No other test has these ids.
     const FIRST: u32 = 700_000;
     let asked = AtomicU32::new(0);
-    let plan = Plan {
-        ids: FIRST..FIRST + 64,
-        link: LinkKind::DEFAULT,
-        exe: EXE.into(),
-        arguments: arguments(),
-        watching: Watching::default(),
-        others: Peers::new(),
-    };
+    let plan = plan(FIRST..FIRST + 64, LinkKind::DEFAULT, Peers::new());
     let stopped = Launch::start_observed(&plan, |_| match asked.fetch_add(1, Ordering::Relaxed) {
         20.. => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),

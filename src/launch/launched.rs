@@ -1,4 +1,4 @@
-//! The other side of a [launch](super::launch): what a started process finds.
+//! The other side of a [launch](super::Launch): what a started process finds.
 //!
 //! Standard input is its listening socket, standard output the control link to its parent, with its orders in it. The parent is trusted to be the same program, but
 //! may die at any moment, and somebody may run the hidden flag by hand: everything is checked, bounded and limited in time.
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use gpc_trees::Id;
 
 use super::orders::END as ORDERS_END;
-use super::{Orders, OrdersError, Watching};
-use crate::runtime::{Listener, Peers};
+use super::{NodeSettings, Orders, OrdersError};
+use crate::runtime::{Builder, Functions, Listener, Node, Peers};
 
 /// Longest orders, bytes: 4,096 lines of an id and the longest address of a socket, with room.
 const ORDERS_MAX: usize = 1 << 20;
@@ -22,8 +22,9 @@ const ORDERS_MAX: usize = 1 << 20;
 /// How long they may take: all but the longest are there from the start.
 const ORDERS_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a launched process is to be.
+/// What a started process is to be: its side of a [launch](super::Launch).
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Launched {
     /// Its id.
     pub id: Id,
@@ -32,7 +33,7 @@ pub struct Launched {
     /// Where everybody listens.
     pub peers: Peers,
     /// How it looks out for them.
-    pub watching: Watching,
+    pub settings: NodeSettings,
     /// The link to the parent. Standard output stays open as well, since the parent takes the link's end for the process's end.
     pub control: UnixStream,
 }
@@ -86,11 +87,33 @@ pub fn own_id(arguments: impl IntoIterator<Item = OsString>, plan: &[&str]) -> O
     arguments.next().is_none().then(|| id.to_str()?.parse().ok())?
 }
 
-/// Takes what the parent hands over. Standard input is empty afterwards.
-///
-/// # Errors
-/// See [`LaunchedError`].
-pub fn launched(id: Id) -> Result<Launched, LaunchedError> {
+impl Launched {
+    /// Takes what the parent hands over to the process of this [id](own_id). Standard input is empty afterwards. Waits at most 30 s for the orders, which are there from the start unless they are long.
+    ///
+    /// # Errors
+    /// See [`LaunchedError`].
+    pub fn take(id: Id) -> Result<Launched, LaunchedError> {
+        take(id)
+    }
+
+    /// What its node is made of: a builder that lacks but the functions, and the link whose end is the node's end, for [`Builder::serve`]. Nobody restarts an id of a launch, so it is the id's [first run](Builder::first_run).
+    pub fn into_node(self) -> (Builder, UnixStream) {
+        let Launched { id, listener, peers, settings, control } = self;
+        let builder = Node::builder(id).peers(peers).listener(listener).first_run();
+        (settings.apply(builder), control)
+    }
+
+    /// Runs the node on this thread until the parent ends it or dies; functions that still run then end with the process.
+    ///
+    /// # Errors
+    /// As for [`Builder::serve`].
+    pub fn serve(self, functions: &Functions) -> io::Result<()> {
+        let (builder, control) = self.into_node();
+        builder.functions(functions).serve(control)
+    }
+}
+
+fn take(id: Id) -> Result<Launched, LaunchedError> {
     let link = io::stdout().as_fd().try_clone_to_owned().map_err(LaunchedError::Link)?;
     let mut control = UnixStream::from(link);
     let orders: Orders = read_orders(&mut control, Instant::now() + ORDERS_LIMIT)?.parse()?;
@@ -102,7 +125,7 @@ pub fn launched(id: Id) -> Result<Launched, LaunchedError> {
     // So that the socket is closed with the listener.
     let nothing = File::open("/dev/null").map_err(socket)?;
     rustix::stdio::dup2_stdin(nothing).map_err(|error| socket(error.into()))?;
-    Ok(Launched { id, listener, peers, watching: orders.watching, control })
+    Ok(Launched { id, listener, peers, settings: orders.settings, control })
 }
 
 /// Reads up to the line that ends the orders.

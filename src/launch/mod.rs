@@ -1,11 +1,55 @@
-//! Starts the node processes of a call on this machine, and ends every one of them.
+//! Starting and ending node processes on this machine: what `gpc call` does, for programs of your own.
 //!
-//! The parent binds each node's listening socket and hands it over as the child's standard input, so every address is known, and can be
-//! connected to, before the first child runs. The child's standard output is its end of a *control link*, a pair of Unix sockets: in it stand
-//! the child's [`Orders`], and the parent closes it to end the child. When the parent dies, however it dies, the system closes the link,
-//! and the children end as well. A child keeps its end open as long as it lives, so the parent reads there that a child has ended.
+//! A [`Launch`] starts a process for each id, all of them the same program, and ends every one of them. A process that was started so finds
+//! with [`own_id`] and [`Launched::take`] who it is, where it listens and where the others do.
 //!
-//! Never leaves a process or a file behind: dropping a [`Launch`] ends what it started.
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use chained_gpc::launch::{Launch, Launched, Plan, own_id};
+//! use chained_gpc::{Call, Functions, Node};
+//!
+//! /// The arguments of a started process, before its id.
+//! const STARTED: [&str; 1] = ["--started-as"];
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let functions = Functions::new();
+//!     let pid = functions.func("pid", |_, reply| {
+//!         reply.data = std::process::id().to_le_bytes().to_vec();
+//!         Ok(())
+//!     })?;
+//!     // One of those that are started below: a node until its parent ends it, or dies.
+//!     if let Some(id) = own_id(std::env::args_os(), &STARTED) {
+//!         return Ok(Launched::take(id)?.serve(&functions)?);
+//!     }
+//!     let launch = Launch::start(&Plan::new(1..8, std::env::current_exe()?, &STARTED))?;
+//!     let node = Node::builder(0).functions(&functions).peers(launch.peers().clone()).start()?;
+//!     let outcome = node.call(Call::new(pid).ids(0..8))?.wait()?;
+//!     println!("{} processes", outcome.replies()?.len());
+//!     let ended = launch.end(Duration::from_secs(5));
+//!     assert!(ended.killed.is_empty() && ended.failed.is_empty());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What is started
+//!
+//! For each id of the [`Plan`] one process, which runs `exe ARGUMENTS... ID` in a process group of its own, so that Ctrl-C at the terminal reaches the parent alone. Environment, working directory and standard error are the parent's.
+//!
+//! - **Standard input** is the node's listening socket. The parent binds all of them before the first process is started, so every address is known, and can be connected to, before anybody runs: nobody waits for anybody.
+//! - **Standard output** is the process's end of its *control link*, a pair of Unix sockets. In it lie the process's [`Orders`]: where all nodes listen, and their [`NodeSettings`], some lines of text whatever the number of
+//!   processes. A started program must not print to standard output.
+//!
+//! # How everything is ended
+//!
+//! [`Launch::end`] closes the parent's ends of all control links at once; a process whose link is closed ends ([`Launched::serve`] does so at once, without a word to its peers). The parent reaps them as they end, kills those that are left after a
+//! limit, and reports both. Dropping a `Launch` does the same with a limit of 2 s. When the parent dies, however it dies, the system closes the links, and the processes end as well. A process keeps its end open as long as it
+//! lives, so the parent reads there that one has ended: [`Launch::first_ended`], [`Launch::exit_of`]. No process, no socket file and nothing else is left behind.
+//!
+//! # Limits
+//!
+//! At most [`PROCESSES_MAX`] processes, and two file descriptors for each: the soft limit (`ulimit -n`) is raised to the hard one where it has to be ([`provide_files`]). Thousands of processes take seconds to start; [`Launch::start_observed`] says how far it is, and
+//! can give up.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,15 +61,15 @@ mod files;
 mod launched;
 mod limits;
 mod orders;
+mod settings;
 mod spawn;
-mod watching;
 
 pub use error::LaunchError;
 pub use files::provide as provide_files;
-pub use launched::{Launched, LaunchedError, launched, own_id};
+pub use launched::{Launched, LaunchedError, own_id};
 pub use limits::{PROCESSES_MAX, advice};
 pub use orders::{Orders, OrdersError};
-pub use watching::Watching;
+pub use settings::NodeSettings;
 
 use std::ffi::OsString;
 use std::io;
@@ -54,22 +98,37 @@ const EVENTS: usize = 256;
 
 /// What to start.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Plan {
-    /// Ids of the nodes to start, at most [`PROCESSES_MAX`].
+    /// Ids of the nodes to start, a process for each; at most [`PROCESSES_MAX`].
     pub ids: Range<Id>,
-    /// How they listen.
+    /// What their sockets are, TCP on loopback or Unix sockets; [`LinkKind::DEFAULT`] by default.
     pub link: LinkKind,
     /// The program that each process runs, usually [the one that runs](std::env::current_exe).
     pub exe: PathBuf,
     /// Its arguments before the id, which is the last one: by them the program [knows](own_id) that it was started so.
     pub arguments: Vec<OsString>,
-    /// How they look out for each other.
-    pub watching: Watching,
-    /// Other nodes that the started ones are told about, such as the one of this process.
+    /// Settings of all nodes.
+    pub settings: NodeSettings,
+    /// Other nodes that the started ones are told about, such as one of this process that listens; none by default. A node that only makes calls need not be among them.
     pub others: Peers,
 }
 
-/// Node processes that are running.
+impl Plan {
+    /// A plan with the defaults; its fields may be changed.
+    pub fn new(ids: Range<Id>, exe: impl Into<PathBuf>, arguments: &[&str]) -> Plan {
+        Plan {
+            ids,
+            link: LinkKind::DEFAULT,
+            exe: exe.into(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            settings: NodeSettings::default(),
+            others: Peers::new(),
+        }
+    }
+}
+
+/// Node processes that are running. Dropping it [ends](Self::end) them, those that do not end within 2 s by force.
 #[derive(Debug)]
 pub struct Launch {
     /// By id, without gaps.
@@ -85,6 +144,7 @@ pub struct Launch {
 
 /// How the processes ended that [`Launch::end`] ended.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Ended {
     /// Ids that did not end in time and were killed.
     pub killed: Vec<Id>,
@@ -130,7 +190,7 @@ impl Launch {
             .link
             .listen(plan.ids.clone())
             .map_err(|(id, error)| LaunchError::Start { id, count, doing: "listen for", error })?;
-        let orders = Orders { row, others: plan.others.clone(), watching: plan.watching };
+        let orders = Orders { row, others: plan.others.clone(), settings: plan.settings };
         let text = orders.to_string();
         let spawner = Spawner {
             plan,
@@ -154,13 +214,13 @@ impl Launch {
         &self.peers
     }
 
-    /// The number of an id's process.
+    /// The process id (`pid`) of an id's process; `None` for an id that was not started here.
     pub fn process_of(&self, id: Id) -> Option<u32> {
         let node = self.nodes.get(self.place(id)?)?;
         Some(node.process.id())
     }
 
-    /// The numbers of all processes.
+    /// The process ids (`pid`) of all processes, in the order of their ids.
     pub fn processes(&self) -> impl Iterator<Item = u32> {
         self.nodes.iter().map(|node| node.process.id())
     }
@@ -323,14 +383,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_started_is_said() {
-        let plan = Plan {
-            ids: 1..3,
-            link: LinkKind::Tcp,
-            exe: "/nowhere/gpc".into(),
-            arguments: Vec::new(),
-            watching: Watching::default(),
-            others: Peers::new(),
-        };
+        let plan = Plan { link: LinkKind::Tcp, ..Plan::new(1..3, "/nowhere/gpc", &[]) };
         let error = Launch::start(&plan).unwrap_err().to_string();
         assert!(error.starts_with("cannot start the process of id 1 (of 2): No such file"), "{error}");
         let error = Launch::start(&Plan { ids: 1..PROCESSES_MAX + 2, ..plan }).unwrap_err();

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::Watching;
+use super::NodeSettings;
 use crate::runtime::{AddressRow, AddressRowError, LinkKind, LinkKindError, Peers, PeersError, Wait};
 
 /// The line that ends orders.
@@ -23,7 +23,7 @@ pub struct Orders {
     /// Other nodes, whose addresses come before those of the row.
     pub others: Peers,
     /// How to look out for all of them.
-    pub watching: Watching,
+    pub settings: NodeSettings,
 }
 
 /// Text that is no orders.
@@ -63,7 +63,7 @@ impl Orders {
 
 impl fmt::Display for Orders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Watching { dead_after, wait, link } = self.watching;
+        let NodeSettings { dead_after, wait, link } = self.settings;
         match wait {
             Wait::Block => writeln!(f, "wait block")?,
             Wait::Adaptive => writeln!(f, "wait adaptive")?,
@@ -84,20 +84,20 @@ impl FromStr for Orders {
 
     /// Reads what was printed, with or without the line that ends it.
     fn from_str(text: &str) -> Result<Orders, OrdersError> {
-        let (mut row, mut others, mut watching) = (None, String::new(), Watching::default());
+        let (mut row, mut others, mut settings) = (None, String::new(), NodeSettings::default());
         for line in text.strip_suffix(END).unwrap_or(text).lines() {
             match line.split_once(' ') {
                 Some(("wait", wait)) => {
-                    watching.wait = match wait {
+                    settings.wait = match wait {
                         "block" => Wait::Block,
                         "adaptive" => Wait::Adaptive,
                         limit => Wait::Spin(limit.parse::<Nanos>()?.0),
                     };
                 }
                 Some(("link", link)) => {
-                    watching.link = link.parse::<LinkKind>()?;
+                    settings.link = link.parse::<LinkKind>()?;
                 }
-                Some(("dead-after", span)) => watching.dead_after = Some(span.parse::<Nanos>()?.0),
+                Some(("dead-after", span)) => settings.dead_after = Some(span.parse::<Nanos>()?.0),
                 Some(("peer", peer)) => {
                     others.push_str(peer);
                     others.push('\n');
@@ -106,7 +106,7 @@ impl FromStr for Orders {
                 _ => return Err(OrdersError::Unknown(quoted(line))),
             }
         }
-        Ok(Orders { row: row.ok_or(OrdersError::NoRow)?, others: others.parse()?, watching })
+        Ok(Orders { row: row.ok_or(OrdersError::NoRow)?, others: others.parse()?, settings })
     }
 }
 
@@ -143,11 +143,11 @@ mod tests {
         let row = "names 1 63 gpc-1-";
         let text = format!("wait adaptive\nlink shm\n{row}\nend\n");
         let mut orders: Orders = text.parse().unwrap();
-        assert_eq!((orders.watching, orders.to_string()), (Watching::default(), text));
+        assert_eq!((orders.settings, orders.to_string()), (NodeSettings::default(), text));
         orders.others.insert(0, "127.0.0.1:1".parse().unwrap());
         orders.others.insert(2, "unix:@two".parse().unwrap());
         orders.row = "ports 1 127.0.0.1 5 6".parse().unwrap();
-        orders.watching = Watching {
+        orders.settings = NodeSettings {
             dead_after: Some(Duration::from_millis(1500)),
             wait: Wait::Spin(Duration::from_micros(50)),
             link: LinkKind::Tcp,

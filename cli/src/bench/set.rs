@@ -14,7 +14,7 @@ use crate::joining::{refuse_taken, until_up};
 use crate::launching;
 use crate::limits::cannot_start;
 use chained_gpc::launch::Launch;
-use chained_gpc::launch::Watching;
+use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{
     AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
@@ -89,7 +89,7 @@ impl Set {
             Nodes::Start { link, .. } => link,
             Nodes::Join { .. } => LinkKind::DEFAULT,
         };
-        let watching = Watching { dead_after: None, wait: plan.wait.0, link };
+        let watching = NodeSettings::new(None, plan.wait.0, link);
         let (id, launch, joined) = match &plan.nodes {
             Nodes::Join { peers, root, .. } => {
                 refuse_taken(*root, peers)?;

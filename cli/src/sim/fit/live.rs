@@ -13,8 +13,8 @@ use crate::interrupt::Interrupt;
 use crate::launching;
 use crate::quantile::percentile;
 use chained_gpc::launch::Launch;
-use chained_gpc::launch::Watching;
-use chained_gpc::runtime::{Call, FuncHandle, Functions, LinkKind, Node};
+use chained_gpc::launch::NodeSettings;
+use chained_gpc::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Wait};
 
 /// Whatever goes wrong, in words.
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -78,7 +78,7 @@ pub(super) fn measure(
     let functions = Functions::new();
     builtin::register(&functions)?;
     let echo = functions.named("echo")?;
-    let watching = Watching { link, ..Watching::default() };
+    let watching = NodeSettings::new(None, Wait::default(), link);
     let launch = launching::start(1..most, link, watching, interrupt)?;
     let builder = Node::builder(0).functions(&functions).peers(launch.peers().clone());
     let node = watching.apply(builder).start()?;
