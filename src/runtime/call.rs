@@ -21,8 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// One chained GPC to make.
 ///
 /// ```
-/// # use chained_gpc::{Call, Functions};
-/// # use gpc_trees::Tree;
+/// # use chained_gpc::{Call, Functions, Tree};
 /// # let functions = Functions::new();
 /// let func = functions.func("hello", |_, _| Ok(()))?;
 /// let call = Call::new(func).ids(0..64).tree(Tree::Binomial).header("from the root");

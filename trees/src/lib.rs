@@ -96,3 +96,8 @@ pub use split_name::{NameError, SplitName};
 pub use tree::{Radix, Tree};
 pub use tree_file::TreeFileError;
 pub use walk::{Edges, edges, levels};
+
+/// The program of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

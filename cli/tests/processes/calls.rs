@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{Gpc, coverage, ids, json_of, run};
 
-/// A file of this crate, as the README has it.
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock");
+/// A file of this package, of some 20 KB.
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/args.rs");
 
 /// What `digest` must reply: computed here.
 fn digest_of(data: &[u8]) -> String {
