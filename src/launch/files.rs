@@ -7,7 +7,11 @@ use super::LaunchError;
 /// Descriptors for all but the children: standard streams, the event loop, files, libraries.
 const SPARE: u64 = 64;
 
-/// Sees to it that there are enough descriptors for so many children: for each a control link, and a link, which the widest tree has.
+/// Raises this process's soft limit of file descriptors where it is too low to start so many processes: for each a control link, and a link to its node, which a flat tree has. [`Launch::start`](super::Launch::start) does so by itself; whoever
+/// makes several launches at once asks for all of them.
+///
+/// # Errors
+/// [`LaunchError::Files`] where the hard limit is too low.
 pub fn provide(count: usize) -> Result<(), LaunchError> {
     if count == 0 {
         return Ok(());

@@ -32,7 +32,7 @@ pub struct Launched {
     pub listener: Listener,
     /// Where everybody listens.
     pub peers: Peers,
-    /// How it looks out for them.
+    /// Its settings.
     pub settings: NodeSettings,
     /// The link to the parent. Standard output stays open as well, since the parent takes the link's end for the process's end.
     pub control: UnixStream,

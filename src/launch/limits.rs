@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit};
 /// Most processes of one launch: what one machine can be expected to hold, and a typing error does not take it down.
 pub const PROCESSES_MAX: u32 = 4096;
 
-/// What to do about an error of the system, to be written behind it: nothing where nothing is known.
+/// What a user can do about an error of the system when processes or threads are started, such as raising `ulimit -u`: words to append to the error's own, empty where nothing is known.
 pub fn advice(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::WouldBlock => {

@@ -1,6 +1,6 @@
 //! What a process that is launched is told: the same for all, and so short that it is in the control link before the process runs.
 //!
-//! Text, a line for each: `wait adaptive`, `link shm`, `dead-after 10s`, a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS` for each other node, and `end`. Who reads it trusts none of it: everything is checked and bounded.
+//! Text, a line for each: `wait adaptive`, `link shm`, `dead-after 10000000000ns`, a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS` for each other node, and `end`. Who reads it trusts none of it: everything is checked and bounded.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,14 +15,15 @@ pub(super) const END: &str = "end\n";
 /// Longest line that is quoted in an error, characters.
 const QUOTED_MAX: usize = 40;
 
-/// What a process that is launched is told.
+/// What every process of a [launch](super::Launch) is told, as text in its control link.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Orders {
     /// Where those listen that are launched together.
     pub row: AddressRow,
     /// Other nodes, whose addresses come before those of the row.
     pub others: Peers,
-    /// How to look out for all of them.
+    /// The settings of every node.
     pub settings: NodeSettings,
 }
 
