@@ -52,7 +52,7 @@ pub use functions::{
     CallbackHandle, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, Merges, Phase,
 };
 pub use handle::CallHandle;
-pub use local::{LinkKind, LocalNodes};
+pub use local::{LinkKind, LinkKindError, LocalNodes};
 pub use meeting::AbsentPeers;
 pub use node::{Builder, Node, PolledNode};
 pub use outcome::{CallError, IdReply, Outcome, RepliesError, ReplyRef};
