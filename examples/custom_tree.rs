@@ -3,8 +3,7 @@
 //! `cargo run --example custom_tree`
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use chained_gpc::{Call, Functions, Layout, LinkKind, LocalNodes};
-use gpc_trees::{Group, Groups, Limits, Registered};
+use chained_gpc::{Call, Functions, Group, Groups, Layout, Limits, LinkKind, LocalNodes, Registered};
 
 const NODES: u32 = 16;
 

@@ -25,28 +25,43 @@
 //!
 //! Here eight nodes live in one process. Across processes each makes its own [`Node`] with [`Node::builder`], and registers its functions under the same names.
 //!
-//! # Floors
+//! # Modules
 //!
-//! [`gpc_trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time. An upper floor uses a
-//! lower one, never the other way.
+//! A program needs what stands at the root of this crate: nodes, calls, functions, and of the crate [`trees`] lists of ids, splits and layouts. [`launch`] starts and ends node processes on this machine. [`runtime`] has all of the runtime's
+//! names, the rarer ones included.
+//!
+//! [`trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time. An upper module uses a
+//! lower one, never the other way. `wire`, `chain`, `sim` and [`runtime::link`] are public for drivers and tools of their own (a simulator, a fuzzer, another event loop) and stand **outside the promise of semantic versioning**: any release may
+//! change them. What of them is named at the root of the crate is inside.
 #![deny(unsafe_code)]
 
 pub mod chain;
-#[cfg(feature = "cli")]
-pub mod cli;
 mod hint;
+pub mod launch;
 pub mod runtime;
 pub mod sim;
 pub mod wire;
 
+/// The bytes of requests and replies, shared and not copied.
+#[doc(no_inline)]
+pub use bytes::Bytes;
 pub use chain::{Heartbeat, Reply};
-pub use gpc_trees::{Id, IdList, Layout, Tree};
-pub use runtime::{
-    AbsentPeers, Address, Call, CallError, CallHandle, CallbackHandle, Caller, ChildReply, Deadlock,
-    Deferred, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, LinkKind, Listener,
-    LocalNodes, Node, Outcome, Peers, Phase, Placement, PolledNode, Request, Streaming, Wait,
+/// Trees and lists of ids, a crate of its own; the main names of it are here, too.
+#[doc(no_inline)]
+pub use gpc_trees as trees;
+#[doc(inline)]
+pub use gpc_trees::{
+    DuplicateId, Group, Groups, Id, IdList, Ids, IdsError, Layout, Limits, Registered, Run, Shape, Tree,
+    TreeError, TreeName,
 };
-pub use wire::{Cause, Coverage, Failure, Shown, Stage};
+pub use runtime::{
+    AbsentPeers, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallHandle, CallTree,
+    CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, FuncHandle, FunctionError,
+    FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError, Listener, LocalNodes,
+    Merges, Node, Outcome, Peers, PeersError, Phase, Placement, PolledNode, RepliesError, ReplyRef, Request,
+    Streaming, Wait,
+};
+pub use wire::{Cause, Coverage, CoverageCounts, Failure, Shown, Stage, Status};
 
 /// The programs of the README, as tests.
 #[cfg(doctest)]

@@ -82,12 +82,18 @@ const FLOORS: &[Floor] = &[
         banned: &[],
     },
     Floor {
-        folder: "src/cli",
-        floors: &["wire", "chain", "runtime", "sim"],
+        folder: "src/launch",
+        floors: &["chain", "runtime"],
+        packages: &["gpc_trees", "thiserror", "mio", "rustix"],
+        banned: &[],
+    },
+    Floor {
+        folder: "cli/src",
+        floors: &["wire", "chain", "runtime", "sim", "launch"],
         packages: &[
+            "chained_gpc",
             "gpc_trees",
             "bytes",
-            "smallvec",
             "thiserror",
             "tracing",
             "clap",
@@ -96,14 +102,12 @@ const FLOORS: &[Floor] = &[
             "sha2",
             "base64",
             "indicatif",
-            "mio",
             "signal_hook",
             "tracing_subscriber",
             "rustix",
         ],
         banned: &[],
     },
-    Floor { folder: "src/bin", floors: &["cli"], packages: &[], banned: &[] },
 ];
 
 fn root() -> &'static Path {
@@ -149,10 +153,10 @@ fn paths(code: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// What stands first in the paths of every `crate::{ ... }`.
-fn grouped(code: &str) -> Vec<&str> {
+/// What stands first in the paths of every group that opens so, such as `crate::{ ... }`.
+fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
     let mut firsts = Vec::new();
-    for group in code.split("crate::{").skip(1) {
+    for group in code.split(opening).skip(1) {
         let mut depth = 1;
         let inside = |character: char| {
             depth += i32::from(character == '{') - i32::from(character == '}');
@@ -166,12 +170,20 @@ fn grouped(code: &str) -> Vec<&str> {
     firsts
 }
 
-/// The names of the packages that Cargo.toml allows somewhere.
-fn packages() -> BTreeSet<String> {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("this package has one");
+/// The manifests of all packages.
+const MANIFESTS: [&str; 3] = ["Cargo.toml", "trees/Cargo.toml", "cli/Cargo.toml"];
+
+/// The names of the packages that a manifest allows.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(root().join(manifest)).expect("each package has one");
     let dependencies = manifest.split("\n[dependencies]\n").nth(1).expect("a table of dependencies");
     let lines = dependencies.lines().take_while(|line| !line.starts_with('['));
     lines.filter_map(|line| line.split_once(" =")).map(|(name, _)| name.trim().replace('-', "_")).collect()
+}
+
+/// The names of the packages that are allowed somewhere.
+fn packages() -> BTreeSet<String> {
+    MANIFESTS.into_iter().flat_map(dependencies).collect()
 }
 
 /// The folders of `src` and the files beside them: what `crate::` can be followed by.
@@ -190,7 +202,9 @@ fn module(floor: &Floor) -> Option<&'static str> {
 fn trespasses(floor: &Floor, text: &str) -> Vec<String> {
     let (code, modules) = (code(text), modules());
     let mut found = Vec::new();
-    let mut named = grouped(&code);
+    // Of another package, `crate` and `super` lead to its own modules.
+    let library = floor.folder.starts_with("src/");
+    let mut named = grouped(&code, if library { "crate::{" } else { "chained_gpc::{" });
     for path in paths(&code) {
         let mut words = path.iter().skip_while(|word| ["super", "self"].contains(*word)).copied();
         let Some(first) = words.next() else { continue };
@@ -198,9 +212,10 @@ fn trespasses(floor: &Floor, text: &str) -> Vec<String> {
             found.push(format!("package `{first}`"));
         }
         match first {
-            "crate" | "chained_gpc" => named.extend(words.next()),
+            "chained_gpc" => named.extend(words.next()),
+            "crate" if library => named.extend(words.next()),
             // Enough of them lead out of the file's own folder.
-            _ if path[0] == "super" => named.push(first),
+            _ if library && path[0] == "super" => named.push(first),
             _ => {}
         }
     }
@@ -249,12 +264,16 @@ fn every_module_of_the_sources_has_its_floor() {
 
 #[test]
 fn the_tree_crate_depends_on_smallvec_alone() {
-    let manifest = fs::read_to_string(root().join("trees/Cargo.toml")).unwrap();
-    let dependencies = manifest.split("\n[dependencies]\n").nth(1).expect("a table of dependencies");
-    let lines =
-        dependencies.lines().take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty());
-    let names: Vec<&str> = lines.filter_map(|line| line.split(['.', ' ', '=']).next()).collect();
-    assert_eq!(names, ["smallvec"]);
+    assert_eq!(dependencies("trees/Cargo.toml").into_iter().collect::<Vec<_>>(), ["smallvec"]);
+}
+
+/// A program that wanted to make a call had clap, serde and 60 other packages to build.
+#[test]
+fn the_library_depends_on_what_its_floors_use_and_on_nothing_of_the_command() {
+    let library = FLOORS.iter().filter(|floor| floor.folder.starts_with("src/"));
+    let used: BTreeSet<String> =
+        library.flat_map(|floor| floor.packages).map(|&name| name.to_owned()).collect();
+    assert_eq!(dependencies("Cargo.toml"), used);
 }
 
 #[test]
@@ -266,14 +285,20 @@ fn what_crosses_a_floor_is_seen() {
     assert_eq!(seen("src/sim", "use crate::hint::likely;"), "floor `hint`");
     assert_eq!(seen("src/chain", "use super::super::runtime::Node;"), "floor `runtime`");
     assert_eq!(seen("src/chain", "fn a() { crate::runtime::link::HIWATER; }"), "floor `runtime`");
-    assert_eq!(seen("src/runtime", "use crate::{wire, cli::args};"), "floor `cli`");
-    assert_eq!(seen("src/runtime", "use crate::{wire::{frame}, chain};\nfn a() { cli; }"), "");
-    assert_eq!(seen("src/runtime", "use crate::cli;"), "floor `cli`");
+    assert_eq!(seen("src/runtime", "use crate::{wire, launch::Plan};"), "floor `launch`");
+    assert_eq!(seen("src/runtime", "use crate::{wire::{frame}, chain};\nfn a() { launch; }"), "");
+    assert_eq!(seen("src/runtime", "use crate::launch;"), "floor `launch`");
+    assert_eq!(
+        seen("src/launch", "use crate::wire::frame; use clap::Parser;"),
+        "package `clap`, floor `wire`"
+    );
     assert_eq!(seen("src/wire", "use mio::Poll;"), "package `mio`");
     assert_eq!(seen("trees/src", "use bytes::Bytes;"), "package `bytes`");
     assert_eq!(seen("src/chain", "use std::net::TcpStream;"), "`net`");
     assert_eq!(seen("src/chain", "use std::{time::Instant, collections::HashMap};"), "`Instant`, `HashMap`");
     assert_eq!(seen("src/chain", "use std::sync::{Arc, Mutex};"), "`Mutex`");
     assert_eq!(seen("src/chain", "// std::net is for others\n#[cfg(test)]\nuse std::thread;"), "");
-    assert_eq!(seen("src/cli", "use crate::runtime::Node; use clap::Parser; use std::net::IpAddr;"), "");
+    assert_eq!(seen("cli/src", "use chained_gpc::{hint, wire};"), "floor `hint`");
+    assert_eq!(seen("cli/src", "use crate::hint; use mio::Poll;"), "package `mio`");
+    assert_eq!(seen("cli/src", "use chained_gpc::Node; use clap::Parser; use std::net::IpAddr;"), "");
 }

@@ -10,8 +10,10 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 11] = [
     "src",
+    "cli/src",
+    "cli/tests",
     "trees/src",
     "trees/tests",
     "tests",

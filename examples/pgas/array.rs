@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chained_gpc::{Call, FuncHandle, Functions, FunctionsError, Id, IdList, Node, Phase, Request};
+use chained_gpc::{Call, FuncHandle, Functions, FunctionsError, Id, Node, Phase, Request};
 
 /// Whatever goes wrong.
 pub(crate) type PgasError = Box<dyn std::error::Error + Send + Sync>;
@@ -154,8 +154,9 @@ impl<'a> GlobalArray<'a> {
             .filter(|end| *end <= self.len)
             .ok_or("the run goes past the array's end")?;
         let owner = |element: u64| (element / block_len(self.nodes, self.len)) as Id;
-        let owners: IdList =
-            if len == 0 { IdList::default() } else { (owner(start)..=owner(end - 1)).into() };
+        let me = self.node.id();
+        // Nothing is nobody's: the caller does it alone.
+        let owners = if len == 0 { me..=me } else { owner(start)..=owner(end - 1) };
         Ok(self.node.call(call.ids(owners).header(bytes(&[start, len])))?.wait()?)
     }
 }

@@ -4,7 +4,7 @@
 
 use chained_gpc::runtime::link::{Event, Inbox};
 use chained_gpc::wire::Hello;
-use chained_gpc::wire::frame::{FrameHeader, Kind};
+use chained_gpc::wire::frame::{FIRST_MAX, FrameError, FrameHeader, Kind};
 
 use super::input::Input;
 use super::wire::{ALL, feed};
@@ -29,6 +29,11 @@ pub fn run(data: &[u8]) {
             assert!(hello == *heard && result.is_ok() && inbox.is_idle(), "{hello:?} {heard:?} {result:?}");
             let (events, second) = feed(&mut inbox, &frame, &cuts, &ALL);
             assert!(events.is_empty() && second.is_err(), "a second hello is refused: {events:?}");
+        }
+        // Of one that is over the limit of first frames nothing is read.
+        (Err(_), []) if payload.len() > FIRST_MAX => {
+            let extra = (payload.len() - FIRST_MAX) as u64;
+            assert_eq!(result, Err(FrameError::TooMuch { kind: Kind::Hello, extra }));
         }
         (Err(error), []) => assert_eq!(result, Err(error)),
         (parsed, events) => panic!("{parsed:?} but {events:?}"),

@@ -6,6 +6,8 @@
 //! No socket, no thread, no clock: whoever drives a [`Node`] brings in what happened and carries out what it asks for. The runtime
 //! drives it with sockets and threads, a simulator with virtual time; the code is the same.
 //!
+//! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it, but for what stands at the root of the crate.
+//!
 //! # Order of use
 //!
 //! ```

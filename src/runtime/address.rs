@@ -17,6 +17,7 @@ const LINE_MAX: usize = 8192;
 ///
 /// As text: `127.0.0.1:5000` or `tcp:[::1]:5000`; `unix:/run/gpc/3.sock`; `unix:@name` for a Linux abstract socket, which leaves no file behind.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Address {
     /// A TCP port.
     Tcp(SocketAddr),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Layout, Limits, Tree};
+use gpc_trees::{Id, IdList, Ids, IdsError, Layout, Limits, Tree};
 
 use super::functions::Functions;
 use super::functions_error::FunctionsError;
@@ -23,8 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// One chained GPC to make.
 ///
 /// ```
-/// # use chained_gpc::{Call, Functions};
-/// # use gpc_trees::Tree;
+/// # use chained_gpc::{Call, Functions, Tree};
 /// # let functions = Functions::new();
 /// let func = functions.func("hello", |_, _| Ok(()))?;
 /// let call = Call::new(func).ids(0..64).tree(Tree::Binomial).header("from the root");
@@ -35,7 +34,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Call {
     func: FuncHandle,
     callback: Option<CallbackHandle>,
-    ids: IdList,
+    ids: Ids,
     tree: CallTree,
     header: Bytes,
     data: Bytes,
@@ -48,6 +47,7 @@ pub struct Call {
 
 /// The tree of a call: a split, or one that was laid out over the positions of the list.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum CallTree {
     /// Evaluated at every id.
     Split(Tree),
@@ -68,12 +68,12 @@ impl From<Layout> for CallTree {
 }
 
 impl Call {
-    /// A call of `func` at the caller alone, until [`ids`](Self::ids) says where: binary tree, replies aggregated, a limit of 60 s.
+    /// A call of `func` at the ids that [`ids`](Self::ids) names, and refused without: binary tree, replies aggregated, a limit of 60 s.
     pub fn new(func: FuncHandle) -> Call {
         Call {
             func,
             callback: None,
-            ids: IdList::range(0..0),
+            ids: Ids::from([]),
             tree: Tree::default().into(),
             header: Bytes::new(),
             data: Bytes::new(),
@@ -86,7 +86,10 @@ impl Call {
     }
 
     /// The ids that execute, in the caller's order. The caller takes part: it is put first if the list leaves it out, and is the first in the tree wherever it stands.
-    pub fn ids(mut self, ids: impl Into<IdList>) -> Call {
+    ///
+    /// A range, a `Vec`, an array, a slice, an [`IdList`], or what an iterator is collected to: see [`Ids`]. A list without an id, one that has an id twice, and a backward range are refused when the call is made
+    /// ([`CallError::Ids`]).
+    pub fn ids(mut self, ids: impl Into<Ids>) -> Call {
         self.ids = ids.into();
         self
     }
@@ -162,7 +165,7 @@ impl Call {
         if self.header.len() > HEADER_MAX {
             return Err(CallError::Header(self.header.len()));
         }
-        let (ids, asked) = self.lists(me)?;
+        let (ids, asked) = Call::lists(self.watch, self.ids, me)?;
         let (tree, ids) = match self.tree {
             CallTree::Split(tree) => (tree, ids),
             CallTree::Layout(layout) => (layout.tree(), layout.apply(&ids)?),
@@ -202,20 +205,22 @@ impl Call {
     }
 
     /// The list with the root first, and the list as asked.
-    fn lists(&self, me: Id) -> Result<(IdList, IdList), CallError> {
-        let listed = self.ids.contains(me);
-        match (self.watch, listed) {
-            (true, _) if self.ids.is_empty() => {
-                Err(CallError::Ids("a caller that only watches must name others"))
-            }
-            (true, true) => Err(CallError::Ids("the caller only watches, but stands in the list")),
-            (true, false) => Ok((self.ids.with_first(me), self.ids.clone())),
-            (false, true) => Ok((self.ids.with_first(me), self.ids.clone())),
-            (false, false) => {
-                let ids = self.ids.with_first(me);
-                Ok((ids.clone(), ids))
-            }
+    fn lists(watch: bool, asked: Ids, me: Id) -> Result<(IdList, IdList), CallError> {
+        let asked = asked.list()?;
+        if asked.is_empty() {
+            return Err(IdsError::Empty.into());
         }
+        let listed = asked.contains(me);
+        if watch && listed {
+            return Err(CallError::WatcherListed);
+        }
+        // Together with the caller, who is the one that is missing.
+        if !listed && asked.len() == u32::MAX {
+            return Err(IdsError::TooMany.into());
+        }
+        let ids = asked.with_first(me);
+        let asked = if watch || listed { asked } else { ids.clone() };
+        Ok((ids, asked))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Many nodes in one process: for tests, examples and benchmarks. Each is a node like any other, with its own thread and sockets.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use super::functions::Functions;
 use super::node::{Builder, Node};
 use super::{Address, AddressRow, Listener, Peers};
 
-/// What the nodes of one machine talk over.
+/// What the nodes of one machine talk over. As text, `tcp`, `unix` or `shm`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum LinkKind {
     /// TCP over loopback.
     Tcp,
@@ -32,6 +35,15 @@ impl Default for LinkKind {
 impl LinkKind {
     /// The fastest kind where it leaves no file behind, which is so on Linux.
     pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Shm } else { LinkKind::Tcp };
+
+    /// What it is called in arguments, files and output.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkKind::Tcp => "tcp",
+            LinkKind::Unix => "unix",
+            LinkKind::Shm => "shm",
+        }
+    }
 
     /// An address of this kind on this machine that no one else has.
     pub fn fresh_address(self, id: Id) -> Address {
@@ -66,6 +78,30 @@ impl LinkKind {
             LinkKind::Unix | LinkKind::Shm => AddressRow::names(ids, &prefix),
         };
         Ok((listeners, row.expect("the ids are a range, and a fresh prefix is short")))
+    }
+}
+
+impl fmt::Display for LinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Text that names no kind of link.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is no kind of link: write tcp, unix or shm")]
+pub struct LinkKindError(String);
+
+/// Longest text that is quoted in an error, characters.
+const QUOTED_MAX: usize = 40;
+
+impl FromStr for LinkKind {
+    type Err = LinkKindError;
+
+    fn from_str(text: &str) -> Result<LinkKind, LinkKindError> {
+        let mut kinds = [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm].into_iter();
+        let named = kinds.find(|kind| kind.name() == text);
+        named.ok_or_else(|| LinkKindError(text.chars().take(QUOTED_MAX).collect()))
     }
 }
 

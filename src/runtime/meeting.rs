@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use gpc_trees::{Id, IdList};
+use gpc_trees::{Id, IdList, IdsError};
 
 use super::command::Command;
 use super::event_loop::EventLoop;
@@ -42,6 +42,9 @@ pub enum AbsentPeers {
         /// At least one of them.
         ids: IdList,
     },
+    /// The ids are no list.
+    #[error("the list of ids is refused: {0}")]
+    Ids(#[from] IdsError),
     /// The node has ended.
     #[error("the node has been shut down")]
     Ended,

@@ -60,7 +60,7 @@ pub use functions::{FunctionError, FunctionResult, Functions, Phase};
 pub use functions_error::FunctionsError;
 pub use handle::CallHandle;
 pub use handles::{CallbackHandle, FuncHandle, Merges};
-pub use local::{LinkKind, LocalNodes};
+pub use local::{LinkKind, LinkKindError, LocalNodes};
 pub use meeting::AbsentPeers;
 pub use node::{Builder, Node, PolledNode};
 pub use outcome::{CallError, Deadlock, IdReply, Outcome, RepliesError, ReplyRef};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use gpc_trees::{Id, IdList, Limits};
+use gpc_trees::{Id, Ids, Limits};
 use mio::{Poll, Waker};
 use tracing::error;
 
@@ -315,8 +315,8 @@ impl Node {
     /// # Errors
     /// [`AbsentPeers`], which names those that did not come up, and why the first of them did not.
     #[allow(clippy::disallowed_methods, reason = "the pause between two attempts is not a wait for anything")]
-    pub fn wait_for_peers(&self, ids: impl Into<IdList>, limit: Duration) -> Result<(), AbsentPeers> {
-        let mut meeting = Meeting::new(ids.into(), limit);
+    pub fn wait_for_peers(&self, ids: impl Into<Ids>, limit: Duration) -> Result<(), AbsentPeers> {
+        let mut meeting = Meeting::new(ids.into().list()?, limit);
         let begun = Instant::now();
         // Ends: the time passes.
         while let Some(pause) =
@@ -404,8 +404,8 @@ impl PolledNode {
     ///
     /// # Errors
     /// As there; [`AbsentPeers::Ended`] where the poll itself fails.
-    pub fn wait_for_peers(&mut self, ids: impl Into<IdList>, limit: Duration) -> Result<(), AbsentPeers> {
-        let mut meeting = Meeting::new(ids.into(), limit);
+    pub fn wait_for_peers(&mut self, ids: impl Into<Ids>, limit: Duration) -> Result<(), AbsentPeers> {
+        let mut meeting = Meeting::new(ids.into().list()?, limit);
         let begun = self.event_loop.ask_time();
         // Ends, both do: the time passes.
         loop {

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList};
+use gpc_trees::{Id, IdList, IdsError};
 
 use super::completion::Success;
 use super::functions_error::FunctionsError;
@@ -270,9 +270,12 @@ pub enum CallError {
     /// The tree is bad; nothing was sent.
     #[error("the tree is refused: {0}")]
     Tree(#[from] gpc_trees::TreeError),
-    /// The list of ids is bad; nothing was sent.
-    #[error("the id list is refused: {0}")]
-    Ids(&'static str),
+    /// The list of ids is bad, or there is none; nothing was sent.
+    #[error("the list of ids is refused: {0}")]
+    Ids(#[from] IdsError),
+    /// The caller only watches, but is one of the ids that execute; nothing was sent.
+    #[error("the caller only watches, but stands in the list of ids")]
+    WatcherListed,
     /// The header is too long; nothing was sent.
     #[error("a header of {0} bytes is over the limit of 65536: send it as data")]
     Header(usize),
@@ -326,8 +329,8 @@ impl CallError {
     /// Whether nothing was sent: the call was refused here.
     pub fn is_refusal(&self) -> bool {
         match self {
-            CallError::Function(_) | CallError::Tree(_) | CallError::Ids(_) | CallError::Header(_) => true,
-            CallError::Busy => true,
+            CallError::Function(_) | CallError::Tree(_) | CallError::Header(_) => true,
+            CallError::Ids(_) | CallError::WatcherListed | CallError::Busy => true,
             CallError::Failed(_) | CallError::Ended | CallError::NotDriven => false,
             CallError::Deadlock(_) | CallError::Taken => false,
         }

@@ -271,6 +271,7 @@ impl Address {
 
 /// A socket that peers connect to, bound but not yet part of a node: it can be handed to another process.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Listener {
     /// TCP.
     Tcp(std::net::TcpListener),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 /// How a node waits for what comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Wait {
     /// Sleeps at once. The least CPU time, and a wake-up for each message.
     Block,

@@ -11,6 +11,8 @@
 //!
 //! It never reads a clock, opens a socket or makes a random choice of its own.
 //!
+//! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it, but for what stands at the root of the crate.
+//!
 //! ```
 //! use chained_gpc::sim::{Scenario, run};
 //! use gpc_trees::Tree;

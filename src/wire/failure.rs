@@ -14,6 +14,7 @@ pub const MESSAGE_MAX: usize = 1024;
 /// The stage of a call at which an id failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Stage {
     /// Receiving and queueing the request.
     Setup = 1,

@@ -3,6 +3,8 @@
 //! Two levels, as is good custom for wire formats: plain structs ([`Message`] and its parts) that the chain works with, and
 //! [`frame`], which reads and writes their bytes as `docs/wire.md` lays them out. Nothing here does I/O; nothing here
 //! panics on bytes from a peer, and no memory is taken on the word of a length field.
+//!
+//! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it, but for what stands at the root of the crate.
 
 pub mod body;
 pub mod budget;

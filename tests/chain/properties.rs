@@ -213,7 +213,7 @@ fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
                     .any(|event| matches!(*event, Event::GiveUp(at, given) if (at, given) == (*id, ticket)))
         }
         // Every id that hangs is alive and says so itself, before its parent gives up on it.
-        Stage::Forward | Stage::Reply => false,
+        _ => false,
     }
 }
 

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use chained_gpc::Placement;
 use chained_gpc::runtime::Peers;
-use chained_gpc::{Call, CallError, Functions, FunctionsError, LinkKind, LocalNodes, Node, Stage};
+use chained_gpc::{
+    Call, CallError, Functions, FunctionsError, IdList, Ids, IdsError, LinkKind, LocalNodes, Node, Stage,
+};
 use gpc_trees::{Layout, Limits, Tree, TreeError};
 
 use super::common::{
@@ -63,7 +65,7 @@ fn a_handle_waits_within_a_limit_and_gives_its_outcome_once() {
 fn waiting_for_an_outcome_that_was_taken_says_so() {
     limited(|| {
         let (nodes, who) = nodes_of_who(1, LinkKind::Unix);
-        let mut handle = nodes.root().call(Call::new(who)).unwrap();
+        let mut handle = nodes.root().call(Call::new(who).ids([0])).unwrap();
         assert!(handle.wait_for(LIMIT).is_some());
         assert_eq!(handle.wait(), Err(CallError::Taken));
     });
@@ -132,6 +134,42 @@ fn a_cancelled_call_ends_at_once_and_leaves_the_nodes_working() {
     });
 }
 
+/// A call over no ids went to its root alone, one over `8..0` too, and one over `0..=u32::MAX` left out the last id.
+#[test]
+fn ids_that_are_no_list_are_refused_by_the_caller_and_any_list_is_taken() {
+    limited(|| {
+        let (nodes, who) = nodes_of_who(4, LinkKind::Unix);
+        let refused = |ids: Ids| match nodes.root().call(Call::new(who).ids(ids)) {
+            Err(CallError::Ids(error)) => error,
+            other => panic!("{other:?}"),
+        };
+        let (start, end) = (8, 0);
+        assert_eq!(refused((start..end).into()), IdsError::Backward { start: 8, end: 0 });
+        assert_eq!(refused((0..=u32::MAX).into()), IdsError::TooMany);
+        // With the caller they would be all that there are.
+        assert_eq!(refused((1..=u32::MAX).into()), IdsError::TooMany);
+        for empty in [Ids::from([]), (3..3).into(), Vec::new().into(), IdList::default().into()] {
+            assert_eq!(refused(empty), IdsError::Empty);
+        }
+        let twice = refused(vec![2, 1, 2].into());
+        assert_eq!(twice.to_string(), "id 2 is listed twice, at positions 0 and 2");
+        let error = nodes.root().call(Call::new(who)).unwrap_err();
+        assert_eq!(error.to_string(), "the list of ids is refused: it names no id");
+        assert!(error.is_refusal());
+
+        let replied = |call: Call| -> Vec<u32> {
+            let outcome = outcome_of(nodes.root().call(call).unwrap());
+            outcome.replies().unwrap().iter().map(|reply| reply.id).collect()
+        };
+        let call = || Call::new(who);
+        assert_eq!(replied(call().ids(vec![3, 1, 2])), [0, 3, 1, 2]);
+        assert_eq!(replied(call().ids(&[3, 0][..])), [3, 0]);
+        assert_eq!(replied(call().ids([2, 0])), [2, 0]);
+        assert_eq!(replied(call().ids(1..=3)), [0, 1, 2, 3]);
+        assert_eq!(replied(call().ids((0..4).rev().collect::<Ids>())), [3, 2, 1, 0]);
+    });
+}
+
 #[test]
 fn what_is_wrong_with_a_call_is_said_before_anything_is_sent() {
     limited(|| {
@@ -152,7 +190,7 @@ fn what_is_wrong_with_a_call_is_said_before_anything_is_sent() {
         assert!(matches!(errors[1], CallError::Function(FunctionsError::Unknown(_))), "{}", errors[1]);
         assert_eq!(errors[2], CallError::Header(65_537));
         assert!(errors[2].to_string().contains("send it as data"));
-        assert!(matches!(errors[3], CallError::Ids(_)) && matches!(errors[4], CallError::Ids(_)));
+        assert_eq!((&errors[3], &errors[4]), (&CallError::Ids(IdsError::Empty), &CallError::WatcherListed));
         assert_eq!(errors[5], CallError::Tree(TreeError::SizeMismatch { tree: 3, list: 2 }));
         assert!(errors.iter().all(CallError::is_refusal));
         let duplicate = nodes.root().functions().func("who", |_, _| Ok(())).unwrap_err();
@@ -288,7 +326,7 @@ fn an_id_without_an_address_is_named_and_the_error_says_what_to_do() {
         let node = Node::builder(0).functions(&functions).peers(Peers::new()).start().unwrap();
         let cause = cause_of(node.call(Call::new(who).ids(0..3)).unwrap());
         assert_cause(&cause, 1, Stage::Link, "add it to the peers");
-        let alone = end_of(node.call(Call::new(who)).unwrap()).unwrap();
+        let alone = end_of(node.call(Call::new(who).ids([0])).unwrap()).unwrap();
         assert_who(&alone.replies().unwrap(), &[0], "");
     });
 }
@@ -309,11 +347,11 @@ fn a_caller_waits_for_room_in_the_queue_for_its_time_limit_at_most() {
         });
         let who = who(&functions);
         let node = Node::builder(0).functions(&functions).start().unwrap();
-        let blocked = node.call(Call::new(block.unwrap())).unwrap();
+        let blocked = node.call(Call::new(block.unwrap()).ids([0])).unwrap();
         running.recv_timeout(LIMIT).expect("the event loop is blocked");
         let mut queued = Vec::new();
         let refused = loop {
-            match node.call(Call::new(who).limit(Duration::from_millis(50))) {
+            match node.call(Call::new(who).ids([0]).limit(Duration::from_millis(50))) {
                 Ok(handle) => queued.push(handle),
                 Err(error) => break error,
             }
@@ -326,6 +364,6 @@ fn a_caller_waits_for_room_in_the_queue_for_its_time_limit_at_most() {
             // Those that waited too long have failed, but each has ended.
             let _ = end_of(handle);
         }
-        outcome_of(node.call(Call::new(who)).unwrap());
+        outcome_of(node.call(Call::new(who).ids([0])).unwrap());
     });
 }

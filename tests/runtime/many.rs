@@ -99,7 +99,8 @@ fn calls_over_the_nodes_limit_are_refused_and_the_others_are_not() {
         let (hold, held) = hold(&functions);
         let nodes =
             LocalNodes::start_with(1, LinkKind::Unix, &functions, |_, builder| builder.calls_max(4)).unwrap();
-        let mut taken: Vec<_> = (0..6).map(|_| nodes.root().call(Call::new(hold)).unwrap()).collect();
+        let mut taken: Vec<_> =
+            (0..6).map(|_| nodes.root().call(Call::new(hold).ids([0])).unwrap()).collect();
         let tokens: Vec<_> = (0..4).map(|_| held.recv_timeout(LIMIT).expect("four are taken")).collect();
         for handle in taken.split_off(4) {
             let cause = super::common::cause_of(handle);

@@ -76,11 +76,11 @@ fn a_handle_of_a_polled_node_cannot_be_waited_for_without_driving_it() {
         let functions = Functions::new();
         let who = who(&functions);
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        assert_eq!(node.call(Call::new(who)).unwrap().wait(), Err(CallError::NotDriven));
-        let mut handle = node.call(Call::new(who)).unwrap();
+        assert_eq!(node.call(Call::new(who).ids([0])).unwrap().wait(), Err(CallError::NotDriven));
+        let mut handle = node.call(Call::new(who).ids([0])).unwrap();
         assert_eq!(handle.wait_for(LIMIT), Some(Err(CallError::NotDriven)));
         assert_who(&node.wait(handle).unwrap().replies().unwrap(), &[0], "");
-        let mut driven = node.call(Call::new(who)).unwrap();
+        let mut driven = node.call(Call::new(who).ids([0])).unwrap();
         while driven.test().is_none() {
             node.progress(Duration::ZERO).unwrap();
         }
@@ -149,7 +149,7 @@ fn a_polled_node_is_driven_no_longer_than_its_caller_wants() {
         let functions = Functions::new();
         let (hold, held) = hold(&functions);
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(hold)).unwrap();
+        let mut handle = node.call(Call::new(hold).ids([0])).unwrap();
         for limit in [Duration::ZERO, Duration::from_millis(1), SHORT] {
             let begun = Instant::now();
             assert_eq!(node.wait_for(&mut handle, limit), None);
@@ -169,7 +169,9 @@ fn a_polled_node_takes_no_more_calls_than_its_queue_holds() {
         let functions = Functions::new();
         let who = who(&functions);
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let fill = |node: &PolledNode| (0..10_000).take_while(|_| node.call(Call::new(who)).is_ok()).count();
+        let fill = |node: &PolledNode| {
+            (0..10_000).take_while(|_| node.call(Call::new(who).ids([0])).is_ok()).count()
+        };
         assert_eq!(fill(&node), 4096);
         node.progress(Duration::ZERO).unwrap();
         let started = fill(&node);
@@ -185,10 +187,10 @@ fn a_deferred_reply_is_taken_while_many_calls_wait_to_be_started() {
         let functions = Functions::new();
         let (who, (hold, held)) = (who(&functions), hold(&functions));
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(hold)).unwrap();
+        let mut handle = node.call(Call::new(hold).ids([0])).unwrap();
         node.progress(Duration::ZERO).unwrap();
         held.recv_timeout(LIMIT).expect("func runs").reply(Reply::default());
-        while node.call(Call::new(who)).is_ok() {}
+        while node.call(Call::new(who).ids([0])).is_ok() {}
         node.progress(Duration::ZERO).unwrap();
         assert!(handle.test().is_some(), "those that wait are more than a turn starts");
     });
@@ -201,7 +203,7 @@ fn a_polled_node_that_looks_does_not_wait_twice() {
         let functions = Functions::new();
         let hold = functions.deferring("hold", |_, token| std::mem::forget(token)).unwrap();
         let mut node = Node::builder(0).functions(&functions).wait(Wait::Spin(LIMIT)).polled().unwrap();
-        let (mut handle, limit) = (node.call(Call::new(hold)).unwrap(), Duration::from_secs(2));
+        let (mut handle, limit) = (node.call(Call::new(hold).ids([0])).unwrap(), Duration::from_secs(2));
         let begun = Instant::now();
         assert_eq!(node.wait_for(&mut handle, limit), None);
         // A machine would have to stand still for as long as the whole wait.
@@ -251,7 +253,7 @@ fn a_deferred_reply_wakes_a_polled_node() {
         let functions = Functions::new();
         let (hold, held) = hold(&functions);
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(hold)).unwrap();
+        let mut handle = node.call(Call::new(hold).ids([0])).unwrap();
         node.progress(Duration::ZERO).unwrap();
         assert_eq!(handle.test(), None);
         let token = held.try_recv().expect("the func has run inside progress()");
@@ -272,7 +274,7 @@ fn a_polled_node_says_at_once_that_its_queue_is_full() {
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
         let mut queued = Vec::new();
         let refused = loop {
-            match node.call(Call::new(who).limit(4 * LIMIT)) {
+            match node.call(Call::new(who).ids([0]).limit(4 * LIMIT)) {
                 Ok(handle) => queued.push(handle),
                 Err(error) => break error,
             }
@@ -291,7 +293,7 @@ fn a_polled_node_ends_in_order_with_any_limit() {
         let functions = Functions::new();
         let who = who(&functions);
         let node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(who)).unwrap();
+        let mut handle = node.call(Call::new(who).ids([0])).unwrap();
         node.shutdown(Duration::MAX).unwrap();
         let end = handle.test().expect("it has ended").expect("and well");
         assert_who(&end.replies().unwrap(), &[0], "");
@@ -304,7 +306,7 @@ fn calls_of_a_polled_node_that_is_dropped_have_ended() {
         let functions = Functions::new();
         let who = who(&functions);
         let node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(who)).unwrap();
+        let mut handle = node.call(Call::new(who).ids([0])).unwrap();
         drop(node);
         assert_eq!(handle.test(), Some(Err(CallError::Ended)));
     });

@@ -37,7 +37,7 @@ fn a_node_with_a_call_in_flight_does_not_end_before_the_call_does() {
         let functions = Functions::new();
         let (hold, held) = hold(&functions);
         let mut nodes = LocalNodes::start(2, LinkKind::Unix, &functions).unwrap();
-        let handle = nodes.root().call(Call::new(hold).limit(SHORT)).unwrap();
+        let handle = nodes.root().call(Call::new(hold).ids([0]).limit(SHORT)).unwrap();
         let token = held.recv_timeout(LIMIT).expect("it runs");
         nodes.take(0).shutdown(LIMIT);
         assert_cause(&cause_of(handle), 0, Stage::Func, "before the deferred reply");

@@ -91,7 +91,8 @@ mod pool {
             let nodes =
                 LocalNodes::start_with(1, LinkKind::Unix, &functions, |_, builder| builder.workers(4));
             let nodes = nodes.unwrap();
-            let handles: Vec<_> = (0..64).map(|_| nodes.root().call(Call::new(meet)).unwrap()).collect();
+            let handles: Vec<_> =
+                (0..64).map(|_| nodes.root().call(Call::new(meet).ids([0])).unwrap()).collect();
             handles.into_iter().for_each(|handle| drop(outcome_of(handle)));
             assert_eq!(room.most.load(Ordering::SeqCst), 4);
         });

@@ -12,6 +12,7 @@ const SHOWN: usize = 12;
 
 /// Why a tree is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum TreeError {
     /// A tree has at least its root.
     Empty,
@@ -130,6 +131,7 @@ pub enum TreeError {
 
 /// What is wrong with the groups of a split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum GroupFault {
     /// A group holds nobody.
     Empty {

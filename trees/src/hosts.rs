@@ -23,6 +23,7 @@ pub struct Hosts {
 
 /// Why a text is no hosts file. Lines are counted from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum HostsError {
     /// A line is not `ID HOST`.
     Form {

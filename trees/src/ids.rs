@@ -30,6 +30,9 @@ pub struct Run {
 
 /// An ordered list of distinct ids.
 ///
+/// Made of a range, of a text such as `0-63,70,65`, of what a collection holds ([`try_from`](TryFrom) a `Vec`, an array, a slice), or [of any
+/// iterator](Self::from_ids). Whoever takes a list as an argument takes [`Ids`](crate::Ids).
+///
 /// A range costs no allocation, a clone and a [`slice`](Self::slice) share storage. A scattered list costs 8
 /// bytes for each run of consecutive ids. Two lists are equal where they hold the same ids in the same order.
 #[derive(Clone)]
@@ -72,6 +75,7 @@ pub struct DuplicateId {
 
 /// Why runs do not make a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum RunError {
     /// Run number `index` (counted from 0) holds no id.
     Empty {
@@ -100,21 +104,30 @@ impl IdList {
         IdList::one(ids.start, ids.end.saturating_sub(ids.start))
     }
 
+    /// The ids from one that is not 0 through the highest there is.
+    pub(crate) fn through_highest(start: Id) -> IdList {
+        IdList::one(start, Id::MAX - start + 1)
+    }
+
     /// The ids in the order given, consecutive ones joined to runs. Time O(n + r log r) for r runs.
     ///
     /// # Panics
     /// If all 2^32 ids are given: a list holds at most `u32::MAX`.
     pub fn from_ids(ids: impl IntoIterator<Item = Id>) -> Result<IdList, DuplicateId> {
+        Ok(IdList::collected(ids)?.expect("a list holds at most u32::MAX ids"))
+    }
+
+    /// The same; `None` where all 2^32 ids are given.
+    pub(crate) fn collected(ids: impl IntoIterator<Item = Id>) -> Result<Option<IdList>, DuplicateId> {
         let mut builder = Builder::default();
         for id in ids {
             if builder.push(Run { first: id, count: 1 }).is_err() {
                 // More than u32::MAX ids: two are the same, unless every id there is has been given.
-                builder.distinct()?;
-                panic!("a list holds at most u32::MAX ids");
+                return builder.distinct().map(|()| None);
             }
         }
         builder.distinct()?;
-        Ok(builder.finish())
+        Ok(Some(builder.finish()))
     }
 
     /// The ids of runs, in the order given, as the wire carries them. Time O(r log r), memory O(r) for r
@@ -161,8 +174,8 @@ impl IdList {
     }
 
     /// The ids in order.
-    pub fn iter(&self) -> Ids<'_> {
-        Ids { runs: self.runs(), current: Run { first: 0, count: 0 }, left: self.len }
+    pub fn iter(&self) -> IdIter<'_> {
+        IdIter { runs: self.runs(), current: Run { first: 0, count: 0 }, left: self.len }
     }
 
     /// The longest runs of consecutive ids, in order. Equal lists have equal runs.
@@ -362,9 +375,9 @@ impl fmt::Debug for IdList {
 
 impl<'a> IntoIterator for &'a IdList {
     type Item = Id;
-    type IntoIter = Ids<'a>;
+    type IntoIter = IdIter<'a>;
 
-    fn into_iter(self) -> Ids<'a> {
+    fn into_iter(self) -> IdIter<'a> {
         self.iter()
     }
 }
@@ -402,13 +415,13 @@ impl FusedIterator for Runs<'_> {}
 
 /// The ids of an [`IdList`]; see [`IdList::iter`].
 #[derive(Clone, Debug)]
-pub struct Ids<'a> {
+pub struct IdIter<'a> {
     runs: Runs<'a>,
     current: Run,
     left: u32,
 }
 
-impl Iterator for Ids<'_> {
+impl Iterator for IdIter<'_> {
     type Item = Id;
 
     fn next(&mut self) -> Option<Id> {
@@ -427,8 +440,8 @@ impl Iterator for Ids<'_> {
     }
 }
 
-impl ExactSizeIterator for Ids<'_> {}
-impl FusedIterator for Ids<'_> {}
+impl ExactSizeIterator for IdIter<'_> {}
+impl FusedIterator for IdIter<'_> {}
 
 impl fmt::Debug for Piece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -79,10 +79,11 @@ mod tree_file;
 mod walk;
 
 pub use adoption::adopted;
+pub use convert::{Ids, IdsError};
 pub use error::{GroupFault, TreeError};
 pub use hosts::{Hosts, HostsError};
 pub use ids::text::ParseIdsError;
-pub use ids::{DuplicateId, Id, IdList, Ids, Run, RunError, Runs};
+pub use ids::{DuplicateId, Id, IdIter, IdList, Run, RunError, Runs};
 pub use layout::Layout;
 pub use limits::{Limits, MAX_DEPTH, MAX_FAN_OUT, MAX_POSITIONS, Summary};
 pub use name::TreeName;
@@ -95,3 +96,8 @@ pub use split_name::{NameError, SplitName};
 pub use tree::{Radix, Tree};
 pub use tree_file::TreeFileError;
 pub use walk::{Edges, edges, levels};
+
+/// The program of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

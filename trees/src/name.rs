@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 /// A tree as a person names it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum TreeName {
     /// `binary`, the default.
     #[default]

@@ -17,6 +17,7 @@ pub struct Registry {
 
 /// Why a split was not registered.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum RegisterError {
     /// The name is registered already.
     Duplicate {
@@ -36,6 +37,7 @@ pub enum RegisterError {
 
 /// A name or a wire id that stands for no tree here.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum UnknownTree {
     /// No split of this name is registered.
     Name {

@@ -18,6 +18,7 @@ pub struct SplitName(Box<str>);
 
 /// Why a text names no tree. The text is cut short where it is long.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum NameError {
     /// Not a name: empty, too long, or with characters that a name does not have.
     NotAName {

@@ -51,6 +51,7 @@ impl Radix {
 /// | `Flat` | m singles | min(1, m) | m |
 /// | `Loggp(lag)` | those of the fastest tree for the lag, the largest first | grows with log n / log of the lag | at most m |
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Tree {
     /// Two halves; the default.
     #[default]

@@ -20,6 +20,7 @@ use std::fmt;
 
 /// Why a text is no tree. Lines are counted from 1; wrong text is cut short where it is long.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum TreeFileError {
     /// A line is not `PARENT: CHILD CHILD ...`.
     NoColon {

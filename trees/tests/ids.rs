@@ -1,7 +1,7 @@
 //! Lists of ids against plain vectors.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use gpc_trees::{DuplicateId, Group, Id, IdList, Run, RunError};
+use gpc_trees::{DuplicateId, Group, Id, IdList, Ids, IdsError, Run, RunError};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -191,6 +191,44 @@ fn a_slice_past_the_end_panics_as_documented() {
 #[should_panic(expected = "names each position once")]
 fn an_order_that_repeats_a_position_panics_as_documented() {
     let _ = IdList::range(0..3).permuted(&[0, 1, 1]);
+}
+
+/// `0..=u32::MAX` stopped one short, and `8..0` was the empty list: a call over them went elsewhere than it said, and nobody was told.
+#[test]
+fn a_range_is_what_it_says_or_is_refused() {
+    let list = |ids: Ids| ids.list().map(|list| list.to_string());
+    let (start, end) = (8, 0);
+    assert_eq!(list((start..end).into()), Err(IdsError::Backward { start, end }));
+    assert_eq!(list((start..=end).into()), Err(IdsError::Backward { start, end }));
+    assert_eq!(list((5..5).into()), Ok(String::new()));
+    assert_eq!(list((0..=u32::MAX).into()), Err(IdsError::TooMany));
+    assert_eq!(list((0..=u32::MAX - 1).into()), Ok("0-4294967294".into()));
+    assert_eq!(list((0..u32::MAX).into()), Ok("0-4294967294".into()));
+    assert_eq!(list((1..=u32::MAX).into()), Ok("1-4294967295".into()));
+    assert_eq!(list((u32::MAX..=u32::MAX).into()), Ok("4294967295".into()));
+    assert_eq!(list((7..=7).into()), Ok("7".into()));
+    let mut used_up = 7..=7;
+    used_up.next();
+    assert_eq!(list(used_up.into()), Ok(String::new()));
+}
+
+#[test]
+fn a_list_is_made_of_what_holds_ids() {
+    let model = [3, 1, 2];
+    let expected = IdList::from_ids(model).unwrap();
+    assert_eq!(IdList::try_from(model.to_vec()), Ok(expected.clone()));
+    assert_eq!(IdList::try_from(&model.to_vec()), Ok(expected.clone()));
+    assert_eq!(IdList::try_from(model), Ok(expected.clone()));
+    assert_eq!(IdList::try_from(&model), Ok(expected.clone()));
+    assert_eq!(IdList::try_from(&model[..]), Ok(expected.clone()));
+    assert_eq!(IdList::try_from(Ids::from(&expected)), Ok(expected.clone()));
+    assert_eq!(model.into_iter().collect::<Ids>(), expected.clone().into());
+    assert_eq!(model.iter().collect::<Ids>(), expected.into());
+    let twice = IdsError::Duplicate(DuplicateId { id: 1, first: 0, second: 2 });
+    assert_eq!(IdList::try_from([1, 2, 1]), Err(twice));
+    assert_eq!(Ids::from(vec![1, 2, 1]).list(), Err(twice));
+    assert_eq!(IdList::try_from(1..3), Ok(IdList::range(1..3)));
+    assert!(Ids::from([]).list().unwrap().is_empty());
 }
 
 #[test]

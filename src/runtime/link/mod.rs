@@ -1,6 +1,8 @@
 //! A link: a connection between two nodes, with the two halves of its protocol.
 //!
 //! [`Inbox`] and [`Outbox`] know the wire and no socket; `Link` joins them to one.
+//!
+//! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it.
 
 mod answers;
 mod event;

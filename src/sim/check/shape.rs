@@ -32,6 +32,7 @@ pub(super) fn check(record: &Record, findings: &mut Findings) {
         }
         // They are what their owner says, and that they are trees at all the book has found out.
         Tree::Registered(_) | Tree::Explicit(_) => None,
+        _ => Some("no rule here says which shape it has".into()),
     };
     wrong.into_iter().for_each(|what| findings.add(NAME, format!("{tree} over {n} ids: {what}")));
 }

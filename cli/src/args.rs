@@ -1,0 +1,556 @@
+//! The arguments of `gpc`, as clap reads them.
+//!
+//! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
+
+mod bench;
+
+pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use gpc_trees::{Id, IdList, TreeName};
+
+use super::duration::Span;
+use super::wait::WaitName;
+use chained_gpc::launch::PROCESSES_MAX;
+use chained_gpc::runtime::{Address, LinkKind};
+use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost};
+
+/// Most positions of a tree that is drawn: a million, with room.
+pub const DRAWN_MAX: u32 = 1 << 20;
+
+/// Call a function on many processes with one call.
+///
+/// The call travels down a tree of processes, every process executes the function, and the replies come back up the same tree,
+/// combined at each process on the way.
+#[derive(Clone, PartialEq, Debug, Parser)]
+#[command(name = "gpc", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  gpc call echo -n 8 --header hello              a call down a tree of 8 processes
+  gpc call digest -n 64 --tree binomial --data Cargo.lock
+  gpc tree binomial 16                           draw a tree
+  gpc tree kary:4 64 --format svg > tree.svg
+  gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
+  gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
+
+GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
+
+/// The sub-commands.
+#[derive(Clone, PartialEq, Debug, Subcommand)]
+pub enum Command {
+    /// Call a function on many processes and print their replies
+    Call(CallArgs),
+    /// Run one node until it is told to stop
+    Node(NodeArgs),
+    /// Draw a tree, or check the file of one
+    Tree(TreeArgs),
+    /// Simulate calls in virtual time, at any size and under any fault
+    Sim(SimArgs),
+    /// Measure calls: a sweep over sizes, trees, links and more, with spread and comparison
+    Bench(BenchArgs),
+}
+
+/// Arguments of `gpc call`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = CALL_EXAMPLES, override_usage = CALL_USAGE)]
+pub struct CallArgs {
+    /// The function to call: echo, facts, digest, sleep, fail, sum or fill
+    #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
+    pub func: String,
+
+    /// How many ids: this process is id 0, and the others are started as processes on this machine
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
+    #[arg(required_unless_present = "peers", conflicts_with = "peers")]
+    pub n: Option<u32>,
+
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    #[arg(long, value_name = "TREE", default_value = "binary")]
+    pub tree: TreeName,
+
+    /// Which ids take part and in which order, such as 0-3,7,5; all of them by default. This process, the root, takes part in any case, as the first where the list leaves it out, except with --watch
+    #[arg(long, value_name = "LIST")]
+    pub ids: Option<IdList>,
+
+    /// This process only makes the call: it neither executes the function nor replies, and is not among the ids
+    #[arg(long)]
+    pub watch: bool,
+
+    /// Header of the request: text for the function
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub header: String,
+
+    /// File whose content is the request's data; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+
+    /// Give the call up after this time, such as 500ms, 10s or 1m30s; 1m by default. Functions have at least nine tenths of it: each hop keeps back at most 5ms or 1%
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<Span>,
+
+    /// Go on without ids that fail or are lost, and print what the others reply
+    #[arg(long)]
+    pub partial: bool,
+
+    /// Take a process for lost that has given no sign of life for this time; 10s by default
+    #[arg(long, value_name = "TIME")]
+    pub dead_after: Option<Span>,
+
+    /// Send the request on to the children before executing it; long data then stream through the tree
+    #[arg(long)]
+    pub forward_first: bool,
+
+    /// How the processes are connected. With --peers: what to talk over with nodes of this host; shm and unix also where addresses are TCP ones, tcp what the addresses say
+    #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
+    pub link: LinkKind,
+
+    /// How each process waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
+    #[arg(long, value_name = "HOW", default_value = "adaptive")]
+    pub wait: WaitName,
+
+    /// What to print: a table, one JSON object, or the raw level-n data of the reply
+    #[arg(long, value_enum, default_value_t = OutputKind::Table)]
+    pub output: OutputKind,
+
+    /// Make K calls on the same nodes and report the median, 90th and 99th percentile of their times
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=REPEAT_MAX))]
+    pub repeat: Option<u32>,
+
+    /// Start no process, but join the running nodes of this file (a line `ID ADDRESS` each) as root
+    #[arg(long, value_name = "FILE", requires = "id")]
+    pub peers: Option<PathBuf>,
+
+    /// With --peers: the id of this process
+    #[arg(long, value_name = "I", requires = "peers")]
+    pub id: Option<Id>,
+
+    /// With --peers: wait at most this time until the nodes that are called are up, such as 30s; without it, one that is not there fails the call
+    #[arg(long, value_name = "TIME", requires = "peers")]
+    pub wait_for_peers: Option<Span>,
+}
+
+/// Most calls of one `--repeat`: the time of each is kept, 80 MB in all.
+const REPEAT_MAX: i64 = 10_000_000;
+
+const CALL_USAGE: &str = "\
+gpc call <FUNC> -n <N> [OPTIONS]
+       gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]";
+
+const CALL_EXAMPLES: &str = "\
+Functions:
+  echo    replies with the header and the data of the request
+  facts   host name, process, load average and memory in use
+  digest  SHA-256 and length of the data received
+  sleep   replies after the time in the header, such as 250ms
+  fail    fails at the id in the header: ID, ID:func or ID:callback
+  sum     a reduction: adds up (id + 1) squared over all ids
+  fill    replies with as many bytes as the header says
+
+Examples:
+  gpc call echo -n 8 --header hello
+  gpc call digest -n 64 --tree binomial --data Cargo.lock
+  gpc call sum -n 16 --repeat 1000 --output json
+  gpc call fail -n 8 --header 5:callback
+  gpc call facts --peers peers.txt --id 0
+  gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s
+  gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s
+
+The exit status is 0 only if every id is done; else standard error names the first cause.";
+
+/// A kind of link, by its name.
+pub(crate) fn link_parser() -> impl TypedValueParser<Value = LinkKind> {
+    let named = |link: LinkKind, help: &'static str| PossibleValue::new(link.name()).help(help);
+    PossibleValuesParser::new([
+        named(LinkKind::Tcp, "TCP on the loopback interface"),
+        named(LinkKind::Unix, "Unix sockets"),
+        named(LinkKind::Shm, "Rings in shared memory, agreed on over Unix sockets"),
+    ])
+    .try_map(|name| name.parse())
+}
+
+/// What a call prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OutputKind {
+    /// A table and a summary, for people
+    Table,
+    /// One JSON object, for programs
+    Json,
+    /// The raw level-n data of the reply, alone
+    Level,
+}
+
+/// Arguments of `gpc node`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = NODE_EXAMPLES, override_usage = "gpc node --id <I> --peers <FILE> [OPTIONS]")]
+pub struct NodeArgs {
+    /// Required: the id of this node
+    #[arg(long, value_name = "I")]
+    pub id: Id,
+
+    /// Where to listen: HOST-IP:PORT, unix:PATH or unix:@NAME; by default where the peers file has this id
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<Address>,
+
+    /// Required: the peers file, a line `ID ADDRESS` for each node
+    #[arg(long, value_name = "FILE", required_unless_present = "launched")]
+    pub peers: Option<PathBuf>,
+
+    /// Listen where other machines can reach it, though links are not authenticated
+    #[arg(long)]
+    pub insecure: bool,
+
+    /// Take a node for lost that has given no sign of life for this time; 10s by default
+    #[arg(long, value_name = "TIME")]
+    pub dead_after: Option<Span>,
+
+    /// How the node waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
+    #[arg(long, value_name = "HOW", default_value = "adaptive")]
+    pub wait: WaitName,
+
+    /// What to talk over with nodes of this host: shm and unix also where addresses are TCP ones, tcp what the addresses say
+    #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
+    pub link: LinkKind,
+
+    /// Started by `gpc call`: the listening socket is standard input, the control link standard output
+    #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "insecure"])]
+    pub launched: bool,
+}
+
+const NODE_EXAMPLES: &str = "\
+A peers file says who listens where, a line each; # begins a comment:
+  0 127.0.0.1:7000
+  1 127.0.0.1:7001
+  2 unix:/tmp/gpc-2.sock
+
+Example, each in a terminal of its own:
+  gpc node --id 1 --peers peers.txt
+  gpc node --id 2 --peers peers.txt
+  gpc call facts --peers peers.txt --id 0";
+
+/// Arguments of `gpc tree`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = TREE_EXAMPLES, group = ArgGroup::new("what").args(["tree", "check"]).required(true))]
+pub struct TreeArgs {
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    #[arg(value_name = "TREE")]
+    pub tree: Option<TreeName>,
+
+    /// How many ids; for file:PATH it may be left out
+    #[arg(value_name = "N", conflicts_with = "check", value_parser = clap::value_parser!(u32).range(1..=i64::from(DRAWN_MAX)))]
+    pub n: Option<u32>,
+
+    /// Check a tree file and say what it is, or where it is wrong
+    #[arg(long, value_name = "FILE")]
+    pub check: Option<PathBuf>,
+
+    /// How to draw it; text by default, and with --check nothing is drawn by default
+    #[arg(long, value_enum)]
+    pub format: Option<TreeFormat>,
+
+    /// Draw every id of a large tree: each line of text, and no boxes for whole subtrees in a picture
+    #[arg(long)]
+    pub all: bool,
+}
+
+const TREE_EXAMPLES: &str = "\
+A tree file has a line `PARENT: CHILD CHILD ...` for each position with children; 0 is the root; # begins a comment:
+  0: 1 2
+  1: 3 4
+
+Examples:
+  gpc tree binomial 16
+  gpc tree kary:4 64 --format svg > tree.svg
+  gpc tree binary 32 --format dot | dot -Tpdf > tree.pdf
+  gpc tree --check my.tree
+  gpc tree file:my.tree --format json";
+
+/// How a tree is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum TreeFormat {
+    /// Indented lines and a summary
+    Text,
+    /// The language of Graphviz
+    Dot,
+    /// A picture that any browser shows
+    Svg,
+    /// One JSON object
+    Json,
+}
+
+/// Arguments of `gpc sim`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = SIM_EXAMPLES, override_usage = SIM_USAGE)]
+pub struct SimArgs {
+    /// How many ids; with --runs up to so many
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
+    #[arg(required_unless_present = "fit")]
+    pub n: Option<u32>,
+
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp (the fastest for this run's costs), loggp:LAG or file:PATH; binary by default, with --runs any
+    #[arg(long, value_name = "TREE")]
+    pub tree: Option<SimTree>,
+
+    /// How many calls: one after another, with faults at any time; with --runs up to so many
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub calls: u32,
+
+    /// What a message costs: latency, overhead, gap (nanoseconds), time per byte (nanoseconds, three decimal places)
+    #[arg(long, value_name = "L,o,g,G")]
+    pub link_cost: Option<LinkCost>,
+
+    /// The same between hosts of one rack; with --hosts
+    #[arg(long, value_name = "L,o,g,G")]
+    pub rack_cost: Option<LinkCost>,
+
+    /// The same on one host; with --hosts
+    #[arg(long, value_name = "L,o,g,G")]
+    pub host_cost: Option<LinkCost>,
+
+    /// With -n: take the costs of a host from this file. Without: measure them on this machine, write them into it, and show what they predict beside what was measured
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = FIT_FILE)]
+    pub fit: Option<PathBuf>,
+
+    /// Cores that the processes of a host share; 0 for one each, which is the default without --fit
+    #[arg(long, value_name = "C", requires = "n")]
+    pub cores: Option<u32>,
+
+    /// With --cores: what it costs to wake a process
+    #[arg(long, value_name = "TIME", requires = "cores", conflicts_with = "fit")]
+    pub wake_cost: Option<Span>,
+
+    /// With --cores: what it costs beyond that where 32 wake-ups of others have made the caches cold; with fewer in proportion
+    #[arg(long, value_name = "TIME", requires = "cores", conflicts_with = "fit")]
+    pub cold_cost: Option<Span>,
+
+    /// Measuring with --fit: how the processes are connected
+    #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT, conflicts_with = "n")]
+    pub link: LinkKind,
+
+    /// Measuring with --fit: how many processes there are, this one included
+    #[arg(long, value_name = "N", default_value_t = 256, conflicts_with = "n", value_parser = clap::value_parser!(u32).range(4..=i64::from(PROCESSES_MAX)))]
+    pub most: u32,
+
+    /// Measuring with --fit: how many times to go over all calls, some of each at a time
+    #[arg(long, value_name = "R", default_value_t = 20, conflicts_with = "n", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+
+    /// Spread the ids over H hosts in blocks, 16 hosts to a rack
+    #[arg(long, value_name = "H", requires = "n", value_parser = clap::value_parser!(u32).range(1..=i64::from(SIMULATED_MAX)))]
+    pub hosts: Option<u32>,
+
+    /// What func costs at each id
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub func_cost: Span,
+
+    /// What callback costs each time
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub callback_cost: Span,
+
+    /// Bytes of each id's reply, at least 4; 0 for no replies
+    #[arg(long, value_name = "BYTES", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    pub reply_bytes: u32,
+
+    /// Bytes of each request's data
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_073_741_824))]
+    pub data_bytes: u32,
+
+    /// What may go wrong: all, none, or a list such as crash,delay; a run draws some of it
+    #[arg(long, value_name = "LIST", default_value = "none")]
+    pub faults: FaultSet,
+
+    /// Calls go on without the ids that are lost
+    #[arg(long)]
+    pub partial: bool,
+
+    /// Decides everything that is drawn
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Make R runs with seeds from S on, over all cores, and report the first that fails
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["trace", "svg"], requires = "n")]
+    pub runs: Option<u64>,
+
+    /// End processes after so many events, and let nothing else go wrong: ID@EVENT, several with commas
+    #[arg(long, value_name = "LIST", value_parser = crashes, conflicts_with_all = ["faults", "runs", "compare", "svg"], requires = "n")]
+    pub crash: Option<Crashes>,
+
+    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls
+    #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u32).range(1..=2), conflicts_with_all = ["crash", "faults", "runs", "compare", "svg", "trace"], requires = "n")]
+    pub exhaustive: Option<u32>,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = SimOutput::Table)]
+    pub output: SimOutput,
+
+    /// Print what happens, a line for each thing
+    #[arg(long, requires = "n")]
+    pub trace: bool,
+
+    /// Show several trees side by side
+    #[arg(long, value_name = "TREES", value_delimiter = ',', conflicts_with = "tree", requires = "n")]
+    pub compare: Vec<SimTree>,
+
+    /// Draw the time of a call over the number of ids, up to N, into this file
+    #[arg(long, value_name = "FILE", requires = "n")]
+    pub svg: Option<PathBuf>,
+}
+
+/// Processes that end.
+pub type Crashes = Vec<Crash>;
+
+fn crashes(text: &str) -> Result<Crashes, CrashError> {
+    Crash::parse_list(text)
+}
+
+/// Where fitted costs are kept unless another file is named.
+pub const FIT_FILE: &str = "gpc-link-cost.json";
+
+impl SimArgs {
+    /// How many ids; 1 where nothing is simulated but the machine measured.
+    pub fn ids(&self) -> u32 {
+        self.n.unwrap_or(1)
+    }
+}
+
+/// A tree of a simulation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SimTree {
+    /// By name.
+    Named(TreeName),
+    /// `loggp` alone: the fastest for the costs of the run.
+    Fastest,
+}
+
+impl FromStr for SimTree {
+    type Err = <TreeName as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<SimTree, Self::Err> {
+        match text {
+            "loggp" => Ok(SimTree::Fastest),
+            name => name.parse().map(SimTree::Named),
+        }
+    }
+}
+
+/// Most ids that are simulated: sixteen million, with tens of bytes each beside what is under way.
+pub const SIMULATED_MAX: u32 = 1 << 24;
+
+/// What a simulation prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SimOutput {
+    /// Lines for people
+    Table,
+    /// One JSON value, for programs
+    Json,
+}
+
+const SIM_USAGE: &str = "\
+gpc sim -n <N> [OPTIONS]
+       gpc sim --fit [FILE] [--tree <TREE>] [--link <LINK>] [--most <N>] [--rounds <R>] [--output <OUTPUT>]";
+
+const SIM_EXAMPLES: &str = "\
+Faults:
+  crash, restart, pause, slow, link, partition, delay, duplicate, fail, panic, hang, twice, callback, orphan (a parent
+  ends between forwarding and hearing), second-parent, give-up, fresh (all begin moments before the calls, and some
+  anew during them)
+
+Examples:
+  gpc sim -n 1000000 --tree binomial
+  gpc sim -n 4096 --hosts 64 --compare binary,binomial,kary:8
+  gpc sim -n 65536 --compare binary,kary:8,flat --svg time.svg
+  gpc sim -n 1024 --link-cost 2000,500,300,0.1 --compare loggp,binomial,kary:4,flat
+  gpc sim --fit                                  measure this machine, into gpc-link-cost.json
+  gpc sim -n 64 --fit --compare loggp,binomial,flat
+  gpc sim -n 64 --calls 3 --faults all --runs 10000
+  gpc sim -n 64 --faults crash,link --partial --seed 7 --trace
+  gpc sim -n 8 --exhaustive 2
+  gpc sim -n 7 --tree chain --partial --crash 3@17,4@30 --trace
+
+The exit status is 0 only if every checker agrees; else standard error names what must not be and how to see it again.";
+
+impl Args {
+    /// Reads arguments, the command's name first.
+    ///
+    /// # Errors
+    /// What clap has to say, help and version included.
+    pub fn read<I, T>(args: I) -> Result<Args, clap::Error>
+    where
+        I: IntoIterator<Item = T>,
+        T: Into<OsString> + Clone,
+    {
+        Args::try_parse_from(args)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin::BUILT_IN;
+    use clap::CommandFactory as _;
+
+    fn read(line: &str) -> Result<Command, String> {
+        let words = std::iter::once("gpc").chain(line.split_whitespace());
+        Args::read(words).map(|args| args.command).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_has_every_built_in_function() {
+        for (name, meaning) in BUILT_IN {
+            assert!(CALL_EXAMPLES.contains(&format!("  {name:<8}{meaning}\n")), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_example_can_be_written_so() {
+        let texts =
+            [EXAMPLES, CALL_EXAMPLES, NODE_EXAMPLES, TREE_EXAMPLES, SIM_EXAMPLES, bench::BENCH_EXAMPLES]
+                .join("\n");
+        let lines: Vec<_> = texts.lines().filter_map(|line| line.strip_prefix("  gpc ")).collect();
+        assert!(lines.len() > 10);
+        for line in lines {
+            let command =
+                line.split(['>', '|']).next().unwrap_or_default().split("   ").next().unwrap_or_default();
+            assert!(read(command).is_ok(), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_tree_is_named_or_checked() {
+        let Ok(Command::Tree(args)) = read("tree kary:8 64 --format svg") else { panic!("that is a tree") };
+        let format = Some(TreeFormat::Svg);
+        let tree = "kary:8".parse().ok();
+        assert_eq!(args, TreeArgs { tree, n: Some(64), check: None, format, all: false });
+        assert!(read("tree").is_err_and(|error| error.contains("<TREE|--check <FILE>>")));
+        assert!(read("tree binary 8 --check x").is_err());
+        assert!(read("tree --check x").is_ok());
+        assert!(read("tree binary 9999999").is_err_and(|error| error.contains("1..=1048576")));
+    }
+
+    #[test]
+    fn a_node_needs_an_address_and_its_peers() {
+        let missing = read("node --id 1").unwrap_err();
+        assert!(missing.contains("--peers <FILE>"), "{missing}");
+        assert!(read("node --id 1 --peers x").is_ok(), "the file says where it listens");
+        assert!(
+            read("node --id 1 --listen here --peers x")
+                .is_err_and(|error| error.contains("`here` is no address"))
+        );
+        assert!(read("node --id 1 --launched").is_ok());
+        assert!(read("node --id 1 --launched --insecure").is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! `gpc bench`: how long calls take, over sizes, trees, payloads, calls in flight, links and ways of waiting.
+//!
+//! `plan` makes rows of the arguments, `measure` gives each its turns, `set` has the processes and makes the calls; `statistics` and `histogram`
+//! know no call. `report` is what comes of it, and is what files keep; `comparison` holds two of them against each other. What is left prints.
+//! Never measures what it cannot end: every call, turn and repetition has a bound, and every process is ended before anything is printed.
+
+mod axes;
+mod comparison;
+mod csv;
+mod histogram;
+mod machine;
+mod measure;
+mod picture;
+mod plan;
+mod print;
+mod report;
+#[cfg(test)]
+mod sample;
+mod set;
+mod statistics;
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use self::comparison::Comparison;
+use self::machine::{Machine, others_runnable};
+use self::measure::measure;
+use self::plan::BenchPlan;
+use self::report::{Circumstances, Report};
+use super::args::{BenchArgs, BenchOutput};
+use super::files::write_text;
+use super::interrupt::Interrupt;
+use super::output::write_json;
+use super::{CommandResult, builtin, chart, say, stdout};
+use chained_gpc::runtime::Functions;
+
+/// Runs the sub-command.
+pub(super) fn run(args: &BenchArgs) -> CommandResult {
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    let plan = BenchPlan::new(args, &functions)?;
+    let interrupt = Interrupt::listen(|| {})?;
+    if let Some(others) = others_runnable().filter(|&others| others > 0) {
+        let want = if others == 1 {
+            "another process wants".into()
+        } else {
+            format!("{others} other processes want")
+        };
+        say(&format!("the machine is busy: {want} a core now; times will be longer than they need be"));
+    }
+    let began_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let measured = measure(&plan, &functions, &interrupt)?;
+    let made = Circumstances {
+        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        began_unix_s,
+        machine: Machine::read(),
+        interrupted: interrupt.signal().is_some(),
+    };
+    let report = Report::new(&plan, &measured, made);
+    finish(args, &plan, report)?;
+    Ok(interrupt.exit_status().map_or(ExitCode::SUCCESS, ExitCode::from))
+}
+
+/// Writes the files and prints the results.
+fn finish(
+    args: &BenchArgs,
+    plan: &BenchPlan,
+    mut report: Report,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    // Of a run that was broken off before its first turn there is nothing to keep.
+    if report.rows.is_empty() {
+        return Ok(());
+    }
+    if let Some(path) = &args.save {
+        write_text(path, &format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+    }
+    if let Some(path) = &args.svg {
+        write_text(path, &chart::draw(&picture::picture(&report)))?;
+    }
+    report.comparison = plan.earlier.as_ref().map(|earlier| earlier.compare(&report));
+    stdout::write(|out| match args.output {
+        BenchOutput::Table => print::write_table(&report, args.histogram, out),
+        BenchOutput::Json => write_json(&report, out),
+        BenchOutput::Csv => csv::write_csv(&report, out),
+    })?;
+    let compared = report.comparison.iter().flat_map(|comparison: &Comparison| &comparison.warnings);
+    report.warnings.iter().chain(compared).for_each(|warning| say(&format!("warning: {warning}")));
+    Ok(())
+}

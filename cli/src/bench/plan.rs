@@ -1,0 +1,373 @@
+//! A measurement as it is to be made: what the arguments mean together, checked before any process is started.
+//!
+//! Every combination of the lists is a [`Row`]. Rows that need the same processes share a [`SetPlan`]; sets whose processes can stand at the same time make a group.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gpc_trees::{Id, IdList, TreeName};
+
+use super::comparison::Earlier;
+use super::report::Key;
+use crate::args::{BenchArgs, RootKind};
+use crate::builtin::{FILL, FILL_MAX};
+use crate::files::read_peers;
+use crate::plan::tree;
+use crate::refused::Refused;
+use crate::wait::WaitName;
+use chained_gpc::runtime::{Call, Functions, LinkKind, Peers};
+use chained_gpc::wire::frame::HEADER_MAX;
+
+/// Most rows: with a second for each turn, five repetitions of so many take most of an hour.
+const ROWS_MAX: usize = 500;
+
+/// Most processes that stand at the same time, unless one row alone needs more: each holds 5 MiB.
+const TOGETHER_MAX: u32 = 1100;
+
+/// How long a turn lasts that no argument bounds.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Most memory that the requests and replies in flight of a row may need at the root, bytes.
+const FLYING_MAX: u64 = 4 << 30;
+
+/// All that is to be measured.
+#[derive(Debug)]
+pub(super) struct BenchPlan {
+    pub(super) what: What,
+    pub(super) rows: Vec<Row>,
+    pub(super) sets: Vec<SetPlan>,
+    /// Sets that stand at the same time, as places in `sets`.
+    pub(super) groups: Vec<Vec<usize>>,
+    pub(super) repeat: u32,
+    pub(super) bound: Bound,
+    pub(super) seed: u64,
+    /// The results to hold these against.
+    pub(super) earlier: Option<Earlier>,
+}
+
+/// What all calls have in common.
+#[derive(Clone, Debug)]
+pub(super) struct What {
+    pub(super) func: String,
+    pub(super) header: String,
+    pub(super) forward_first: bool,
+}
+
+/// A kind of call to be measured.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) key: Key,
+    pub(super) call: Call,
+    pub(super) ids: IdList,
+    pub(super) in_flight: u32,
+    /// The reply of every id, where it is known.
+    pub(super) reply: Option<Bytes>,
+    /// The processes that it needs, as a place in the plan's sets.
+    pub(super) set: usize,
+}
+
+/// Processes that calls are made on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct SetPlan {
+    pub(super) nodes: Nodes,
+    pub(super) wait: WaitName,
+    pub(super) root: RootKind,
+}
+
+/// Where they come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Nodes {
+    /// Ids 1 to n-1 are to be started; this process is id 0.
+    Start { n: u32, link: LinkKind },
+    /// They are running already.
+    Join { peers: Peers, root: Id, patience: Option<Duration> },
+}
+
+/// How many calls a turn makes, and for how long; one of them at least is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Bound {
+    pub(super) rounds: Option<u32>,
+    pub(super) time: Option<Duration>,
+}
+
+impl SetPlan {
+    fn processes(&self) -> u32 {
+        match self.nodes {
+            Nodes::Start { n, .. } => n - 1,
+            Nodes::Join { .. } => 0,
+        }
+    }
+}
+
+impl BenchPlan {
+    /// Checks the arguments together, and reads the files that they name.
+    ///
+    /// # Errors
+    /// Everything that can be wrong before anything is started, in words for the one who wrote the arguments.
+    pub(super) fn new(args: &BenchArgs, functions: &Functions) -> Result<BenchPlan, Refused> {
+        if args.time.is_some_and(|time| time.duration().is_zero()) {
+            return Err("--time 0s leaves no time for a turn".into());
+        }
+        if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
+            return Err("--time-limit 0s leaves no time for a call".into());
+        }
+        let time = args.time.map(Duration::from);
+        let time = if args.rounds.is_none() { time.or(Some(TURN)) } else { time };
+        let bound = Bound { rounds: args.rounds, time };
+        let what = what(args)?;
+        let source = Source::new(args)?;
+        let (rows, sets) = rows(args, &what, &source, functions)?;
+        for path in [&args.save, &args.svg].into_iter().flatten() {
+            check_folder(path).map_err(Refused::File)?;
+        }
+        if let Some(path) = args.save.as_deref().filter(|path| path.exists()) {
+            Earlier::read(path).map_err(|fault| {
+                Refused::File(format!("{fault}\n--save would replace it: choose another file, or remove it"))
+            })?;
+        }
+        let earlier = args.compare.as_deref().map(|path| Earlier::matching(path, &what)).transpose();
+        let earlier = earlier.map_err(Refused::File)?;
+        let groups = groups(&sets);
+        Ok(BenchPlan { what, rows, sets, groups, repeat: args.repeat, bound, seed: args.seed, earlier })
+    }
+
+    /// The rows whose processes are in a group, as places in `rows`.
+    pub(super) fn rows_of(&self, group: &[usize]) -> Vec<usize> {
+        (0..self.rows.len()).filter(|&row| group.contains(&self.rows[row].set)).collect()
+    }
+
+    /// Processes of a group, this one left out.
+    pub(super) fn processes_of(&self, group: &[usize]) -> u32 {
+        group.iter().map(|&set| self.sets[set].processes()).sum()
+    }
+}
+
+fn what(args: &BenchArgs) -> Result<What, Refused> {
+    let (func, header) = match args.reply_bytes {
+        None => (args.func.clone().unwrap_or_else(|| "echo".into()), args.header.clone()),
+        Some(bytes) if bytes.0 > FILL_MAX => {
+            return Err(Refused::Usage(format!(
+                "--reply-bytes {bytes} is too much: at most {} MiB are possible",
+                FILL_MAX >> 20
+            )));
+        }
+        Some(bytes) => ("fill".into(), bytes.0.to_string()),
+    };
+    if header.len() > HEADER_MAX {
+        let len = header.len();
+        return Err(format!("--header has {len} bytes, at most {HEADER_MAX} are possible").into());
+    }
+    Ok(What { func, header, forward_first: args.forward_first })
+}
+
+/// What the ids are, for each number of them.
+struct Source {
+    /// The ids that run already, the root first, and where; none where they are to be started.
+    joined: Option<(IdList, Peers)>,
+    root: Id,
+    /// How long those may take to come up that run already.
+    patience: Option<Duration>,
+    sizes: Vec<u32>,
+}
+
+impl Source {
+    fn new(args: &BenchArgs) -> Result<Source, Refused> {
+        let (path, root) = match (&args.peers, args.id) {
+            (Some(path), Some(root)) => (path, root),
+            (Some(_), None) => return Err("--peers needs the id of this process: add --id I".into()),
+            (None, _) if args.n.is_empty() => {
+                return Err(
+                    "say how many ids with -n LIST, or join running nodes with --peers FILE --id I".into()
+                );
+            }
+            (None, _) => {
+                return Ok(Source { joined: None, root: 0, patience: None, sizes: distinct(&args.n) });
+            }
+        };
+        if distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>()).len() > 1
+            || distinct(&args.root).len() > 1
+        {
+            return Err("with --peers there is one root, which has one --wait and one --root".into());
+        }
+        let peers = read_peers(path).map_err(Refused::File)?;
+        let others = peers.ids().filter(|&id| id != root);
+        let all =
+            IdList::from_ids(std::iter::once(root).chain(others)).expect("a peers file has each id once");
+        let sizes = if args.n.is_empty() { vec![all.len()] } else { distinct(&args.n) };
+        match sizes.iter().find(|&&n| n > all.len()) {
+            Some(n) => Err(Refused::Usage(format!(
+                "-n {n} is more than the {} ids of {} and this process",
+                all.len(),
+                path.display()
+            ))),
+            None => Ok(Source {
+                joined: Some((all, peers)),
+                root,
+                patience: args.wait_for_peers.map(Duration::from),
+                sizes,
+            }),
+        }
+    }
+
+    fn ids(&self, n: u32) -> IdList {
+        match &self.joined {
+            None => IdList::range(0..n),
+            Some((all, _)) => all.slice(gpc_trees::Group { start: 0, len: n }),
+        }
+    }
+
+    fn nodes(&self, n: u32, link: LinkKind) -> Nodes {
+        match &self.joined {
+            None => Nodes::Start { n, link },
+            Some((_, peers)) => {
+                Nodes::Join { peers: peers.clone(), root: self.root, patience: self.patience }
+            }
+        }
+    }
+}
+
+/// All combinations, in the order of the lists, and the processes that they need.
+fn rows(
+    args: &BenchArgs,
+    what: &What,
+    source: &Source,
+    functions: &Functions,
+) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
+    // Each axis makes every combination so far as many as it has values; a list is at most as long as a command line.
+    let trees = distinct(&args.tree);
+    let (bytes, in_flight) = (distinct(&args.bytes), distinct(&args.in_flight));
+    let (links, waits, roots) = (distinct(&args.link), distinct(&args.wait), distinct(&args.root));
+    let lengths = [
+        source.sizes.len(),
+        trees.len(),
+        bytes.len(),
+        in_flight.len(),
+        links.len(),
+        waits.len(),
+        roots.len(),
+    ];
+    let count = lengths.iter().fold(1usize, |product, &length| product.saturating_mul(length));
+    if count > ROWS_MAX {
+        return Err(Refused::Usage(format!(
+            "the lists have {count} combinations, at most {ROWS_MAX} are measured: shorten one"
+        )));
+    }
+    let mut sets: Vec<SetPlan> = Vec::new();
+    let mut made = Vec::with_capacity(count);
+    for place in 0..count {
+        let mut rest = place;
+        // The last axis turns the fastest.
+        let mut pick = [0; 7];
+        for axis in (0..7).rev() {
+            pick[axis] = rest % lengths[axis];
+            rest /= lengths[axis];
+        }
+        let [n, tree, bytes_at, flying, link, wait, root] = pick;
+        let (n, link, wait, root) = (source.sizes[n], links[link], waits[wait], roots[root]);
+        let set = SetPlan { nodes: source.nodes(n, link), wait, root };
+        let set_place = sets.iter().position(|other| *other == set).unwrap_or(sets.len());
+        if set_place == sets.len() {
+            sets.push(set);
+        }
+        let key = Key {
+            n,
+            tree: trees[tree].to_string(),
+            bytes: bytes[bytes_at].0,
+            reply_bytes: reply_bytes(args, what, bytes[bytes_at].0),
+            in_flight: in_flight[flying],
+            link: if source.joined.is_some() { "joined".into() } else { link.to_string() },
+            wait: wait.to_string(),
+            root: name_of(&root),
+        };
+        made.push(row(args, what, key, &trees[tree], source.ids(n), set_place, functions)?);
+    }
+    Ok((made, sets))
+}
+
+/// The data of an id's reply, where it is known before.
+fn reply_bytes(args: &BenchArgs, what: &What, bytes: u32) -> Option<u32> {
+    match args.reply_bytes {
+        Some(reply) => Some(reply.0),
+        None => (what.func == "echo").then_some(bytes),
+    }
+}
+
+fn row(
+    args: &BenchArgs,
+    what: &What,
+    key: Key,
+    tree_name: &TreeName,
+    ids: IdList,
+    set: usize,
+    functions: &Functions,
+) -> Result<Row, Refused> {
+    let func = functions.named(&what.func).map_err(|error| error.to_string())?;
+    let (tree, _, _) = tree(tree_name, &ids)?;
+    let reply = u64::from(key.reply_bytes.unwrap_or(0));
+    let flying = u64::from(key.in_flight) * (u64::from(key.bytes) + u64::from(key.n) * reply);
+    if flying > FLYING_MAX {
+        return Err(Refused::Usage(format!(
+            "{} calls in flight over {} ids with {} bytes each way need {} MiB at the root, at most {} are taken: make one of them less",
+            key.in_flight,
+            key.n,
+            key.bytes.max(key.reply_bytes.unwrap_or(0)),
+            flying >> 20,
+            FLYING_MAX >> 20
+        )));
+    }
+    let filled = |bytes: u32| Bytes::from(vec![FILL; bytes as usize]);
+    let data = filled(key.bytes);
+    let reply = key.reply_bytes.map(|reply| if reply == key.bytes { data.clone() } else { filled(reply) });
+    let call = Call::new(func).ids(ids.clone()).tree(tree).header(what.header.clone()).data(data);
+    let call = args.time_limit.map(Duration::from).into_iter().fold(call, Call::limit);
+    let call = if what.forward_first { call.forward_first() } else { call };
+    Ok(Row { in_flight: key.in_flight, key, call, ids, reply, set })
+}
+
+/// Sets in their order, as many together as their processes allow.
+fn groups(sets: &[SetPlan]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut together = 0;
+    for (place, set) in sets.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if together + set.processes() <= TOGETHER_MAX => {
+                group.push(place);
+                together += set.processes();
+            }
+            _ => {
+                groups.push(vec![place]);
+                together = set.processes();
+            }
+        }
+    }
+    groups
+}
+
+/// The values of a list, each where it stands first.
+fn distinct<T: Clone + PartialEq>(list: &[T]) -> Vec<T> {
+    let mut distinct: Vec<T> = Vec::new();
+    for value in list {
+        if !distinct.contains(value) {
+            distinct.push(value.clone());
+        }
+    }
+    distinct
+}
+
+/// The name that an argument's value has on the command line.
+fn name_of(value: &impl clap::ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Nothing is measured for a file that cannot be written.
+fn check_folder(path: &Path) -> Result<(), String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.is_some_and(|folder| !folder.is_dir()) {
+        true => Err(format!("cannot write {}: its folder is not there", path.display())),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

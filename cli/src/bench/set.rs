@@ -1,0 +1,236 @@
+//! Processes that calls are measured on, and the calls of a turn.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use gpc_trees::IdList;
+
+use super::machine::cpu_ns;
+use super::plan::{Bound, Nodes, Row, SetPlan};
+use crate::args::{ROUNDS_MAX, RootKind};
+use crate::cause::{died, explain};
+use crate::interrupt::Interrupt;
+use crate::joining::{refuse_taken, until_up};
+use crate::launching;
+use crate::limits::cannot_start;
+use chained_gpc::launch::Launch;
+use chained_gpc::launch::NodeSettings;
+use chained_gpc::runtime::{
+    AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
+};
+
+/// Whatever goes wrong, in words.
+pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long the processes have to end by themselves.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often a waiting command looks whether it was interrupted or a process has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Calls that a turn bounded by time makes at least: one would be no median.
+const ROUNDS_MIN: u32 = 3;
+
+/// Processes that are running, and this one as their root.
+#[derive(Debug)]
+pub(super) struct Set {
+    root: Root,
+    launch: Option<Launch>,
+    /// Where those are that were joined.
+    joined: Option<Peers>,
+}
+
+/// Who drives the root's node: the thread that measures, or the node's own.
+#[derive(Debug)]
+enum Root {
+    Polled(Box<PolledNode>),
+    Threaded(Node),
+}
+
+impl Root {
+    fn call(&self, call: Call) -> Result<CallHandle, CallError> {
+        match self {
+            Root::Polled(node) => node.call(call),
+            Root::Threaded(node) => node.call(call),
+        }
+    }
+
+    fn wait_for_peers(&mut self, ids: &IdList, limit: Duration) -> Result<(), AbsentPeers> {
+        match self {
+            Root::Polled(node) => node.wait_for_peers(ids.clone(), limit),
+            Root::Threaded(node) => node.wait_for_peers(ids.clone(), limit),
+        }
+    }
+
+    /// The end of a call, if it comes within [`LOOK`].
+    fn wait_for(&mut self, handle: &mut CallHandle) -> Option<Result<Outcome, CallError>> {
+        match self {
+            Root::Polled(node) => node.wait_for(handle, LOOK),
+            Root::Threaded(_) => handle.wait_for(LOOK),
+        }
+    }
+
+    fn shutdown(self) {
+        match self {
+            // All that it can say is that the poll failed, on the way out.
+            Root::Polled(node) => drop(node.shutdown(Duration::ZERO)),
+            Root::Threaded(node) => node.shutdown(Duration::ZERO),
+        }
+    }
+}
+
+impl Set {
+    /// Starts the processes if there are any to start, and this one as their root.
+    ///
+    /// # Errors
+    /// When one cannot be started, the root's id is taken, or it is interrupted; then nothing of it is left running.
+    pub(super) fn open(plan: &SetPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Set, Error> {
+        let link = match plan.nodes {
+            Nodes::Start { link, .. } => link,
+            Nodes::Join { .. } => LinkKind::DEFAULT,
+        };
+        let watching = NodeSettings::new(None, plan.wait.0, link);
+        let (id, launch, joined) = match &plan.nodes {
+            Nodes::Join { peers, root, .. } => {
+                refuse_taken(*root, peers)?;
+                (*root, None, Some(peers.clone()))
+            }
+            Nodes::Start { n, link } => (0, Some(launching::start(1..*n, *link, watching, interrupt)?), None),
+        };
+        let peers = launch.as_ref().map(Launch::peers).or(joined.as_ref()).cloned().unwrap_or_default();
+        let builder = watching.apply(Node::builder(id).functions(functions).peers(peers));
+        let mut root = match plan.root {
+            RootKind::Polled => Root::Polled(Box::new(builder.polled().map_err(cannot_start("this node"))?)),
+            RootKind::Thread => Root::Threaded(builder.start().map_err(cannot_start("this node"))?),
+        };
+        if let Nodes::Join { peers, patience: Some(patience), .. } = &plan.nodes {
+            let ids = IdList::from_ids(peers.ids()).expect("a peers file has each id once");
+            until_up(*patience, interrupt, |limit| root.wait_for_peers(&ids, limit))?;
+        }
+        Ok(Set { root, launch, joined })
+    }
+
+    /// Ends all of it.
+    pub(super) fn close(self) {
+        if let Some(launch) = self.launch {
+            launch.end(END_LIMIT);
+        }
+        self.root.shutdown();
+    }
+
+    /// CPU time of all its processes since they started, nanoseconds, this one left out; `None` where they were not started here.
+    pub(super) fn all_cpu_ns(&self) -> Option<u64> {
+        let launch = self.launch.as_ref()?;
+        launch.processes().map(cpu_ns).sum()
+    }
+
+    /// CPU time of the processes of some ids since they started, nanoseconds, this one left out; `None` where they were not started here.
+    pub(super) fn cpu_ns(&self, ids: &IdList) -> Option<u64> {
+        let launch = self.launch.as_ref()?;
+        ids.iter().filter_map(|id| launch.process_of(id)).map(cpu_ns).sum()
+    }
+
+    /// Makes calls of a row up to a bound, as many in flight as it wants, and adds how long each took, nanoseconds. How long all took; `None` when it was interrupted.
+    ///
+    /// # Errors
+    /// The first cause, when a call fails or replies are not what they must be.
+    pub(super) fn turn(
+        &mut self,
+        row: &Row,
+        bound: Bound,
+        interrupt: &Interrupt,
+        times_ns: &mut Vec<u64>,
+    ) -> Result<Option<Duration>, Error> {
+        let mut flying: VecDeque<(Instant, CallHandle)> = VecDeque::new();
+        let begun = Instant::now();
+        let mut made = 0;
+        loop {
+            while flying.len() < row.in_flight as usize && bound.wants(made, begun) {
+                let sent = Instant::now();
+                flying.push_back((sent, self.root.call(row.call.clone())?));
+                made += 1;
+            }
+            let Some((sent, handle)) = flying.pop_front() else { return Ok(Some(begun.elapsed())) };
+            let Some(outcome) = self.wait(handle, &row.ids, interrupt)? else {
+                flying.iter().for_each(|(_, handle)| handle.cancel());
+                return Ok(None);
+            };
+            let replies = outcome.replies_ref()?;
+            times_ns.push(u64::try_from(sent.elapsed().as_nanos())?);
+            check(row, &replies)?;
+        }
+    }
+
+    /// Waits for the end of a call; `None` when it was interrupted. A process that dies ends the call.
+    fn wait(
+        &mut self,
+        mut handle: CallHandle,
+        ids: &IdList,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Outcome>, Error> {
+        let (mut looked, mut dead) = (Instant::now(), None);
+        // Ends: the call has a time limit.
+        let ended = loop {
+            if let Some(ended) = self.root.wait_for(&mut handle) {
+                break ended;
+            }
+            if interrupt.signal().is_some() {
+                handle.cancel();
+                return Ok(None);
+            }
+            if dead.is_none() && looked.elapsed() >= LOOK {
+                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(ids));
+                dead.iter().for_each(|_| handle.cancel());
+                looked = Instant::now();
+            }
+        };
+        match ended.map_err(|error| died(error, dead)) {
+            Ok(outcome) if interrupt.signal().is_none() => Ok(Some(outcome)),
+            Ok(_) => Ok(None),
+            Err(CallError::Failed(failure)) => {
+                Err(explain(&failure.cause, self.launch.as_mut(), self.joined.as_ref()).to_string().into())
+            }
+            Err(refused) => Err(refused.into()),
+        }
+    }
+}
+
+impl Bound {
+    /// Whether a turn that has made so many calls makes another one.
+    fn wants(self, made: u32, begun: Instant) -> bool {
+        let in_time = || self.time.is_none_or(|time| made < ROUNDS_MIN || begun.elapsed() < time);
+        made < self.rounds.unwrap_or(ROUNDS_MAX) && in_time()
+    }
+}
+
+/// Every id must have replied what it was asked for.
+fn check(row: &Row, replies: &[ReplyRef<'_>]) -> Result<(), String> {
+    let Some(expected) = &row.reply else { return Ok(()) };
+    match replies.iter().find(|reply| reply.data != *expected) {
+        Some(ReplyRef { id, data, .. }) => {
+            let (got, wanted) = (data.len(), expected.len());
+            Err(format!("id {id} replied with {got} bytes that are not the {wanted} it was asked for"))
+        }
+        None if replies.len() != row.ids.len() as usize => {
+            Err(format!("{} of {} ids replied", replies.len(), row.ids.len()))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_by_number_or_by_time_but_makes_a_few_calls() {
+        let now = Instant::now();
+        let wants = |rounds, time: Option<u64>, made| {
+            Bound { rounds, time: time.map(Duration::from_secs) }.wants(made, now)
+        };
+        assert!(wants(Some(5), None, 4) && !wants(Some(5), None, 5));
+        assert!(wants(None, Some(0), 2) && !wants(None, Some(0), 3), "its time is over at once");
+        assert!(!wants(Some(1), Some(3600), 1) && wants(Some(9), Some(3600), 8));
+        assert!(wants(None, Some(3600), ROUNDS_MAX - 1) && !wants(None, Some(3600), ROUNDS_MAX));
+    }
+}

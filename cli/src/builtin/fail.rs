@@ -1,0 +1,125 @@
+//! `fail`: fails at one id, to see what a failure does to a call.
+//!
+//! The request's header is `ID`, `ID:func` or `ID:callback`; `ID` alone means func. Every other id replies with a line `ID ok`, and merges its
+//! children's lines behind its own. An id that has no children merges nothing, so as the id of `ID:callback` a leaf does not fail.
+
+use std::fmt;
+use std::str::FromStr;
+
+use gpc_trees::Id;
+
+use chained_gpc::runtime::{FunctionError, FunctionResult, Functions, FunctionsError, Phase};
+
+pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
+    functions
+        .phased("fail", |phase, request, own| {
+            let at = FailAt::from_header(request.header())?;
+            match phase {
+                Phase::Init => {
+                    if request.parent().is_none() && !request.ids().contains(at.id) {
+                        return Err(format!("fail: id {} is not called, so it cannot fail", at.id).into());
+                    }
+                    at.check(request.me(), Where::Func)?;
+                    own.data = format!("{} ok", request.me()).into_bytes();
+                }
+                Phase::Wait(child) => {
+                    at.check(request.me(), Where::Callback)?;
+                    // Whoever only watches has no line.
+                    if !own.data.is_empty() {
+                        own.data.push(b'\n');
+                    }
+                    own.data.extend_from_slice(child.data);
+                }
+            }
+            Ok(())
+        })
+        .map(drop)
+}
+
+/// At which of its two steps an id is to fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Where {
+    /// When it executes.
+    Func,
+    /// When it merges the reply of its first child.
+    Callback,
+}
+
+/// Who is to fail, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FailAt {
+    /// The id.
+    pub id: Id,
+    /// The step.
+    pub at: Where,
+}
+
+impl FailAt {
+    fn from_header(header: &[u8]) -> Result<FailAt, FunctionError> {
+        String::from_utf8_lossy(header).parse().map_err(FunctionError::from)
+    }
+
+    /// Fails where it is to fail.
+    fn check(self, me: Id, at: Where) -> FunctionResult {
+        if self == (FailAt { id: me, at }) { Err("it was asked to fail here".into()) } else { Ok(()) }
+    }
+}
+
+impl FromStr for FailAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FailAt, String> {
+        let bad = |why: &str| {
+            let shown = text.chars().take(40).collect::<String>();
+            format!(
+                "fail: the header `{}` {why}; write ID, ID:func or ID:callback, as in --header 5:func",
+                shown.escape_debug()
+            )
+        };
+        let (id, at) = text.split_once(':').unwrap_or((text, "func"));
+        let at = match at {
+            "func" => Where::Func,
+            "callback" => Where::Callback,
+            _ => return Err(bad("names neither func nor callback after the colon")),
+        };
+        let digits = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+        let id = id.parse().ok().filter(|_| digits).ok_or_else(|| bad("does not begin with an id"))?;
+        Ok(FailAt { id, at })
+    }
+}
+
+impl fmt::Display for FailAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = match self.at {
+            Where::Func => "func",
+            Where::Callback => "callback",
+        };
+        write!(f, "{}:{at}", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_says_who_fails_and_where() {
+        let at = |text: &str| text.parse::<FailAt>().unwrap();
+        assert_eq!(at("5"), FailAt { id: 5, at: Where::Func });
+        assert_eq!(at("5:func").to_string(), "5:func");
+        assert_eq!(at("0:callback").to_string(), "0:callback");
+        for bad in ["", ":func", "5:", "5:Func", "5:func:x", "-1", "+1", "4294967296", "\u{7}"] {
+            let error = bad.parse::<FailAt>().unwrap_err();
+            assert!(error.contains("--header 5:func"), "{error}");
+        }
+        assert!(FailAt::from_header(b"\xff").is_err());
+    }
+
+    #[test]
+    fn only_that_id_fails_and_only_there() {
+        let at: FailAt = "5:callback".parse().unwrap();
+        assert!(at.check(5, Where::Callback).is_err());
+        assert!(at.check(5, Where::Func).is_ok());
+        assert!(at.check(4, Where::Callback).is_ok());
+    }
+}

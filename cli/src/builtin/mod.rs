@@ -1,0 +1,73 @@
+//! The functions that every `gpc` node knows.
+//!
+//! They try out and measure a tree, and show how functions are written: one file each, and in each a plain function over plain data
+//! beside the few lines that read a request and fill a reply. None of them touches files, other processes or the network.
+
+mod digest;
+mod facts;
+mod fail;
+mod fill;
+mod sleep;
+mod sum;
+
+pub use digest::digest;
+pub use facts::Facts;
+pub use fail::{FailAt, Where};
+pub(super) use fill::{FILL, FILL_MAX};
+pub use sum::{add, number_of};
+
+use chained_gpc::Placement;
+use chained_gpc::runtime::{FunctionError, Functions, FunctionsError};
+
+/// Name and meaning of each built-in function, for help texts.
+pub const BUILT_IN: [(&str, &str); 7] = [
+    ("echo", "replies with the header and the data of the request"),
+    ("facts", "host name, process, load average and memory in use"),
+    ("digest", "SHA-256 and length of the data received"),
+    ("sleep", "replies after the time in the header, such as 250ms"),
+    ("fail", "fails at the id in the header: ID, ID:func or ID:callback"),
+    ("sum", "a reduction: adds up (id + 1) squared over all ids"),
+    ("fill", "replies with as many bytes as the header says"),
+];
+
+/// Registers the built-in functions.
+///
+/// # Errors
+/// When one of their names is taken.
+pub fn register(functions: &Functions) -> Result<(), FunctionsError> {
+    functions.at(Placement::Inline).func("echo", |request, reply| {
+        reply.header = request.header().to_vec();
+        room(&mut reply.data, request.data().len())?;
+        reply.data.extend_from_slice(request.data());
+        Ok(())
+    })?;
+    facts::register(functions)?;
+    digest::register(functions)?;
+    sleep::register(functions)?;
+    fail::register(functions)?;
+    sum::register(functions)?;
+    fill::register(functions)
+}
+
+/// Makes room for a reply whose length a peer has chosen: where there is no memory for it, the call fails and the process goes on.
+fn room(reply: &mut Vec<u8>, length: usize) -> Result<(), FunctionError> {
+    reply
+        .try_reserve_exact(length)
+        .map_err(|_| format!("there is no memory for a reply of {length} bytes").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_functions_are_those_of_the_list() {
+        let functions = Functions::new();
+        register(&functions).unwrap();
+        let mut names = BUILT_IN.map(|(name, _)| name.to_owned()).to_vec();
+        names.sort();
+        assert_eq!(functions.names(), names);
+        assert!(names.iter().all(|name| functions.named(name).is_ok()), "each can be called");
+        assert_eq!(register(&functions), Err(FunctionsError::Duplicate("echo".into())));
+    }
+}

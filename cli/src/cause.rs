@@ -1,0 +1,41 @@
+//! Why a call failed, with what this machine knows beyond the call itself.
+
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::output::FirstCause;
+use chained_gpc::launch::Launch;
+use chained_gpc::runtime::{CallError, Peers};
+use chained_gpc::wire::{Cause, Stage};
+
+/// How long a process that lost a connection has to be seen as ended: it loses them one by one.
+const DEATH_PATIENCE: Duration = Duration::from_millis(200);
+
+/// The first cause; of an id that was lost, how its process ended if it was started here, or where a running one that was joined was looked for.
+pub(super) fn explain(first: &Cause, launched: Option<&mut Launch>, joined: Option<&Peers>) -> FirstCause {
+    let mut cause = FirstCause::from(first);
+    if first.stage != Stage::Link {
+        return cause;
+    }
+    let id = cause.id;
+    let ended = launched.and_then(|launch| launch.exit_of(id, DEATH_PATIENCE));
+    let ended = ended.map(|how| format!("its process ended: {how}"));
+    let address = joined.and_then(|peers| peers.address(id));
+    let looked = address.map(|address| {
+        format!("the peers file has it at {address}: see that `gpc node --id {id}` runs there")
+    });
+    cause.message.extend(ended.or(looked).map(|more| format!("; {more}")));
+    cause
+}
+
+/// A call that was given up because a process ended failed at that process.
+pub(super) fn died(error: CallError, dead: Option<Id>) -> CallError {
+    match (error, dead) {
+        (CallError::Failed(mut failure), Some(id)) if failure.cause.stage == Stage::Cancelled => {
+            failure.cause = Cause::new(id, Stage::Link, "it was lost during the call");
+            CallError::Failed(failure)
+        }
+        (error, _) => error,
+    }
+}

@@ -1,0 +1,99 @@
+//! What is done before a call on running nodes: the id of this process must be free, and those that are called must be up.
+//!
+//! An id has one process. To the others a second one would be a later run of the same id, and they would not let the first one in any more.
+//! So a slip of the pen in `--id` is found before anything is said to anybody.
+
+use std::time::{Duration, Instant};
+
+use gpc_trees::Id;
+
+use super::interrupt::Interrupt;
+use super::say;
+use chained_gpc::runtime::{AbsentPeers, Peers};
+
+/// How long a node on another machine may take to show that it is there.
+const PROBE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Refuses an id that is running.
+///
+/// # Errors
+/// When a process answers where this id would listen; the text says what to do.
+pub(super) fn refuse_taken(root: Id, peers: &Peers) -> Result<(), String> {
+    match peers.address(root) {
+        Some(address) if address.is_answered(PROBE_LIMIT) => Err(format!(
+            "id {root} is running already, at {address}: join with another --id, which the peers file need not have"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// How long a node waits for others at a time: somebody who presses Ctrl-C does not notice it.
+const TURN: Duration = Duration::from_millis(500);
+
+/// Waits until nodes are up, by means of something that waits for so long, and says whom it waits for.
+///
+/// # Errors
+/// When they are not within `patience`, which names them, or it is interrupted.
+pub(super) fn until_up(
+    patience: Duration,
+    interrupt: &Interrupt,
+    mut wait: impl FnMut(Duration) -> Result<(), AbsentPeers>,
+) -> Result<(), AbsentPeers> {
+    let begun = Instant::now();
+    let mut said = false;
+    loop {
+        let left = patience.saturating_sub(begun.elapsed());
+        match wait(left.min(TURN)) {
+            Err(AbsentPeers::Late { ids, why, .. }) if left <= TURN || interrupt.signal().is_some() => {
+                return Err(AbsentPeers::Late { ids, limit: patience, why });
+            }
+            Err(AbsentPeers::Late { ids, .. }) => {
+                if !said {
+                    say(&format!("waiting for id {ids}"));
+                }
+                said = true;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpc_trees::IdList;
+
+    use super::*;
+    use chained_gpc::runtime::Listener;
+
+    #[test]
+    fn an_id_is_taken_where_somebody_answers() {
+        let listen = |address: &str| Listener::bind(&address.parse().unwrap()).unwrap();
+        let name = format!("unix:@gpc-taken-{}", std::process::id());
+        let folder = tempfile::tempdir().unwrap();
+        let path = format!("unix:{}/3.sock", folder.path().display());
+        for listener in [listen("127.0.0.1:0"), listen(&name), listen(&path)] {
+            let address = listener.address().unwrap();
+            let peers: Peers =
+                format!("3 {address}\n4 unix:/nowhere/4.sock\n5 unix:@{address}").parse().unwrap();
+            let error = refuse_taken(3, &peers).unwrap_err();
+            assert!(error.starts_with(&format!("id 3 is running already, at {address}: ")), "{error}");
+            assert!([4, 5, 6].iter().all(|&id| refuse_taken(id, &peers).is_ok()));
+        }
+    }
+
+    #[test]
+    fn what_is_waited_for_comes_or_is_named_with_the_whole_time() {
+        let interrupt = Interrupt::listen(|| {}).unwrap();
+        let late = |limit| AbsentPeers::Late { ids: IdList::range(3..5), limit, why: "no".into() };
+        let patience = Duration::from_secs(60);
+        let mut turns = 0;
+        let comes = until_up(patience, &interrupt, |limit| {
+            turns += 1;
+            if turns < 3 { Err(late(limit)) } else { Ok(()) }
+        });
+        assert_eq!((comes, turns), (Ok(()), 3));
+        let short = TURN / 2;
+        assert_eq!(until_up(short, &interrupt, |_| Err(late(TURN))), Err(late(short)));
+        assert_eq!(until_up(patience, &interrupt, |_| Err(AbsentPeers::Ended)), Err(AbsentPeers::Ended));
+    }
+}

@@ -1,0 +1,87 @@
+//! The command `gpc`: makes calls, runs nodes, draws trees, simulates, measures.
+//!
+//! The top floor: it uses the library [`chained_gpc`] as any other program would, and nothing of that uses it. It is a library so that
+//! the command and its tests share it; nothing of it is an interface for others. It never prints a panic at a user: whatever can go wrong outside is an error that says what to do.
+//! Answers go to standard output, all else to standard error; a reader who leaves early (`| head`) is no error.
+#![allow(clippy::disallowed_methods, reason = "the command waits, and measures")]
+
+pub mod args;
+mod bench;
+pub mod builtin;
+mod call;
+mod cause;
+mod chart;
+pub mod draw;
+pub mod duration;
+mod files;
+pub mod interrupt;
+mod joining;
+mod launching;
+mod limits;
+mod logs;
+mod node;
+pub mod output;
+pub mod plan;
+mod quantile;
+pub mod refused;
+pub mod session;
+mod sim;
+mod stdout;
+mod tree;
+mod wait;
+mod xml;
+
+use std::env;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use chained_gpc::launch::own_id;
+use clap::Parser as _;
+
+use self::args::{Args, Command};
+use self::refused::Refused;
+use chained_gpc::wire::Shown;
+
+/// What a sub-command ends with: the status to exit with, or what went wrong.
+pub type CommandResult = Result<ExitCode, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Exit status where a command could not do what it was asked to.
+const FAILED: u8 = 1;
+
+/// Exit status where the arguments are wrong, clap's own.
+const USAGE: u8 = 2;
+
+/// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
+pub fn main() -> ExitCode {
+    chained_gpc::runtime::one_heap();
+    let result = match own_id(env::args_os(), &launching::ARGUMENTS) {
+        // One of thousands, perhaps.
+        Some(id) => logs::start().and_then(|()| node::run_launched(id)),
+        None => run(Args::parse().command),
+    };
+    result.unwrap_or_else(|error| {
+        say(&error.to_string());
+        ExitCode::from(match error.downcast_ref() {
+            Some(Refused::Usage(_)) => USAGE,
+            Some(Refused::File(_)) | None => FAILED,
+        })
+    })
+}
+
+/// Tells the one who waits, on standard error: results go to standard output, so that this is never in their way. Names of files and what peers say may be in it, so each line is harmless to a terminal.
+fn say(text: &str) {
+    let lines: Vec<String> = text.lines().map(|line| Shown(line).to_string()).collect();
+    // Nowhere is left to report that standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "gpc: {}", lines.join("\n"));
+}
+
+fn run(command: Command) -> CommandResult {
+    logs::start()?;
+    match command {
+        Command::Call(args) => call::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Tree(args) => tree::run(&args),
+        Command::Sim(args) => sim::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    }
+}

@@ -1,0 +1,214 @@
+//! `gpc node`: one node, run by hand or started by `gpc call`.
+
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::args::NodeArgs;
+use super::files::read_peers;
+use super::interrupt::Interrupt;
+use super::limits::cannot_start;
+use super::plan::check_dead_after;
+use super::refused::Refused;
+use super::{CommandResult, builtin};
+use chained_gpc::launch::{Launched, LaunchedError, NodeSettings};
+use chained_gpc::runtime::{Address, Builder, Functions, FunctionsError, Listener, Node, Peers};
+
+/// How long the calls in flight get when a node is told to end.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// What is said to who writes the hidden flag by hand.
+const BY_HAND: &str = "--launched is for processes that `gpc call` starts; to run a node write gpc node --id I --listen ADDR --peers FILE";
+
+/// Runs the sub-command.
+pub(super) fn run(args: &NodeArgs) -> CommandResult {
+    match args.launched {
+        true => run_launched(args.id),
+        false => serve(NodePlan::new(args)?),
+    }
+}
+
+/// Runs a node that `gpc call` has started until its parent ends it or dies.
+pub(super) fn run_launched(id: Id) -> CommandResult {
+    let launched = match Launched::take(id) {
+        // Nobody is left to tell, and hundreds of nodes would say the same to the terminal they share.
+        Err(LaunchedError::ParentGone) => return Ok(ExitCode::FAILURE),
+        Err(LaunchedError::ByHand) => return Err(BY_HAND.into()),
+        launched => launched?,
+    };
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    launched.serve(&functions).map_err(cannot_start("this node"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a node until it is told to end.
+fn serve(plan: NodePlan) -> CommandResult {
+    let (wake, woken) = mpsc::channel::<()>();
+    let _interrupt = Interrupt::listen(move || drop(wake))?;
+    let listener = Listener::bind(&plan.listen)?;
+    let address = listener.address()?;
+    let node =
+        builder(plan.id, listener, plan.peers, plan.watching)?.start().map_err(cannot_start("this node"))?;
+    writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
+    // Nothing is ever sent: the other end is dropped when a signal comes.
+    let _ = woken.recv();
+    node.shutdown(END_LIMIT);
+    match &address {
+        Address::Unix(path) => remove(path),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Removes the node's socket file, if nobody has done so.
+fn remove(path: &Path) -> CommandResult {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", path.display()).into())
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn builder(
+    id: Id,
+    listener: Listener,
+    peers: Peers,
+    watching: NodeSettings,
+) -> Result<Builder, FunctionsError> {
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    Ok(watching.apply(Node::builder(id).functions(&functions).peers(peers).listener(listener)))
+}
+
+/// How the arguments say that a node is to look out for its peers.
+fn watching(args: &NodeArgs) -> NodeSettings {
+    NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link)
+}
+
+/// A node as it is to run: checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct NodePlan {
+    id: Id,
+    listen: Address,
+    peers: Peers,
+    watching: NodeSettings,
+}
+
+impl NodePlan {
+    /// Checks the arguments together, and reads the peers file.
+    fn new(args: &NodeArgs) -> Result<NodePlan, Refused> {
+        check_dead_after(args.dead_after)?;
+        let id = args.id;
+        let path = args.peers.as_ref().ok_or("a node needs the others' addresses: add --peers FILE")?;
+        let peers = read_peers(path).map_err(Refused::File)?;
+        let (listed, shown) = (peers.address(id), path.display());
+        let listen = match (&args.listen, &listed) {
+            (Some(listen), Some(other)) if listen != other && !is_wildcard(listen) => {
+                let text = format!(
+                    "{shown} says that id {id} listens at {other}, but --listen says {listen}: correct one of them"
+                );
+                return Err(text.into());
+            }
+            (Some(listen), _) => listen,
+            (None, Some(listed)) => listed,
+            (None, None) => {
+                let text = format!(
+                    "{shown} does not say where id {id} listens: add a line `{id} ADDRESS`, or say it with --listen"
+                );
+                return Err(text.into());
+            }
+        };
+        if !listen.is_local() && !args.insecure {
+            let text = format!(
+                "other machines can reach {listen}, and links are not authenticated: whoever connects can call functions here. Listen at a \
+                 loopback address or a Unix socket, or accept that with --insecure"
+            );
+            return Err(text.into());
+        }
+        refuse_file(listen).map_err(Refused::File)?;
+        Ok(NodePlan { id, listen: listen.clone(), peers, watching: watching(args) })
+    }
+}
+
+/// A socket file that a node has left behind is replaced; any other file is somebody's, and a slip of the pen must not cost it.
+fn refuse_file(listen: &Address) -> Result<(), String> {
+    let Address::Unix(path) = listen else { return Ok(()) };
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if !there.file_type().is_socket() => {
+            Err(format!("cannot listen at {listen}: there is a file that is no socket: choose another path"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether it stands for all addresses of the machine, of which the peers file names one.
+fn is_wildcard(address: &Address) -> bool {
+    matches!(address, Address::Tcp(address) if address.ip().is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::WaitName;
+    use chained_gpc::runtime::Wait;
+
+    fn plan(listen: &str, insecure: bool, peers: &str) -> Result<NodePlan, String> {
+        plan_of(Some(listen), insecure, peers).map_err(|refused| refused.to_string())
+    }
+
+    fn plan_of(listen: Option<&str>, insecure: bool, peers: &str) -> Result<NodePlan, Refused> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("peers");
+        std::fs::write(&path, peers).unwrap();
+        let listen = listen.map(|listen| listen.parse().unwrap());
+        NodePlan::new(&NodeArgs {
+            id: 1,
+            listen,
+            peers: Some(path),
+            insecure,
+            dead_after: None,
+            wait: WaitName(Wait::Block),
+            link: chained_gpc::runtime::LinkKind::DEFAULT,
+            launched: false,
+        })
+    }
+
+    #[test]
+    fn a_node_listens_for_this_machine_unless_told_otherwise() {
+        let peers = "0 127.0.0.1:7000\n1 127.0.0.1:7001\n";
+        assert_eq!(plan("127.0.0.1:7001", false, peers).unwrap().peers.len(), 2);
+        assert!(plan("unix:@one", false, "0 127.0.0.1:7000\n").is_ok());
+        let error = plan("0.0.0.0:7001", false, peers).unwrap_err();
+        assert!(error.contains("links are not authenticated") && error.contains("--insecure"), "{error}");
+        assert!(plan("0.0.0.0:7001", true, peers).is_ok());
+    }
+
+    #[test]
+    fn a_node_listens_where_the_others_look_for_it() {
+        let error = plan("127.0.0.1:7002", false, "1 127.0.0.1:7001\n").unwrap_err();
+        assert!(
+            error.contains("says that id 1 listens at 127.0.0.1:7001, but --listen says 127.0.0.1:7002"),
+            "{error}"
+        );
+        assert!(plan("127.0.0.1:7001", false, "1 here\n").unwrap_err().contains("line 1"));
+    }
+
+    /// The address stood in the peers file, and had to be written again behind `--listen`.
+    #[test]
+    fn a_node_listens_where_the_peers_file_has_it() {
+        let listens = |peers: &str| plan_of(None, false, peers).map(|plan| plan.listen.to_string());
+        assert_eq!(listens("0 127.0.0.1:7000\n1 unix:@one\n"), Ok("unix:@one".into()));
+        let refused = listens("0 127.0.0.1:7000\n").unwrap_err();
+        assert!(
+            matches!(&refused, Refused::Usage(text) if text.contains("add a line `1 ADDRESS`")),
+            "{refused}"
+        );
+        assert!(listens("1 10.1.2.3:7001\n").unwrap_err().to_string().contains("--insecure"));
+    }
+}

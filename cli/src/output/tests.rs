@@ -1,0 +1,196 @@
+//! Tests of the output: table, JSON and units.
+
+use super::*;
+
+fn reply(id: Id, header: &str, data: impl Into<Content>) -> Reply {
+    Reply { id, header: header.into(), data: data.into() }
+}
+
+fn outcome() -> Outcome {
+    Outcome {
+        func: "echo".into(),
+        tree: "binary".into(),
+        nodes: 3,
+        root: 0,
+        root_part: RootPart::Listed,
+        partial: false,
+        level: 1,
+        wall_us: 850,
+        coverage: Counts { done: 3, ..Counts::default() },
+        cause: None,
+        missing: vec![],
+        replies: vec![reply(0, "", "hello"), reply(2, "", vec![0xff, 0x00]), reply(1, "", "a \"b\"\n")],
+        repeat: None,
+    }
+}
+
+fn failed() -> Outcome {
+    let cause = Cause::new(5, chained_gpc::wire::Stage::Callback, "it was asked to fail here");
+    Outcome {
+        func: "fail".into(),
+        tree: "kary:4".into(),
+        nodes: 12,
+        root: 0,
+        root_part: RootPart::Listed,
+        partial: false,
+        level: 3,
+        wall_us: 12_345,
+        coverage: CoverageCounts { done: 1, failed: 1, unreached: 4, unknown: 6 }.into(),
+        cause: Some(FirstCause::from(&cause)),
+        missing: vec![Missing { id: 5, status: "failed", cause: Some(FirstCause::from(&cause)) }],
+        replies: vec![],
+        repeat: None,
+    }
+}
+
+fn json(outcome: &Outcome) -> String {
+    let mut out = Vec::new();
+    outcome.write_json(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn table(outcome: &Outcome, width: Width) -> String {
+    let mut out = Vec::new();
+    write_table(outcome, width, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_json_is_that_of_the_documentation() {
+    let expected = concat!(
+        r#"{"func":"echo","tree":"binary","nodes":3,"root":0,"root_part":"listed","partial":false,"level":1,"wall_us":850,"#,
+        r#""coverage":{"done":3,"failed":0,"unreached":0,"unknown":0},"cause":null,"missing":[],"replies":["#,
+        r#"{"id":0,"header":"","data":"hello"},{"id":2,"header":"","data":{"base64":"/wA="}},"#,
+        r#"{"id":1,"header":"","data":"a \"b\"\n"}],"repeat":null}"#,
+        "\n"
+    );
+    assert_eq!(json(&outcome()), expected);
+    let expected = concat!(
+        r#"{"func":"fail","tree":"kary:4","nodes":12,"root":0,"root_part":"listed","partial":false,"level":3,"wall_us":12345,"#,
+        r#""coverage":{"done":1,"failed":1,"unreached":4,"unknown":6},"#,
+        r#""cause":{"id":5,"stage":"callback","message":"it was asked to fail here"},"#,
+        r#""missing":[{"id":5,"status":"failed","#,
+        r#""cause":{"id":5,"stage":"callback","message":"it was asked to fail here"}}],"replies":[],"repeat":null}"#,
+        "\n"
+    );
+    assert_eq!(json(&failed()), expected);
+    let repeat = Repeat::of_times_us(&mut [30, 10, 20]);
+    let expected = r#""repeat":{"calls":3,"median_us":20,"p90_us":30,"p99_us":30}}"#;
+    assert!(json(&Outcome { repeat, ..outcome() }).trim_end().ends_with(expected));
+}
+
+/// The JSON of a partial call counted what was missing, and said of no id that it was: its programs had to guess from the replies, which a reduction does not have.
+#[test]
+fn what_is_missing_of_a_partial_call_has_its_reasons() {
+    let cause = Cause::new(5, chained_gpc::wire::Stage::Func, "it\u{1b} was asked to");
+    let missing = vec![
+        Missing { id: 5, status: "failed", cause: Some(FirstCause::from(&cause)) },
+        Missing { id: 11, status: "unknown", cause: None },
+    ];
+    let outcome =
+        Outcome { nodes: 5, partial: true, missing, cause: Some(FirstCause::from(&cause)), ..outcome() };
+    let shown = table(&outcome, Width::Unlimited);
+    let expected =
+        "\nid  status     why\n 5  failed     func: it\\u{1b} was asked to\n11  unknown\n\necho over 5 ids";
+    assert!(shown.contains(expected), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&json(&outcome)).unwrap();
+    let expected = serde_json::json!([
+        { "id": 5, "status": "failed", "cause": { "id": 5, "stage": "func", "message": "it\u{1b} was asked to" } },
+        { "id": 11, "status": "unknown", "cause": null },
+    ]);
+    assert_eq!(json["missing"], expected);
+    assert!(!table(&Outcome { partial: false, ..outcome }, Width::Unlimited).contains("unknown"));
+}
+
+/// A node said why it failed with the sequences that clear a screen, and with lines of its own: the terminal of whoever made the call obeyed.
+#[test]
+fn a_hostile_cause_is_escaped_and_bounded() {
+    let message =
+        format!("\u{1b}[2J\u{1b}]0;owned\u{7}\ngpc: all is well\n\u{9b}31m\u{202e}{}", "x".repeat(65_536));
+    let cause = Cause { id: 5, stage: chained_gpc::wire::Stage::Func, message };
+    let first = FirstCause::from(&cause);
+    let missing = vec![Missing { id: 5, status: "failed", cause: Some(first.clone()) }];
+    let outcome = Outcome { nodes: 5, partial: true, missing, cause: Some(first.clone()), ..outcome() };
+    let said = r"\u{1b}[2J\u{1b}]0;owned\u{7}\ngpc: all is well\n\u{9b}31m\u{202e}xxx";
+    for shown in [first.to_string(), cause.to_string(), table(&outcome, Width::Unlimited)] {
+        assert!(shown.contains(said), "{shown:.200}");
+        assert!(shown.chars().all(|c| c == '\n' || !chained_gpc::wire::shown::is_obeyed(c)));
+        assert!(shown.chars().count() < chained_gpc::wire::shown::SHOWN_MAX + 300, "{}", shown.len());
+    }
+    assert_eq!(cause.to_string().lines().count(), 1);
+    let json = json(&outcome);
+    assert!(json.trim_end().chars().all(|c| !chained_gpc::wire::shown::is_obeyed(c)));
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["cause"]["message"], cause.message, "programs get what was said");
+}
+
+/// `--ids 1-3` called four ids, and nothing said which one it had added.
+#[test]
+fn the_summary_says_what_the_root_is() {
+    let of = |root_part| table(&Outcome { root: 7, root_part, ..outcome() }, Width::Unlimited);
+    assert!(of(RootPart::Listed).contains("echo over 3 ids: binary tree"));
+    assert!(
+        of(RootPart::Added)
+            .contains("over 3 ids, id 7 among them as the root, which --ids leaves out: binary")
+    );
+    assert!(of(RootPart::Watching).contains("over 3 ids, called by id 7, which only watches: binary tree"));
+}
+
+#[test]
+fn the_table_has_a_line_per_id_and_a_summary() {
+    let expected = "\
+id  data
+ 0  hello
+ 2  \u{fffd}\\u{0}
+ 1  a \"b\"\\n
+
+echo over 3 ids: binary tree, 1 level
+done 3 of 3 in 850 µs, 850 µs per level
+";
+    assert_eq!(table(&outcome(), Width::Unlimited), expected);
+    let expected = "\
+fail over 12 ids: kary:4 tree, 3 levels
+done 1 of 12, failed 1, unreached 4, unknown 6 in 12.3 ms
+";
+    assert_eq!(table(&failed(), Width::Unlimited), expected);
+}
+
+#[test]
+fn headers_have_a_column_where_there_are_any_and_data_are_cut_to_the_terminal() {
+    let replies = vec![reply(7, "x", ""), reply(1000, "", "a".repeat(100)), reply(8, &"h".repeat(40), "b")];
+    let repeat = Repeat::of_times_us(&mut [1500; 1000]);
+    let table = table(&Outcome { replies, repeat, level: 0, ..outcome() }, Width::Columns(70));
+    let header = "h".repeat(31);
+    let expected = format!(
+        "  id  header                            data
+   7  x
+1000                                    {}…
+   8  {header}…  b
+
+echo over 3 ids: binary tree, 0 levels
+done 3 of 3 in 850 µs
+1000 calls: median 1.50 ms, p90 1.50 ms, p99 1.50 ms
+",
+        "a".repeat(29)
+    );
+    assert_eq!(table, expected);
+    assert!(table.lines().all(|line| line.chars().count() <= 70));
+}
+
+#[test]
+fn a_call_is_complete_when_every_id_is_done() {
+    assert!(outcome().is_complete());
+    assert!(!failed().is_complete());
+    assert!(!Outcome { nodes: 4, ..outcome() }.is_complete());
+}
+
+#[test]
+fn percentiles_are_those_of_the_sorted_times() {
+    assert_eq!(Repeat::of_times_us(&mut []), None);
+    let one = Repeat { calls: 1, median_us: 7, p90_us: 7, p99_us: 7 };
+    assert_eq!(Repeat::of_times_us(&mut [7]), Some(one));
+    let mut hundred: Vec<u64> = (1..=100).rev().collect();
+    let expected = Repeat { calls: 100, median_us: 50, p90_us: 90, p99_us: 99 };
+    assert_eq!(Repeat::of_times_us(&mut hundred), Some(expected));
+    assert_eq!(Repeat::of_times_us(&mut [1, 2, 3]).map(|repeat| repeat.median_us), Some(2));
+}

@@ -1,0 +1,255 @@
+//! A call as `gpc call` is to make it: what the arguments mean together, checked before any process is started.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gpc_trees::{Id, IdList, Limits, TreeName};
+
+use super::args::{CallArgs, OutputKind};
+use super::duration::Span;
+use super::files::read_peers;
+use super::output::RootPart;
+use super::refused::Refused;
+use super::tree::{no_such_tree, read_hosts, read_layout};
+use chained_gpc::launch::NodeSettings;
+use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
+use chained_gpc::wire::frame::HEADER_MAX;
+
+/// Shortest silence that may be taken for death: some turns of a busy machine's scheduler.
+const DEAD_AFTER_MIN: Duration = Duration::from_millis(100);
+
+/// A call as it is to be made: checked, its files read.
+#[derive(Clone, Debug)]
+pub struct CallPlan {
+    /// The function.
+    pub func: FuncHandle,
+    /// Its name.
+    pub func_name: String,
+    /// The nodes.
+    pub nodes: Nodes,
+    /// The id of this process, the root.
+    pub root: Id,
+    /// What the root is in the call.
+    pub part: RootPart,
+    /// All ids that take part, in tree order: the root first, unless it only watches.
+    pub ids: IdList,
+    /// The same ids in the order in which the caller listed them, the root first where the list left it out and it takes part.
+    pub order: IdList,
+    /// The tree over them.
+    pub tree: CallTree,
+    /// Its levels above the leaves.
+    pub levels: u32,
+    /// Its name.
+    pub tree_name: TreeName,
+    /// The request's header.
+    pub header: Bytes,
+    /// The request's data.
+    pub data: Bytes,
+    /// When the call must have ended, from its start; `None` leaves it to the library's default.
+    pub time_limit: Option<Duration>,
+    /// Go on without ids that fail or are lost.
+    pub partial: bool,
+    /// How each process looks out for the others.
+    pub(super) watching: NodeSettings,
+    /// Forward before executing.
+    pub forward_first: bool,
+    /// What to print.
+    pub output: OutputKind,
+    /// How many calls to make and time, for `--repeat`.
+    pub repeat: Option<u32>,
+}
+
+/// The nodes of a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Nodes {
+    /// This process is id 0; the others, up to this number, are to be started.
+    Start {
+        /// How many ids, this process included.
+        n: u32,
+        /// How they are connected.
+        link: LinkKind,
+    },
+    /// They are running already.
+    Join {
+        /// Where they listen.
+        peers: Peers,
+        /// How long they may take to come up.
+        patience: Option<Duration>,
+    },
+}
+
+impl CallPlan {
+    /// Checks the arguments together, and reads the files that they name.
+    ///
+    /// # Errors
+    /// Everything that can be wrong before anything is started or sent, in words for the one who wrote the arguments.
+    pub fn new(args: &CallArgs, functions: &Functions) -> Result<CallPlan, Refused> {
+        let func = functions.named(&args.func).map_err(|error| error.to_string())?;
+        let (nodes, root, all) = nodes(args)?;
+        let (order, part) = order(args, root, &all)?;
+        check_ids(&order, &nodes, root)?;
+        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root))?;
+        let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
+        if args.header.len() > HEADER_MAX {
+            let len = args.header.len();
+            let text = format!(
+                "--header has {len} bytes, at most {HEADER_MAX} are possible; give long data with --data"
+            );
+            return Err(text.into());
+        }
+        if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
+            return Err("--time-limit 0s leaves no time for the call".into());
+        }
+        check_dead_after(args.dead_after)?;
+        Ok(CallPlan {
+            func,
+            func_name: args.func.clone(),
+            nodes,
+            root,
+            part,
+            ids,
+            order,
+            tree,
+            levels,
+            tree_name: args.tree.clone(),
+            header: Bytes::from(args.header.clone()),
+            // Last, since it may be large.
+            data: args.data.as_deref().map(read_data).transpose().map_err(Refused::File)?.unwrap_or_default(),
+            time_limit: args.time_limit.map(Duration::from),
+            partial: args.partial,
+            watching: NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link),
+            forward_first: args.forward_first,
+            output: args.output,
+            repeat: args.repeat,
+        })
+    }
+}
+
+impl CallPlan {
+    /// The call, as the library takes it.
+    pub fn call(&self) -> Call {
+        let call = Call::new(self.func).ids(self.order.clone()).tree(self.tree.clone());
+        let call = call.header(self.header.clone()).data(self.data.clone());
+        let call = self.time_limit.into_iter().fold(call, Call::limit);
+        let call = if self.partial { call.partial() } else { call };
+        let call = if self.part == RootPart::Watching { call.watch() } else { call };
+        if self.forward_first { call.forward_first() } else { call }
+    }
+}
+
+/// Refuses a silence so short that a busy process would be taken for lost.
+pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
+    match dead_after {
+        Some(span) if span.duration() < DEAD_AFTER_MIN => Err(format!(
+            "--dead-after {span} is too short: a busy process is silent for longer; give at least 100ms"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The nodes, the root, and all ids there are.
+fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), Refused> {
+    match (args.n, &args.peers, args.id) {
+        (_, None, Some(id)) => {
+            Err(format!("--id {id} goes with --peers FILE; with -n this process is id 0").into())
+        }
+        (Some(n), None, None) => Ok((Nodes::Start { n, link: args.link }, 0, IdList::range(0..n))),
+        (_, Some(path), Some(root)) => {
+            let peers = read_peers(path).map_err(Refused::File)?;
+            let ids = peers.ids().filter(|&id| id != root);
+            let all =
+                IdList::from_ids(std::iter::once(root).chain(ids)).expect("a peers file has each id once");
+            let patience = args.wait_for_peers.map(Duration::from);
+            Ok((Nodes::Join { peers, patience }, root, all))
+        }
+        (_, Some(_), None) => Err("--peers needs the id of this process: add --id I".into()),
+        (None, None, _) => {
+            Err("say how many ids with -n N, or join running nodes with --peers FILE --id I".into())
+        }
+    }
+}
+
+/// The ids in the caller's order, the root among them if it takes part, and what it is in the call.
+fn order(args: &CallArgs, root: Id, all: &IdList) -> Result<(IdList, RootPart), Refused> {
+    match &args.ids {
+        Some(ids) if ids.is_empty() => Err("--ids names no id; leave it out to call all of them".into()),
+        Some(ids) if args.watch && ids.contains(root) => Err(format!(
+            "--watch keeps id {root}, this process, out of the call, but --ids names it: leave one out"
+        )
+        .into()),
+        Some(ids) if args.watch => Ok((ids.clone(), RootPart::Watching)),
+        Some(ids) if ids.contains(root) => Ok((ids.clone(), RootPart::Listed)),
+        Some(ids) => Ok((ids.with_first(root), RootPart::Added)),
+        None if args.watch && all.len() == 1 => {
+            Err(format!("--watch keeps id {root}, this process, out of the call, and there is no other id")
+                .into())
+        }
+        None if args.watch => Ok((without_first(all), RootPart::Watching)),
+        None => Ok((all.clone(), RootPart::Listed)),
+    }
+}
+
+/// A list without the id that stands first.
+fn without_first(ids: &IdList) -> IdList {
+    ids.slice(gpc_trees::Group { start: 1, len: ids.len() - 1 })
+}
+
+fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
+    match nodes {
+        Nodes::Start { n, .. } => {
+            // By runs: a list of 4 billion ids costs nothing.
+            let highest = |run: gpc_trees::Run| run.first + (run.count - 1);
+            match ids.runs().find(|&run| highest(run) >= *n) {
+                Some(run) => {
+                    let (id, last) = (run.first.max(*n), n - 1);
+                    Err(format!(
+                        "--ids names id {id}, but with -n {n} the ids are 0 to {last}: raise -n or correct the list"
+                    ))
+                }
+                None => Ok(()),
+            }
+        }
+        // A longer list has an id that is not there, which is found after at most as many steps as there are peers.
+        Nodes::Join { peers, .. } => match ids.iter().find(|&id| id != root && !peers.contains(id)) {
+            Some(id) => Err(format!("--ids names id {id}, which the peers file does not have")),
+            None => Ok(()),
+        },
+    }
+}
+
+/// The tree, the ids in its order, and its levels. `ids` has the root first.
+pub(super) fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), Refused> {
+    let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
+    let layout = match name {
+        TreeName::File(path) => Some(read_layout(Path::new(path)).map_err(Refused::File)?),
+        TreeName::Hosts { path, tree } => {
+            Some(read_hosts(Path::new(path), ids, tree).map_err(Refused::File)?)
+        }
+        _ => None,
+    };
+    if let Some(layout) = layout {
+        let ids = layout.apply(ids).map_err(refused)?;
+        let levels = layout.tree().check(ids.len(), &Limits::default()).map_err(refused)?.depth;
+        return Ok((layout.into(), ids, levels));
+    }
+    let tree = name.built_in().ok_or_else(|| no_such_tree(name))?;
+    let levels = tree.check(ids.len(), &Limits::default()).map_err(refused)?.depth;
+    Ok((tree.into(), ids.clone(), levels))
+}
+
+/// The data of a request: a file's content, or what comes on standard input.
+fn read_data(path: &Path) -> Result<Bytes, String> {
+    let read = if path == Path::new("-") {
+        let mut data = Vec::new();
+        io::stdin().lock().read_to_end(&mut data).map(|_| data)
+    } else {
+        fs::read(path)
+    };
+    read.map(Bytes::from).map_err(|error| format!("--data {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

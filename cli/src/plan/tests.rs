@@ -1,0 +1,144 @@
+//! Tests of the call as the command line describes it.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::args::{Args, Command};
+use crate::builtin;
+
+fn args(line: &str) -> Result<CallArgs, String> {
+    let words = ["gpc", "call"].into_iter().chain(line.split_whitespace());
+    match Args::read(words).map_err(|error| error.to_string())?.command {
+        Command::Call(args) => Ok(args),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn plan(line: &str) -> Result<CallPlan, String> {
+    let functions = Functions::new();
+    builtin::register(&functions).unwrap();
+    CallPlan::new(&args(line)?, &functions).map_err(|refused| refused.to_string())
+}
+
+fn refused(line: &str) -> String {
+    plan(line).map(|plan| panic!("{plan:?}")).unwrap_err()
+}
+
+/// A folder with a file, and the file's path.
+fn file(text: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn a_short_line_is_a_whole_plan() {
+    let plan = plan("echo -n 8 --header hello").unwrap();
+    assert_eq!(plan.nodes, Nodes::Start { n: 8, link: LinkKind::DEFAULT });
+    assert_eq!((plan.root, plan.ids.to_string().as_str()), (0, "0-7"));
+    assert!(matches!(plan.tree, CallTree::Split(gpc_trees::Tree::Binary)));
+    assert_eq!((&plan.header[..], &plan.data[..], plan.repeat), (&b"hello"[..], &b""[..], None));
+    assert_eq!((plan.time_limit, plan.forward_first, plan.output), (None, false, OutputKind::Table));
+}
+
+#[test]
+fn every_option_has_its_place() {
+    let (_folder, path) = file([0xff, 0]);
+    let line = format!(
+        "digest -n 9 --tree kary:3 --ids 5,0-2 --data {} --time-limit 1m30s --forward-first --link tcp --output level --repeat 7",
+        path.display()
+    );
+    let plan = plan(&line).unwrap();
+    assert_eq!(plan.nodes, Nodes::Start { n: 9, link: LinkKind::Tcp });
+    assert_eq!((plan.ids.to_string(), plan.order.to_string()), ("0,5,1-2".into(), "5,0-2".into()));
+    assert_eq!((plan.tree_name.to_string().as_str(), &plan.data[..]), ("kary:3", &[0xff, 0][..]));
+    assert_eq!((plan.time_limit, plan.forward_first), (Some(Duration::from_secs(90)), true));
+    assert_eq!((plan.output, plan.repeat), (OutputKind::Level, Some(7)));
+}
+
+#[test]
+fn the_root_takes_part() {
+    let plan = plan("echo -n 9 --ids 3,5").unwrap();
+    assert_eq!((plan.ids.to_string(), plan.order.to_string()), ("0,3,5".into(), "0,3,5".into()));
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_started() {
+    let unknown = refused("nothing -n 2");
+    assert_eq!(
+        unknown,
+        "no function is named `nothing`; these are: digest, echo, facts, fail, fill, sleep, sum"
+    );
+    let expected = "--ids names id 8, but with -n 8 the ids are 0 to 7: raise -n or correct the list";
+    assert_eq!(refused("echo -n 8 --ids 0-4294967294"), expected);
+    assert!(refused("echo -n 8 --ids 4294967295").starts_with("--ids names id 4294967295, "));
+    assert!(refused("echo -n 8 --ids 1,1").contains("id 1 is listed twice"));
+    assert!(refused("echo -n 8 --ids=").contains("--ids names no id"));
+    assert!(refused("echo -n 0").contains("0 is not in 1..=4096"));
+    assert!(refused("echo -n 4097").contains("4097 is not in 1..=4096"));
+    assert!(refused("echo").contains("-n <N>"));
+    assert!(refused("echo -n 2 --tree kary:0").contains("the number is too small"));
+    assert!(refused("echo -n 2 --tree mine").contains("mine"));
+    assert!(refused("echo -n 2 --time-limit 5").contains("has no unit"));
+    assert_eq!(refused("echo -n 2 --time-limit 0s"), "--time-limit 0s leaves no time for the call");
+    assert!(refused("echo -n 2 --repeat 0").contains("0 is not in 1..="));
+    assert!(refused("echo -n 2 --data /nowhere/x").starts_with("--data /nowhere/x: No such file"));
+    assert!(refused("echo -n 2 --link carrier-pigeon").contains("[possible values: tcp, unix, shm]"));
+    let long = refused(&format!("echo -n 2 --header {}", "x".repeat(65_537)));
+    assert!(long.starts_with("--header has 65537 bytes, at most 65536"), "{long}");
+}
+
+#[test]
+fn a_tree_file_orders_the_ids() {
+    let (_folder, path) = file("0: 2 1\n2: 3\n");
+    let tree = format!("--tree file:{}", path.display());
+    let plan = plan(&format!("echo -n 4 {tree}")).unwrap();
+    assert_eq!((plan.ids.to_string(), plan.order.to_string()), ("0,2-3,1".into(), "0-3".into()));
+    let wrong = refused(&format!("echo -n 5 {tree}"));
+    assert!(wrong.ends_with("the tree is for 4 ids and the list holds 5"), "{wrong}");
+}
+
+#[test]
+fn running_nodes_are_joined_as_one_of_them() {
+    let (_folder, path) = file("7 unix:@a\n3 unix:@b\n1 127.0.0.1:9\n");
+    let peers = format!("--peers {}", path.display());
+    let plan = plan(&format!("facts {peers} --id 3")).unwrap();
+    assert_eq!((plan.root, plan.ids.to_string().as_str()), (3, "3,1,7"));
+    assert!(matches!(plan.nodes, Nodes::Join { peers, .. } if peers.len() == 3));
+    assert!(refused(&format!("facts {peers}")).contains("--id"));
+    assert!(refused("facts -n 4 --id 3").contains("--peers"));
+    assert!(refused(&format!("facts {peers} --id 3 -n 4")).contains("cannot be used with"));
+    let missing = refused(&format!("facts {peers} --id 9 --ids 1,8"));
+    assert_eq!(missing, "--ids names id 8, which the peers file does not have");
+    assert!(CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered()).is_ok());
+}
+
+fn registered() -> Functions {
+    let functions = Functions::new();
+    builtin::register(&functions).unwrap();
+    functions
+}
+
+#[test]
+fn a_hosts_file_keeps_hosts_together() {
+    let (_folder, path) = file("0 a\n1 b\n2 a\n3 b\n");
+    let tree = format!("--tree hosts:{}+flat", path.display());
+    let plan = plan(&format!("echo -n 4 {tree}")).unwrap();
+    assert_eq!((plan.ids.to_string(), plan.levels), ("0-1,3,2".into(), 2));
+    let missing = refused(&format!("echo -n 5 {tree}"));
+    assert!(missing.ends_with("id 4 has no line: say on which host it is"), "{missing}");
+}
+
+#[test]
+fn who_only_watches_is_not_among_the_ids() {
+    let plan_of =
+        |line: &str| plan(line).map(|plan| (plan.part, plan.ids.to_string(), plan.order.to_string()));
+    let of = |part, ids: &str, order: &str| Ok((part, ids.into(), order.into()));
+    assert_eq!(plan_of("echo -n 4"), of(RootPart::Listed, "0-3", "0-3"));
+    assert_eq!(plan_of("echo -n 4 --ids 3,1"), of(RootPart::Added, "0,3,1", "0,3,1"));
+    assert_eq!(plan_of("echo -n 4 --watch"), of(RootPart::Watching, "1-3", "1-3"));
+    assert_eq!(plan_of("echo -n 4 --ids 3,1 --watch"), of(RootPart::Watching, "3,1", "3,1"));
+    assert!(refused("echo -n 1 --watch").contains("there is no other id"));
+    assert!(refused("echo -n 4 --ids 0-2 --watch").contains("--ids names it: leave one out"));
+}

@@ -1,0 +1,267 @@
+//! The nodes of `gpc call` while it runs: this process as the root, the others started or joined.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+
+use super::cause::{died, explain};
+use super::interrupt::Interrupt;
+use super::joining::{refuse_taken, until_up};
+use super::launching;
+use super::limits::cannot_start;
+use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
+use super::plan::{CallPlan, Nodes};
+use chained_gpc::launch::Launch;
+use chained_gpc::runtime::{self, CallError, Functions, Node};
+use chained_gpc::wire::{Cause, Coverage, Status};
+
+/// Whatever goes wrong with a session, in words.
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// How often a waiting command looks whether it was interrupted: quicker than a person notices.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long a call may take before a terminal shows that it is under way.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// Nodes that calls can be made on.
+#[derive(Debug)]
+pub struct Session {
+    node: Node,
+    /// The processes that were started for it; none when running nodes were joined.
+    launch: Option<Launch>,
+}
+
+/// What the calls of a session came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Made {
+    /// The last call, with the times of all.
+    pub outcome: Outcome,
+    /// The reply data of the last call, as they came.
+    pub data: Bytes,
+}
+
+impl Session {
+    /// Starts the other processes if there are any to start, and this one as the root.
+    ///
+    /// # Errors
+    /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
+    pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Error> {
+        let root = plan.root;
+        let (launch, peers) = match &plan.nodes {
+            Nodes::Join { peers, .. } => {
+                refuse_taken(root, peers)?;
+                (None, peers.clone())
+            }
+            Nodes::Start { n, link } => {
+                let launch = launching::start(1..*n, *link, plan.watching, interrupt)?;
+                let peers = launch.peers().clone();
+                (Some(launch), peers)
+            }
+        };
+        let builder = Node::builder(root).functions(functions).peers(peers);
+        let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
+        if let Nodes::Join { patience: Some(patience), .. } = plan.nodes {
+            until_up(patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
+        }
+        Ok(Session { node, launch })
+    }
+
+    /// Makes the calls of a plan, one after the other; stops at the first that fails, and when interrupted.
+    ///
+    /// # Errors
+    /// When a call is refused before it is sent, or the replies are bad. A call that fails is an outcome.
+    pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<Made, Error> {
+        let count = plan.repeat.unwrap_or(1);
+        let mut times_us = Vec::new();
+        let progress = Progress::new(plan, count);
+        loop {
+            let begun = Instant::now();
+            let ended = self.make_call(plan, interrupt, &progress);
+            let wall_us = u64::try_from(begun.elapsed().as_micros())?;
+            times_us.push(wall_us);
+            progress.made();
+            let failed = !ended.as_ref().is_ok_and(runtime::Outcome::is_complete);
+            let is_last = times_us.len() >= count as usize || interrupt.signal().is_some() || failed;
+            if !is_last {
+                continue;
+            }
+            let repeat = plan.repeat.and_then(|_| Repeat::of_times_us(&mut times_us));
+            return self.made(plan, ended, wall_us, repeat);
+        }
+    }
+
+    /// Ends the root's node, and every process that was started.
+    pub fn close(self, limit: Duration) {
+        // The processes are told at once; the root need not say goodbye to each.
+        if let Some(launch) = self.launch {
+            let ended = launch.end(limit);
+            for (id, how) in &ended.failed {
+                tracing::debug!(id, how, "a process did not end in order");
+            }
+        }
+        self.node.shutdown(Duration::ZERO);
+    }
+
+    /// One call. A process that dies during it ends it at once, though its parent may not have got to it yet; a partial one goes on without it.
+    fn make_call(
+        &mut self,
+        plan: &CallPlan,
+        interrupt: &Interrupt,
+        progress: &Progress,
+    ) -> Result<runtime::Outcome, CallError> {
+        let mut handle = self.node.call(plan.call())?;
+        let mut dead = None;
+        // Ends: the call has a time limit.
+        let ended = loop {
+            if let Some(ended) = handle.wait_for(LOOK) {
+                break ended;
+            }
+            progress.waiting();
+            if interrupt.signal().is_some() {
+                handle.cancel();
+            } else if dead.is_none() && !plan.partial {
+                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(&plan.ids));
+                dead.iter().for_each(|_| handle.cancel());
+            }
+        };
+        ended.map_err(|error| died(error, dead))
+    }
+
+    fn made(
+        &mut self,
+        plan: &CallPlan,
+        ended: Result<runtime::Outcome, CallError>,
+        wall_us: u64,
+        repeat: Option<Repeat>,
+    ) -> Result<Made, Error> {
+        let nodes = plan.ids.len();
+        let mut outcome = Outcome {
+            func: plan.func_name.clone(),
+            tree: plan.tree_name.to_string(),
+            nodes,
+            root: plan.root,
+            root_part: plan.part,
+            partial: plan.partial,
+            level: plan.levels,
+            wall_us,
+            coverage: Counts::default(),
+            cause: None,
+            missing: Vec::new(),
+            replies: Vec::new(),
+            repeat,
+        };
+        let failure = match ended {
+            Ok(reply) => {
+                outcome.coverage = reply.coverage().counts().into();
+                outcome.replies = replies(&reply)?;
+                outcome.cause = reply.causes().first().map(|cause| self.explain(&plan.nodes, cause));
+                outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
+                return Ok(Made { outcome, data: reply.data().clone() });
+            }
+            Err(CallError::Failed(failure)) => failure,
+            Err(refused) => return Err(refused.into()),
+        };
+        outcome.coverage = failure.coverage.counts().into();
+        outcome.cause = Some(self.explain(&plan.nodes, &failure.cause));
+        outcome.missing = self.missing(plan, &failure.coverage, std::slice::from_ref(&failure.cause));
+        Ok(Made { outcome, data: Bytes::new() })
+    }
+
+    /// The ids that are not done, each with its cause if that is known.
+    fn missing(&mut self, plan: &CallPlan, coverage: &Coverage, causes: &[Cause]) -> Vec<Missing> {
+        if coverage.counts().done == plan.ids.len() {
+            return Vec::new();
+        }
+        let mut by_id = BTreeMap::new();
+        for cause in causes {
+            by_id.entry(cause.id).or_insert(cause);
+        }
+        let left_out = plan.ids.iter().zip(coverage.statuses());
+        left_out
+            .filter(|(_, status)| *status != Status::Done)
+            .map(|(id, status)| {
+                let cause = by_id.get(&id).map(|cause| self.explain(&plan.nodes, cause));
+                Missing { id, status: name_of(status), cause }
+            })
+            .collect()
+    }
+
+    fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
+        let joined = match nodes {
+            Nodes::Start { .. } => None,
+            Nodes::Join { peers, .. } => Some(peers),
+        };
+        explain(first, self.launch.as_mut(), joined)
+    }
+}
+
+/// What a status is called where people read it.
+fn name_of(status: Status) -> &'static str {
+    match status {
+        Status::Done => "done",
+        Status::Failed => "failed",
+        Status::Unreached => "unreached",
+        Status::Unknown => "unknown",
+    }
+}
+
+fn replies(outcome: &runtime::Outcome) -> io::Result<Vec<Reply>> {
+    let replies = outcome.replies().map_err(|error| io::Error::other(format!("the replies: {error}")))?;
+    let content = |bytes: &Bytes| Content(bytes.to_vec());
+    Ok(replies
+        .iter()
+        .map(|reply| Reply { id: reply.id, header: content(&reply.header), data: content(&reply.data) })
+        .collect())
+}
+
+/// What a terminal shows while calls take long.
+struct Progress {
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Progress {
+    fn new(plan: &CallPlan, count: u32) -> Progress {
+        let style = match count {
+            1 => "{spinner} {msg}, {elapsed} so far",
+            // As wide as the terminal: a longer line would be broken, and left behind in pieces.
+            _ => "{msg} {wide_bar} {pos}/{len} calls",
+        };
+        // Draws on standard error, and only where that is a terminal.
+        let bar = ProgressBar::hidden();
+        bar.set_style(ProgressStyle::with_template(style).expect("the templates are well formed"));
+        bar.set_length(count.into());
+        let data = match plan.data.len() as u64 {
+            0 => String::new(),
+            len => format!(" with {}", HumanBytes(len)),
+        };
+        bar.set_message(format!("{} over {} ids{data}", plan.func_name, plan.ids.len()));
+        Progress { bar, begun: Instant::now() }
+    }
+
+    fn made(&self) {
+        self.bar.inc(1);
+        self.show();
+    }
+
+    fn waiting(&self) {
+        self.bar.tick();
+        self.show();
+    }
+
+    fn show(&self) {
+        if self.bar.is_hidden() && self.begun.elapsed() >= SILENCE {
+            self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

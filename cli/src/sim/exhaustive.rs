@@ -1,0 +1,114 @@
+//! `gpc sim --exhaustive`: small worlds with every crash at every event.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use gpc_trees::TreeName;
+use serde::Serialize;
+
+use super::costs::RunCosts;
+use super::output::Measured;
+use super::{replay, scenario, tree_name};
+use crate::args::{SimArgs, SimOutput};
+use crate::refused::Refused;
+use crate::{CommandResult, stdout};
+use chained_gpc::sim::check::Violation;
+use chained_gpc::sim::{Exhaustive, Scenario, exhaustive, exhaustive_trees};
+
+/// What all the worlds came to.
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    /// How many processes end in a world.
+    crashes: u32,
+    /// Most ids.
+    nodes: u32,
+    trees: Vec<TreeSummary>,
+    worlds: u64,
+    failed: u64,
+    events: u64,
+    measured: Measured,
+    failures: Vec<Failure>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct TreeSummary {
+    tree: String,
+    worlds: u64,
+    failed: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Failure {
+    replay: String,
+    violations: Vec<String>,
+}
+
+/// Tries every tree, or the one that is asked for, over 1 to n ids; a tree file over its own number of them.
+pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResult {
+    let begun = Instant::now();
+    let names = match args.tree {
+        Some(_) => vec![tree_name(args, costs)?],
+        None => exhaustive_trees(),
+    };
+    let (mut all, mut trees, mut failures) = (Exhaustive::default(), Vec::new(), Vec::new());
+    for name in names {
+        let one = try_tree(args, costs, &name, crashes)?;
+        let tree = name.to_string();
+        trees.push(TreeSummary { tree, worlds: one.worlds, failed: one.failed });
+        failures.extend(one.failures.iter().map(|failure| shown(&name, failure)));
+        all.add(one);
+    }
+    let Exhaustive { worlds, failed, events, .. } = all;
+    let measured = Measured::since(begun, events);
+    let summary = Summary { crashes, nodes: args.ids(), trees, worlds, failed, events, measured, failures };
+    stdout::write(|out| match args.output {
+        SimOutput::Table => summary.write_table(out),
+        SimOutput::Json => super::output::write_json(&summary, out),
+    })?;
+    match summary.failures.first() {
+        None => Ok(ExitCode::SUCCESS),
+        Some(Failure { replay, violations }) => {
+            let first = violations.first().map(String::as_str).unwrap_or_default();
+            Err(format!("{first}\nreplay it: {replay}").into())
+        }
+    }
+}
+
+fn try_tree(args: &SimArgs, costs: &RunCosts, name: &TreeName, crashes: u32) -> Result<Exhaustive, Refused> {
+    let most = args.ids();
+    let mut all = Exhaustive::default();
+    let sizes = if name.built_in().is_some() { 1..=most } else { most..=most };
+    for n in sizes {
+        let of = scenario(args, costs, name, n)?;
+        for partial in [false, true].into_iter().filter(|partial| *partial || !args.partial) {
+            all.add(exhaustive(&Scenario { partial, ..of.clone() }, crashes));
+        }
+    }
+    Ok(all)
+}
+
+fn shown(name: &TreeName, (scenario, violations): &(Scenario, Vec<Violation>)) -> Failure {
+    let violations = violations.iter().map(ToString::to_string).collect();
+    Failure { replay: replay(scenario, name), violations }
+}
+
+impl Summary {
+    fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Summary { crashes, nodes, worlds, failed, events, .. } = self;
+        let kind = if *crashes == 1 { "every crash" } else { "every two crashes" };
+        for TreeSummary { tree, worlds, failed } in &self.trees {
+            writeln!(out, "{tree:<14} {worlds:>9} worlds, {failed} failed")?;
+        }
+        writeln!(
+            out,
+            "{kind} at every event over up to {nodes} ids: {worlds} worlds, {failed} failed, {events} events"
+        )?;
+        writeln!(out, "{}", self.measured.shown())?;
+        for failure in &self.failures {
+            writeln!(out, "replay it: {}", failure.replay)?;
+            failure.violations.iter().take(3).try_for_each(|violation| writeln!(out, "  {violation}"))?;
+        }
+        Ok(())
+    }
+}

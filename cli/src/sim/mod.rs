@@ -1,0 +1,241 @@
+//! `gpc sim`: calls in virtual time, at any size and under any fault.
+
+mod costs;
+mod exhaustive;
+mod fastest;
+mod fit;
+mod output;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use gpc_trees::{Limits, Tree, TreeName};
+
+use super::args::{SimArgs, SimOutput};
+use super::chart::{self, Chart, Line, Point};
+use super::files::write_text;
+use super::interrupt::Interrupt;
+use super::limits::cannot_start;
+use super::refused::Refused;
+use super::tree::{no_such_tree, read_layout};
+use super::{CommandResult, FAILED, say, stdout};
+use chained_gpc::sim::{Crash, Report, Scenario, run as simulate, start_threads, swarm_unless};
+use costs::RunCosts;
+use output::{Compared, Measured, Summary, SwarmSummary};
+
+/// Runs the sub-command. A tree file gives its shape; the ids are in order.
+pub(super) fn run(args: &SimArgs) -> CommandResult {
+    if let (None, Some(file)) = (args.n, &args.fit) {
+        return fit::run(args, file);
+    }
+    check_crashes(args)?;
+    if args.runs.is_some() || args.exhaustive.is_some() {
+        start_threads().map_err(cannot_start("threads for the runs"))?;
+    }
+    let costs = RunCosts::new(args)?;
+    if let Some(path) = &args.svg {
+        return chart(args, &costs, path);
+    }
+    if let Some(crashes) = args.exhaustive {
+        return exhaustive::run(args, &costs, crashes);
+    }
+    match (args.runs, args.compare.is_empty()) {
+        (Some(runs), true) => many(args, &costs, runs),
+        (None, false) => compare(args, &costs),
+        (None, true) => one(args, &costs),
+        (Some(_), false) => {
+            Err(Refused::from("--runs and --compare do not go together: leave one out").into())
+        }
+    }
+}
+
+/// A crash of an id that is not there would never happen, and the run would show a world in which all goes well.
+fn check_crashes(args: &SimArgs) -> Result<(), Refused> {
+    let n = args.ids();
+    match args.crash.iter().flatten().find(|crash| crash.id >= n) {
+        Some(Crash { id, .. }) => {
+            Err(format!("--crash names id {id}, but with -n {n} the ids are 0 to {}", n - 1).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// One run.
+fn one(args: &SimArgs, costs: &RunCosts) -> CommandResult {
+    let name = tree_name(args, costs)?;
+    let scenario = scenario(args, costs, &name, args.ids())?;
+    let (report, measured) = timed(&scenario);
+    let summary = Summary::new(&scenario, &name, &report, measured);
+    stdout::write(|out| match args.output {
+        SimOutput::Table => {
+            report.trace.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            summary.write_table(out)
+        }
+        SimOutput::Json => output::write_json(&summary, out),
+    })?;
+    judge(&scenario, &name, &report)
+}
+
+/// Independent seeds over all cores. When it is interrupted, what the first of them came to.
+fn many(args: &SimArgs, costs: &RunCosts, runs: u64) -> CommandResult {
+    let name = tree_name(args, costs)?;
+    let most = scenario(args, costs, &name, args.ids())?;
+    let interrupt = Interrupt::listen(|| {})?;
+    let begun = Instant::now();
+    let swarm = swarm_unless(&most, runs, args.tree.is_some(), || interrupt.signal().is_some());
+    let measured = Measured::since(begun, swarm.events);
+    let summary = SwarmSummary::new(&swarm, &name, measured, interrupt.signal().is_some());
+    if interrupt.signal().is_some() {
+        say(&format!("interrupted after {} of {runs} runs", swarm.runs));
+    }
+    stdout::write(|out| match args.output {
+        SimOutput::Table => summary.write_table(out),
+        SimOutput::Json => output::write_json(&summary, out),
+    })?;
+    match swarm.failures.first() {
+        None => Ok(interrupt.exit_status().map_or(ExitCode::SUCCESS, ExitCode::from)),
+        Some((scenario, violations)) => {
+            let first = violations.first().map(ToString::to_string).unwrap_or_default();
+            let replay = replay(scenario, &name);
+            Err(format!("seed {} fails: {first}\nreplay it: {replay}", scenario.seed).into())
+        }
+    }
+}
+
+/// Several trees side by side.
+fn compare(args: &SimArgs, costs: &RunCosts) -> CommandResult {
+    let mut compared = Vec::new();
+    for name in &trees(args, costs)? {
+        let scenario = scenario(args, costs, name, args.ids())?;
+        let (report, measured) = timed(&scenario);
+        if !report.violations.is_empty() {
+            return judge(&scenario, name, &report);
+        }
+        compared.push(Compared::new(name, &scenario, &report, measured));
+    }
+    stdout::write(|out| match args.output {
+        SimOutput::Table => output::write_compared(&compared, out),
+        SimOutput::Json => output::write_json(&compared, out),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The time of a call over the number of ids, for each tree, as a picture.
+fn chart(args: &SimArgs, costs: &RunCosts, path: &Path) -> CommandResult {
+    let names = match (args.compare.is_empty(), &args.tree) {
+        (false, _) => trees(args, costs)?,
+        (true, Some(_)) => vec![tree_name(args, costs)?],
+        (true, None) => vec![TreeName::Binary, TreeName::Binomial, TreeName::Flat],
+    };
+    let mut lines = Vec::new();
+    for name in names {
+        let mut points = Vec::new();
+        for n in chart::sizes(args.ids()) {
+            let scenario = scenario(args, costs, &name, n)?;
+            let report = simulate(&scenario);
+            if !report.violations.is_empty() {
+                return judge(&scenario, &name, &report);
+            }
+            let took = report.calls.iter().filter_map(|call| call.took_ns).max();
+            points.extend(took.map(|took| Point::exact(n, took)));
+        }
+        lines.push(Line { name: name.to_string(), points });
+    }
+    let drawn = lines.len();
+    let picture = chart::draw(&Chart {
+        title: "Time of one call over the number of ids, simulated".into(),
+        notes: vec![
+            "in virtual time, from the call at the root to its last reply there; lines that lie upon each other are striped"
+                .into(),
+        ],
+        axis: "ids",
+        number: |n| n.to_string(),
+        lines,
+    });
+    write_text(path, &picture)?;
+    let trees = if drawn == 1 { "1 tree".into() } else { format!("{drawn} trees") };
+    let ids = if args.ids() == 1 { "1 id".into() } else { format!("up to {} ids", args.ids()) };
+    say(&format!("wrote {}: {trees} over {ids}", path.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn timed(scenario: &Scenario) -> (Report, Measured) {
+    let begun = Instant::now();
+    let report = simulate(scenario);
+    let measured = Measured::since(begun, report.events);
+    (report, measured)
+}
+
+/// An error that names the violation and how to see it again.
+fn judge(scenario: &Scenario, name: &TreeName, report: &Report) -> CommandResult {
+    let may_fail = !scenario.faults.is_empty() || scenario.crashes.is_some();
+    match report.violations.first() {
+        None if report.calls.iter().all(|call| call.cause.is_none()) || may_fail => Ok(ExitCode::SUCCESS),
+        None => Ok(ExitCode::from(FAILED)),
+        Some(violation) => {
+            let seed = scenario.seed;
+            let replay = replay(scenario, name);
+            Err(format!("seed {seed} fails: {violation}\nreplay it: {replay}").into())
+        }
+    }
+}
+
+/// The command that runs a scenario again. A shape has no name of its own; the file that it comes from has.
+fn replay(scenario: &Scenario, name: &TreeName) -> String {
+    scenario.replay().replacen(" --tree explicit ", &format!(" --tree {name} "), 1)
+}
+
+/// The tree that was asked for, binary by default.
+fn tree_name(args: &SimArgs, costs: &RunCosts) -> Result<TreeName, Refused> {
+    args.tree.as_ref().map_or(Ok(TreeName::Binary), |tree| fastest::named(tree, args, costs))
+}
+
+/// The trees that are to stand side by side.
+fn trees(args: &SimArgs, costs: &RunCosts) -> Result<Vec<TreeName>, Refused> {
+    args.compare.iter().map(|tree| fastest::named(tree, args, costs)).collect()
+}
+
+fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result<Scenario, Refused> {
+    let tree = tree_of(name, n)?;
+    tree.check(n, &Limits::default()).map_err(|error| format!("{name}: {error}"))?;
+    if args.reply_bytes != 0 && args.reply_bytes < 4 {
+        return Err("--reply-bytes is 0 for no replies, or at least 4: a reply begins with its id".into());
+    }
+    let nanos = |span: super::duration::Span| u64::try_from(span.duration().as_nanos()).unwrap_or(u64::MAX);
+    Ok(Scenario {
+        calls: args.calls,
+        partial: args.partial,
+        faults: args.faults,
+        crashes: args.crash.clone(),
+        seed: args.seed,
+        costs: costs.costs,
+        sharing: costs.sharing,
+        hosts: args.hosts,
+        func_ns: nanos(args.func_cost),
+        callback_ns: nanos(args.callback_cost),
+        reply_bytes: args.reply_bytes,
+        data_bytes: args.data_bytes,
+        trace: args.trace,
+        ..Scenario::new(n, tree)
+    })
+}
+
+fn tree_of(name: &TreeName, n: u32) -> Result<Tree, Refused> {
+    if let TreeName::File(path) = name {
+        let layout = read_layout(Path::new(path)).map_err(Refused::File)?;
+        return match layout.len() == n {
+            true => Ok(layout.tree()),
+            false => Err(format!("{path} is a tree over {} ids, not over {n}", layout.len()).into()),
+        };
+    }
+    if let TreeName::Hosts { .. } = name {
+        return Err(
+            format!("{name}: a simulation spreads its ids with --hosts H, and keeps no hosts file").into()
+        );
+    }
+    Ok(name.built_in().ok_or_else(|| no_such_tree(name))?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! The command as a user runs it: what it prints, where, and its exit status.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::process::{Command, Output, Stdio};
+
+fn gpc(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpc"));
+    command.args(line.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// Exit status, standard output and standard error.
+fn run(line: &str) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = gpc(line).output().unwrap();
+    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn a_tree_is_printed() {
+    let drawn = "0\n├─ 1\n│  └─ 2\n└─ 3\nbinary over 4 ids: depth 2, fan-out 2; ids per level 1 2 1\n";
+    assert_eq!(run("tree binary 4"), (Some(0), drawn.into(), String::new()));
+    let (status, json, _) = run("tree chain 3 --format json");
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((status, &parsed["parents"]), (Some(0), &serde_json::json!([null, 0, 1])));
+}
+
+#[test]
+fn a_tree_file_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my.tree");
+    let path = path.display();
+    std::fs::write(path.to_string(), "0: 1 2 # the root\n1: 3\n").unwrap();
+    let summary = format!("file:{path} over 4 ids: depth 2, fan-out 2; ids per level 1 2 1\n");
+    assert_eq!(run(&format!("tree --check {path}")), (Some(0), summary, String::new()));
+    let (status, json, _) = run(&format!("tree --check {path} --format json"));
+    assert!(status == Some(0) && json.ends_with("\"parents\":[null,0,0,1]}\n"), "{json}");
+    std::fs::write(path.to_string(), "0: 1\n1: 2\n\n2: 1\n").unwrap();
+    let error = format!("gpc: {path}: lines 1, 4: position 1 has two parents, positions 0 and 2\n");
+    assert_eq!(run(&format!("tree --check {path}")), (Some(1), String::new(), error));
+}
+
+#[test]
+fn a_reader_who_leaves_is_no_error() {
+    // More than a pipe holds, so that writing meets the closed end.
+    let mut child =
+        gpc("tree flat 100000 --all").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}
+
+#[test]
+fn wrong_arguments_are_told_from_failures() {
+    let (status, out, error) = run("tree kary:0 8");
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    assert!(error.contains("the number is too small"), "{error}");
+    let (status, out, error) = run("tree chain 100000");
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    assert!(error.starts_with("gpc: chain: position ") && error.ends_with("which is the limit\n"), "{error}");
+    let (status, _, error) = run("tree binary 100000 --format svg");
+    assert!(
+        status == Some(2) && error.starts_with("gpc: a picture of 100000 ids would be too large: draw"),
+        "{error}"
+    );
+}
+
+/// Some wrong arguments ended with 1, as if a call had failed, others were taken as they came: a script could not tell a slip of the pen from a process that had died.
+#[test]
+fn every_slip_of_the_pen_exits_with_2_and_says_what_to_write() {
+    for (line, said) in [
+        ("call nothing -n 4", "no function is named `nothing`"),
+        ("call echo -n 4 --ids 9", "--ids names id 9, but with -n 4 the ids are 0 to 3"),
+        ("call echo -n 4 --ids 0-2 --watch", "--watch keeps id 0, this process, out of the call"),
+        ("call echo -n 1 --watch", "there is no other id"),
+        ("call echo -n 4 --id 2", "--id 2 goes with --peers FILE"),
+        ("call echo -n 4 --dead-after 1ms", "--dead-after 1ms is too short"),
+        ("call echo -n 4 --wait 10s", "write --wait-for-peers 10s"),
+        ("call echo -n 4 --wait-for-peers 10s", "--peers <FILE>"),
+        ("node --id 1", "--peers <FILE>"),
+        ("tree", "<TREE|--check <FILE>>"),
+        ("tree binary", "say over how many ids, as in `gpc tree binary 16`"),
+        ("tree oak 4", "no tree is named `oak`"),
+        ("sim -n 16 --crash 99@5", "--crash names id 99, but with -n 16 the ids are 0 to 15"),
+        ("sim -n 16 --crash 3@1,16@9", "--crash names id 16"),
+        ("sim -n 4 --runs 3 --compare flat", "--runs and --compare do not go together"),
+        ("sim -n 4 --reply-bytes 3", "--reply-bytes is 0 for no replies, or at least 4"),
+        ("sim -n 4 --tree oak", "no tree is named `oak`"),
+        ("sim --fit none --tree loggp", "name a lag, as in loggp:4"),
+        ("bench -n 2 --time 0s", "--time 0s leaves no time for a turn"),
+        ("bench nothing -n 2", "no function is named `nothing`"),
+    ] {
+        let (status, out, error) = run(line);
+        assert!(status == Some(2) && out.is_empty() && error.contains(said), "{line}: {status:?} {error}");
+    }
+}
+
+/// `gpc tree ok.tree` said that this names no tree, and listed every word but the one that was missing.
+#[test]
+fn a_tree_file_that_lacks_its_word_is_recognised() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("oak"), "0: 1\n").unwrap();
+    let path = folder.path().join("ok.tree");
+    std::fs::write(&path, "0: 1\n").unwrap();
+    let (status, _, error) = run(&format!("tree {}", path.display()));
+    assert!(status == Some(2), "{error}");
+    for (line, said) in [
+        ("tree ok.tree", "the tree of a file is written file:ok.tree"),
+        ("call echo -n 2 --tree ./oak", "the tree of a file is written file:./oak"),
+        ("tree oak", "no tree is named `oak`, but a file is: write file:oak"),
+        ("call echo -n 2 --tree oak", "no tree is named `oak`, but a file is: write file:oak"),
+        ("sim -n 2 --tree oak", "no tree is named `oak`, but a file is: write file:oak"),
+    ] {
+        let Output { status, stderr, .. } = gpc(line).current_dir(folder.path()).output().unwrap();
+        let error = String::from_utf8(stderr).unwrap();
+        assert!(status.code() == Some(2) && error.contains(said), "{line}: {error}");
+    }
+}
+
+/// Hours of simulated worlds were for nothing where somebody ended them before the last.
+#[test]
+fn a_swarm_that_is_interrupted_prints_what_it_has() {
+    let mut swarm = gpc("sim -n 8 --runs 1000000000 --output json");
+    let swarm = swarm.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = rustix::process::Pid::from_raw(swarm.id().try_into().unwrap()).unwrap();
+    // From the moment it hears signals on it is interrupted; before that one would end it.
+    let hears = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", swarm.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(caught, 16).unwrap() & 1 << 1 != 0
+    };
+    while !hears() {
+        std::thread::yield_now();
+    }
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let Output { status, stdout, stderr } = swarm.wait_with_output().unwrap();
+    let error = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(130), "{error}");
+    let summary: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+    let runs = summary["runs"].as_u64().unwrap();
+    assert!(runs < 1_000_000_000 && summary["interrupted"] == true, "{summary}");
+    assert_eq!(error, format!("gpc: interrupted after {runs} of 1000000000 runs\n"));
+}
+
+/// The old picture was gone where there was no room for the new one. The limit on the size of files stands for a full disk, and a signal that ended the process without a word came on top.
+#[test]
+fn a_file_that_cannot_be_written_whole_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("time.svg");
+    let line = format!("sim -n 8 --compare flat,chain --svg {}", path.display());
+    let (status, _, error) = run(&line);
+    assert_eq!(status, Some(0));
+    assert!(error.starts_with(&format!("gpc: wrote {}: ", path.display())), "{error}");
+    let picture = std::fs::read(&path).unwrap();
+    let script = format!("ulimit -f 1 && exec {} {line}", env!("CARGO_BIN_EXE_gpc"));
+    let Output { status, stderr, .. } = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let error = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{error}");
+    assert!(error.starts_with(&format!("gpc: cannot write {}: File too large", path.display())), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), picture);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "what was begun is gone");
+}
+
+/// It was refused for the 64 descriptors that it had no use for.
+#[test]
+fn a_call_over_one_id_needs_few_descriptors() {
+    let script = format!("ulimit -n 24 && exec {} call echo -n 1", env!("CARGO_BIN_EXE_gpc"));
+    let Output { status, stderr, .. } = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!((status.code(), String::from_utf8(stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_help_says_what_a_node_needs() {
+    let (status, help, _) = run("node --help");
+    assert_eq!(status, Some(0));
+    assert!(help.contains("Usage: gpc node --id <I> --peers <FILE> [OPTIONS]"), "{help}");
+    let words: Vec<&str> = help.split_whitespace().collect();
+    assert!(words.join(" ").contains("by default where the peers file has this id"), "{help}");
+}
+
+/// The whole way: processes, probes, the search, the file, the table; then the file is used.
+#[test]
+fn links_are_measured_and_the_costs_are_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fit.json");
+    let path = path.display();
+    let (status, json, error) = run(&format!("sim --fit {path} --most 8 --rounds 2 --output json"));
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let sizes: Vec<_> =
+        parsed["calls"].as_array().unwrap().iter().map(|row| row["nodes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [2, 4, 8]);
+    let predicted = &parsed["calls"][2]["predicted_ns"];
+    assert!(predicted.as_u64().unwrap() > 0, "{json}");
+    let (status, json, error) =
+        run(&format!("sim -n 8 --tree binomial --data-bytes 8 --fit {path} --output json"));
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(&parsed["calls"][0]["took_ns"], predicted, "the same prediction");
+    let (status, table, error) = run(&format!("sim --fit {path} --most 4 --rounds 1 --link tcp --tree flat"));
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    assert!(
+        table.contains("over tcp links:\n  latency L ")
+            && table.contains("\nother calls, predicted from those"),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_fit_that_is_not_there_says_how_to_make_one() {
+    let (status, _, error) = run("sim -n 8 --fit /nowhere/fit.json");
+    assert_eq!(status, Some(1));
+    assert!(
+        error.starts_with("gpc: there is no file /nowhere/fit.json: make one with `gpc sim --fit"),
+        "{error}"
+    );
+    let (status, _, error) = run("sim --fit /nowhere/fit.json --most 4 --rounds 1");
+    assert!(status == Some(1) && error.starts_with("gpc: cannot write /nowhere/fit.json: "), "{error}");
+    let (status, _, error) = run("sim");
+    assert!(status == Some(2) && error.contains("-n <N>"), "{error}");
+    let (status, _, error) = run("sim --fit --runs 3");
+    assert!(status == Some(2) && error.contains("-n <N>"), "{error}");
+    let (status, _, error) = run("sim -n 4 --most 8");
+    assert!(status == Some(2) && error.contains("cannot be used with"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let (status, out, error) = run("bench");
+    assert!(status == Some(2) && out.is_empty() && error.contains("-n <LIST>"), "{error}");
+    for (line, said) in [
+        ("bench -n 2,0", "0 is not in 1..="),
+        ("bench -n 2 --bytes 64,much", "write a number of bytes, as in 64, 4k or 1M"),
+        ("bench -n 2 --wait block,fast", "write block, adaptive or spin:TIME"),
+        ("bench -n 2 --tree flat,kary:0", "the number is too small"),
+        ("bench -n 2 --in-flight 5000", "5000 is not in 1..=4096"),
+        ("bench digest -n 2 --reply-bytes 4", "cannot be used with"),
+        ("bench --peers x --id 1 --link tcp", "cannot be used with"),
+    ] {
+        let (status, out, error) = run(line);
+        assert!(status == Some(2) && out.is_empty() && error.contains(said), "{line}: {error}");
+    }
+    let (status, out, error) = run("bench -n 2 --compare /nowhere/run.json");
+    assert!(status == Some(1) && out.is_empty(), "{error}");
+    assert!(error.starts_with("gpc: /nowhere/run.json: No such file"), "nothing was started before: {error}");
+}

@@ -1,0 +1,190 @@
+//! Do the checkers bite? Planted protocol bugs, switched on one at a time in a test build; each must be caught by a checker of `gpc sim`.
+//!
+//! The bugs are data (`bugs/*.txt`), so the code that they are planted in has no branch for them. ARCHITECTURE.md, "Do the checkers bite?", says how to add one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bug;
+mod build;
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use bug::{Bug, parse, planted};
+
+/// Long enough for any machine: it only passes where a bug makes a run that never ends.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Fewer would not be spread over all that can go wrong.
+const BUGS_MIN: usize = 36;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the project")
+}
+
+fn bugs() -> Vec<Bug> {
+    bug::read(&root().join("cli/tests/planted/bugs"))
+}
+
+/// What a run of the test build came to.
+struct Run {
+    /// Its exit status.
+    status: Option<i32>,
+    /// The checkers that complain, and the first complaint.
+    checkers: BTreeSet<String>,
+    first: String,
+    /// All that it wrote, for the case that it is not as expected.
+    said: String,
+}
+
+/// Runs `gpc sim` of the test build with a bug switched on, or with none.
+fn simulate(gpc: &Path, sim: &str, bug: Option<&str>) -> Run {
+    let mut command = Command::new(gpc);
+    // The bugs are run side by side, so each run has one thread.
+    command.arg("sim").args(sim.split_whitespace()).args(["--output", "json"]).env("RAYON_NUM_THREADS", "1");
+    command.current_dir(root()).env_remove(build::SWITCH);
+    if let Some(bug) = bug {
+        command.env(build::SWITCH, bug);
+    }
+    let Output { status, stdout, stderr } = output(&mut command);
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    let mut violations = Vec::new();
+    if let Ok(summary) = serde_json::from_str(&stdout) {
+        collect(&summary, &mut violations);
+    }
+    let checker = |violation: &String| violation.split(": ").next().unwrap_or_default().to_owned();
+    Run {
+        status: status.code(),
+        checkers: violations.iter().map(checker).collect(),
+        first: stderr.lines().next().unwrap_or_default().to_owned(),
+        said: format!("{stdout}\n{stderr}"),
+    }
+}
+
+/// Runs a command to its end; a bug that never comes to one is ended.
+fn output(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (send, ended) = channel();
+    // The errors are a few lines, which any pipe holds.
+    let reader = std::thread::spawn(move || {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let read = stdout.read_to_end(&mut out).and_then(|_| stderr.read_to_end(&mut err));
+        // Nobody waits any more where it took too long.
+        let _ = send.send(());
+        read.map(|_| (out, err))
+    });
+    if ended.recv_timeout(PATIENCE).is_err() {
+        child.kill().unwrap();
+    }
+    let (stdout, stderr) = reader.join().unwrap().unwrap();
+    Output { status: child.wait().unwrap(), stdout, stderr }
+}
+
+/// The violations of a summary, wherever they stand in it.
+fn collect(summary: &serde_json::Value, violations: &mut Vec<String>) {
+    for (key, value) in summary.as_object().into_iter().flatten() {
+        let entries = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        match key.as_str() {
+            "violations" => {
+                violations.extend(entries.iter().filter_map(|entry| entry.as_str().map(str::to_owned)))
+            }
+            "failures" => entries.iter().for_each(|entry| collect(entry, violations)),
+            _ => {}
+        }
+    }
+}
+
+/// Does something with each of many on as many threads as there are processors; what it gives, in the order of the many.
+fn side_by_side<T: Sync, R: Send>(many: &[T], what: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, results) = (Mutex::new(0..many.len()), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(index) = next.lock().unwrap().next() else { return };
+                    let result = what(&many[index]);
+                    results.lock().unwrap().push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap();
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[test]
+fn the_list_is_true_of_the_code_as_it_is() {
+    let bugs = bugs();
+    let names: BTreeSet<&str> = bugs.iter().map(|bug| bug.name.as_str()).collect();
+    assert_eq!(names.len(), bugs.len(), "a name is there twice");
+    assert!(bugs.len() >= BUGS_MIN, "{} bugs", bugs.len());
+    for bug in &bugs {
+        let Bug { name, breaks, checker, sim, pieces } = bug;
+        assert!(!breaks.is_empty() && !checker.is_empty() && sim.starts_with("-n "), "{bug:?}");
+        assert!(!pieces.is_empty() && pieces.iter().all(|piece| !piece.find.is_empty()), "{name}");
+        assert!(pieces.iter().any(|piece| piece.replacement.contains("planted!()")), "{name} is always on");
+    }
+    let files: BTreeSet<&str> =
+        bugs.iter().flat_map(|bug| &bug.pieces).map(|piece| piece.file.as_str()).collect();
+    for file in files {
+        let parts = ["src/chain/", "src/wire/", "trees/src/"];
+        assert!(parts.iter().any(|part| file.starts_with(part)), "{file} is no code under test");
+        let text =
+            std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        planted(file, &text, &bugs).unwrap();
+    }
+}
+
+#[test]
+fn every_planted_bug_is_caught() {
+    let bugs = bugs();
+    let gpc = build::build(&bugs);
+    let lines: Vec<&str> =
+        bugs.iter().map(|bug| bug.sim.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
+    for (line, run) in lines.iter().zip(side_by_side(&lines, |line| simulate(&gpc, line, None))) {
+        assert!(
+            run.status == Some(0) && run.checkers.is_empty(),
+            "gpc sim {line}, without a bug:\n{}",
+            run.said
+        );
+    }
+    let runs = side_by_side(&bugs, |bug| simulate(&gpc, &bug.sim, Some(&bug.name)));
+    let mut missed = Vec::new();
+    for (bug, run) in bugs.iter().zip(&runs) {
+        let checkers: Vec<&str> = run.checkers.iter().map(String::as_str).collect();
+        println!("{:<34} {:<28} {}", bug.name, checkers.join(","), run.first);
+        if run.status != Some(1) || !run.checkers.contains(&bug.checker) {
+            let said: String = run.said.chars().take(600).collect();
+            let Bug { name, breaks, checker, .. } = bug;
+            missed.push(format!("{name}: {breaks} {checker} does not say so: {:?}\n{said}", run.status));
+        }
+    }
+    assert!(missed.is_empty(), "{} are not caught:\n{}", missed.len(), missed.join("\n"));
+}
+
+#[test]
+fn a_bug_is_read_and_planted() {
+    let text = "# For the reader.\n\n== one\nIt adds one.\nchecker: answers\nsim: -n 3\nin: src/a.rs\n- x = 1;\n+ x = 1 + i32::from(planted!());\n+ y();\n\n\
+                == two\nTwo places.\nchecker: route\nsim: -n 4\nin: src/a.rs\n- z = 3;\n-   w\n+ z = 4;\nin: trees/src/b.rs\n- q\n+ planted!()\n";
+    let bugs = parse(text);
+    assert_eq!((bugs.len(), bugs[0].checker.as_str(), bugs[1].pieces.len()), (2, "answers", 2));
+    let code = "x = 1;\nz = 3;\n  w\n";
+    let changed = "x = 1 + i32::from(gpc_trees::planted(\"one\"));\ny();\nz = 4;\n";
+    assert_eq!(planted("src/a.rs", code, &bugs).as_deref(), Ok(changed));
+    assert_eq!(planted("trees/src/b.rs", "(q)", &bugs).as_deref(), Ok("(crate::planted(\"two\"))"));
+    assert!(planted("src/a.rs", "z = 3;\n  w", &bugs).unwrap_err().contains("`x = 1;` 0 times"));
+    assert!(planted("src/a.rs", &code.repeat(2), &bugs).unwrap_err().contains("2 times"));
+    let mut overlap = parse(text);
+    overlap[1].pieces[0].find = "1;\nz".into();
+    assert!(planted("src/a.rs", code, &overlap).unwrap_err().contains("overlaps"));
+    overlap[1].pieces[0].find = "x = 1".into();
+    assert!(planted("src/a.rs", code, &overlap).unwrap_err().contains("the same text"));
+}

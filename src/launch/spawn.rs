@@ -1,0 +1,173 @@
+//! Starts processes side by side: the system makes one for each core at a time.
+//!
+//! Whoever starts a process sleeps until it runs its program, which is most of what starting takes.
+
+use std::io::{self, ErrorKind, Write as _};
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::{LaunchError, Plan};
+use crate::runtime::Listener;
+
+/// Threads that start processes, at most: beyond it they wait for each other inside the system.
+const THREADS_MAX: usize = 16;
+
+/// Processes that are worth a thread of their own.
+const SHARE_MIN: usize = 8;
+
+/// How long a child may take to read what does not fit into its socket at once: as long as it waits for its orders itself.
+const ORDERS_LIMIT: Duration = Duration::from_secs(30);
+
+/// A process that has been started, and the parent's end of its control link, which does not block.
+pub(super) struct Started {
+    pub(super) id: Id,
+    pub(super) process: Child,
+    pub(super) control: UnixStream,
+}
+
+/// What all threads that start processes need.
+pub(super) struct Spawner<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) orders: &'a [u8],
+    /// How many have been started.
+    pub(super) started: AtomicUsize,
+    /// Asked with that before each process whether to go on.
+    pub(super) observe: &'a (dyn Fn(usize) -> ControlFlow<()> + Sync),
+    /// Whether one of them has failed.
+    pub(super) failed: AtomicBool,
+}
+
+/// What one thread has come to: what it has started is there in any case.
+type Share = (Vec<Started>, Result<(), LaunchError>);
+
+impl Spawner<'_> {
+    /// Starts a process for each listener, in the order of their ids; gives up when one cannot be started, and returns those that were.
+    pub(super) fn start_all(&self, listeners: Vec<Listener>) -> Share {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(THREADS_MAX).min(listeners.len() / SHARE_MIN).max(1);
+        let mut all = Vec::with_capacity(listeners.len());
+        let mut shares = cut(self.plan.ids.clone().zip(listeners).collect(), threads);
+        let own = shares.pop().unwrap_or_default();
+        let mut ended = Ok(());
+        let mut add = |(started, result): Share| {
+            all.extend(started);
+            ended = std::mem::replace(&mut ended, Ok(())).and(result);
+        };
+        thread::scope(|scope| {
+            let start = |share: Vec<(Id, Listener)>| {
+                let first = share.first().map_or(self.plan.ids.start, |(id, _)| *id);
+                let thread = thread::Builder::new().name("gpc-start".into());
+                let thread = thread.spawn_scoped(scope, || self.start_some(share));
+                thread.map_err(|error| self.error(first, "make a thread for", error))
+            };
+            let threads: Vec<_> = shares.into_iter().map(start).collect();
+            let own = self.start_some(own);
+            for thread in threads {
+                add(match thread {
+                    Ok(thread) => thread.join().expect("starting a process does not panic"),
+                    Err(error) => (Vec::new(), Err(error)),
+                });
+            }
+            add(own);
+        });
+        (all, ended)
+    }
+
+    fn start_some(&self, share: Vec<(Id, Listener)>) -> Share {
+        let mut started = Vec::with_capacity(share.len());
+        for (id, listener) in share {
+            if (self.observe)(self.started.load(Ordering::Relaxed)).is_break() {
+                return (started, Err(LaunchError::Stopped));
+            }
+            // Whoever failed says why.
+            if self.failed.load(Ordering::Relaxed) {
+                break;
+            }
+            match self.start_one(id, listener) {
+                Ok(process) => started.push(process),
+                Err((doing, error)) => return (started, Err(self.error(id, doing, error))),
+            }
+            self.started.fetch_add(1, Ordering::Relaxed);
+        }
+        (started, Ok(()))
+    }
+
+    fn error(&self, id: Id, doing: &'static str, error: io::Error) -> LaunchError {
+        self.failed.store(true, Ordering::Relaxed);
+        LaunchError::Start { id, count: self.plan.ids.len(), doing, error }
+    }
+
+    fn start_one(&self, id: Id, listener: Listener) -> Result<Started, (&'static str, io::Error)> {
+        let (mut control, theirs) =
+            UnixStream::pair().map_err(|error| ("make the control link of", error))?;
+        let told = tell(&mut control, self.orders).map_err(|error| ("give orders to", error))?;
+        let mut process = Command::new(&self.plan.exe)
+            .args(&self.plan.arguments)
+            .arg(id.to_string())
+            .stdin(Stdio::from(OwnedFd::from(listener)))
+            .stdout(Stdio::from(OwnedFd::from(theirs)))
+            // Ctrl-C at the terminal is for the parent, which ends its children in order.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| ("start", error))?;
+        if let Err(error) = tell_rest(&mut control, &self.orders[told..]) {
+            // It is of no use, and must not stay behind: what it says to being killed does not matter any more.
+            let _ = process.kill().and_then(|()| process.wait());
+            return Err(("give all orders to", error));
+        }
+        Ok(Started { id, process, control })
+    }
+}
+
+/// Puts as much into the link as it holds, so that a process need not wait for it; how much that is.
+fn tell(control: &mut UnixStream, orders: &[u8]) -> io::Result<usize> {
+    control.set_nonblocking(true)?;
+    match control.write(orders) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+        told => told,
+    }
+}
+
+/// Waits until the process has taken the rest, if there is any.
+fn tell_rest(control: &mut UnixStream, rest: &[u8]) -> io::Result<()> {
+    if rest.is_empty() {
+        return Ok(());
+    }
+    control.set_nonblocking(false)?;
+    control.set_write_timeout(Some(ORDERS_LIMIT))?;
+    control.write_all(rest)?;
+    control.set_nonblocking(true)
+}
+
+/// Cuts a list into so many parts of about the same length.
+fn cut<T>(mut list: Vec<T>, parts: usize) -> Vec<Vec<T>> {
+    let mut cut: Vec<Vec<T>> =
+        (1..parts).rev().map(|left| list.split_off(list.len() - list.len() / (left + 1))).collect();
+    cut.push(list);
+    cut.reverse();
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_cut_into_parts_of_about_the_same_length() {
+        for (len, parts) in [(0, 1), (1, 1), (7, 2), (8, 3), (100, 16)] {
+            let cut = cut((0..len).collect(), parts);
+            let lengths: Vec<usize> = cut.iter().map(Vec::len).collect();
+            assert_eq!(lengths.len(), parts);
+            assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1, "{lengths:?}");
+            assert_eq!(cut.concat(), (0..len).collect::<Vec<_>>());
+        }
+    }
+}
