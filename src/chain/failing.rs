@@ -8,7 +8,7 @@ use super::call::{Call, JobState, Origin, Own};
 use super::slot::Slot;
 use super::{Node, Output};
 use crate::wire::message::Answer;
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage, Status};
+use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
 
 /// Ids named in the message of a time limit: enough to look at, short enough to read.
 const NAMED: usize = 8;
@@ -81,12 +81,13 @@ impl Node {
     pub(super) fn give_up(&mut self, ticket: u64) {
         let call = self.tickets.get(&ticket).copied();
         if let Some(slot) = call.and_then(|id| self.find(id)) {
-            self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, "the caller gave the call up"));
+            let (me, kind) = (self.config.me, CauseKind::Cancelled);
+            self.fail(slot, Cause::new(me, Stage::Cancelled, kind, "the caller gave the call up"));
         }
     }
 
     /// Calls that wait on the peer fail, and calls that it sent are forgotten; partial ones go on without it.
-    pub(super) fn link_lost(&mut self, peer: Id, why: &str, unreached: bool) {
+    pub(super) fn link_lost(&mut self, peer: Id, kind: CauseKind, why: &str, unreached: bool) {
         self.recent.unlinked(peer);
         self.liveness.lost(peer);
         let on_the_spot = self.spots.as_ref().map_or(Vec::new(), |spots| spots.concerned(peer));
@@ -110,7 +111,7 @@ impl Node {
                 // The parent may live, have given this id up, and ask its children itself.
                 call.adopted = true;
             }
-            let cause = Cause::new(peer, Stage::Link, why);
+            let cause = Cause::new(peer, Stage::Link, kind, why);
             match (call.request.partial, call.awaited_child(peer)) {
                 (true, Some(index)) => self.child_cut_off(slot, index, unreached, cause),
                 // An adopter will ask for the answer.
@@ -153,7 +154,8 @@ impl Node {
 fn expiry(me: Id, call: &Call) -> Cause {
     let limit = call.request.limit;
     let here = |stage, doing: String| {
-        Cause::new(me, stage, format!("the time limit ({limit:?} here) passed {doing}"))
+        let message = format!("the time limit ({limit:?} here) passed {doing}");
+        Cause::new(me, stage, CauseKind::TimeLimit, message)
     };
     match (&call.own, &call.job) {
         (Own::Pending | Own::Taking(_), JobState::Running) => {
@@ -182,7 +184,7 @@ fn expiry(me: Id, call: &Call) -> Cause {
             };
             let message =
                 format!("no reply came to id {me} within {limit:?}; it still waits for {awaited:?}{more}");
-            Cause::new(first, Stage::Reply, message)
+            Cause::new(first, Stage::Reply, CauseKind::TimeLimit, message)
         }
     }
 }

@@ -10,6 +10,7 @@ use std::thread;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use gpc_trees::Id;
 
+use super::function_error;
 use super::functions::{Entry, Functions, FunctionsError};
 use super::mailbox::Mailbox;
 use super::quick_hash::QuickHash;
@@ -17,6 +18,7 @@ use super::request::{ChildReply, Deferred, Request};
 use super::stream::{resume, take};
 use crate::chain::{Input, Job, JobResult, Work};
 use crate::hint::unlikely;
+use crate::wire::{CauseKind, Reason};
 
 /// Runs the functions of one node.
 pub(super) struct Executor {
@@ -120,17 +122,20 @@ impl Executor {
             _ if entry.as_ref().is_ok_and(|entry| entry.inline) => Some(finish(entry, &self.mailbox, job)),
             Hands::Thread(worker) => {
                 let call = job.call;
-                let failed = |why: String| Some(Input::Ran { call, result: JobResult::Failed(why) });
+                let refused = |why: String| {
+                    let reason = Box::new(Reason::new(CauseKind::Busy, why));
+                    Some(Input::Ran { call, result: JobResult::Refused(reason) })
+                };
                 if worker.is_none() {
                     match start_worker(self.me, self.functions.clone(), self.mailbox.clone()) {
                         Ok(sender) => *worker = Some(sender),
-                        Err(error) => return failed(format!("cannot start a thread for functions: {error}")),
+                        Err(error) => return refused(format!("cannot start a thread for functions: {error}")),
                     }
                 }
                 // The worker lives as long as this sender.
                 match worker.as_ref().map(|worker| worker.send(job)) {
                     Some(Ok(())) => None,
-                    Some(Err(_)) | None => failed("the worker thread is gone".into()),
+                    Some(Err(_)) | None => refused("the worker thread is gone".into()),
                 }
             }
             #[cfg(feature = "rayon")]
@@ -185,7 +190,7 @@ fn finish(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Jo
 fn result(entry: Result<&Entry, FunctionsError>, mailbox: &Arc<Mailbox>, job: Job) -> JobResult {
     let entry = match entry {
         Ok(entry) => entry,
-        Err(error) => return JobResult::Unknown(error.to_string()),
+        Err(error) => return JobResult::Refused(function_error::not_run(&error)),
     };
     // They are missing only in a call whose func takes them as they come.
     let data = job.request.data.as_bytes().unwrap_or_default();

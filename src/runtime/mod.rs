@@ -13,6 +13,7 @@ mod descriptors;
 mod due;
 mod event_loop;
 mod executor;
+mod function_error;
 mod functions;
 mod greeting;
 mod handle;
@@ -48,9 +49,8 @@ mod watched;
 
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};
-pub use functions::{
-    CallbackHandle, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, Merges, Phase,
-};
+pub use function_error::{FunctionError, FunctionResult, WithCode};
+pub use functions::{CallbackHandle, FuncHandle, Functions, FunctionsError, Merges, Phase};
 pub use handle::CallHandle;
 pub use local::{LinkKind, LocalNodes};
 pub use meeting::AbsentPeers;

@@ -5,9 +5,10 @@ use std::fmt;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList};
 
+use super::function_error::{self, FunctionError};
 use crate::chain::Reply;
 use crate::wire::short::Particulars;
-use crate::wire::{self, CallId};
+use crate::wire::{self, CallId, CauseKind, Reason};
 
 /// The request that an id executes.
 #[derive(Clone, Copy)]
@@ -124,12 +125,12 @@ pub struct Deferred {
     answer: Option<Box<Answer>>,
 }
 
-type Answer = dyn FnOnce(CallId, Result<Reply, String>) + Send;
+type Answer = dyn FnOnce(CallId, Result<Reply, Box<Reason>>) + Send;
 
 impl Deferred {
     pub(super) fn new(
         call: CallId,
-        answer: impl FnOnce(CallId, Result<Reply, String>) + Send + 'static,
+        answer: impl FnOnce(CallId, Result<Reply, Box<Reason>>) + Send + 'static,
     ) -> Deferred {
         Deferred { call, answer: Some(Box::new(answer)) }
     }
@@ -144,12 +145,12 @@ impl Deferred {
         self.settle(Ok(reply));
     }
 
-    /// Fails the call at this id.
-    pub fn fail(mut self, message: impl Into<String>) {
-        self.settle(Err(message.into()));
+    /// Fails the call at this id, as if func had returned this error: with its code if it is a [`WithCode`](super::WithCode).
+    pub fn fail(mut self, error: impl Into<FunctionError>) {
+        self.settle(Err(function_error::failed(error)));
     }
 
-    fn settle(&mut self, result: Result<Reply, String>) {
+    fn settle(&mut self, result: Result<Reply, Box<Reason>>) {
         if let Some(answer) = self.answer.take() {
             answer(self.call, result);
         }
@@ -158,7 +159,10 @@ impl Deferred {
 
 impl Drop for Deferred {
     fn drop(&mut self) {
-        self.settle(Err("the token of its deferred reply was dropped without an answer".into()));
+        if self.answer.is_some() {
+            let message = "the token of its deferred reply was dropped without an answer";
+            self.settle(Err(Box::new(Reason::new(CauseKind::NoAnswer, message))));
+        }
     }
 }
 

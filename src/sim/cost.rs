@@ -214,7 +214,7 @@ fn framed(fixed: usize, body: u64) -> u64 {
 }
 
 const COUNT: u64 = 4;
-const CAUSE_FIXED: u64 = 8;
+const CAUSE_FIXED: u64 = 18;
 const RUN: u64 = 8;
 
 fn failure_bytes(failure: &Failure) -> u64 {

@@ -39,7 +39,7 @@ fn func_fails_after_forward_first() {
 fn an_unknown_function_fails_at_setup() {
     let mut one = One::new(1);
     one.request(0, request("1-2"));
-    let outputs = one.ran(JobResult::Unknown("no function 7 here".into()));
+    let outputs = one.ran(JobResult::Refused("no function 7 here".into()));
     assert_eq!(outputs, ["consumed 0", "to 0: id 1 failed at stage setup: no function 7 here [f-]"]);
 }
 

@@ -219,7 +219,7 @@ impl Besieged {
             Deed::Ping(from) => self.message(from, Message::Ping),
             Deed::Lost(peer, unreached) => {
                 self.owed.remove(&peer);
-                self.input(Input::LinkLost { peer, why: "gone".into(), unreached });
+                self.input(Input::LinkLost { peer, kind: CauseKind::LinkLost, why: "gone".into(), unreached });
             }
             Deed::Answered(call, good) => {
                 let result = if good { Ok(reply("x")) } else { Err("dropped".into()) };

@@ -82,7 +82,7 @@ impl One {
     }
 
     pub(crate) fn answered(&mut self, result: Result<Reply, &str>) -> Vec<String> {
-        self.feed(Input::Answered { call: CALL, result: result.map_err(str::to_string) })
+        self.feed(Input::Answered { call: CALL, result: result.map_err(Into::into) })
     }
 
     pub(crate) fn response(&mut self, from: Id, answer: Answer) -> Vec<String> {
@@ -94,7 +94,7 @@ impl One {
     }
 
     pub(crate) fn lost(&mut self, peer: Id) -> Vec<String> {
-        self.feed(Input::LinkLost { peer, why: "gone".into(), unreached: false })
+        self.feed(Input::LinkLost { peer, kind: CauseKind::LinkLost, why: "gone".into(), unreached: false })
     }
 
     /// The time limit of the soonest call passes.

@@ -57,7 +57,7 @@ fn message(one: &mut One, from: Id, message: Message) -> Vec<String> {
 }
 
 fn unreached(one: &mut One, peer: Id) -> Vec<String> {
-    one.feed(Input::LinkLost { peer, why: "nobody there".into(), unreached: true })
+    one.feed(Input::LinkLost { peer, kind: CauseKind::Unreachable, why: "nobody there".into(), unreached: true })
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn the_children_of_so_many_are_adopted_and_no_more() {
             && let Some(peer) = asked.pop_front()
         {
             requests += 1;
-            inputs.push_back(Input::LinkLost { peer, why: "nobody there".into(), unreached: true });
+            inputs.push_back(Input::LinkLost { peer, kind: CauseKind::Unreachable, why: "nobody there".into(), unreached: true });
         }
     }
     assert!((60_000..=65_538).contains(&requests), "{requests} ids were asked, two of them its own children");

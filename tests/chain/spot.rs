@@ -239,13 +239,13 @@ proptest! {
                     (long.now, short.0.now) = (deadline.since(Time::default()), deadline.since(Time::default()));
                     Input::Tick
                 }
-                Happens::Lost(index) => Input::LinkLost { peer: child(index), why: "gone".into(), unreached: index % 2 == 0 },
-                Happens::ParentLost => Input::LinkLost { peer: 9999, why: "gone".into(), unreached: false },
+                Happens::Lost(index) => Input::LinkLost { peer: child(index), kind: CauseKind::LinkLost, why: "gone".into(), unreached: index % 2 == 0 },
+                Happens::ParentLost => Input::LinkLost { peer: 9999, kind: CauseKind::LinkLost, why: "gone".into(), unreached: false },
                 Happens::Cancelled => Input::Message { from: 9999, message: Message::Cancel(CALL) },
                 Happens::GivenUp => Input::GiveUp { ticket: 1 },
             };
             let again = match &input {
-                Input::LinkLost { peer, why, unreached } => Input::LinkLost { peer: *peer, why: why.clone(), unreached: *unreached },
+                Input::LinkLost { peer, kind, why, unreached } => Input::LinkLost { peer: *peer, kind: *kind, why: why.clone(), unreached: *unreached },
                 Input::Message { from, message } => Input::Message { from: *from, message: message.clone() },
                 Input::GiveUp { ticket } => Input::GiveUp { ticket: *ticket },
                 _ => Input::Tick,

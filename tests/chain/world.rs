@@ -232,7 +232,7 @@ impl World {
             Parcel::Lost { unreached } => {
                 self.broken.remove(&(to, from));
                 self.owed.remove(&(to, from));
-                self.input(to, Input::LinkLost { peer: from, why: "lost".into(), unreached });
+                self.input(to, Input::LinkLost { peer: from, kind: CauseKind::LinkLost, why: "lost".into(), unreached });
             }
         }
     }
@@ -251,7 +251,7 @@ impl World {
         let result = match self.plan.get(&(id, stage)) {
             None => JobResult::Replied(reply),
             Some(Act::Fail) => JobResult::Failed(format!("{stage} fails at {id}")),
-            Some(Act::Unknown) => JobResult::Unknown(format!("no such {stage}")),
+            Some(Act::Unknown) => JobResult::Refused(format!("no such {stage}")),
             Some(Act::Hang) => return self.hanging.push((id, call)),
             Some(Act::DropToken) => {
                 self.answers.push((id, call, Err("dropped".into())));

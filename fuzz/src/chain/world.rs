@@ -226,7 +226,7 @@ impl World {
             Some(Parcel::Lost { unreached }) => {
                 self.broken.remove(&(to, from));
                 self.owed.remove(&(to, from));
-                self.input(to, Happened::LinkLost { peer: from, why: "lost".into(), unreached });
+                self.input(to, Happened::LinkLost { peer: from, kind: CauseKind::LinkLost, why: "lost".into(), unreached });
             }
         }
     }

@@ -93,7 +93,7 @@ impl Limits {
                 let wrong = self.kept_back(book, *from, request, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
-            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+            Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 for (_, here) in self.at(*at) {
                     here.askers.retain(|asker| asker != peer || *peer == *at);
                 }
