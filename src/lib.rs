@@ -44,9 +44,9 @@ pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
     AbsentPeers, Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, FunctionError,
     FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase,
-    PolledNode, Request, Streaming, Wait,
+    PolledNode, ReplyRef, Request, Streaming, Wait, WithCode,
 };
-pub use wire::{Cause, Coverage, Failure, Shown, Stage};
+pub use wire::{Cause, CauseKind, Coverage, Failure, Shown, Stage, Status};
 
 /// The programs of the README, as tests.
 #[cfg(doctest)]

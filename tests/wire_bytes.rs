@@ -14,7 +14,7 @@ use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
-    Body, CallId, Cause, Coverage, Failure, Hello, Message, Payload, Report, Request, Response, Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, Report, Request, Response, Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 use wire_support::{AROUND, Beside, HELLO, Said, Seen, drain, drain_beside, greeted, read, written};

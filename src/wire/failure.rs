@@ -169,12 +169,12 @@ impl Cause {
 }
 
 impl fmt::Display for Cause {
-    /// On one line: what the id said is escaped and bounded, since it may come from anybody. That a function failed is said once.
+    /// On one line: what the id said is escaped and bounded, since it may come from anybody. What the stage and the words say already is not said again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cause { id, stage, kind, code, message } = self;
         write!(f, "id {id} failed at stage {stage}")?;
         match (kind, code) {
-            (CauseKind::Failed, 0) => {}
+            (CauseKind::Failed | CauseKind::Cancelled, 0) => {}
             (kind, 0) => write!(f, " ({kind})")?,
             (kind, code) => write!(f, " ({kind}, code {code})")?,
         }

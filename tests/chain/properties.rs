@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use chained_gpc::chain::Start;
-use chained_gpc::wire::{CallId, Cause, Coverage, Stage, Status};
+use chained_gpc::wire::{CallId, Cause, CauseKind, Coverage, Stage, Status};
 use gpc_trees::{Id, Radix, Shape, Tree};
 use proptest::prelude::*;
 
@@ -189,7 +189,7 @@ fn check_coverage(world: &World, id: CallId, start: &Start, coverage: &Coverage)
 
 /// Whether the case holds what a cause says, for the call of this ticket.
 fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
-    let Cause { id, stage, .. } = cause;
+    let Cause { id, stage, kind, .. } = cause;
     let start = &case.calls[ticket as usize];
     let act = |stage| case.plan.get(&(*id, stage)).copied();
     let hangs = [Stage::Func, Stage::Callback].into_iter().any(|stage| act(stage) == Some(Act::Hang));
@@ -199,14 +199,19 @@ fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
         Event::Kill(dead) => dead == *id,
         _ => false,
     };
-    match stage {
-        Stage::Setup => {
+    match (stage, kind) {
+        (Stage::Setup, CauseKind::UnknownFunction) => {
             [Stage::Func, Stage::Callback].into_iter().any(|stage| act(stage) == Some(Act::Unknown))
         }
-        Stage::Func => hangs || matches!(act(Stage::Func), Some(Act::Fail | Act::DropToken)),
-        Stage::Callback => hangs || act(Stage::Callback).is_some_and(|act| act != Act::Unknown),
-        Stage::Link => case.events.iter().any(lost),
-        Stage::Cancelled => {
+        (Stage::Func | Stage::Callback, CauseKind::TimeLimit) => hangs,
+        (Stage::Func, CauseKind::NoAnswer) => act(Stage::Func) == Some(Act::DropToken),
+        (Stage::Func | Stage::Callback, CauseKind::Failed) => act(*stage) == Some(Act::Fail),
+        // It would answer later.
+        (Stage::Callback, CauseKind::WrongFunction) => {
+            matches!(act(Stage::Callback), Some(Act::Defer | Act::DeferEarly | Act::DropToken))
+        }
+        (Stage::Link, CauseKind::LinkLost) => case.events.iter().any(lost),
+        (Stage::Cancelled, CauseKind::Cancelled) => {
             *id == root(start)
                 && case
                     .events
@@ -214,7 +219,7 @@ fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
                     .any(|event| matches!(*event, Event::GiveUp(at, given) if (at, given) == (*id, ticket)))
         }
         // Every id that hangs is alive and says so itself, before its parent gives up on it.
-        Stage::Forward | Stage::Reply => false,
+        _ => false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chained_gpc::chain::{Input, JobResult, Output, Taken};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Body, BodyWriter, Message, Request, Use};
+use chained_gpc::wire::{Body, BodyWriter, CauseKind, Message, Request, Use};
 
 use super::one::{CALL, One, merged, reply, request};
 
