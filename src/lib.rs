@@ -42,9 +42,9 @@ pub mod wire;
 pub use chain::{Heartbeat, Reply};
 pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
-    AbsentPeers, Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, FunctionError,
-    FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase,
-    PolledNode, ReplyRef, Request, Streaming, Wait, WithCode,
+    AbsentPeers, Address, Call, CallError, CallFailure, CallHandle, ChildReply, Deferred, FuncHandle,
+    FunctionError, FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome,
+    Peers, Phase, PolledNode, ReplyRef, Request, Streaming, Wait, WithCode,
 };
 pub use wire::{Cause, CauseKind, Coverage, Failure, Shown, Stage, Status};
 

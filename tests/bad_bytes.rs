@@ -421,7 +421,10 @@ fn a_kind_that_nobody_knows_is_kept_with_its_code() {
         let Answer::Failed(failure) = &response.answer else { panic!("a failure") };
         assert_eq!((failure.cause.kind.number(), failure.cause.code), (kind, i64::MIN));
         assert_eq!(failure.cause.kind.name(), "other");
-        assert_eq!(failure.cause.to_string(), format!("id 9 failed at stage func (kind {kind}, code {}): ", i64::MIN));
+        assert_eq!(
+            failure.cause.to_string(),
+            format!("id 9 failed at stage func (kind-{kind}, code {}): ", i64::MIN)
+        );
         let report = Report::from(Failure::clone(failure));
         assert_eq!(Report::parse(&report.emit()).unwrap(), report);
     }

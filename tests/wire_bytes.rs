@@ -14,7 +14,8 @@ use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
-    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, Report, Request, Response, Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, Report, Request, Response,
+    Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 use wire_support::{AROUND, Beside, HELLO, Said, Seen, drain, drain_beside, greeted, read, written};
@@ -160,7 +161,8 @@ fn responses() {
     holds_response("RESPONSE with a reply", Answer::Reply(reply));
     let mut coverage = Coverage::all(Status::Done, 3);
     coverage.push(Status::Failed, 1);
-    let failure = Failure { cause: Cause::new(9, Stage::Func, CauseKind::Failed, "no").with_code(-7), coverage };
+    let failure =
+        Failure { cause: Cause::new(9, Stage::Func, CauseKind::Failed, "no").with_code(-7), coverage };
     holds_response("RESPONSE with a failure", Answer::Failed(Box::new(failure)));
     let reply = SubtreeReply { level: 0, header: payload(b"hi"), data: payload(b"abc") };
     let causes = vec![

@@ -12,7 +12,9 @@ use super::kept::{KEEP, Kept};
 use super::slot::Slot;
 use super::{Node, Output, gather};
 use crate::wire::message::{Answer, Response, SubtreeReply};
-use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Report, Request, Stage, Status};
+use crate::wire::{
+    CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Report, Request, Stage, Status,
+};
 
 impl Node {
     /// A stage failed at this id.

@@ -153,7 +153,8 @@ impl Node {
         }
         if request.header.len() > HEADER_MAX {
             let len = request.header.len();
-            let message = format!("a header of {len} bytes is over the limit of {HEADER_MAX}: send it as data");
+            let message =
+                format!("a header of {len} bytes is over the limit of {HEADER_MAX}: send it as data");
             return refuse(CauseKind::OverLimit, message);
         }
         if request.data.len() > config.data_max {

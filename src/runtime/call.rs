@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Layout, Limits, Tree};
 
+use super::call_error::CallError;
 use super::functions::{CallbackHandle, FuncHandle, Functions};
-use super::outcome::CallError;
 use super::plan::Plan;
 use crate::chain::Start;
 use crate::wire::Body;

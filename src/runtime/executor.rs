@@ -129,7 +129,9 @@ impl Executor {
                 if worker.is_none() {
                     match start_worker(self.me, self.functions.clone(), self.mailbox.clone()) {
                         Ok(sender) => *worker = Some(sender),
-                        Err(error) => return refused(format!("cannot start a thread for functions: {error}")),
+                        Err(error) => {
+                            return refused(format!("cannot start a thread for functions: {error}"));
+                        }
                     }
                 }
                 // The worker lives as long as this sender.

@@ -10,8 +10,8 @@ use super::links::{Arrival, CLOSING_LIMIT, GREETING_LIMIT, Links};
 use super::peer::{LinkKey, Peer, State, Verdict};
 use super::shm::RingSocket;
 use crate::chain::Time;
-use crate::wire::{CauseKind, Hello};
 use crate::wire::head::{Goodbye, GoodbyeReason};
+use crate::wire::{CauseKind, Hello};
 
 impl Links {
     /// Our connection stands: say who we are.

@@ -5,7 +5,9 @@
 
 mod address;
 mod alarm;
+mod by_id;
 mod call;
+mod call_error;
 mod clock;
 mod command;
 mod completion;
@@ -49,13 +51,14 @@ mod watched;
 
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};
+pub use call_error::{CallError, CallFailure};
 pub use function_error::{FunctionError, FunctionResult, WithCode};
 pub use functions::{CallbackHandle, FuncHandle, Functions, FunctionsError, Merges, Phase};
 pub use handle::CallHandle;
 pub use local::{LinkKind, LocalNodes};
 pub use meeting::AbsentPeers;
 pub use node::{Builder, Node, PolledNode};
-pub use outcome::{CallError, IdReply, Outcome, RepliesError, ReplyRef};
+pub use outcome::{IdReply, Outcome, RepliesError, ReplyRef};
 pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};
 pub use shm::one_heap;

@@ -13,7 +13,9 @@ use super::peer::LinkKey;
 use super::reading::too_many;
 use crate::chain::Time;
 use crate::wire::message::Answer;
-use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Request, Response, Stage, Status};
+use crate::wire::{
+    CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Request, Response, Stage, Status,
+};
 
 /// How long the ids, the shape and the header of a request may take to come, whatever its time limit: the longest there are at the pace of a slow line.
 const UNFINISHED_MAX: Duration = Duration::from_secs(300);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::request::Request;
 use crate::chain::{JobResult, Reply, Taken};
-use crate::wire::{Body, Reason};
 use crate::wire::frame::{SEGMENT, WINDOW};
+use crate::wire::{Body, Reason};
 
 /// What takes the data of one call at one id, made when its first bytes are there.
 ///

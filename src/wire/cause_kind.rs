@@ -30,7 +30,7 @@ macro_rules! kinds {
         /// assert!(may_pass(&cause));
         /// assert_eq!(cause.to_string(), "id 5 failed at stage func (failed, code 11): no lease yet");
         /// assert_eq!(CauseKind::TimeLimit.name(), "time-limit");
-        /// assert_eq!(CauseKind::from_number(60_000).to_string(), "kind 60000");
+        /// assert_eq!(CauseKind::from_number(60_000).to_string(), "kind-60000");
         /// ```
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
@@ -135,7 +135,7 @@ impl fmt::Display for CauseKind {
     /// The name; of a kind that is not known, its number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CauseKind::Other(OtherKind(number)) => write!(f, "kind {number}"),
+            CauseKind::Other(OtherKind(number)) => write!(f, "kind-{number}"),
             known => f.write_str(known.name()),
         }
     }

@@ -39,15 +39,19 @@ fn func_fails_after_forward_first() {
 fn an_unknown_function_fails_at_setup() {
     let mut one = One::new(1);
     one.request(0, request("1-2"));
-    let outputs = one.ran(JobResult::Refused(Box::new(Reason::new(CauseKind::UnknownFunction, "no function 7 here"))));
-    assert_eq!(outputs, ["consumed 0", "to 0: id 1 failed at stage setup (unknown-function): no function 7 here [f-]"]);
+    let outputs =
+        one.ran(JobResult::Refused(Box::new(Reason::new(CauseKind::UnknownFunction, "no function 7 here"))));
+    assert_eq!(
+        outputs,
+        ["consumed 0", "to 0: id 1 failed at stage setup (unknown-function): no function 7 here [f-]"]
+    );
 }
 
 #[test]
 fn a_callback_fails_and_so_does_one_that_defers() {
     for (result, says) in [
         (JobResult::Failed("no luck".into()), ": no luck"),
-        (JobResult::Deferred,  " (wrong-function): a callback cannot defer its reply"),
+        (JobResult::Deferred, " (wrong-function): a callback cannot defer its reply"),
     ] {
         let mut one = waiting(Request { callback: Some(9), ..request("1-5") });
         assert_eq!(one.response(2, merged("b")), ["run callback 2 a+b"]);
@@ -205,7 +209,10 @@ fn one_loss_ends_many_calls_and_no_other() {
 fn a_second_parent_is_answered_with_a_failure_and_nothing_is_executed() {
     let mut one = waiting(request("1-3"));
     let refused = |why: &str| {
-        ["consumed 9".to_string(), format!("to 9: id 1 failed at stage setup (second-parent): second parent: {why} [f?]")]
+        [
+            "consumed 9".to_string(),
+            format!("to 9: id 1 failed at stage setup (second-parent): second parent: {why} [f?]"),
+        ]
     };
     assert_eq!(one.request(9, request("1-2")), refused("id 0 already sent call 0#5"));
     assert!(one.cancel(9).is_empty(), "the second parent has no say");
@@ -254,7 +261,10 @@ fn a_request_that_is_not_for_this_id_or_not_a_tree_is_refused() {
     let shape = Tree::Explicit(Shape::from_sizes(vec![2, 1]).expect("a pair"));
     let cases = [
         (request("2,1"), " (bad-request): the id list begins with 2, not with this id [--]"),
-        (Request { tree: Err(0x1abc), ..request("1-2") }, " (unknown-tree): no tree is registered under 0x1abc here"),
+        (
+            Request { tree: Err(0x1abc), ..request("1-2") },
+            " (unknown-tree): no tree is registered under 0x1abc here",
+        ),
         (Request { tree: Ok(shape), ..request("1-3") }, " (bad-tree): a shape of 2 places for 3 ids [f--]"),
     ];
     for (request, says) in cases {

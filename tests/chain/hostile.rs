@@ -7,7 +7,8 @@ use std::time::Duration;
 use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
-    Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Response, Stage, Status,
+    Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Response, Stage,
+    Status,
 };
 use gpc_trees::{Id, Tree};
 use proptest::prelude::*;
@@ -219,7 +220,12 @@ impl Besieged {
             Deed::Ping(from) => self.message(from, Message::Ping),
             Deed::Lost(peer, unreached) => {
                 self.owed.remove(&peer);
-                self.input(Input::LinkLost { peer, kind: CauseKind::LinkLost, why: "gone".into(), unreached });
+                self.input(Input::LinkLost {
+                    peer,
+                    kind: CauseKind::LinkLost,
+                    why: "gone".into(),
+                    unreached,
+                });
             }
             Deed::Answered(call, good) => {
                 let result = if good { Ok(reply("x")) } else { Err("dropped".into()) };

@@ -26,13 +26,17 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     let (data, mut writer) = Body::arriving(10);
     writer.push(b"abc");
     one.request(0, Request { data, ..request("1-2") });
-    let says =
-        format!("to 0: id 1 failed at stage setup (time-limit): {limit} when 3 of 10 bytes of data had arrived [f-]");
+    let says = format!(
+        "to 0: id 1 failed at stage setup (time-limit): {limit} when 3 of 10 bytes of data had arrived [f-]"
+    );
     assert_eq!(expired(one), says);
 
     let mut one = One::new(1);
     one.request(0, request("1-2"));
-    assert_eq!(expired(one), format!("to 0: id 1 failed at stage func (time-limit): {limit} while func was running [f-]"));
+    assert_eq!(
+        expired(one),
+        format!("to 0: id 1 failed at stage func (time-limit): {limit} while func was running [f-]")
+    );
 
     let mut one = One::new(1);
     let other = CallId { root: 0, sequence: 9 };
@@ -46,7 +50,9 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     let mut one = One::new(1);
     one.request(0, request("1-2"));
     one.ran(JobResult::Deferred);
-    let says = format!("to 0: id 1 failed at stage func (time-limit): {limit} before the deferred reply was given [f?]");
+    let says = format!(
+        "to 0: id 1 failed at stage func (time-limit): {limit} before the deferred reply was given [f?]"
+    );
     assert_eq!(expired(one), says);
 }
 
@@ -58,7 +64,8 @@ fn the_message_of_a_time_limit_at_callback() {
     one.request(0, merging("1-3"));
     one.replied("a");
     one.response(2, merged("b"));
-    let says = format!("to 0: id 1 failed at stage callback (time-limit): {limit} while callback was running [fd?]");
+    let says =
+        format!("to 0: id 1 failed at stage callback (time-limit): {limit} while callback was running [fd?]");
     assert_eq!(expired(one), says);
 
     let mut one = One::new(1);
@@ -208,7 +215,10 @@ fn data_over_the_limit_are_refused_by_their_announcement() {
     let data = Body::whole(vec![0; 10]);
     assert_eq!(One::with(config()).request(0, Request { data, ..request("1") }), ["run func"]);
     let outputs = One::with(config()).start(Start { data: Body::whole(vec![0; 11]), ..start("1") });
-    assert!(outputs[0].starts_with("end 1: id 1 failed at stage setup (over-limit): data of 11 bytes"), "{outputs:?}");
+    assert!(
+        outputs[0].starts_with("end 1: id 1 failed at stage setup (over-limit): data of 11 bytes"),
+        "{outputs:?}"
+    );
 }
 
 #[test]

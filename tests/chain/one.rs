@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Reply, Start, Time, Work};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Request, Response, Stage};
+use chained_gpc::wire::{
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Request, Response, Stage,
+};
 use gpc_trees::{Id, IdList, Tree};
 
 use super::model::{letters, text};
@@ -131,7 +133,10 @@ pub(crate) fn leveled(level: u16, header: &str, data: &str) -> Answer {
 }
 
 pub(crate) fn failed(id: Id, stage: Stage, coverage: Coverage) -> Answer {
-    Answer::Failed(Box::new(Failure { cause: Cause::new(id, stage, CauseKind::Failed, "bad luck"), coverage }))
+    Answer::Failed(Box::new(Failure {
+        cause: Cause::new(id, stage, CauseKind::Failed, "bad luck"),
+        coverage,
+    }))
 }
 
 pub(crate) fn show(output: Output) -> String {

@@ -57,7 +57,12 @@ fn message(one: &mut One, from: Id, message: Message) -> Vec<String> {
 }
 
 fn unreached(one: &mut One, peer: Id) -> Vec<String> {
-    one.feed(Input::LinkLost { peer, kind: CauseKind::Unreachable, why: "nobody there".into(), unreached: true })
+    one.feed(Input::LinkLost {
+        peer,
+        kind: CauseKind::Unreachable,
+        why: "nobody there".into(),
+        unreached: true,
+    })
 }
 
 #[test]
@@ -143,7 +148,12 @@ fn the_children_of_so_many_are_adopted_and_no_more() {
             && let Some(peer) = asked.pop_front()
         {
             requests += 1;
-            inputs.push_back(Input::LinkLost { peer, kind: CauseKind::Unreachable, why: "nobody there".into(), unreached: true });
+            inputs.push_back(Input::LinkLost {
+                peer,
+                kind: CauseKind::Unreachable,
+                why: "nobody there".into(),
+                unreached: true,
+            });
         }
     }
     assert!((60_000..=65_538).contains(&requests), "{requests} ids were asked, two of them its own children");
@@ -356,11 +366,9 @@ fn a_time_limit_answers_with_what_there_is() {
     let mut one = waiting(partial("1-5"));
     one.response(4, done(0, "1 d", 2));
     let outputs = one.expire();
-    assert!(
-        outputs[1].starts_with(
-            "to 0: level 1 [2 0 0 ] [2 1 a1 d] [d??dd] id 2 failed at stage reply (time-limit): no reply came"
-        )
-    );
+    assert!(outputs[1].starts_with(
+        "to 0: level 1 [2 0 0 ] [2 1 a1 d] [d??dd] id 2 failed at stage reply (time-limit): no reply came"
+    ));
     assert_eq!((outputs[0].as_str(), outputs.len()), ("to 2: cancel", 2));
 
     let mut one = old(1);

@@ -177,7 +177,9 @@ fn check_cause(cause: &Cause, fate: &Misfortune) {
             acts(Stage::Func, &[Act::Unknown]) || acts(Stage::Callback, &[Act::Unknown])
         }
         // A run that came too late, or a call that has ended there.
-        (Stage::Setup, CauseKind::LostIncarnation | CauseKind::AlreadyEnded | CauseKind::SecondParent) => lost(),
+        (Stage::Setup, CauseKind::LostIncarnation | CauseKind::AlreadyEnded | CauseKind::SecondParent) => {
+            lost()
+        }
         _ => false,
     };
     assert!(is_true, "an untrue cause: id {id} at {stage}, {kind}: {message}; {fate:?}");

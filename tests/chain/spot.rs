@@ -42,7 +42,12 @@ impl Spotter {
     }
 
     /// What is said when a request comes and its func gives this; none if it goes the long way.
-    fn request(&mut self, from: Id, request: &Request, result: Result<Reply, Box<Reason>>) -> Option<Vec<String>> {
+    fn request(
+        &mut self,
+        from: Id,
+        request: &Request,
+        result: Result<Reply, Box<Reason>>,
+    ) -> Option<Vec<String>> {
         let (mut room, data, now) = (Vec::new(), request.data.as_bytes()?, self.now());
         let short = ShortRequest::of(request, &data, &mut room)?;
         let begun = self.0.node.spot_begins(|| now, from, &short);

@@ -232,7 +232,10 @@ impl World {
             Parcel::Lost { unreached } => {
                 self.broken.remove(&(to, from));
                 self.owed.remove(&(to, from));
-                self.input(to, Input::LinkLost { peer: from, kind: CauseKind::LinkLost, why: "lost".into(), unreached });
+                self.input(
+                    to,
+                    Input::LinkLost { peer: from, kind: CauseKind::LinkLost, why: "lost".into(), unreached },
+                );
             }
         }
     }

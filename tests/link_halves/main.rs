@@ -20,8 +20,8 @@ use chained_gpc::wire::frame::{EXTENT, EXTENT_MAX, EXTENT_MIN, WINDOW};
 use chained_gpc::wire::head::WindowRef;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
-    Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Response, Stage,
-    Status,
+    Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request,
+    Response, Stage, Status,
 };
 use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;

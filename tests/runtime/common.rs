@@ -79,7 +79,7 @@ pub(crate) fn ids_of(replies: &[IdReply]) -> Vec<Id> {
 /// The first cause of a call that is to fail.
 pub(crate) fn cause_of(handle: CallHandle) -> Cause {
     match end_of(handle) {
-        Err(CallError::Failed(failure)) => failure.cause.clone(),
+        Err(CallError::Failed(failed)) => failed.cause().clone(),
         other => panic!("the call is to fail at some id, but: {other:?}"),
     }
 }

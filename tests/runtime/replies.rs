@@ -9,7 +9,8 @@ use chained_gpc::wire::frame::WINDOW;
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{Body, BodyWriter, CallId, Message, Payload, Status};
 use chained_gpc::{
-    Call, Cause, CauseKind, Coverage, Deferred, Failure, Functions, Id, LinkKind, LocalNodes, Node, Reply, Stage,
+    Call, Cause, CauseKind, Coverage, Deferred, Failure, Functions, Id, LinkKind, LocalNodes, Node, Reply,
+    Stage,
 };
 use gpc_trees::Tree;
 

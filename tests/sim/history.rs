@@ -8,7 +8,9 @@ use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Checkers, Held, Observation, Outcome, Plan};
 use chained_gpc::wire::level::{Leveled, aggregate};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
-use chained_gpc::wire::{Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Stage, Status,
+};
 use chained_gpc::{Id, IdList, Tree};
 
 pub(super) const CALL: CallId = CallId { root: 0, sequence: 7 };
@@ -136,10 +138,7 @@ pub(super) fn well(ids: &[Id]) -> Outcome {
 }
 
 pub(super) fn blamed(id: Id, stage: Stage, coverage: &[(Status, u32)]) -> Outcome {
-    Outcome {
-        result: Err(Failure { cause: cause(id, stage), coverage: runs(coverage) }),
-        report: None,
-    }
+    Outcome { result: Err(Failure { cause: cause(id, stage), coverage: runs(coverage) }), report: None }
 }
 
 pub(super) fn partly(ids: &[Id], causes: &[(Id, Stage)], coverage: &[(Status, u32)]) -> Outcome {
