@@ -167,7 +167,7 @@ impl CallFailure {
         self.by_id.status(id)
     }
 
-    /// The ids that have executed, and whose subtrees have answered, in the caller's order. What they replied is lost with the call.
+    /// The ids that have executed, in the caller's order. What they replied is lost with the call.
     pub fn done(&self) -> IdList {
         self.by_id.those(Status::Done)
     }
