@@ -1,10 +1,11 @@
 //! What a program matches on: kinds and codes of causes through whole trees, and what became of each id, by id.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::runtime::{Builder, FunctionResult};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Message, Response};
+use chained_gpc::wire::{Message, Request, Response};
 use chained_gpc::{
     Call, CallError, Cause, CauseKind, Coverage, Failure, Functions, IdList, LinkKind, LocalNodes, Reply,
     Stage, Status, Streaming, WithCode,
@@ -12,7 +13,7 @@ use chained_gpc::{
 use gpc_trees::Tree;
 
 use super::common::{LIMIT, cause_of, end_of, hold, ids, limited, outcome_of, who};
-use super::raw::{EARLY, RawPeer, SHORT, listener, node};
+use super::raw::{EARLY, RawPeer, SHORT, call, listener, node, request};
 
 /// A streaming function that takes nothing.
 struct Full;
@@ -164,6 +165,31 @@ fn a_kind_that_nobody_on_the_way_knows_reaches_the_caller_as_it_is() {
                 Err(error) => assert_eq!((partial, error.cause()), (false, Some(&cause))),
             }
             assert!(matches!(cause.kind, CauseKind::Other(other) if other.number() == 60_000));
+        }
+    });
+}
+
+/// A request may name a callback where a func is to run: the id has the name, and cannot do what it is called for.
+#[test]
+fn a_callback_that_is_called_as_a_func_is_refused_and_not_unknown() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let merge = functions.callback("merge", |_, _, _| Ok(())).unwrap();
+        let node = node(1, &functions, []);
+        let mut parent = RawPeer::greet(&node, 7, EARLY, 1);
+        let named = |sequence, func, callback| {
+            let request = request(LIMIT, call(7, sequence), who, &ids("1"));
+            Message::Request(Arc::new(Request { func, callback, ..request }))
+        };
+        parent.send(named(1, merge.number(), None));
+        parent.send(named(2, who.number() ^ 1, None));
+        for (sequence, kind) in [(1, CauseKind::WrongFunction), (2, CauseKind::UnknownFunction)] {
+            let Answer::Failed(failure) = parent.expect_response(call(7, sequence)) else {
+                panic!("a failure")
+            };
+            let cause = failure.cause;
+            assert_eq!((cause.id, cause.stage, cause.kind), (1, Stage::Setup, kind), "{cause}");
         }
     });
 }
