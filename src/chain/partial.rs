@@ -154,7 +154,7 @@ impl Node {
         {
             let me = self.config.me;
             let message = format!("it was given up: id {from} has another parent");
-            let cause = Cause::new(me, Stage::Link, CauseKind::LinkLost, message);
+            let cause = Cause::new(me, Stage::Link, CauseKind::SecondParent, message);
             let coverage = Coverage::all(Status::Unknown, call.request.ids.len());
             let answer = Answer::Failed(Box::new(Failure { cause, coverage }));
             self.emit(Output::Send { to: parent, message: Message::Response(Response { call: id, answer }) });

@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 
 use gpc_trees::{Id, IdList};
 
-use super::plan::Plan;
 use crate::wire::{Coverage, Status};
 
 /// Ranges that are looked through one by one: fewer than what a map costs.
@@ -41,8 +40,9 @@ enum Fates {
 }
 
 impl ById {
-    pub(super) fn new(plan: &Plan, coverage: Coverage) -> ById {
-        ById { ids: plan.ids.clone(), asked: plan.asked.clone(), coverage, index: OnceLock::new() }
+    /// Of ids in tree order, and the same in the caller's.
+    pub(super) fn new(ids: IdList, asked: IdList, coverage: Coverage) -> ById {
+        ById { ids, asked, coverage, index: OnceLock::new() }
     }
 
     /// In tree order.
@@ -142,10 +142,9 @@ mod tests {
     fn by_id(ids: &[Id], order: &[usize], statuses: &[Status]) -> ById {
         let asked: Vec<Id> = order.iter().map(|&place| ids[place]).collect();
         let list = |ids: &[Id]| IdList::from_ids(ids.iter().copied()).expect("distinct ids");
-        let plan = Plan { root: ids[0], ids: list(ids), asked: list(&asked), merged: false };
         let mut coverage = Coverage::new();
         statuses.iter().for_each(|status| coverage.push(*status, 1));
-        ById::new(&plan, coverage)
+        ById::new(list(ids), list(&asked), coverage)
     }
 
     /// Ids with what became of each, and the caller's order as places in theirs: ranges and scattered ones.

@@ -132,8 +132,8 @@ pub struct CallFailure {
 }
 
 impl CallFailure {
-    pub(super) fn new(plan: &Plan, failure: Failure) -> CallFailure {
-        let by_id = ById::new(plan, failure.coverage.clone());
+    pub(super) fn new(plan: Plan, failure: Failure) -> CallFailure {
+        let by_id = ById::new(plan.ids, plan.asked, failure.coverage.clone());
         CallFailure { failure, by_id }
     }
 

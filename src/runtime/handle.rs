@@ -92,7 +92,7 @@ impl CallHandle {
         let plan = self.plan.take().ok_or(CallError::Taken)?;
         match ended {
             Some(Ok(success)) => Ok(Outcome::new(plan, success)),
-            Some(Err(failure)) => Err(CallError::Failed(Box::new(CallFailure::new(&plan, *failure)))),
+            Some(Err(failure)) => Err(CallError::Failed(Box::new(CallFailure::new(plan, *failure)))),
             None => Err(CallError::Ended),
         }
     }

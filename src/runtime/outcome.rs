@@ -104,9 +104,10 @@ pub struct ReplyRef<'a> {
 
 impl Outcome {
     pub(super) fn new(plan: Plan, success: Success) -> Outcome {
-        let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, plan.ids.len()) };
+        let Plan { root, ids, asked, merged } = plan;
+        let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
         let Report { causes, coverage } = success.report.map_or_else(whole, |report| *report);
-        let (by_id, Plan { root, merged, .. }) = (ById::new(&plan, coverage), plan);
+        let by_id = ById::new(ids, asked, coverage);
         let (level, parts, aggregated) = match success.reply {
             Some(RootReply::Parts(parts)) => (parts.level(), Some(parts), OnceLock::new()),
             Some(RootReply::Aggregated(reply)) => {

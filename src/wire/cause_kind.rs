@@ -106,7 +106,7 @@ kinds! {
     NoMemory = 16 "no-memory";
     /// The id is shutting down, and takes no more calls.
     ShuttingDown = 17 "shutting-down";
-    /// The id got the request from another parent before: each id has one parent in a call.
+    /// Another parent has sent the request, too: each id has one parent in a call. The id refused it; or, at stage link, its children answer to the other one, since it was given up.
     SecondParent = 18 "second-parent";
     /// The call has ended at this id, which does not have its answer any more.
     AlreadyEnded = 19 "already-ended";

@@ -349,7 +349,7 @@ fn one_that_was_stopped_executes_nothing_again() {
 fn one_that_was_given_up_forgets_and_says_so() {
     let mut one = waiting(partial("1-5"));
     let outputs = message(&mut one, 2, Message::Moved(CALL));
-    let says = "id 1 failed at stage link (link-lost): it was given up: id 2 has another parent";
+    let says = "id 1 failed at stage link (second-parent): it was given up: id 2 has another parent";
     assert_eq!(outputs, [format!("to 0: {says} [?????]")]);
     assert!(one.is_quiet(), "and cancels nothing: its children go on for another");
     assert!(one.request(0, adopted("1-5", 1))[1].contains("already ended"));

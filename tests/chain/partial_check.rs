@@ -172,7 +172,7 @@ fn check_cause(cause: &Cause, fate: &Misfortune) {
         (Stage::Callback, CauseKind::WrongFunction) => {
             acts(Stage::Callback, &[Act::Defer, Act::DeferEarly, Act::DropToken])
         }
-        (Stage::Link, CauseKind::LinkLost | CauseKind::Unreachable) => lost(),
+        (Stage::Link, CauseKind::LinkLost | CauseKind::Unreachable | CauseKind::SecondParent) => lost(),
         (Stage::Setup, CauseKind::UnknownFunction) => {
             acts(Stage::Func, &[Act::Unknown]) || acts(Stage::Callback, &[Act::Unknown])
         }

@@ -46,7 +46,8 @@ fn what_a_function_says_reaches_the_caller_with_its_kind_and_code() {
         let plain = functions.func("plain", |request, _| at_three(request, || Err("no".into()))).unwrap();
         let io = functions.func("io", |request, _| {
             at_three(request, || {
-                Ok(drop(std::fs::read("/nowhere/at all").map_err(|e| WithCode::new(-2, e))?))
+                std::fs::read("/nowhere/at all").map_err(|error| WithCode::new(-2, error))?;
+                Ok(())
             })
         });
         let inline = functions.inline_func("inline", |request, _| {

@@ -100,6 +100,8 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         }
         (Stage::Link, CauseKind::LinkLost) => own.has_any(&LOST) && book.lost(cause.id, true),
         (Stage::Link, CauseKind::Unreachable) => own.has_any(&LOST) && book.lost(cause.id, false),
+        // Its children have another parent: it was given up, or somebody has forged a request.
+        (Stage::Link, CauseKind::SecondParent) => asked_again,
         (Stage::Setup, CauseKind::SecondParent) if !record.plan.partial => {
             own.has_any(&[Fault::SecondParent, Fault::Duplicate])
         }

@@ -27,7 +27,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::faults::Fault;
 use crate::wire::message::{Answer, Response, SubtreeReply};
-use crate::wire::{CallId, CauseKind, Failure, Message, Report};
+use crate::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
 use book::Book;
 
 /// A call as its caller means it.
@@ -273,8 +273,8 @@ impl Findings {
 fn is_refusal(from: Id, response: &Response) -> bool {
     match &response.answer {
         Answer::Failed(failure) if failure.cause.id == from => matches!(
-            failure.cause.kind,
-            CauseKind::SecondParent | CauseKind::AlreadyEnded | CauseKind::LostIncarnation
+            (failure.cause.stage, failure.cause.kind),
+            (Stage::Setup, CauseKind::SecondParent | CauseKind::AlreadyEnded | CauseKind::LostIncarnation)
         ),
         _ => false,
     }
