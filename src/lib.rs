@@ -55,13 +55,13 @@ pub use gpc_trees::{
     TreeError, TreeName,
 };
 pub use runtime::{
-    AbsentPeers, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallHandle, CallTree,
-    CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, FuncHandle, FunctionError,
+    AbsentPeers, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure, CallHandle,
+    CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, FuncHandle, FunctionError,
     FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError, Listener, LocalNodes,
     Merges, Node, Outcome, Peers, PeersError, Phase, Placement, PolledNode, RepliesError, ReplyRef, Request,
-    Streaming, Wait,
+    Streaming, Wait, WithCode,
 };
-pub use wire::{Cause, Coverage, CoverageCounts, Failure, Shown, Stage, Status};
+pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Shown, Stage, Status};
 
 /// The programs of the README, as tests.
 #[cfg(doctest)]

@@ -9,7 +9,7 @@ use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
 use chained_gpc::wire::body::Extent;
 use chained_gpc::wire::frame::{FrameError, HelloError, Kind, REPORT_MAX};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Cause, Coverage, Failure, Report, Stage, Status};
+use chained_gpc::wire::{Cause, CauseKind, Coverage, Failure, Report, Stage, Status};
 use proptest::prelude::*;
 use wire_support::{AROUND, Around, Beside, HELLO, Plain, drain, greeted, read};
 
@@ -65,7 +65,8 @@ fn failure(cause: &[u8], coverage: &[u8]) -> Vec<u8> {
     frame(3, 0, &reported(2, &[&[1, 0, 0, 0], cause, coverage].concat()))
 }
 
-const CAUSE: [u8; 8] = [9, 0, 0, 0, 2, 0, 0, 0];
+/// Id 9, failed, at stage func, without a code and a message.
+const CAUSE: [u8; 18] = [9, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const CALL_REF: [u8; 16] = [3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
 
 /// A segment of call 3#2.
@@ -138,8 +139,8 @@ fn payloads_shorter_than_their_fixed_part() {
             );
         }
     }
-    let short_cause = failure(&CAUSE[..7], &[]);
-    assert_eq!(refused(&short_cause), FrameError::TooShort { kind: Kind::Response, length: 7, needed: 8 });
+    let short_cause = failure(&CAUSE[..17], &[]);
+    assert_eq!(refused(&short_cause), FrameError::TooShort { kind: Kind::Response, length: 17, needed: 18 });
     let short_count = frame(3, 0, &reported(3, &[0; 3]));
     assert_eq!(refused(&short_count), FrameError::TooShort { kind: Kind::Response, length: 3, needed: 4 });
 }
@@ -266,12 +267,12 @@ fn reports() {
     bad_field(&frame(3, 0, &reported(2, &[0; 4])), Kind::Response, "number of causes", 0);
     bad_field(&frame(3, 0, &reported(3, &[1, 4, 0, 0])), Kind::Response, "number of causes", 1025);
     read(&frame(3, 0, &reported(3, &[0; 4]))).unwrap();
-    let beyond = failure(&with(&CAUSE, &[(6, &[1])]), &[]);
+    let beyond = failure(&with(&CAUSE, &[(16, &[1])]), &[]);
     bad_field(&beyond, Kind::Response, "length of a cause's message", 1);
-    bad_field(&failure(&with(&CAUSE, &[(4, &[0])]), &[]), Kind::Response, "stage", 0);
-    bad_field(&failure(&with(&CAUSE, &[(4, &[8])]), &[]), Kind::Response, "stage", 8);
-    bad_field(&failure(&with(&CAUSE, &[(5, &[1])]), &[]), Kind::Response, "reserved byte of a cause", 1);
-    let novel = [&with(&CAUSE, &[(6, &[1, 4])])[..], &[b'x'; 1025]].concat();
+    bad_field(&failure(&with(&CAUSE, &[(6, &[0])]), &[]), Kind::Response, "stage", 0);
+    bad_field(&failure(&with(&CAUSE, &[(6, &[8])]), &[]), Kind::Response, "stage", 8);
+    bad_field(&failure(&with(&CAUSE, &[(7, &[1])]), &[]), Kind::Response, "reserved byte of a cause", 1);
+    let novel = [&with(&CAUSE, &[(16, &[1, 4])])[..], &[b'x'; 1025]].concat();
     bad_field(&failure(&novel, &[]), Kind::Response, "length of a cause's message", 1025);
 
     bad_field(&failure(&CAUSE, &[0; 9]), Kind::Response, "length of the coverage", 9);
@@ -397,7 +398,7 @@ fn a_reply_over_the_limit_fails_its_call_and_leaves_the_link() {
 /// 1,024 bytes that are no UTF-8 became 3,072 bytes of signs, which the parent of the reader refused with its link.
 #[test]
 fn a_cause_that_is_no_text_can_be_sent_on() {
-    let cause = with(&CAUSE, &[(6, &[0, 4])]);
+    let cause = with(&CAUSE, &[(16, &[0, 4])]);
     let events = read(&failure(&[&cause[..], &[0xff; 1024]].concat(), &[])).unwrap();
     let [Event::Response(response)] = &events[..] else { panic!("{events:?}") };
     let Answer::Failed(failure) = &response.answer else { panic!("a failure") };
@@ -405,11 +406,31 @@ fn a_cause_that_is_no_text_can_be_sent_on() {
     let report = Report::from(Failure::clone(failure));
     assert_eq!(Report::parse(&report.emit()).unwrap(), report);
 
-    let long = Cause { id: 1, stage: Stage::Func, message: "é".repeat(600) };
+    let mut long = Cause::new(1, Stage::Func, CauseKind::Failed, "");
+    long.message = "é".repeat(600);
     let long = Report { causes: vec![long; 2], coverage: Coverage::new() };
     assert_eq!(long.emitted_len(), long.emit().len());
     let cut = Report::parse(&long.emit()).unwrap();
     assert!(cut.causes.len() == 2 && cut.causes.iter().all(|cause| cause.message == "é".repeat(512)));
+}
+
+/// A kind of failure that this version does not know closed no link and became no other one on its way: whatever a program above knows of it, it gets.
+#[test]
+fn a_kind_that_nobody_knows_is_kept_with_its_code() {
+    for kind in [0u16, 24, 0x8000, u16::MAX] {
+        let (number, code) = (kind.to_le_bytes(), i64::MIN.to_le_bytes());
+        let events = read(&failure(&with(&CAUSE, &[(4, &number), (8, &code)]), &[])).unwrap();
+        let [Event::Response(response)] = &events[..] else { panic!("{events:?}") };
+        let Answer::Failed(failure) = &response.answer else { panic!("a failure") };
+        assert_eq!((failure.cause.kind.number(), failure.cause.code), (kind, i64::MIN));
+        assert_eq!(failure.cause.kind.name(), "other");
+        assert_eq!(
+            failure.cause.to_string(),
+            format!("id 9 failed at stage func (kind-{kind}, code {}): ", i64::MIN)
+        );
+        let report = Report::from(Failure::clone(failure));
+        assert_eq!(Report::parse(&report.emit()).unwrap(), report);
+    }
 }
 
 /// So many ids that fared differently would make a report that no receiver takes, and close the link.
@@ -420,7 +441,7 @@ fn a_failure_of_too_many_runs_says_less_and_nothing_untrue() {
     for run in 0..runs {
         coverage.push(if run % 2 == 0 { Status::Done } else { Status::Failed }, 1);
     }
-    let failure = Failure { cause: Cause::new(1, Stage::Func, "no"), coverage };
+    let failure = Failure { cause: Cause::new(1, Stage::Func, CauseKind::Failed, "no"), coverage };
     let report = Report::from(failure);
     assert!(report.emitted_len() < 100 && report.causes.len() == 1);
     assert_eq!(report.coverage, Coverage::all(Status::Unknown, runs));

@@ -9,7 +9,9 @@ use chained_gpc::wire::flow::{ArrivingReply, ChildReply, FlowPart, aggregate_arr
 use chained_gpc::wire::frame::{FRAME_MAX, FrameError, Kind, SEGMENT, WINDOW};
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
-use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Payload, Response, Stage, Status};
+use chained_gpc::wire::{
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Response, Stage, Status,
+};
 use gpc_trees::Tree;
 use proptest::prelude::*;
 use wire_support::{drain, greeted};
@@ -70,7 +72,10 @@ fn failure(message: &str) -> Answer {
     for place in 0..if message == "long" { 100_000 } else { 2 } {
         coverage.push(if place % 2 == 0 { Status::Done } else { Status::Unknown }, 1);
     }
-    Answer::Failed(Box::new(Failure { cause: Cause::new(5, Stage::Link, message), coverage }))
+    Answer::Failed(Box::new(Failure {
+        cause: Cause::new(5, Stage::Link, CauseKind::LinkLost, message),
+        coverage,
+    }))
 }
 
 /// A link from a child to its parent, and what the parent has of the response.

@@ -14,7 +14,8 @@ use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::report::CAUSES_MAX;
 use chained_gpc::wire::{
-    Body, CallId, Cause, Coverage, Failure, Hello, Message, Payload, Report, Request, Response, Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Payload, Report, Request, Response,
+    Stage, Status,
 };
 use gpc_trees::{IdList, Run, Shape, Tree};
 use wire_support::{AROUND, Beside, HELLO, Said, Seen, drain, drain_beside, greeted, read, written};
@@ -163,10 +164,14 @@ fn responses() {
     holds_response("RESPONSE with a reply", Answer::Reply(reply));
     let mut coverage = Coverage::all(Status::Done, 3);
     coverage.push(Status::Failed, 1);
-    let failure = Failure { cause: Cause::new(9, Stage::Func, "no"), coverage };
+    let failure =
+        Failure { cause: Cause::new(9, Stage::Func, CauseKind::Failed, "no").with_code(-7), coverage };
     holds_response("RESPONSE with a failure", Answer::Failed(Box::new(failure)));
     let reply = SubtreeReply { level: 0, header: payload(b"hi"), data: payload(b"abc") };
-    let causes = vec![Cause::new(9, Stage::Link, "gone"), Cause::new(10, Stage::Func, "n")];
+    let causes = vec![
+        Cause::new(9, Stage::Link, CauseKind::LinkLost, "gone"),
+        Cause::new(10, Stage::Func, CauseKind::from_number(60_000), "n"),
+    ];
     let report = Report { causes, coverage: Coverage::all(Status::Unknown, 1) };
     assert_eq!(report.emitted_len(), report.emit().len());
     holds_response("RESPONSE that is partial", Answer::Partial(Box::new(Partial { reply, report })));
@@ -251,6 +256,18 @@ fn small_frames() {
     assert_eq!(drain(&mut outbox, usize::MAX), example("GOODBYE"));
     let Event::Goodbye(back) = only(read(&example("GOODBYE")).unwrap()) else { panic!("a goodbye") };
     assert_eq!(back, goodbye);
+}
+
+/// The table of the document and the set of the code are the same.
+#[test]
+fn the_kinds_of_the_document_are_those_of_the_code() {
+    let (_, table) = DOCUMENT.split_once("| kind | name | what happened |").expect("a table of kinds");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cells = |row: &str| -> Vec<String> { row.split('|').map(|cell| cell.trim().to_owned()).collect() };
+    let documented: Vec<(u16, String)> =
+        rows.map(cells).map(|cells| (cells[1].parse().unwrap(), cells[2].clone())).collect();
+    let known = CauseKind::KNOWN.iter().map(|kind| (kind.number(), kind.name().to_owned()));
+    assert_eq!(documented, known.collect::<Vec<_>>());
 }
 
 /// Each example is tested above; one that is added to the document is to be tested too.

@@ -7,7 +7,7 @@ use gpc_trees::Id;
 use super::output::FirstCause;
 use chained_gpc::launch::Launch;
 use chained_gpc::runtime::{CallError, Peers};
-use chained_gpc::wire::{Cause, Stage};
+use chained_gpc::wire::{Cause, CauseKind, Stage};
 
 /// How long a process that lost a connection has to be seen as ended: it loses them one by one.
 const DEATH_PATIENCE: Duration = Duration::from_millis(200);
@@ -32,9 +32,9 @@ pub(super) fn explain(first: &Cause, launched: Option<&mut Launch>, joined: Opti
 /// A call that was given up because a process ended failed at that process.
 pub(super) fn died(error: CallError, dead: Option<Id>) -> CallError {
     match (error, dead) {
-        (CallError::Failed(mut failure), Some(id)) if failure.cause.stage == Stage::Cancelled => {
-            failure.cause = Cause::new(id, Stage::Link, "it was lost during the call");
-            CallError::Failed(failure)
+        (CallError::Failed(failed), Some(id)) if failed.cause().kind == CauseKind::Cancelled => {
+            let cause = Cause::new(id, Stage::Link, CauseKind::LinkLost, "it was lost during the call");
+            CallError::Failed(failed.with_cause(cause).into())
         }
         (error, _) => error,
     }

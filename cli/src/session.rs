@@ -162,7 +162,7 @@ impl Session {
                 outcome.missing = self.missing(plan, reply.coverage(), reply.causes());
                 return Ok(Made { outcome, data: reply.data().clone() });
             }
-            Err(CallError::Failed(failure)) => failure,
+            Err(CallError::Failed(failed)) => failed.failure().clone(),
             Err(refused) => return Err(refused.into()),
         };
         outcome.coverage = failure.coverage.counts().into();

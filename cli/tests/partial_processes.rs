@@ -118,7 +118,7 @@ fn a_silent_process_ends_a_call_that_wants_all() {
     let value = ended.json();
     assert_eq!((ended.code(), coverage(&value)), (Some(1), [0, 0, 0, 2]));
     assert!(
-        ended.said().contains("id 1 failed at stage link: it gave no sign of life for"),
+        ended.said().contains("id 1 failed at stage link (link-lost): it gave no sign of life for"),
         "{}",
         ended.said()
     );

@@ -11,7 +11,7 @@ use crate::wire::head::{AnswerKind, ResponseHead};
 use crate::wire::level::{count, count_bytes};
 use crate::wire::message::{Answer, SubtreeReply};
 use crate::wire::short::SHORT_MAX;
-use crate::wire::{CallId, Cause, Coverage, Failure, Payload, Stage, Status};
+use crate::wire::{CallId, Cause, Coverage, Failure, Payload, Reason, Stage, Status};
 
 /// How an id's own reply goes out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,12 +113,12 @@ impl Node {
     pub fn spot_replied(
         &mut self,
         call: CallId,
-        result: Result<(), String>,
+        result: Result<(), Box<Reason>>,
     ) -> Result<(ResponseHead, OwnAnswer<'_>), Box<Answer>> {
         self.recent.add(call);
-        if let Err(message) = result {
+        if let Err(reason) = result {
             cold_path();
-            return Err(Box::new(self.func_failed(1, message)));
+            return Err(Box::new(self.func_failed(1, *reason)));
         }
         let (me, reply_max) = (self.config.me, self.config.reply_max);
         let spots = self.spots();
@@ -146,10 +146,10 @@ impl Node {
 
     /// The answer of a call whose func has failed here, with nothing sent on to the ids of its list.
     #[cold]
-    pub(super) fn func_failed(&self, ids: u32, message: String) -> Answer {
+    pub(super) fn func_failed(&self, ids: u32, reason: Reason) -> Answer {
         let mut coverage = Coverage::all(Status::Failed, 1);
         coverage.push(Status::Unreached, ids - 1);
-        let cause = Cause::new(self.config.me, Stage::Func, message);
+        let cause = Cause::of(self.config.me, Stage::Func, reason);
         Answer::Failed(Box::new(Failure { cause, coverage }))
     }
 }

@@ -16,7 +16,7 @@ use super::rising::Rising;
 use super::runs::Turn;
 use super::{Reply, Taken, Time};
 use crate::wire::message::{Merging, SubtreeReply};
-use crate::wire::{Coverage, Report, Request, Status};
+use crate::wire::{Coverage, Reason, Report, Request, Status};
 
 /// Where a call came from.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ pub(super) struct Call {
     pub(super) until: Time,
     pub(super) own: Own,
     /// A deferred reply that has overtaken the end of func: its token may be used while func still runs.
-    pub(super) early: Option<Box<Result<Reply, String>>>,
+    pub(super) early: Option<Box<Result<Reply, Box<Reason>>>>,
     pub(super) job: JobState,
     /// `None` until the request has been forwarded; then in list order, and behind them those that were adopted, as they came.
     pub(super) children: Option<Children>,

@@ -12,7 +12,7 @@ use gpc_trees::{Id, IdList, Limits, Tree};
 use super::{Heartbeat, Time};
 use crate::wire::message::{Classes, Merging, SubtreeReply};
 use crate::wire::short::SHORT_MAX;
-use crate::wire::{Body, Budget, CallId, Failure, Message, Report, Request};
+use crate::wire::{Body, Budget, CallId, CauseKind, Failure, Message, Reason, Report, Request};
 
 /// How a node is built.
 #[derive(Clone, Debug)]
@@ -190,7 +190,7 @@ pub enum Input {
         /// The call whose func deferred.
         call: CallId,
         /// The reply, or why there is none.
-        result: Result<Reply, String>,
+        result: Result<Reply, Box<Reason>>,
     },
     /// A link to a peer is up.
     LinkUp {
@@ -203,6 +203,8 @@ pub enum Input {
     LinkLost {
         /// The peer.
         peer: Id,
+        /// What kind of loss it is.
+        kind: CauseKind,
         /// In words.
         why: String,
         /// Whether none ever came up, so that nothing that was sent can have arrived.
@@ -306,9 +308,9 @@ pub enum JobResult {
     /// func has taken what there was of its data, and goes on when more has come.
     Taken(Taken),
     /// It failed, and says why.
-    Failed(String),
-    /// It could not be run: no such function here.
-    Unknown(String),
+    Failed(Box<Reason>),
+    /// It was not run, as when there is no such function here.
+    Refused(Box<Reason>),
 }
 
 /// A node's own reply: header and data, as its functions make them.

@@ -9,7 +9,7 @@ use super::runs::Runs;
 use super::slot::Slot;
 use super::{Node, Output, Start};
 use crate::wire::message::Answer;
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage, Status};
+use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
 
 /// What is said of a call that its caller wants no more.
 const GIVEN_UP: &str = "the caller gave the call up";
@@ -85,13 +85,14 @@ impl Node {
     pub(super) fn give_up(&mut self, ticket: u64) {
         let call = self.tickets.get(&ticket).copied();
         if let Some(slot) = call.and_then(|id| self.find(id)) {
-            self.fail(slot, Cause::new(self.config.me, Stage::Cancelled, GIVEN_UP));
+            let (me, kind) = (self.config.me, CauseKind::Cancelled);
+            self.fail(slot, Cause::new(me, Stage::Cancelled, kind, GIVEN_UP));
         }
     }
 
     /// What a call comes to that the application has given up before it began.
     pub fn given_up(&self, start: &Start) -> Box<Failure> {
-        let cause = Cause::new(self.config.me, Stage::Cancelled, GIVEN_UP);
+        let cause = Cause::new(self.config.me, Stage::Cancelled, CauseKind::Cancelled, GIVEN_UP);
         let asked = start.ids.len() - u32::from(start.watch && !start.ids.is_empty());
         Box::new(Failure { cause, coverage: Coverage::all(Status::Unreached, asked) })
     }
@@ -108,7 +109,7 @@ impl Node {
     }
 
     /// Calls that wait on the peer fail, and calls that it sent are forgotten; partial ones go on without it.
-    pub(super) fn link_lost(&mut self, peer: Id, why: &str, unreached: bool) {
+    pub(super) fn link_lost(&mut self, peer: Id, kind: CauseKind, why: &str, unreached: bool) {
         self.recent.unlinked(peer);
         self.liveness.lost(peer);
         let on_the_spot = self.spots.as_ref().map_or(Vec::new(), |spots| spots.concerned(peer));
@@ -132,7 +133,7 @@ impl Node {
                 // The parent may live, have given this id up, and ask its children itself.
                 call.adopted = true;
             }
-            let cause = Cause::new(peer, Stage::Link, why);
+            let cause = Cause::new(peer, Stage::Link, kind, why);
             match (call.request.partial, call.awaited_child(peer)) {
                 (true, Some(index)) => self.child_cut_off(slot, index, unreached, cause),
                 // An adopter will ask for the answer.
@@ -180,7 +181,8 @@ fn waiting(what: Option<&str>) -> String {
 fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
     let limit = call.request.limit;
     let here = |stage, doing: String| {
-        Cause::new(me, stage, format!("the time limit ({limit:?} here) passed {doing}"))
+        let message = format!("the time limit ({limit:?} here) passed {doing}");
+        Cause::new(me, stage, CauseKind::TimeLimit, message)
     };
     match (&call.own, &call.job) {
         (Own::Pending | Own::Taking(_), JobState::Running) => here(
@@ -223,7 +225,7 @@ fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
             };
             let message =
                 format!("no reply came to id {me} within {limit:?}; it still waits for {awaited:?}{more}");
-            Cause::new(first, Stage::Reply, message)
+            Cause::new(first, Stage::Reply, CauseKind::TimeLimit, message)
         }
     }
 }

@@ -11,7 +11,7 @@ use super::call::{Call, Origin, Own};
 use crate::wire::frame::REPORT_MAX;
 use crate::wire::level::{Leaves, LevelLimit, Leveled, Limits, aggregate, aggregate_parts, level0};
 use crate::wire::message::{Answer, Partial, SubtreeReply};
-use crate::wire::{Cause, Coverage, Failure, Stage, Status};
+use crate::wire::{Cause, CauseKind, Coverage, Failure, Stage, Status};
 
 /// The answer of a call whose every child is done. Takes the replies out of the call.
 pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
@@ -30,7 +30,7 @@ pub(super) fn answer(call: &mut Call, reply_max: u64) -> Result<Answer, Cause> {
             aggregated(call, own)
         }
     };
-    let reply = reply.map_err(|error| Cause::new(me, Stage::Reply, error.to_string()))?;
+    let reply = reply.map_err(|error| over_level(me, error))?;
     within_limit(me, reply, reply_max)
 }
 
@@ -75,7 +75,12 @@ fn within_limit(me: Id, reply: SubtreeReply, reply_max: u64) -> Result<Answer, C
 
 pub(super) fn over_limit(me: Id, len: u64, reply_max: u64) -> Cause {
     let message = format!("the subtree's reply of {len} bytes is over the limit of {reply_max}");
-    Cause::new(me, Stage::Reply, message)
+    Cause::new(me, Stage::Reply, CauseKind::OverLimit, message)
+}
+
+/// The tree has more levels than an aggregate can have.
+pub(super) fn over_level(me: Id, error: LevelLimit) -> Cause {
+    Cause::new(me, Stage::Reply, CauseKind::OverLimit, error.to_string())
 }
 
 /// Own data first, then the children's in list order, headers beside data.
@@ -117,7 +122,7 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
     };
     let Some(message) = fault else { return Partial { reply: reply.unwrap_or_default(), report } };
     // All have done their part, and none of it arrives.
-    report.add(Cause::new(me, Stage::Reply, message));
+    report.add(Cause::new(me, Stage::Reply, CauseKind::OverLimit, message));
     report.coverage = without_parts(&report.coverage);
     Partial { reply: nothing(), report }
 }

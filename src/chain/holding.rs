@@ -11,7 +11,7 @@ use super::{Node, Reply};
 use crate::wire::budget::{Budget, Share};
 use crate::wire::message::SubtreeReply;
 use crate::wire::short::SHORT_MAX;
-use crate::wire::{CallId, Cause, Request, Stage};
+use crate::wire::{CallId, Cause, CauseKind, Request, Stage};
 
 /// What the state of a call takes, bytes.
 const CALL: u64 = 1 << 10;
@@ -117,11 +117,11 @@ impl Node {
         if let Some(slot) = self.calls.find(id)
             && self.calls.get(slot).is_some_and(refused)
         {
-            self.fail(slot, Cause::new(self.config.me, Stage::Setup, why));
+            self.fail(slot, Cause::new(self.config.me, Stage::Setup, CauseKind::NoMemory, why));
         }
     }
 
     fn over_memory(&self, stage: Stage) -> Cause {
-        Cause::new(self.config.me, stage, self.config.memory.refusal())
+        Cause::new(self.config.me, stage, CauseKind::NoMemory, self.config.memory.refusal())
     }
 }

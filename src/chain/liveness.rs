@@ -11,7 +11,7 @@ use gpc_trees::Id;
 
 use super::{Node, Output, Time};
 use crate::hint::unlikely;
-use crate::wire::Message;
+use crate::wire::{CauseKind, Message};
 
 /// When a silent peer is asked, and when it is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,7 +210,8 @@ impl Node {
             for (peer, silent) in silent {
                 self.liveness.watched.remove(&peer);
                 self.emit(Output::Abandon { peer });
-                self.link_lost(peer, &format!("it gave no sign of life for {silent:?}"), false);
+                let why = format!("it gave no sign of life for {silent:?}");
+                self.link_lost(peer, CauseKind::LinkLost, &why, false);
             }
         }
     }

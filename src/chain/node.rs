@@ -103,7 +103,7 @@ impl Node {
             Input::Waits { call, what } => self.runs.waits(call, what),
             Input::Answered { call, result } => self.answered(call, result),
             Input::LinkUp { peer, incarnation } => self.recent.linked(peer, incarnation),
-            Input::LinkLost { peer, why, unreached } => self.link_lost(peer, &why, unreached),
+            Input::LinkLost { peer, kind, why, unreached } => self.link_lost(peer, kind, &why, unreached),
             // Behind what has come by then.
             Input::Tick => self.recent.partial.expire(self.now),
             Input::Heard(_) => {}

@@ -12,7 +12,9 @@ use super::kept::{KEEP, Kept};
 use super::slot::Slot;
 use super::{Node, Output, gather};
 use crate::wire::message::{Answer, Response, SubtreeReply};
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Report, Request, Stage, Status};
+use crate::wire::{
+    CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Report, Request, Stage, Status,
+};
 
 impl Node {
     /// A stage failed at this id.
@@ -42,7 +44,8 @@ impl Node {
             // A few bytes of ids can name any number that nobody has, and each would leave its children to this id.
             groups.clear();
             let message = format!("{}; those below it are not adopted: over {most} would be", cause.message);
-            call.add_cause(Cause::new(cause.id, cause.stage, message));
+            let Cause { id, stage, kind, code, .. } = cause;
+            call.add_cause(Cause::of(id, stage, Reason { kind, code, message }));
         } else {
             call.add_cause(cause);
         }
@@ -64,8 +67,8 @@ impl Node {
             }
             Answer::Failed(failure) => return self.partial_refused(slot, index, *failure),
             Answer::Completed | Answer::Reply(_) | Answer::Arriving(_) | Answer::Partial(_) => {
-                let cause =
-                    Cause::new(from, Stage::Reply, "its answer does not report on the ids it was sent to");
+                let message = "its answer does not report on the ids it was sent to";
+                let cause = Cause::new(from, Stage::Reply, CauseKind::BadReply, message);
                 return self.child_lost(slot, index, Status::Unknown, false, cause);
             }
         };
@@ -79,7 +82,7 @@ impl Node {
             (Some(_), true) => match gather::parts(reply) {
                 Some(parts) => call.child_parts(index, parts),
                 None => {
-                    let cause = Cause::new(from, Stage::Reply, "its values are no level-1 data");
+                    let cause = bad_values(from);
                     return self.child_lost(slot, index, Status::Unknown, false, cause);
                 }
             },
@@ -150,7 +153,8 @@ impl Node {
             && let Some(call) = self.remove(slot)
         {
             let me = self.config.me;
-            let cause = Cause::new(me, Stage::Link, format!("it was given up: id {from} has another parent"));
+            let message = format!("it was given up: id {from} has another parent");
+            let cause = Cause::new(me, Stage::Link, CauseKind::SecondParent, message);
             let coverage = Coverage::all(Status::Unknown, call.request.ids.len());
             let answer = Answer::Failed(Box::new(Failure { cause, coverage }));
             self.emit(Output::Send { to: parent, message: Message::Response(Response { call: id, answer }) });
@@ -247,8 +251,13 @@ impl Node {
             return Ok(());
         }
         let message = "this run of the id may have begun after the call: an earlier one may have executed it";
-        Err(Cause::new(self.config.me, Stage::Setup, message))
+        Err(Cause::new(self.config.me, Stage::Setup, CauseKind::LostIncarnation, message))
     }
+}
+
+/// A reply that a callback made below cannot be one.
+fn bad_values(from: Id) -> Cause {
+    Cause::new(from, Stage::Reply, CauseKind::BadReply, "its values are no level-1 data")
 }
 
 /// The groups of a lost child's children; none where its split is bad, which its parent would have said.

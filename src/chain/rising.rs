@@ -7,12 +7,12 @@
 use gpc_trees::Id;
 
 use super::call::{Call, ChildAnswer, Origin, Own};
-use super::gather::over_limit;
+use super::gather::{over_level, over_limit};
 use super::slot::Slot;
 use super::{Node, Output};
 use crate::wire::flow::{ArrivingReply, ChildReply, Flow, FlowPart, aggregate_arriving};
 use crate::wire::message::{Answer, Response};
-use crate::wire::{Body, CallId, Cause, Message, Stage};
+use crate::wire::{Body, CallId, Cause, CauseKind, Message, Stage};
 
 /// The replies of a call whose data are still arriving. At most one for each child.
 #[derive(Debug, Default)]
@@ -57,7 +57,8 @@ impl Call {
         let bodies = self.rising.as_deref().map_or(&[][..], |rising| &rising.bodies);
         let limit = self.request.limit;
         let Some((_, child, body)) = bodies.iter().find(|(_, _, body)| body.taken() < body.len()) else {
-            return Cause::new(me, Stage::Reply, format!("the time limit ({limit:?} here) passed"));
+            let message = format!("the time limit ({limit:?} here) passed");
+            return Cause::new(me, Stage::Reply, CauseKind::TimeLimit, message);
         };
         let (len, came, gone) = (body.len(), body.arrived(), body.taken());
         // What has come and not left waits for somebody above.
@@ -65,7 +66,7 @@ impl Call {
         let message = format!(
             "the time limit ({limit:?} at id {me}) passed when of the {len} bytes of the reply of id {child} {came} had come and {gone} had gone up"
         );
-        Cause::new(late, Stage::Reply, message)
+        Cause::new(late, Stage::Reply, CauseKind::TimeLimit, message)
     }
 }
 
@@ -86,7 +87,7 @@ impl Node {
         if !call.passes_on() {
             // The driver asks before it brings one.
             let message = "its reply is still arriving where it is needed whole";
-            return self.fail(slot, Cause::new(from, Stage::Reply, message));
+            return self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, message));
         }
         if call.is_rising(index) {
             return;
@@ -161,7 +162,7 @@ impl Call {
         self.arrived.clear();
         let replies: Vec<ChildReply> = replies.into_iter().map(|(_, reply)| reply).collect();
         let reply = aggregate_arriving(own, &replies);
-        let reply = reply.map_err(|error| Cause::new(me, Stage::Reply, error.to_string()));
+        let reply = reply.map_err(|error| over_level(me, error));
         Some(reply.and_then(|reply| match reply.len() {
             len if len > reply_max => Err(over_limit(me, len, reply_max)),
             _ => Ok(reply),

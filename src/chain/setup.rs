@@ -12,7 +12,7 @@ use super::{Node, Output, Start};
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
 use crate::wire::message::{Answer, Response};
 use crate::wire::prefix::request_head;
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Request, Stage, Status};
+use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Request, Stage, Status};
 
 impl Node {
     /// The application starts a call.
@@ -89,22 +89,24 @@ impl Node {
 
     /// "Each id can have only one parent": the second one is told so, and nothing is executed.
     fn only_parent(&self, request: &Request) -> Result<(), Cause> {
-        let refuse = |message: String| Err(Cause::new(self.config.me, Stage::Setup, message));
+        let refuse = |kind, message: String| Err(Cause::new(self.config.me, Stage::Setup, kind, message));
+        let second = |message| refuse(CauseKind::SecondParent, message);
         let call = request.call;
         if call.root == self.config.me {
             // In flight, ended, or not even started: no peer may take a name that this id gives.
-            return refuse(format!("second parent: call {call} is started here alone"));
+            return second(format!("second parent: call {call} is started here alone"));
         }
         match self.calls.named(call).and_then(Call::parent) {
-            Some(parent) => refuse(format!("second parent: id {parent} already sent call {call}")),
+            Some(parent) => second(format!("second parent: id {parent} already sent call {call}")),
             // In a partial call several may ask; here what they ask for is gone.
             None if self.recent.contains(call) && request.partial && self.kept.get(call).is_none() => {
-                refuse(format!(
+                let message = format!(
                     "call {call} has already ended here, without an answer that could be given again: it was cancelled or released, or this id was given up for lost"
-                ))
+                );
+                refuse(CauseKind::AlreadyEnded, message)
             }
             None if self.recent.contains(call) => {
-                refuse(format!("second parent: call {call} has already ended here"))
+                second(format!("second parent: call {call} has already ended here"))
             }
             None => Ok(()),
         }
@@ -120,47 +122,45 @@ impl Node {
 
     fn admissible(&self, request: &Request) -> Result<(), Cause> {
         let (config, calls) = (&self.config, self.calls());
-        let refuse = |message: String| Err(Cause::new(config.me, Stage::Setup, message));
+        let refuse = |kind, message: String| Err(Cause::new(config.me, Stage::Setup, kind, message));
         if self.closed {
-            return refuse("this id is shutting down and takes no more calls".into());
+            let message = "this id is shutting down and takes no more calls".into();
+            return refuse(CauseKind::ShuttingDown, message);
         }
         match &request.tree {
             Err(id) => {
-                return refuse(format!(
+                let message = format!(
                     "no tree is registered under {id:#x} here: register it under the same name on every process"
-                ));
+                );
+                return refuse(CauseKind::UnknownTree, message);
             }
             Ok(gpc_trees::Tree::Explicit(shape)) if shape.sizes().len() != request.ids.len() as usize => {
-                return refuse(format!(
-                    "a shape of {} places for {} ids",
-                    shape.sizes().len(),
-                    request.ids.len()
-                ));
+                let (places, ids) = (shape.sizes().len(), request.ids.len());
+                return refuse(CauseKind::BadTree, format!("a shape of {places} places for {ids} ids"));
             }
             Ok(_) => {}
         }
         match request.ids.first() {
-            None => return refuse("the id list is empty".into()),
+            None => return refuse(CauseKind::BadRequest, "the id list is empty".into()),
             Some(first) if first != config.me => {
-                return refuse(format!("the id list begins with {first}, not with this id"));
+                let message = format!("the id list begins with {first}, not with this id");
+                return refuse(CauseKind::BadRequest, message);
             }
             Some(_) => {}
         }
         if calls >= config.calls_max {
-            return refuse(format!("{calls} calls are in flight here already, the most this node takes"));
+            let message = format!("{calls} calls are in flight here already, the most this node takes");
+            return refuse(CauseKind::Busy, message);
         }
         if request.header.len() > HEADER_MAX {
             let len = request.header.len();
-            return refuse(format!(
-                "a header of {len} bytes is over the limit of {HEADER_MAX}: send it as data"
-            ));
+            let message =
+                format!("a header of {len} bytes is over the limit of {HEADER_MAX}: send it as data");
+            return refuse(CauseKind::OverLimit, message);
         }
         if request.data.len() > config.data_max {
-            return refuse(format!(
-                "data of {} bytes are over the limit of {}",
-                request.data.len(),
-                config.data_max
-            ));
+            let (len, most) = (request.data.len(), config.data_max);
+            return refuse(CauseKind::OverLimit, format!("data of {len} bytes are over the limit of {most}"));
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Node {
             true => {
                 let message =
                     format!("ids, shape and header of {len} bytes are over the limit of {PREFIX_MAX}");
-                Err(Cause::new(self.config.me, Stage::Setup, message))
+                Err(Cause::new(self.config.me, Stage::Setup, CauseKind::OverLimit, message))
             }
             false => Ok(()),
         }

@@ -16,7 +16,7 @@ use crate::hint::{cold_path, likely, unlikely};
 use crate::wire::head::ResponseHead;
 use crate::wire::message::Answer;
 use crate::wire::short::{Particulars, PlanKey, PlanParts, SHORT_MAX, ShortRequest, ShortResponse, Template};
-use crate::wire::{CallId, Cause, Request, Stage};
+use crate::wire::{CallId, Cause, Reason, Request, Stage};
 
 /// What a request to a child is made of.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +183,7 @@ impl Node {
         &mut self,
         asker: Asker,
         of: &Particulars<'_>,
-        result: Result<(), String>,
+        result: Result<(), Box<Reason>>,
         mut send: impl FnMut(ToChild<'_>),
         outputs: &mut Outputs,
     ) -> Ran {
@@ -202,11 +202,11 @@ impl Node {
                 cold_path();
                 self.outside(outputs, |node| node.take_over_long(of.call));
             }
-            if let (Err(message), Some(_)) = (result, place) {
+            if let (Err(reason), Some(_)) = (result, place) {
                 cold_path();
                 self.outside(outputs, |node| {
                     if let Some(slot) = node.take_over(of.call) {
-                        node.stage_failed(slot, Cause::new(me, Stage::Func, message));
+                        node.stage_failed(slot, Cause::of(me, Stage::Func, *reason));
                     }
                 });
             }
@@ -216,7 +216,7 @@ impl Node {
         self.recent.add(of.call);
         Ran::Answered(match result {
             Ok(()) => gather::alone_or_failed(me, wanted, merged, self.spots().take_reply(), reply_max),
-            Err(message) => self.func_failed(ids, message),
+            Err(reason) => self.func_failed(ids, *reason),
         })
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpc_trees::{Group, Groups, Id, send_order};
+use gpc_trees::{Group, Groups, Id, TreeError, send_order};
 
 use super::call::{Call, Child, ChildAnswer, Children, JobState, Origin, Own, Step};
 use super::deadlines::TimeLeft;
@@ -14,7 +14,7 @@ use super::slot::Slot;
 use super::{Job, JobResult, Node, Output, Reply, Work, gather};
 use crate::wire::head::whole_ms;
 use crate::wire::message::{Answer, Classes, Merging, Response};
-use crate::wire::{CallId, Cause, Message, Request, Stage};
+use crate::wire::{CallId, Cause, CauseKind, Message, Reason, Request, Stage};
 
 /// How deep a tree is taken to be that does not say: a user's split or a shape. Most over up to a million ids are not deeper.
 pub(super) const UNKNOWN_DEPTH: u32 = 32;
@@ -74,11 +74,12 @@ impl Node {
             (JobResult::Deferred, _) => self.own_later(slot, Own::LentLater),
             (JobResult::Taken(taken), Stage::Func) => self.own_reply(slot, Own::Taking(Some(taken))),
             (JobResult::Taken(_), _) => {
-                self.stage_failed(slot, Cause::new(me, stage, "a callback takes no data as they come"));
+                let reason = Reason::new(CauseKind::WrongFunction, "a callback takes no data as they come");
+                self.stage_failed(slot, Cause::of(me, stage, reason));
             }
-            (JobResult::Failed(message), _) => self.stage_failed(slot, Cause::new(me, stage, message)),
-            (JobResult::Unknown(message), _) => {
-                self.stage_failed(slot, Cause::new(me, Stage::Setup, message))
+            (JobResult::Failed(reason), _) => self.stage_failed(slot, Cause::of(me, stage, *reason)),
+            (JobResult::Refused(reason), _) => {
+                self.stage_failed(slot, Cause::of(me, Stage::Setup, *reason));
             }
         }
     }
@@ -93,21 +94,21 @@ impl Node {
     }
 
     /// A deferred reply comes, or will never come.
-    pub(super) fn answered(&mut self, id: CallId, result: Result<Reply, String>) {
+    pub(super) fn answered(&mut self, id: CallId, result: Result<Reply, Box<Reason>>) {
         if let Some(slot) = self.calls.find(id) {
             self.answered_at(slot, result);
         }
     }
 
-    fn answered_at(&mut self, slot: Slot, result: Result<Reply, String>) {
+    fn answered_at(&mut self, slot: Slot, result: Result<Reply, Box<Reason>>) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         match (&call.own, result) {
             (Own::Deferred | Own::LentLater, Ok(reply)) => self.own_reply(slot, Own::Ready(reply)),
-            (Own::Deferred, Err(message)) => {
-                self.stage_failed(slot, Cause::new(self.config.me, Stage::Func, message));
+            (Own::Deferred, Err(reason)) => {
+                self.stage_failed(slot, Cause::of(self.config.me, Stage::Func, *reason));
             }
-            (Own::LentLater, Err(message)) => {
-                self.stage_failed(slot, Cause::new(self.config.me, Stage::Callback, message));
+            (Own::LentLater, Err(reason)) => {
+                self.stage_failed(slot, Cause::of(self.config.me, Stage::Callback, *reason));
             }
             (Own::Pending | Own::Taking(_) | Own::Lent, result) if call.job == JobState::Running => {
                 call.early.get_or_insert_with(|| Box::new(result));
@@ -138,10 +139,10 @@ impl Node {
         };
         let groups = match split(&call.request, most) {
             Ok(groups) => groups,
-            Err(message) => {
+            Err(reason) => {
                 // Nobody below gets the request.
                 call.forwarded(Children::new());
-                return self.stage_failed(slot, Cause::new(self.config.me, Stage::Forward, message));
+                return self.stage_failed(slot, Cause::of(self.config.me, Stage::Forward, reason));
             }
         };
         if let Err(cause) = self.room_for_children(slot, groups.len()) {
@@ -231,7 +232,7 @@ impl Node {
                     Answer::Completed => "it sent a bare completion where a reply was asked for",
                     _ => "it sent a partial reply where a whole one was asked for",
                 };
-                return self.fail(slot, Cause::new(from, Stage::Reply, message));
+                return self.fail(slot, Cause::new(from, Stage::Reply, CauseKind::BadReply, message));
             }
         };
         let room = reply.as_ref().map_or(Ok(()), |reply| self.room_for_reply(slot, reply));
@@ -342,12 +343,19 @@ fn whole_us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The children's groups, or in words why there are none.
-fn split(request: &Request, fan_out_max: u32) -> Result<Groups, String> {
-    let tree = request.tree.as_ref().map_err(|id| format!("no tree is registered under {id:#x}"))?;
-    let groups = tree.split(request.ids.len()).map_err(|error| error.to_string())?;
+/// The children's groups, or why there are none.
+fn split(request: &Request, fan_out_max: u32) -> Result<Groups, Reason> {
+    let unknown = |id| Reason::new(CauseKind::UnknownTree, format!("no tree is registered under {id:#x}"));
+    let tree = request.tree.as_ref().map_err(unknown)?;
+    let bad = |error: TreeError| {
+        let limit = matches!(error, TreeError::FanOut { .. } | TreeError::Depth { .. });
+        let kind = if limit { CauseKind::OverLimit } else { CauseKind::BadTree };
+        Reason::new(kind, error.to_string())
+    };
+    let groups = tree.split(request.ids.len()).map_err(bad)?;
     if groups.len() > fan_out_max as usize {
-        return Err(format!("{} children are over the limit of {fan_out_max}", groups.len()));
+        let message = format!("{} children are over the limit of {fan_out_max}", groups.len());
+        return Err(Reason::new(CauseKind::OverLimit, message));
     }
     Ok(groups)
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Ids, IdsError, Layout, Limits, Tree};
 
+use super::call_error::CallError;
 use super::functions::Functions;
 use super::functions_error::FunctionsError;
 use super::handles::{CallbackHandle, FuncHandle};
-use super::outcome::CallError;
 use super::plan::Plan;
 use crate::chain::Start;
 use crate::wire::Body;

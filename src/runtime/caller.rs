@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use gpc_trees::Id;
 
 use super::call::Call;
+use super::call_error::CallError;
 use super::handle::CallHandle;
 use super::mailbox::Unsent;
-use super::outcome::CallError;
 use super::side::Side;
 use super::waiting;
 

@@ -398,10 +398,10 @@ impl EventLoop {
                 Arrival::Heard(peer) => Input::Heard(peer),
                 Arrival::Up { peer, incarnation } => Input::LinkUp { peer, incarnation },
                 Arrival::PingLeft(peer) => Input::PingLeft(peer),
-                Arrival::Lost { peer, why, unreached } => {
+                Arrival::Lost { peer, kind, why, unreached } => {
                     let unreached = self.links.forget_since(peer) && unreached;
                     self.reasons.note(peer, &why);
-                    Input::LinkLost { peer, why, unreached }
+                    Input::LinkLost { peer, kind, why, unreached }
                 }
             };
             self.apply(input);

@@ -9,6 +9,7 @@ use std::thread;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
+use super::function_error;
 use super::functions::{Entry, Functions};
 use super::functions_error::FunctionsError;
 use super::placement::Placement;
@@ -20,8 +21,8 @@ use super::stream::{resume, take};
 use super::waiting;
 use crate::chain::{Input, Job, JobResult, Work};
 use crate::hint::unlikely;
-use crate::wire::CallId;
 use crate::wire::message::Classes;
+use crate::wire::{CallId, CauseKind, Reason};
 
 /// Most executors with names: a node has a few; a class is a bit of 64, and the default workers are one of them.
 pub(super) const EXECUTORS_MAX: usize = 63;
@@ -221,8 +222,10 @@ impl Executor {
     }
 }
 
+/// The node cannot run a function at the moment.
+#[cold]
 fn failed(call: CallId, why: String) -> Input {
-    Input::Ran { call, result: JobResult::Failed(why) }
+    Input::Ran { call, result: JobResult::Refused(Box::new(Reason::new(CauseKind::Busy, why))) }
 }
 
 /// A function of an executor that this node lacks.
@@ -234,7 +237,8 @@ fn lacking(placement: &Placement, job: &Job) -> Input {
     let why = format!(
         "this node has no executor `{name}`, on which the function runs: build it with Builder::executor"
     );
-    Input::Ran { call: job.call, result: JobResult::Unknown(why) }
+    let reason = Box::new(Reason::new(CauseKind::UnknownExecutor, why));
+    Input::Ran { call: job.call, result: JobResult::Refused(reason) }
 }
 
 /// Starts one more thread of a class.
@@ -298,7 +302,7 @@ fn finish(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, job: Job, run
 fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job, run: &LazyRun) -> JobResult {
     let entry = match entry {
         Ok(entry) => entry,
-        Err(error) => return JobResult::Unknown(error.to_string()),
+        Err(error) => return JobResult::Refused(function_error::not_run(&error)),
     };
     // They are missing only in a call whose func takes them as they come.
     let data = job.request.data.as_bytes().unwrap_or_default();

@@ -2,15 +2,14 @@
 //!
 //! Source: chained-gpc.md, "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use gpc_trees::{Registered, Registry, Tree, TreeName};
 
+use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::functions_error::FunctionsError;
 use super::handles::{CallbackHandle, FuncHandle, Merges, number};
 use super::placement::Placement;
@@ -20,12 +19,7 @@ use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
 use crate::wire::message::Merging;
-
-/// What a function says when it fails: any error, or words.
-pub type FunctionError = Box<dyn std::error::Error + Send + Sync>;
-
-/// What a function returns.
-pub type FunctionResult = Result<(), FunctionError>;
+use crate::wire::{CauseKind, Reason};
 
 type Func = dyn Fn(&Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
 type Callback = dyn Fn(&Request<'_>, &ChildReply<'_>, &mut Reply) -> FunctionResult + Send + Sync;
@@ -369,7 +363,7 @@ impl Entry {
 
     /// Runs a func that [answers at its end](Self::answers_at_its_end), on an empty reply.
     #[inline(always)]
-    pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), String> {
+    pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Box<Reason>> {
         unwinding(|| match &self.code {
             Code::Func(func) => func(request, reply),
             Code::Phased(func) => func(Phase::Init, request, reply),
@@ -394,16 +388,17 @@ impl Entry {
     }
 
     /// What takes the segments of a call, from its beginning.
-    pub(super) fn begin(&self, request: &Request<'_>) -> Result<Intake, String> {
+    pub(super) fn begin(&self, request: &Request<'_>) -> Result<Intake, Box<Reason>> {
         match &self.code {
             Code::Streaming(factory) => unwinding(|| factory(request)).map(Intake::new),
-            _ => Err(format!("`{}` gets its data whole", self.name)),
+            _ => Err(wrong(format!("`{}` gets its data whole", self.name))),
         }
     }
 
     /// Executes func: a panic is a failure like any other.
     pub(super) fn execute(&self, request: &Request<'_>, deferred: impl FnOnce() -> Deferred) -> JobResult {
         let result = match &self.code {
+            Code::Callback(_) => return self.is_no("func"),
             Code::Deferring(func) => unwinding(|| {
                 func(request, deferred());
                 Ok(JobResult::Deferred)
@@ -419,18 +414,27 @@ impl Entry {
     /// Merges a child's reply into `own`.
     pub(super) fn merge(&self, request: &Request<'_>, child: &ChildReply<'_>, mut own: Reply) -> JobResult {
         own.own_data();
-        let run = || match &self.code {
-            Code::Callback(callback) => callback(request, child, &mut own),
-            Code::Phased(func) => func(Phase::Wait(child), request, &mut own),
-            Code::Func(_) | Code::Deferring(_) | Code::Streaming(_) => {
-                Err(format!("`{}` is a func, not a callback", self.name).into())
-            }
+        let merged = match &self.code {
+            Code::Callback(callback) => unwinding(|| callback(request, child, &mut own)),
+            Code::Phased(func) => unwinding(|| func(Phase::Wait(child), request, &mut own)),
+            Code::Func(_) | Code::Deferring(_) | Code::Streaming(_) => return self.is_no("callback"),
         };
-        match unwinding(run) {
+        match merged {
             Ok(()) => JobResult::Replied(own),
-            Err(message) => JobResult::Failed(message),
+            Err(reason) => JobResult::Failed(reason),
         }
     }
+
+    /// It cannot do what a call needs it for.
+    #[cold]
+    fn is_no(&self, needed: &str) -> JobResult {
+        JobResult::Refused(wrong(format!("`{}` is a {}, not a {needed}", self.name, self.code.kind_name())))
+    }
+}
+
+#[cold]
+fn wrong(message: String) -> Box<Reason> {
+    Box::new(Reason::new(CauseKind::WrongFunction, message))
 }
 
 /// What a function shares is mostly nothing.
@@ -441,52 +445,9 @@ fn settle(reply: &mut Reply) {
     }
 }
 
-#[inline(always)]
-pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Result<T, String> {
-    // What the function has captured is its own affair after a panic; the reply it was filling is dropped.
-    // What an error says of itself is its function's word, too.
-    match catch_unwind(AssertUnwindSafe(|| run().map_err(|error| said(&error)))) {
-        Ok(result) => result,
-        Err(panic) => Err(panicked(&*panic)),
-    }
-}
-
-#[cold]
-fn said(error: &FunctionError) -> String {
-    error.to_string()
-}
-
-#[cold]
-fn panicked(panic: &(dyn Any + Send)) -> String {
-    let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
-    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("it panicked: {}", words.unwrap_or_else(|| "without words".into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Of an error that panicked when it was asked for its words the reply stayed behind, for the next call.
-    #[test]
-    fn a_panic_is_a_failure_wherever_it_comes_from() {
-        struct Mute;
-        impl fmt::Debug for Mute {
-            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-                panic!("no words")
-            }
-        }
-        impl fmt::Display for Mute {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(self, f)
-            }
-        }
-        impl std::error::Error for Mute {}
-        let said = |run: fn() -> Result<(), FunctionError>| unwinding(run).unwrap_err();
-        assert_eq!(said(|| Err(Mute.into())), "it panicked: no words");
-        assert_eq!(said(|| panic!("{} words", 2)), "it panicked: 2 words");
-        assert_eq!(said(|| Err("plain".into())), "plain");
-    }
 
     #[test]
     fn a_name_has_the_same_handle_everywhere() {

@@ -10,8 +10,8 @@ use super::links::{Arrival, CLOSING_LIMIT, GREETING_LIMIT, Links};
 use super::peer::{LinkKey, Peer, State, Verdict};
 use super::shm::RingSocket;
 use crate::chain::Time;
-use crate::wire::Hello;
 use crate::wire::head::{Goodbye, GoodbyeReason};
+use crate::wire::{CauseKind, Hello};
 
 impl Links {
     /// Our connection stands: say who we are.
@@ -69,7 +69,7 @@ impl Links {
             Verdict::Replace(Some(old)) => {
                 // Who connects anew lives.
                 self.turn_away(now, hello.from);
-                self.replace(old, hello.from);
+                self.replace(old, hello.from, CauseKind::LinkLost);
             }
             Verdict::Replace(None) => self.expected(hello.from),
         }
@@ -123,14 +123,14 @@ impl Links {
     }
 
     /// A later connection takes a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
-    pub(super) fn replace(&mut self, old: LinkKey, from: Id) {
+    pub(super) fn replace(&mut self, old: LinkKey, from: Id, kind: CauseKind) {
         if let Some(link) = self.links.get_mut(old) {
             let text = format!("id {from} has connected anew, perhaps from another process");
             link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
             // What does not go out at once is of no use any more.
             let _ = link.flush(Time::default);
         }
-        self.close(old, "it has connected anew");
+        self.close_for(old, kind, "it has connected anew");
     }
 
     /// The answer to our hello.

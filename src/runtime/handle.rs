@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::call_error::{CallError, CallFailure};
 use super::command::Command;
 use super::completion::{Completion, Ended};
 use super::mailbox::{Mailbox, Unsent};
-use super::outcome::{CallError, Outcome};
+use super::outcome::Outcome;
 use super::plan::Plan;
 use super::side::Side;
 use super::waiting;
@@ -185,7 +186,7 @@ fn outcome(plan: Option<Plan>, ended: Ended) -> Result<Outcome, CallError> {
     let plan = plan.ok_or(CallError::Taken)?;
     match ended {
         Some(Ok(success)) => Ok(Outcome::new(plan, success)),
-        Some(Err(failure)) => Err(CallError::Failed(failure)),
+        Some(Err(failure)) => Err(CallError::Failed(Box::new(CallFailure::new(plan, *failure)))),
         None => Err(CallError::Ended),
     }
 }

@@ -28,7 +28,7 @@ use crate::chain::{Time, ToChild};
 use crate::hint::{likely, unlikely};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
-use crate::wire::{CallId, Message};
+use crate::wire::{CallId, CauseKind, Message};
 
 /// The token of the listener; links have keys of their own, behind it.
 pub(super) const LISTENER: Token = Token(1);
@@ -75,6 +75,7 @@ pub(super) enum Arrival {
     /// `unreached` when no link ever came up: nothing that was sent can have arrived.
     Lost {
         peer: Id,
+        kind: CauseKind,
         why: String,
         unreached: bool,
     },
@@ -247,7 +248,8 @@ impl Links {
         if !self.peers.contains_key(&to) && !self.addresses.contains(to) {
             if is_request {
                 let why = "no address is known for it: add it to the peers".into();
-                self.arrivals.push_back(Arrival::Lost { peer: to, why, unreached: true });
+                let kind = CauseKind::Unreachable;
+                self.arrivals.push_back(Arrival::Lost { peer: to, kind, why, unreached: true });
             }
             return;
         }
@@ -486,11 +488,16 @@ impl Links {
 
     /// A connection has ended, by whatever side.
     pub(super) fn close(&mut self, key: LinkKey, why: &str) {
+        self.close_for(key, CauseKind::LinkLost, why);
+    }
+
+    /// The same; `kind` is what kind of failure it is for the calls that go over a link that was up.
+    pub(super) fn close_for(&mut self, key: LinkKey, kind: CauseKind, why: &str) {
         let Some(link) = self.discard(key) else { return };
         let state = |peer| self.peers.get(&peer).map(|entry: &Peer| entry.state);
         match link.phase {
             Phase::Up(peer) if state(peer) == Some(State::Up(key)) => {
-                self.lose(peer, why);
+                self.lose_for(peer, kind, why);
                 self.take_place(peer);
             }
             Phase::OnHold(peer) => self.gone_on_hold(key, peer),
@@ -525,13 +532,19 @@ impl Links {
 
     /// There is no link to this peer any more: what waited for it is lost.
     pub(super) fn lose(&mut self, id: Id, why: &str) {
+        let up = self.peers.get(&id).is_some_and(|peer| matches!(peer.state, State::Up(_)));
+        self.lose_for(id, if up { CauseKind::LinkLost } else { CauseKind::Unreachable }, why);
+    }
+
+    /// The same; `kind` is what kind of failure it is for the calls that wait for the peer.
+    pub(super) fn lose_for(&mut self, id: Id, kind: CauseKind, why: &str) {
         self.expected(id);
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let unreached = !matches!(peer.state, State::Up(_));
         peer.state = State::Absent;
         peer.pending.clear();
         debug!(id = self.me, peer = id, why, "link lost");
-        self.arrivals.push_back(Arrival::Lost { peer: id, why: why.into(), unreached });
+        self.arrivals.push_back(Arrival::Lost { peer: id, kind, why: why.into(), unreached });
         self.forget_stranger(id);
     }
 

@@ -5,7 +5,9 @@
 
 mod address;
 mod alarm;
+mod by_id;
 mod call;
+mod call_error;
 mod caller;
 mod clock;
 mod command;
@@ -14,6 +16,7 @@ mod descriptors;
 mod due;
 mod event_loop;
 mod executor;
+mod function_error;
 mod functions;
 mod functions_error;
 mod greeting;
@@ -55,15 +58,17 @@ mod watched;
 
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};
+pub use call_error::{CallError, CallFailure, Deadlock};
 pub use caller::{CALL_BLOCKS_MAX, Caller, Calling};
-pub use functions::{FunctionError, FunctionResult, Functions, Phase};
+pub use function_error::{FunctionError, FunctionResult, WithCode};
+pub use functions::{Functions, Phase};
 pub use functions_error::FunctionsError;
 pub use handle::CallHandle;
 pub use handles::{CallbackHandle, FuncHandle, Merges};
 pub use local::{LinkKind, LinkKindError, LocalNodes};
 pub use meeting::AbsentPeers;
 pub use node::{Builder, Node, PolledNode};
-pub use outcome::{CallError, Deadlock, IdReply, Outcome, RepliesError, ReplyRef};
+pub use outcome::{IdReply, Outcome, RepliesError, ReplyRef};
 pub use placement::Placement;
 pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};

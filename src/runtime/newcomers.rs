@@ -16,7 +16,7 @@ use super::peer::LinkKey;
 use crate::chain::Time;
 use crate::hint::unlikely;
 use crate::wire::head::GoodbyeReason;
-use crate::wire::{Hello, Message};
+use crate::wire::{CauseKind, Hello, Message};
 
 /// How long a link may take to answer a PING when another run of its id is there: longer than a busy machine needs, shorter than the limits of most calls.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -102,7 +102,7 @@ impl Links {
     /// The link that another run of an id waits for has not answered.
     pub(super) fn no_answer(&mut self, id: Id) {
         match self.up(id) {
-            Some(old) => self.replace(old, id),
+            Some(old) => self.replace(old, id, CauseKind::LostIncarnation),
             None => self.take_place(id),
         }
     }

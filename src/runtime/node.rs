@@ -15,6 +15,7 @@ use mio::{Poll, Waker};
 use tracing::error;
 
 use super::call::Call;
+use super::call_error::CallError;
 use super::caller::Caller;
 use super::clock;
 use super::command::Command;
@@ -27,7 +28,7 @@ use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
 use super::memory::Memory;
 use super::opening::Local;
-use super::outcome::{CallError, Outcome};
+use super::outcome::Outcome;
 use super::side::Side;
 use super::users::Users;
 use super::waiting;

@@ -16,7 +16,7 @@ use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Star
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::short::{ShortRequest, ShortResponse};
-use crate::wire::{CallId, Message};
+use crate::wire::{CallId, Message, Reason};
 
 /// What an inbox needs to know of its node.
 struct PeerContext<'a> {
@@ -184,7 +184,7 @@ impl EventLoop {
 
     /// Answers a request whose func has run here, and nowhere else.
     #[inline(always)]
-    fn answer_alone(&mut self, key: LinkKey, call: CallId, result: Result<(), String>) -> Option<()> {
+    fn answer_alone(&mut self, key: LinkKey, call: CallId, result: Result<(), Box<Reason>>) -> Option<()> {
         let EventLoop { node, links, .. } = self;
         let link = links.links.get_mut(key)?;
         match node.spot_replied(call, result) {

@@ -14,6 +14,7 @@ use super::socket::Socket;
 use super::users::Users;
 use super::{Address, LinkKind, near};
 use crate::chain::Time;
+use crate::wire::CauseKind;
 use crate::wire::head::GoodbyeReason;
 
 /// Connections accepted in one turn, before the links there are get theirs.
@@ -109,17 +110,24 @@ impl Links {
                 }
             }
             Err(error) if are_short(&error) => self.none_to_connect(to),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.fail_to_connect_for(to, CauseKind::NotAuthorised, &error.to_string());
+            }
             Err(error) => self.fail_to_connect(to, &error.to_string()),
         }
     }
 
     /// Our attempt has failed, at whatever step: the address belongs into the reason, since that may be what is wrong.
     pub(super) fn fail_to_connect(&mut self, to: Id, why: &str) {
+        self.fail_to_connect_for(to, CauseKind::Unreachable, why);
+    }
+
+    fn fail_to_connect_for(&mut self, to: Id, kind: CauseKind, why: &str) {
         let why = match self.addresses.address(to) {
             Some(address) => format!("cannot connect to {address}: {why}"),
             None => why.into(),
         };
-        self.lose(to, &why);
+        self.lose_for(to, kind, &why);
     }
 
     fn add(&mut self, now: Time, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {

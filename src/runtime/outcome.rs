@@ -1,32 +1,70 @@
 //! What comes of a call, for its caller.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, IdsError};
+use gpc_trees::{Id, IdList};
 
+use super::by_id::ById;
 use super::completion::Success;
-use super::functions_error::FunctionsError;
 use super::plan::Plan;
 use crate::chain::{RootParts, RootReply};
 use crate::wire::level::{Leaves, LevelError, Limits};
 use crate::wire::message::SubtreeReply;
-use crate::wire::{Cause, Coverage, Failure, Report, Status};
+use crate::wire::{Cause, Coverage, Report, Status};
 
 /// A call that every id has executed; or of a [partial](super::Call::partial) one, what there is.
+///
+/// Its replies come all at once, in the caller's order ([`replies`](Self::replies)), or one by one, by id ([`reply`](Self::reply)); and of each id it says what became of it. The first question by id takes time linear in the
+/// number of ids and the length of the replies, each one after it constant time.
+///
+/// ```
+/// use chained_gpc::{Call, CauseKind, Functions, IdList, LinkKind, LocalNodes, Status, WithCode};
+///
+/// let functions = Functions::new();
+/// let load = functions.func("load", |request, reply| {
+///     if request.me() == 2 {
+///         return Err(WithCode::new(7, "no sensor").into());
+///     }
+///     reply.data = vec![request.me() as u8; 3];
+///     Ok(())
+/// })?;
+/// let nodes = LocalNodes::start(4, LinkKind::Unix, &functions)?;
+/// let outcome = nodes.root().call(Call::new(load).ids(0..4).partial())?.wait()?;
+/// assert_eq!(outcome.reply(3).expect("id 3 is done").data, [3, 3, 3]);
+/// assert!(outcome.reply(2).is_none() && !outcome.is_complete());
+/// assert_eq!(outcome.status(2), Some(Status::Failed));
+/// assert_eq!(outcome.failed(), IdList::range(2..3));
+/// let cause = outcome.cause(2).expect("it said why");
+/// assert_eq!((cause.kind, cause.code), (CauseKind::Failed, 7));
+/// // Ids that are safe to call again: none, since each has got the request.
+/// assert!(outcome.never_reached().is_empty() && outcome.unknown().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Outcome {
     root: Id,
-    /// Tree order.
-    ids: IdList,
-    /// The caller's order.
-    asked: IdList,
+    by_id: ById,
     merged: bool,
     level: u16,
     /// The replies as they came, if they did in parts; then what they are aggregated to is made when somebody wants it.
     parts: Option<RootParts>,
     aggregated: OnceLock<Aggregated>,
-    report: Report,
+    /// Of a partial call.
+    causes: Vec<Cause>,
+    /// Made when somebody asks by id.
+    index: OnceLock<Box<Index>>,
+}
+
+/// Where things lie that are asked for by id.
+#[derive(Clone, Default, Debug)]
+struct Index {
+    /// The replies of the ids that are done, in tree order, in the aggregate.
+    replies: Vec<(Range<usize>, Range<usize>)>,
+    /// The first cause of each id that has one.
+    causes: HashMap<Id, usize>,
 }
 
 /// The reply of the whole tree.
@@ -68,7 +106,8 @@ impl Outcome {
     pub(super) fn new(plan: Plan, success: Success) -> Outcome {
         let Plan { root, ids, asked, merged, .. } = plan;
         let whole = || Report { causes: Vec::new(), coverage: Coverage::all(Status::Done, ids.len()) };
-        let report = success.report.map_or_else(whole, |report| *report);
+        let Report { causes, coverage } = success.report.map_or_else(whole, |report| *report);
+        let by_id = ById::new(ids, asked, coverage);
         let (level, parts, aggregated) = match success.reply {
             Some(RootReply::Parts(parts)) => (parts.level(), Some(parts), OnceLock::new()),
             Some(RootReply::Aggregated(reply)) => {
@@ -76,7 +115,8 @@ impl Outcome {
             }
             None => (0, None, OnceLock::from(Aggregated::from(SubtreeReply::default()))),
         };
-        Outcome { root, ids, asked, merged, level, parts, aggregated, report }
+        let index = OnceLock::new();
+        Outcome { root, by_id, merged, level, parts, aggregated, causes, index }
     }
 
     fn aggregated(&self) -> &Aggregated {
@@ -86,17 +126,17 @@ impl Outcome {
 
     /// What became of each id, in tree order. Only a partial call leaves any out.
     pub fn coverage(&self) -> &Coverage {
-        &self.report.coverage
+        self.by_id.coverage()
     }
 
     /// Why ids were left out of a partial call, the first cause first; at most 1,024.
     pub fn causes(&self) -> &[Cause] {
-        &self.report.causes
+        &self.causes
     }
 
     /// Whether every id is done.
     pub fn is_complete(&self) -> bool {
-        self.report.coverage.counts().done == self.ids.len()
+        self.by_id.is_complete()
     }
 
     /// Level of the aggregated replies: the height of the tree. 0 with a callback, and when no reply was asked for.
@@ -116,7 +156,64 @@ impl Outcome {
 
     /// The ids that were asked, in tree order; those of them that are done have the parts of [`data`](Self::data) in this order.
     pub fn ids(&self) -> &IdList {
-        &self.ids
+        self.by_id.ids()
+    }
+
+    /// What became of an id; none if it is not of the call. [`Status`] says which are safe to call again.
+    pub fn status(&self, id: Id) -> Option<Status> {
+        self.by_id.status(id)
+    }
+
+    /// Why an id was left out of a partial call, if it is known: the first cause that names it.
+    pub fn cause(&self, id: Id) -> Option<&Cause> {
+        self.index().causes.get(&id).and_then(|place| self.causes.get(*place))
+    }
+
+    /// The ids that are done, in the caller's order.
+    pub fn done(&self) -> IdList {
+        self.by_id.those(Status::Done)
+    }
+
+    /// The ids that the request surely never reached, in the caller's order: safe to call again. A caller that is not among them is added to a call, and executes, unless it [only watches](super::Call::watch).
+    pub fn never_reached(&self) -> IdList {
+        self.by_id.those(Status::Unreached)
+    }
+
+    /// The ids that may have executed, in the caller's order: to call them again is safe only if to execute twice is.
+    pub fn unknown(&self) -> IdList {
+        self.by_id.those(Status::Unknown)
+    }
+
+    /// The ids that have said that they failed, in the caller's order.
+    pub fn failed(&self) -> IdList {
+        self.by_id.those(Status::Failed)
+    }
+
+    /// The reply of an id. With a callback the root has the one there is, into which all are merged, unless values were left that could not be merged. None of an id that is not done or not of the call, where no reply was asked for,
+    /// and where the replies are [not what this protocol makes](Self::replies).
+    pub fn reply(&self, id: Id) -> Option<ReplyRef<'_>> {
+        let Aggregated { header, data } = self.aggregated();
+        if self.merged {
+            return (id == self.root && self.level == 0).then_some(ReplyRef { id, header, data });
+        }
+        let (of_header, of_data) = self.index().replies.get(self.by_id.part(id)?)?.clone();
+        Some(ReplyRef { id, header: header.get(of_header)?, data: data.get(of_data)? })
+    }
+
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| {
+            let mut index = Index::default();
+            for (place, cause) in self.causes.iter().enumerate() {
+                index.causes.entry(cause.id).or_insert(place);
+            }
+            let Aggregated { header, data } = self.aggregated();
+            if !self.merged && !data.is_empty() {
+                let replies = self.aggregated_parts().unwrap_or_default();
+                let place = |reply: &ReplyRef<'_>| (place(header, reply.header), place(data, reply.data));
+                index.replies = replies.iter().map(place).collect();
+            }
+            Box::new(index)
+        })
     }
 
     /// The reply of each id, in the order in which the caller listed them (a root that the list left out comes first). With a callback, one reply: the root's, into which all are merged.
@@ -165,8 +262,9 @@ impl Outcome {
 
     /// From tree order into the caller's.
     fn as_asked<'a>(&self, mut replies: Vec<ReplyRef<'a>>) -> Vec<ReplyRef<'a>> {
-        if self.asked != self.ids {
-            replies.sort_by_cached_key(|reply| self.asked.position(reply.id));
+        let (ids, asked) = (self.by_id.ids(), self.by_id.asked());
+        if ids != asked {
+            replies.sort_by_cached_key(|reply| asked.position(reply.id));
         }
         replies
     }
@@ -174,8 +272,8 @@ impl Outcome {
     /// The parts of all ids, in tree order, if they came as parts; all ids are done then.
     fn parts_as_they_came(&self) -> Option<Vec<ReplyRef<'_>>> {
         let parts = self.parts.as_ref()?;
-        let mut replies = Vec::with_capacity(self.ids.len() as usize);
-        let mut ids = self.ids.iter();
+        let mut replies = Vec::with_capacity(self.ids().len() as usize);
+        let mut ids = self.ids().iter();
         let all =
             parts.parts(|header, data| replies.extend(ids.next().map(|id| ReplyRef { id, header, data })));
         (all && ids.next().is_none()).then_some(replies)
@@ -187,8 +285,8 @@ impl Outcome {
         let [mut headers, mut parts] =
             [header, data].map(|blob| Leaves::new(self.level, blob, Limits::default()));
         // No more than came: each part has two bytes or more.
-        let mut replies = Vec::with_capacity((self.ids.len() as usize).min(data.len()));
-        for id in self.done() {
+        let mut replies = Vec::with_capacity((self.ids().len() as usize).min(data.len()));
+        for id in self.done_in_tree_order() {
             let (header, data) = (headers.next()?.ok()?, parts.next()?.ok()?);
             replies.push(ReplyRef { id, header, data });
         }
@@ -209,8 +307,8 @@ impl Outcome {
     }
 
     /// The ids that are done, in tree order.
-    fn done(&self) -> impl Iterator<Item = Id> {
-        let statuses = self.ids.iter().zip(self.coverage().statuses());
+    fn done_in_tree_order(&self) -> impl Iterator<Item = Id> {
+        let statuses = self.ids().iter().zip(self.coverage().statuses());
         statuses.filter(|(_, status)| *status == Status::Done).map(|(id, _)| id)
     }
 
@@ -226,11 +324,17 @@ impl Outcome {
 impl PartialEq for Outcome {
     /// Whether what came is aggregated yet makes no difference.
     fn eq(&self, other: &Outcome) -> bool {
-        (self.root, &self.ids, &self.asked, self.merged)
-            == (other.root, &other.ids, &other.asked, other.merged)
-            && (self.level, self.aggregated(), &self.report)
-                == (other.level, other.aggregated(), &other.report)
+        (self.root, &self.by_id, self.merged) == (other.root, &other.by_id, other.merged)
+            && (self.level, self.aggregated(), &self.causes)
+                == (other.level, other.aggregated(), &other.causes)
     }
+}
+
+/// Where a part of a blob lies in it.
+fn place(blob: &[u8], part: &[u8]) -> Range<usize> {
+    // A part that is empty may lie anywhere.
+    let start = (part.as_ptr() as usize).saturating_sub(blob.as_ptr() as usize).min(blob.len());
+    start..start + part.len()
 }
 
 /// The level-0 parts of a blob.
@@ -255,84 +359,4 @@ pub enum RepliesError {
         /// Ids that executed.
         ids: u32,
     },
-}
-
-/// Why there is no outcome.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallError {
-    /// The call failed at some id.
-    #[error(transparent)]
-    Failed(Box<Failure>),
-    /// The function cannot be called; nothing was sent.
-    #[error(transparent)]
-    Function(#[from] FunctionsError),
-    /// The tree is bad; nothing was sent.
-    #[error("the tree is refused: {0}")]
-    Tree(#[from] gpc_trees::TreeError),
-    /// The list of ids is bad, or there is none; nothing was sent.
-    #[error("the list of ids is refused: {0}")]
-    Ids(#[from] IdsError),
-    /// The caller only watches, but is one of the ids that execute; nothing was sent.
-    #[error("the caller only watches, but stands in the list of ids")]
-    WatcherListed,
-    /// The header is too long; nothing was sent.
-    #[error("a header of {0} bytes is over the limit of 65536: send it as data")]
-    Header(usize),
-    /// The node takes no more calls at the moment; nothing was sent.
-    #[error("the node is busy: its queue of calls is full; a polled node makes room in progress()")]
-    Busy,
-    /// The node has ended.
-    #[error("the node has been shut down")]
-    Ended,
-    /// The node is a polled one, and only its holder drives it.
-    #[error("this node runs only while its application calls progress(): wait with PolledNode::wait")]
-    NotDriven,
-    /// The wait could not end before the call's time limit, since the call waits for who would wait. Nothing was waited for.
-    #[error(transparent)]
-    Deadlock(Deadlock),
-    /// The outcome has been taken from this handle before.
-    #[error("the outcome of this call was taken before")]
-    Taken,
-}
-
-/// Why a wait for a call is refused: the call cannot end while somebody waits there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Deadlock {
-    /// The thread that drives a node, where inline functions and continuations run, waits for nothing.
-    #[error(
-        "the thread that drives a node cannot wait for a call, which would wait for it: go on in `CallHandle::on_end`, answer later by a deferring function, or place the function on an executor"
-    )]
-    Driver,
-    /// A function waits on the last worker, or the only one, that the call needs at this node.
-    #[error(
-        "this function would wait for a call that needs the worker which waits: place one of the two on another executor, give this one more workers, go on in `CallHandle::on_end`, or answer later by a deferring function"
-    )]
-    Workers,
-}
-
-impl CallError {
-    /// The first cause and the coverage, if the call got under way and failed.
-    pub fn failure(&self) -> Option<&Failure> {
-        match self {
-            CallError::Failed(failure) => Some(failure),
-            _ => None,
-        }
-    }
-
-    /// What became of each id, if the call got under way.
-    pub fn coverage(&self) -> Option<&Coverage> {
-        self.failure().map(|failure| &failure.coverage)
-    }
-
-    /// Whether nothing was sent: the call was refused here.
-    pub fn is_refusal(&self) -> bool {
-        match self {
-            CallError::Function(_) | CallError::Tree(_) | CallError::Header(_) => true,
-            CallError::Ids(_) | CallError::WatcherListed | CallError::Busy => true,
-            CallError::Failed(_) | CallError::Ended | CallError::NotDriven => false,
-            CallError::Deadlock(_) | CallError::Taken => false,
-        }
-    }
 }

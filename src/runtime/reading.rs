@@ -12,7 +12,7 @@ use crate::chain::Time;
 use crate::hint::{cold_path, unlikely};
 use crate::wire::frame::WINDOW;
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Stage};
+use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage};
 
 /// What the system says of a socket.
 #[derive(Clone, Copy, Debug)]
@@ -252,15 +252,13 @@ impl Links {
                 None
             }
             Event::ReplyRefused { call, why } => {
-                let cause = Cause::new(self.me, Stage::Reply, why);
+                let cause = Cause::new(self.me, Stage::Reply, CauseKind::NoMemory, why);
                 Some(Arrival::Message { from, message: failed(call, cause) })
             }
             Event::Oversized { call, bytes } => {
                 let message = format!("its reply of {bytes} bytes is over this node's limit");
-                Some(Arrival::Message {
-                    from,
-                    message: failed(call, Cause::new(from, Stage::Reply, message)),
-                })
+                let cause = Cause::new(from, Stage::Reply, CauseKind::OverLimit, message);
+                Some(Arrival::Message { from, message: failed(call, cause) })
             }
             _ => None,
         }

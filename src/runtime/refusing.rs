@@ -13,7 +13,9 @@ use super::peer::LinkKey;
 use super::reading::too_many;
 use crate::chain::Time;
 use crate::wire::message::Answer;
-use crate::wire::{CallId, Cause, Coverage, Failure, Message, Request, Response, Stage, Status};
+use crate::wire::{
+    CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Request, Response, Stage, Status,
+};
 
 /// How long the ids, the shape and the header of a request may take to come, whatever its time limit: the longest there are at the pace of a slow line.
 const UNFINISHED_MAX: Duration = Duration::from_secs(300);
@@ -29,8 +31,8 @@ impl Links {
         let own = u32::from(request.ids.first() == Some(self.me));
         let mut coverage = Coverage::all(Status::Failed, own);
         coverage.push(Status::Unreached, request.ids.len() - own);
-        let why = link.outbox.refusal();
-        self.refuse_request(key, request.call, coverage, why).is_ok()
+        let reason = Reason::new(CauseKind::NoMemory, link.outbox.refusal());
+        self.refuse_request(key, request.call, coverage, reason).is_ok()
     }
 
     /// Answers a request with a failure, and counts it as consumed.
@@ -42,7 +44,7 @@ impl Links {
         key: LinkKey,
         call: CallId,
         coverage: Coverage,
-        why: String,
+        reason: Reason,
     ) -> Result<(), String> {
         let me = self.me;
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
@@ -51,7 +53,7 @@ impl Links {
             return Err(too_many());
         }
         link.inbox.drop_request(call);
-        link.outbox.push(refusal(me, call, coverage, why));
+        link.outbox.push(refusal(me, call, coverage, reason));
         link.consume();
         link.mark(&mut self.dirty, key);
         Ok(())
@@ -65,7 +67,8 @@ impl Links {
         match event {
             Event::Begun { call, limit } => self.unfinished(now, key, call, limit),
             Event::Refused(Refused { call, why }) => {
-                return self.refuse_request(key, call, Coverage::new(), why);
+                let reason = Reason::new(CauseKind::NoMemory, why);
+                return self.refuse_request(key, call, Coverage::new(), reason);
             }
             Event::Abandoned => {
                 if let Some(link) = self.links.get_mut(key) {
@@ -107,8 +110,9 @@ impl Links {
         link.unfinished = None;
         let (calls, next) = link.inbox.expire(now);
         for call in calls {
-            let why = "its ids, shape and header did not come within its time limit".into();
-            if let Err(why) = self.refuse_request(key, call, Coverage::new(), why) {
+            let message = "its ids, shape and header did not come within its time limit";
+            let reason = Reason::new(CauseKind::TimeLimit, message);
+            if let Err(why) = self.refuse_request(key, call, Coverage::new(), reason) {
                 self.close(key, &why);
             }
         }
@@ -119,7 +123,7 @@ impl Links {
 }
 
 /// What is said of a request that is not taken.
-fn refusal(me: Id, call: CallId, coverage: Coverage, why: String) -> Message {
-    let failure = Failure { cause: Cause::new(me, Stage::Setup, why), coverage };
+fn refusal(me: Id, call: CallId, coverage: Coverage, reason: Reason) -> Message {
+    let failure = Failure { cause: Cause::of(me, Stage::Setup, reason), coverage };
     Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })
 }

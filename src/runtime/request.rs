@@ -8,12 +8,13 @@ use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::caller::Caller;
+use super::function_error::{self, FunctionError};
 use super::mailbox::Mailbox;
 use super::run::{LazyRun, Run};
 use super::side::Side;
 use crate::chain::{Input, Job, Reply, Time};
 use crate::wire::short::{Particulars, PlanKey};
-use crate::wire::{self, CallId};
+use crate::wire::{self, CallId, CauseKind, Reason};
 
 /// The request that an id executes.
 #[derive(Clone, Copy)]
@@ -278,12 +279,12 @@ impl Deferred {
         self.settle(Ok(reply));
     }
 
-    /// Fails the call at this id.
-    pub fn fail(mut self, message: impl Into<String>) {
-        self.settle(Err(message.into()));
+    /// Fails the call at this id, as if func had returned this error: with its code if it is a [`WithCode`](super::WithCode).
+    pub fn fail(mut self, error: impl Into<FunctionError>) {
+        self.settle(Err(function_error::failed(error)));
     }
 
-    fn settle(&mut self, result: Result<Reply, String>) {
+    fn settle(&mut self, result: Result<Reply, Box<Reason>>) {
         if let Some(mailbox) = self.mailbox.take() {
             mailbox.result(Input::Answered { call: self.call, result });
         }
@@ -292,7 +293,10 @@ impl Deferred {
 
 impl Drop for Deferred {
     fn drop(&mut self) {
-        self.settle(Err("the token of its deferred reply was dropped without an answer".into()));
+        if self.mailbox.is_some() {
+            let message = "the token of its deferred reply was dropped without an answer";
+            self.settle(Err(Box::new(Reason::new(CauseKind::NoAnswer, message))));
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use gpc_trees::{Id, Limits};
 
 use super::call::Call;
+use super::call_error::CallError;
 use super::executor::Names;
 use super::functions::Functions;
 use super::mailbox::Mailbox;
-use super::outcome::CallError;
 use super::plan::Plan;
 use crate::chain::{Start, Time};
 

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use super::functions::{FunctionError, FunctionResult, unwinding};
+use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::request::Request;
 use crate::chain::{JobResult, Reply, Taken};
-use crate::wire::Body;
 use crate::wire::frame::{SEGMENT, WINDOW};
+use crate::wire::{Body, Reason};
 
 /// What takes the data of one call at one id, made when its first bytes are there.
 ///
@@ -93,8 +93,8 @@ impl Intake {
             if bytes.is_empty() {
                 break;
             }
-            if let Err(message) = unwinding(|| self.streaming.segment(&bytes)) {
-                return JobResult::Failed(message);
+            if let Err(reason) = unwinding(|| self.streaming.segment(&bytes)) {
+                return JobResult::Failed(reason);
             }
             self.taken += bytes.len() as u64;
             drop(bytes);
@@ -109,21 +109,21 @@ impl Intake {
                 reply.settle();
                 JobResult::Replied(reply)
             }
-            Err(message) => JobResult::Failed(message),
+            Err(reason) => JobResult::Failed(reason),
         }
     }
 }
 
 /// Goes on with the data of a call, or begins with them.
-pub(super) fn take(intake: Result<Intake, String>, request: &Request<'_>, data: &Body) -> JobResult {
+pub(super) fn take(intake: Result<Intake, Box<Reason>>, request: &Request<'_>, data: &Body) -> JobResult {
     match intake {
         Ok(intake) => intake.take(request, data),
-        Err(message) => JobResult::Failed(message),
+        Err(reason) => JobResult::Failed(reason),
     }
 }
 
 /// What an earlier job has left.
-pub(super) fn resume(Taken(left): Taken) -> Result<Intake, String> {
+pub(super) fn resume(Taken(left): Taken) -> Result<Intake, Box<Reason>> {
     left.downcast()
         .map(|intake| *intake)
         .map_err(|_| "what an earlier job has left is of another kind".into())

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::call_error::{CallError, Deadlock};
 use super::command::Command;
 use super::mailbox::Mailbox;
-use super::outcome::{CallError, Deadlock};
 use super::plan::Plan;
 use crate::chain::Input;
 use crate::wire::CallId;

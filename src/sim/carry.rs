@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::check::{Observation, Outcome, merged, part};
+use super::check::{Observation, Outcome, merged, part, reason};
 use super::cost::wire_bytes;
 use super::faults::{Act, Fate, Fault, Passage, Receipt};
 use super::path::Came;
@@ -212,7 +212,7 @@ impl World {
                 let result = match fails {
                     true => {
                         self.inject(Fault::Callback, &[id]);
-                        JobResult::Failed(format!("callback fails at id {id}"))
+                        JobResult::Failed(reason(Fault::Callback, id))
                     }
                     false => {
                         own.data = merged(own.data, &child.data.as_slice());
@@ -245,8 +245,8 @@ impl World {
         let replied = |data| JobResult::Replied(Reply { data, ..Default::default() });
         let result = match act {
             None => replied(reply),
-            Some(Act::Fail) => JobResult::Failed(format!("func fails at id {id}")),
-            Some(Act::Panic) => JobResult::Failed(format!("func panicked at id {id}")),
+            Some(Act::Fail) => JobResult::Failed(reason(Fault::Fail, id)),
+            Some(Act::Panic) => JobResult::Failed(reason(Fault::Panic, id)),
             Some(Act::Hang(more)) => {
                 ns += more;
                 replied(reply)

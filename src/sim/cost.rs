@@ -214,7 +214,7 @@ fn framed(fixed: usize, body: u64) -> u64 {
 }
 
 const COUNT: u64 = 4;
-const CAUSE_FIXED: u64 = 8;
+const CAUSE_FIXED: u64 = 18;
 const RUN: u64 = 8;
 
 fn failure_bytes(failure: &Failure) -> u64 {
@@ -233,7 +233,7 @@ fn coverage_bytes(coverage: &Coverage) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{CallId, Cause, Stage, Status};
+    use crate::wire::{CallId, Cause, CauseKind, Stage, Status};
 
     #[test]
     fn costs_are_read_and_printed() {
@@ -266,7 +266,7 @@ mod tests {
     fn sizes_of_reports_are_those_of_their_bytes() {
         let mut coverage = Coverage::all(Status::Done, 3);
         coverage.push(Status::Failed, 1);
-        let failure = Failure { cause: Cause::new(3, Stage::Func, "no"), coverage };
+        let failure = Failure { cause: Cause::new(3, Stage::Func, CauseKind::Failed, "no"), coverage };
         let report = Report::from(failure.clone());
         assert_eq!(failure_bytes(&failure), report.emit().len() as u64);
         assert_eq!(report_bytes(&report), report.emit().len() as u64);

@@ -9,7 +9,7 @@ use super::faults::{Fault, Mishap, Mishaps, Timed, Times};
 use super::scenario::Scenario;
 use super::world::{BEGIN, Event, Parcel, World, expected_ns};
 use crate::chain::{Heartbeat, Input};
-use crate::wire::Message;
+use crate::wire::{CauseKind, Message};
 
 /// Shortest time limit of a call in a world with faults, nanoseconds; longer ones for calls that take long.
 const LIMIT_MIN_NS: u64 = 50_000_000;
@@ -238,7 +238,7 @@ impl World {
         self.flows.lost(id, peer);
         let Some(mishaps) = &mut self.mishaps else { return };
         let Some(epoch) = mishaps.links.abandon(id, peer) else { return };
-        self.observe(&Observation::LinkEnded { at: id, peer });
+        self.observe(&Observation::LinkEnded { at: id, peer, unreached: false });
         self.inject(Fault::Link, &[id, peer]);
         self.tell(peer, id, epoch);
     }
@@ -255,10 +255,11 @@ impl World {
     pub(super) fn lose_link(&mut self, id: Id, peer: Id, unreached: bool) {
         self.trace.fold([self.now, 9, id.into(), peer.into()]);
         self.trace.say(self.now, format_args!("{id} has lost its link to {peer}"));
-        self.observe(&Observation::LinkEnded { at: id, peer });
+        self.observe(&Observation::LinkEnded { at: id, peer, unreached });
         self.flows.lost(id, peer);
         let why = if unreached { "connection refused" } else { "connection reset" };
-        self.input(id, Input::LinkLost { peer, why: why.into(), unreached });
+        let kind = if unreached { CauseKind::Unreachable } else { CauseKind::LinkLost };
+        self.input(id, Input::LinkLost { peer, kind, why: why.into(), unreached });
     }
 
     fn give_up(&mut self, index: usize) {

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::check::{Observation, Outcome, part};
+use super::check::{Observation, Outcome, part, reason};
 use super::faults::{Act, Fault};
 use super::world::World;
 use crate::chain::{Asker, Begun, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
 use crate::wire::message::{Answer, Response};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
-use crate::wire::{CallId, Message, Request};
+use crate::wire::{CallId, Message, Reason, Request};
 
 impl World {
     /// Takes a message on the spot, if that may be; says whether it has.
@@ -143,16 +143,16 @@ impl World {
     }
 
     /// What func gives, with the fault that it was drawn.
-    fn func_on_the_spot(&mut self, id: Id, call: CallId, act: Option<Act>) -> Result<Reply, String> {
+    fn func_on_the_spot(&mut self, id: Id, call: CallId, act: Option<Act>) -> Result<Reply, Box<Reason>> {
         let reply_bytes = self.call(call).map_or(4, |state| state.plan.reply_bytes);
         match act {
             Some(Act::Fail) => {
                 self.inject(Fault::Fail, &[id]);
-                Err(format!("func fails at id {id}"))
+                Err(reason(Fault::Fail, id))
             }
             Some(Act::Panic) => {
                 self.inject(Fault::Panic, &[id]);
-                Err(format!("func panicked at id {id}"))
+                Err(reason(Fault::Panic, id))
             }
             _ => Ok(Reply { data: part(id, reply_bytes), ..Default::default() }),
         }
@@ -221,12 +221,12 @@ fn is_quick(act: Option<Act>) -> bool {
 }
 
 /// What func gives, in the room for it; when it fails, what it had written until then.
-fn reply_into(room: &mut Reply, result: Result<Reply, String>) -> Result<(), String> {
+fn reply_into(room: &mut Reply, result: Result<Reply, Box<Reason>>) -> Result<(), Box<Reason>> {
     match result {
         Ok(reply) => *room = reply,
-        Err(message) => {
-            room.data.extend_from_slice(message.as_bytes());
-            return Err(message);
+        Err(reason) => {
+            room.data.extend_from_slice(reason.message.as_bytes());
+            return Err(reason);
         }
     }
     Ok(())

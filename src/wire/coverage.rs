@@ -7,6 +7,13 @@ use smallvec::SmallVec;
 use super::frame::{FrameError, Kind, zero};
 
 /// What happened to one id.
+///
+/// | status | it has executed | safe to call again |
+/// |---|---|---|
+/// | [`Done`](Self::Done) | yes, once | if to execute twice is |
+/// | [`Failed`](Self::Failed) | perhaps, or in part: its cause says at which stage it failed | if what it has done until then allows it |
+/// | [`Unreached`](Self::Unreached) | surely not | always |
+/// | [`Unknown`](Self::Unknown) | perhaps, or it still does | if to execute twice is |
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Status {

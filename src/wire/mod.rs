@@ -8,6 +8,7 @@
 
 pub mod body;
 pub mod budget;
+pub mod cause_kind;
 pub mod coverage;
 pub mod failure;
 pub mod flow;
@@ -24,8 +25,9 @@ pub mod shown;
 
 pub use body::{Body, BodyWriter, Use};
 pub use budget::{Budget, Share};
+pub use cause_kind::{CauseKind, OtherKind};
 pub use coverage::{Coverage, CoverageCounts, Status};
-pub use failure::{Cause, Failure, Stage};
+pub use failure::{Cause, Failure, Reason, Stage};
 pub use hello::Hello;
 pub use message::{CallId, Message, Request, Response};
 pub use payload::Payload;

@@ -4,13 +4,13 @@ use gpc_trees::Id;
 
 use super::failure::MESSAGE_MAX;
 use super::frame::{Fields, FrameError, Kind, REPORT_MAX, zero};
-use super::{Cause, Coverage, Failure, Stage, Status};
+use super::{Cause, CauseKind, Coverage, Failure, Reason, Stage, Status};
 
 /// Causes that one report carries: enough to see what is wrong; ids that failed beyond them are still counted as failed.
 pub const CAUSES_MAX: usize = 1024;
 
 /// Bytes of a cause before its message.
-const CAUSE_FIXED: usize = 8;
+const CAUSE_FIXED: usize = 18;
 
 /// Coverage of a slice, in tree order, and why ids of it failed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -65,10 +65,12 @@ impl Report {
     /// The report's bytes.
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = (self.causes.len() as u32).to_le_bytes().to_vec();
-        for Cause { id, stage, message } in &self.causes {
+        for Cause { id, stage, kind, code, message } in &self.causes {
             let message = &message[..message.floor_char_boundary(MESSAGE_MAX)];
             bytes.extend_from_slice(&id.to_le_bytes());
+            bytes.extend_from_slice(&kind.number().to_le_bytes());
             bytes.extend_from_slice(&[*stage as u8, 0]);
+            bytes.extend_from_slice(&code.to_le_bytes());
             bytes.extend_from_slice(&(message.len() as u16).to_le_bytes());
             bytes.extend_from_slice(message.as_bytes());
         }
@@ -104,9 +106,10 @@ impl From<Failure> for Report {
 fn parse_cause(rest: &mut &[u8]) -> Result<Cause, FrameError> {
     let bad = |field, value, expected| FrameError::BadField { kind: Kind::Response, field, value, expected };
     let mut fields = Fields::new(Kind::Response, rest, CAUSE_FIXED)?;
-    let (id, stage) = (fields.u32(), fields.u8());
+    let (id, kind, stage) = (fields.u32(), CauseKind::from_number(fields.u16()), fields.u8());
     let stage = Stage::from_wire(stage).ok_or(bad("stage", stage.into(), "1 to 7"))?;
     zero(Kind::Response, "reserved byte of a cause", fields.u8().into())?;
+    let code = fields.u64().cast_signed();
     let len = usize::from(fields.u16());
     if len > MESSAGE_MAX {
         return Err(bad("length of a cause's message", len as u64, "at most 1024"));
@@ -116,5 +119,6 @@ fn parse_cause(rest: &mut &[u8]) -> Result<Cause, FrameError> {
     };
     *rest = after;
     // The signs put in for bad UTF-8 are longer than what they stand for, and the cause must still be fit to be sent on.
-    Ok(Cause::new(id, stage, String::from_utf8_lossy(message)))
+    let message = String::from_utf8_lossy(message).into_owned();
+    Ok(Cause::of(id, stage, Reason { kind, code, message }))
 }

@@ -81,7 +81,7 @@ fn a_request_is_consumed_once_when_func_has_run() {
 fn a_request_is_consumed_once_whatever_ends_its_call() {
     let cases: [fn(&mut One) -> Vec<String>; 4] = [
         |one| one.ran(JobResult::Failed("no".into())),
-        |one| one.ran(JobResult::Unknown("no".into())),
+        |one| one.ran(JobResult::Refused("no".into())),
         |one| one.cancel(0),
         One::expire,
     ];

@@ -2,7 +2,7 @@
 
 use chained_gpc::chain::{Config, Input, JobResult, Start};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{CallId, Coverage, Request, Stage, Status};
+use chained_gpc::wire::{CallId, CauseKind, Coverage, Reason, Request, Stage, Status};
 use gpc_trees::{Registered, Shape, Tree};
 
 use super::model::{call, ids, letters};
@@ -39,22 +39,27 @@ fn func_fails_after_forward_first() {
 fn an_unknown_function_fails_at_setup() {
     let mut one = One::new(1);
     one.request(0, request("1-2"));
-    let outputs = one.ran(JobResult::Unknown("no function 7 here".into()));
-    assert_eq!(outputs, ["consumed 0", "to 0: id 1 failed at stage setup: no function 7 here [f-]"]);
+    let outputs =
+        one.ran(JobResult::Refused(Box::new(Reason::new(CauseKind::UnknownFunction, "no function 7 here"))));
+    assert_eq!(
+        outputs,
+        ["consumed 0", "to 0: id 1 failed at stage setup (unknown-function): no function 7 here [f-]"]
+    );
 }
 
 #[test]
 fn a_callback_fails_and_so_does_one_that_takes_segments() {
     let taken = JobResult::Taken(chained_gpc::chain::Taken(Box::new(())));
-    for (result, says) in
-        [(JobResult::Failed("no luck".into()), "no luck"), (taken, "a callback takes no data as they come")]
-    {
+    for (result, says) in [
+        (JobResult::Failed("no luck".into()), ": no luck"),
+        (taken, " (wrong-function): a callback takes no data as they come"),
+    ] {
         let mut one = waiting(Request { callback: Some(9), ..request("1-5") });
         assert_eq!(one.response(2, merged("b")), ["run callback 2 a+b"]);
         let outputs = one.ran(result);
         assert_eq!(
             outputs,
-            [format!("to 0: id 1 failed at stage callback: {says} [fdd??]"), "to 4: cancel".into()]
+            [format!("to 0: id 1 failed at stage callback{says} [fdd??]"), "to 4: cancel".into()]
         );
         assert!(one.response(4, merged("d")).is_empty() && one.is_quiet());
     }
@@ -124,7 +129,7 @@ fn a_bare_completion_where_a_reply_was_asked_for_is_a_failure_of_the_child() {
     let mut one = waiting(request("1-5"));
     let outputs = one.response(4, Answer::Completed);
     let says = "it sent a bare completion where a reply was asked for";
-    assert_eq!(outputs[0], format!("to 0: id 4 failed at stage reply: {says} [d????]"));
+    assert_eq!(outputs[0], format!("to 0: id 4 failed at stage reply (bad-reply): {says} [d????]"));
 }
 
 #[test]
@@ -173,7 +178,7 @@ fn the_loss_of_a_child_fails_the_calls_that_wait_on_it_at_once_and_names_it() {
     let mut one = waiting(request("1-5"));
     assert!(one.lost(3).is_empty(), "a grandchild is no concern of this id");
     let outputs = one.lost(2);
-    assert_eq!(outputs, ["to 0: id 2 failed at stage link: gone [d????]", "to 4: cancel"]);
+    assert_eq!(outputs, ["to 0: id 2 failed at stage link (link-lost): gone [d????]", "to 4: cancel"]);
     assert!(one.is_quiet());
 
     let mut one = waiting(request("1-5"));
@@ -205,7 +210,10 @@ fn one_loss_ends_many_calls_and_no_other() {
 fn a_second_parent_is_answered_with_a_failure_and_nothing_is_executed() {
     let mut one = waiting(request("1-3"));
     let refused = |why: &str| {
-        ["consumed 9".to_string(), format!("to 9: id 1 failed at stage setup: second parent: {why} [f?]")]
+        [
+            "consumed 9".to_string(),
+            format!("to 9: id 1 failed at stage setup (second-parent): second parent: {why} [f?]"),
+        ]
     };
     assert_eq!(one.request(9, request("1-2")), refused("id 0 already sent call 0#5"));
     assert!(one.cancel(9).is_empty(), "the second parent has no say");
@@ -213,7 +221,7 @@ fn a_second_parent_is_answered_with_a_failure_and_nothing_is_executed() {
     one.response(2, leveled(0, "0 ", "1 b"));
     assert_eq!(one.response(3, leveled(0, "0 ", "1 c")), ["to 0: level 1 [3 0 0 0 ] [3 1 a1 b1 c]"]);
     assert_eq!(one.request(9, request("1-2")), refused("call 0#5 has already ended here"));
-    let again = "to 0: id 1 failed at stage setup: second parent: call 0#5 has already ended here [f?]";
+    let again = "to 0: id 1 failed at stage setup (second-parent): second parent: call 0#5 has already ended here [f?]";
     assert_eq!(one.request(0, request("1-2")), ["consumed 0", again]);
     assert!(one.is_quiet());
 }
@@ -237,7 +245,7 @@ fn no_peer_sends_a_call_that_this_id_starts() {
     let forged = |sequence| Request { call: CallId { root: 0, sequence }, ..request("0-1") };
     let says = |sequence| {
         format!(
-            "to 9: id 0 failed at stage setup: second parent: call 0#{sequence} is started here alone [f?]"
+            "to 9: id 0 failed at stage setup (second-parent): second parent: call 0#{sequence} is started here alone [f?]"
         )
     };
     assert_eq!(one.request(9, forged(5)), ["consumed 9".into(), says(5)], "before it is started");
@@ -253,16 +261,19 @@ fn no_peer_sends_a_call_that_this_id_starts() {
 fn a_request_that_is_not_for_this_id_or_not_a_tree_is_refused() {
     let shape = Tree::Explicit(Shape::from_sizes(vec![2, 1]).expect("a pair"));
     let cases = [
-        (request("2,1"), "the id list begins with 2, not with this id [--]"),
-        (Request { tree: Err(0x1abc), ..request("1-2") }, "no tree is registered under 0x1abc here"),
-        (Request { tree: Ok(shape), ..request("1-3") }, "a shape of 2 places for 3 ids [f--]"),
+        (request("2,1"), " (bad-request): the id list begins with 2, not with this id [--]"),
+        (
+            Request { tree: Err(0x1abc), ..request("1-2") },
+            " (unknown-tree): no tree is registered under 0x1abc here",
+        ),
+        (Request { tree: Ok(shape), ..request("1-3") }, " (bad-tree): a shape of 2 places for 3 ids [f--]"),
     ];
     for (request, says) in cases {
         let mut one = One::new(1);
         let outputs = one.request(0, request);
         assert_eq!(outputs.len(), 2);
         assert!(
-            outputs[1].starts_with("to 0: id 1 failed at stage setup: ") && outputs[1].contains(says),
+            outputs[1].starts_with("to 0: id 1 failed at stage setup") && outputs[1].contains(says),
             "{outputs:?}"
         );
         assert!(one.is_quiet());
@@ -278,14 +289,14 @@ fn a_split_that_is_wrong_fails_at_forward() {
     let mut one = One::new(1);
     one.request(0, Request { tree: Ok(Tree::Registered(greedy)), ..request("1-3") });
     let outputs = one.replied("a");
-    assert!(outputs[1].starts_with("to 0: id 1 failed at stage forward: "), "{outputs:?}");
+    assert!(outputs[1].starts_with("to 0: id 1 failed at stage forward (bad-tree): "), "{outputs:?}");
     assert!(outputs[1].ends_with("[f--]") && one.is_quiet());
 
     let mut config = Config::new(1, 5);
     config.trees.fan_out = 3;
     let mut one = One::with(config);
     one.request(0, Request { tree: Ok(Tree::Flat), ..request("1-5") });
-    assert!(one.replied("a")[1].contains("forward: 4 children are over the limit of 3 [f----]"));
+    assert!(one.replied("a")[1].contains("forward (over-limit): 4 children are over the limit of 3 [f----]"));
 }
 
 #[test]
@@ -294,7 +305,7 @@ fn a_start_that_cannot_be_is_refused_before_anything_is_sent() {
     let outputs = one.start(start("1-2"));
     assert_eq!(
         outputs,
-        ["end 1: id 0 failed at stage setup: the id list begins with 1, not with this id [--]"]
+        ["end 1: id 0 failed at stage setup (bad-request): the id list begins with 1, not with this id [--]"]
     );
     let outputs = one.start(Start { watch: true, ..start("1-2") });
     assert!(outputs[0].ends_with("[-]"), "{outputs:?}");
@@ -308,7 +319,7 @@ fn the_coverage_of_a_watching_root_leaves_it_out() {
     let mut one = One::new(0);
     one.start(Start { watch: true, ..start("0-2") });
     one.response(1, leveled(0, "0 ", "0 "));
-    assert_eq!(one.lost(2), ["end 1: id 2 failed at stage link: gone [d?]"]);
+    assert_eq!(one.lost(2), ["end 1: id 2 failed at stage link (link-lost): gone [d?]"]);
 }
 
 #[test]

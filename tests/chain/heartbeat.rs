@@ -143,7 +143,7 @@ fn a_call_that_wants_all_fails_with_the_silent_peer() {
         pong(&mut one, 3);
     });
     let outputs = tick(&mut one);
-    let end = "end 1: id 1 failed at stage link: it gave no sign of life for 10s [d????]";
+    let end = "end 1: id 1 failed at stage link (link-lost): it gave no sign of life for 10s [d????]";
     assert_eq!(outputs, ["abandon 1", end, "to 3: cancel"]);
     assert!(one.is_quiet());
 }

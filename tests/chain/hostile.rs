@@ -7,7 +7,8 @@ use std::time::Duration;
 use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
-    Body, BodyWriter, CallId, Cause, Coverage, Failure, Message, Report, Request, Response, Stage, Status,
+    Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Response, Stage,
+    Status,
 };
 use gpc_trees::{Id, Tree};
 use proptest::prelude::*;
@@ -110,7 +111,7 @@ struct Besieged {
 /// An answer to a partial call, of which only the first kind can be right.
 fn partial(kind: u8) -> Answer {
     let coverage = Coverage::all(Status::Done, if kind == 9 { 2 } else { 1 });
-    let causes = vec![Cause::new(4, Stage::Func, ""); usize::from(kind == 8)];
+    let causes = vec![Cause::new(4, Stage::Func, CauseKind::Failed, ""); usize::from(kind == 8)];
     let (level, text) = match kind {
         5 => (0, "0 "),
         6 => (1, "2 0 1 x"),
@@ -203,7 +204,7 @@ impl Besieged {
                     1 => {
                         let coverage = Coverage::all(Status::Failed, 1);
                         Answer::Failed(Box::new(Failure {
-                            cause: Cause::new(from, Stage::Link, ""),
+                            cause: Cause::new(from, Stage::Link, CauseKind::LinkLost, ""),
                             coverage,
                         }))
                     }
@@ -219,7 +220,12 @@ impl Besieged {
             Deed::Ping(from) => self.message(from, Message::Ping),
             Deed::Lost(peer, unreached) => {
                 self.owed.remove(&peer);
-                self.input(Input::LinkLost { peer, why: "gone".into(), unreached });
+                self.input(Input::LinkLost {
+                    peer,
+                    kind: CauseKind::LinkLost,
+                    why: "gone".into(),
+                    unreached,
+                });
             }
             Deed::Answered(call, good) => {
                 let result = if good { Ok(reply("x")) } else { Err("dropped".into()) };

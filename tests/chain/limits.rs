@@ -26,13 +26,17 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     let (data, mut writer) = Body::arriving(10);
     writer.push(b"abc");
     one.request(0, Request { data, ..request("1-2") });
-    let says =
-        format!("to 0: id 1 failed at stage setup: {limit} when 3 of 10 bytes of data had arrived [f-]");
+    let says = format!(
+        "to 0: id 1 failed at stage setup (time-limit): {limit} when 3 of 10 bytes of data had arrived [f-]"
+    );
     assert_eq!(expired(one), says);
 
     let mut one = One::new(1);
     one.request(0, request("1-2"));
-    assert_eq!(expired(one), format!("to 0: id 1 failed at stage func: {limit} while func was running [f-]"));
+    assert_eq!(
+        expired(one),
+        format!("to 0: id 1 failed at stage func (time-limit): {limit} while func was running [f-]")
+    );
 
     let mut one = One::new(1);
     let other = CallId { root: 0, sequence: 9 };
@@ -40,13 +44,15 @@ fn the_message_of_a_time_limit_says_what_the_call_was_waiting_for() {
     one.request(0, request("1-2"));
     let outputs = one.expire();
     let says = format!("{limit} while func waited for its turn behind other functions of this id");
-    assert_eq!(outputs[1], format!("to 0: id 1 failed at stage func: {says} [f-]"));
+    assert_eq!(outputs[1], format!("to 0: id 1 failed at stage func (time-limit): {says} [f-]"));
     assert_eq!(one.node.calls(), 1, "the other one has its own limit");
 
     let mut one = One::new(1);
     one.request(0, request("1-2"));
     one.ran(JobResult::Deferred);
-    let says = format!("to 0: id 1 failed at stage func: {limit} before the deferred reply was given [f?]");
+    let says = format!(
+        "to 0: id 1 failed at stage func (time-limit): {limit} before the deferred reply was given [f?]"
+    );
     assert_eq!(expired(one), says);
 }
 
@@ -58,7 +64,8 @@ fn the_message_of_a_time_limit_at_callback() {
     one.request(0, merging("1-3"));
     one.replied("a");
     one.response(2, merged("b"));
-    let says = format!("to 0: id 1 failed at stage callback: {limit} while callback was running [fd?]");
+    let says =
+        format!("to 0: id 1 failed at stage callback (time-limit): {limit} while callback was running [fd?]");
     assert_eq!(expired(one), says);
 
     let mut one = One::new(1);
@@ -68,7 +75,7 @@ fn the_message_of_a_time_limit_at_callback() {
     one.request(0, Request { call: other, limit: Duration::from_secs(99), ..request("1") });
     assert!(one.response(2, merged("b")).is_empty(), "the worker is taken");
     let says = format!("{limit} while callback waited for its turn behind other functions of this id");
-    assert_eq!(one.expire()[0], format!("to 0: id 1 failed at stage callback: {says} [fd]"));
+    assert_eq!(one.expire()[0], format!("to 0: id 1 failed at stage callback (time-limit): {says} [fd]"));
 }
 
 #[test]
@@ -78,7 +85,7 @@ fn the_message_of_a_time_limit_names_the_children_that_are_awaited() {
     one.replied("a");
     one.response(2, leveled(0, "0 ", "0 "));
     let says = "no reply came to id 1 within 60s; it still waits for [3]";
-    assert_eq!(expired(one), format!("to 0: id 3 failed at stage reply: {says} [dd?]"));
+    assert_eq!(expired(one), format!("to 0: id 3 failed at stage reply (time-limit): {says} [dd?]"));
 
     let mut one = One::new(1);
     one.request(0, Request { tree: Ok(Tree::Flat), ..request("1-12") });
@@ -94,7 +101,7 @@ fn a_call_whose_time_is_up_is_cancelled_below() {
     one.replied("a");
     one.response(1, leveled(0, "0 ", "0 "));
     let outputs = one.expire();
-    assert!(outputs[0].starts_with("end 1: id 2 failed at stage reply"), "{outputs:?}");
+    assert!(outputs[0].starts_with("end 1: id 2 failed at stage reply (time-limit)"), "{outputs:?}");
     assert_eq!(outputs[1..], ["to 2: cancel"]);
 }
 
@@ -187,10 +194,10 @@ fn calls_over_the_limit_are_refused_and_no_others_suffer() {
     one.request(0, named(1));
     one.request(0, named(2));
     let says = "2 calls are in flight here already, the most this node takes";
-    let refused = format!("to 0: id 1 failed at stage setup: {says} [f--]");
+    let refused = format!("to 0: id 1 failed at stage setup (busy): {says} [f--]");
     assert_eq!(one.request(0, named(3)), ["consumed 0".into(), refused]);
     let own = one.start(start("1-2"));
-    assert_eq!(own, [format!("end 1: id 1 failed at stage setup: {says} [f-]")]);
+    assert_eq!(own, [format!("end 1: id 1 failed at stage setup (busy): {says} [f-]")]);
     one.feed(Input::Message { from: 0, message: Message::Cancel(CallId { root: 0, sequence: 1 }) });
     assert!(one.request(0, named(4)).is_empty());
     assert_eq!(one.node.calls(), 2);
@@ -203,12 +210,15 @@ fn data_over_the_limit_are_refused_by_their_announcement() {
     let outputs = One::with(config()).request(0, Request { data, ..request("1-2") });
     assert_eq!(
         outputs[1],
-        "to 0: id 1 failed at stage setup: data of 11 bytes are over the limit of 10 [f-]"
+        "to 0: id 1 failed at stage setup (over-limit): data of 11 bytes are over the limit of 10 [f-]"
     );
     let data = Body::whole(vec![0; 10]);
     assert_eq!(One::with(config()).request(0, Request { data, ..request("1") }), ["run func"]);
     let outputs = One::with(config()).start(Start { data: Body::whole(vec![0; 11]), ..start("1") });
-    assert!(outputs[0].starts_with("end 1: id 1 failed at stage setup: data of 11 bytes"), "{outputs:?}");
+    assert!(
+        outputs[0].starts_with("end 1: id 1 failed at stage setup (over-limit): data of 11 bytes"),
+        "{outputs:?}"
+    );
 }
 
 #[test]
@@ -228,7 +238,7 @@ fn a_reply_over_the_limit_fails_at_reply() {
     one.replied("four");
     let outputs = one.response(2, leveled(0, "0 ", "1 b"));
     let says = "the subtree's reply of 17 bytes is over the limit of 16";
-    assert_eq!(outputs, [format!("to 0: id 1 failed at stage reply: {says} [fd]")]);
+    assert_eq!(outputs, [format!("to 0: id 1 failed at stage reply (over-limit): {says} [fd]")]);
 
     let mut one = One::with(config());
     one.request(0, request("1-2"));
@@ -242,5 +252,5 @@ fn a_level_over_the_highest_fails_at_reply() {
     one.request(0, request("1-2"));
     one.replied("");
     let outputs = one.response(2, leveled(u16::MAX, "0 ", "0 "));
-    assert!(outputs[0].starts_with("to 0: id 1 failed at stage reply: "), "{outputs:?}");
+    assert!(outputs[0].starts_with("to 0: id 1 failed at stage reply (over-limit): "), "{outputs:?}");
 }

@@ -30,7 +30,8 @@ fn requests_that_wait_are_refused_when_there_is_no_memory_for_more() {
         refused.extend(one.request(0, Request { call, data: data(), ..request("1") }));
     }
     assert_eq!(one.node.calls(), 11, "of 9 KiB each");
-    let says = "id 1 failed at stage setup: refused by a limit: this node may hold 102400 bytes [f]";
+    let says =
+        "id 1 failed at stage setup (no-memory): refused by a limit: this node may hold 102400 bytes [f]";
     let (ran, others) = refused.split_first().unwrap();
     assert_eq!((ran.as_str(), others.len()), ("run func", 2 * 9));
     assert!(others.chunks(2).all(|pair| pair[0] == "consumed 0" && pair[1] == format!("to 0: {says}")));
@@ -42,7 +43,9 @@ fn requests_that_wait_are_refused_when_there_is_no_memory_for_more() {
 #[test]
 fn replies_that_wait_for_others_fail_their_call_when_there_is_no_memory_for_them() {
     let says = |place: &str| {
-        format!("id 1 failed at stage reply: refused by a limit: this node may hold 102400 bytes [{place}]")
+        format!(
+            "id 1 failed at stage reply (no-memory): refused by a limit: this node may hold 102400 bytes [{place}]"
+        )
     };
     let (mut one, memory) = node_of(100 << 10);
     one.request(0, request("1-3"));
@@ -103,7 +106,10 @@ fn a_request_without_memory_for_its_data_ends_unless_another_parent_sends_them()
     assert!(refused(&mut one).is_empty(), "there is memory");
     writer.push(&[7; 5]);
     assert!(writer.is_refused() && data.is_refused() && writer.refusal().contains("a link may hold 9"));
-    assert_eq!(refused(&mut one), ["consumed 0", "to 0: id 1 failed at stage setup: no memory [f]"]);
+    assert_eq!(
+        refused(&mut one),
+        ["consumed 0", "to 0: id 1 failed at stage setup (no-memory): no memory [f]"]
+    );
     let (other, mut whole) = Body::arriving(20);
     data.follow(&other);
     whole.push(&[8; 20]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Reply, Start, Time, Work};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{CallId, Cause, Coverage, Failure, Message, Request, Response, Stage};
+use chained_gpc::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Request, Response, Stage};
 use gpc_trees::{Id, IdList};
 
 use super::model::{letters, text};
@@ -73,7 +73,7 @@ impl One {
     }
 
     pub(crate) fn answered(&mut self, result: Result<Reply, &str>) -> Vec<String> {
-        self.feed(Input::Answered { call: CALL, result: result.map_err(str::to_string) })
+        self.feed(Input::Answered { call: CALL, result: result.map_err(Into::into) })
     }
 
     pub(crate) fn response(&mut self, from: Id, answer: Answer) -> Vec<String> {
@@ -85,7 +85,7 @@ impl One {
     }
 
     pub(crate) fn lost(&mut self, peer: Id) -> Vec<String> {
-        self.feed(Input::LinkLost { peer, why: "gone".into(), unreached: false })
+        self.feed(Input::LinkLost { peer, kind: CauseKind::LinkLost, why: "gone".into(), unreached: false })
     }
 
     /// The time limit of the soonest call passes.
@@ -122,7 +122,10 @@ pub(crate) fn leveled(level: u16, header: &str, data: &str) -> Answer {
 }
 
 pub(crate) fn failed(id: Id, stage: Stage, coverage: Coverage) -> Answer {
-    Answer::Failed(Box::new(Failure { cause: Cause::new(id, stage, "bad luck"), coverage }))
+    Answer::Failed(Box::new(Failure {
+        cause: Cause::new(id, stage, CauseKind::Failed, "bad luck"),
+        coverage,
+    }))
 }
 
 pub(crate) fn show(output: Output) -> String {

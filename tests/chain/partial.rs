@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{Body, CallId, Cause, Coverage, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{Body, CallId, Cause, CauseKind, Coverage, Message, Report, Request, Stage, Status};
 use gpc_trees::{Id, Registered, Tree};
 
 use super::one::{CALL, One, failed, leveled, reply, request, start};
@@ -57,7 +57,12 @@ fn message(one: &mut One, from: Id, message: Message) -> Vec<String> {
 }
 
 fn unreached(one: &mut One, peer: Id) -> Vec<String> {
-    one.feed(Input::LinkLost { peer, why: "nobody there".into(), unreached: true })
+    one.feed(Input::LinkLost {
+        peer,
+        kind: CauseKind::Unreachable,
+        why: "nobody there".into(),
+        unreached: true,
+    })
 }
 
 #[test]
@@ -113,7 +118,7 @@ fn the_children_of_a_lost_one_are_adopted_with_their_slices() {
     one.response(5, done(0, "1 e", 1));
     one.response(6, done(0, "1 f", 4));
     let outputs = one.response(4, done(0, "1 d", 1));
-    let says = "id 2 failed at stage link: gone; id 3 failed at stage link: gone";
+    let says = "id 2 failed at stage link (link-lost): gone; id 3 failed at stage link (link-lost): gone";
     let data = "[4 1 a1 d1 e1 f]";
     assert_eq!(outputs, [format!("to 0: level 1 [4 0 0 0 0 ] {data} [d??dddddd] {says}")]);
 }
@@ -143,7 +148,12 @@ fn the_children_of_so_many_are_adopted_and_no_more() {
             && let Some(peer) = asked.pop_front()
         {
             requests += 1;
-            inputs.push_back(Input::LinkLost { peer, why: "nobody there".into(), unreached: true });
+            inputs.push_back(Input::LinkLost {
+                peer,
+                kind: CauseKind::Unreachable,
+                why: "nobody there".into(),
+                unreached: true,
+            });
         }
     }
     assert!((60_000..=65_538).contains(&requests), "{requests} ids were asked, two of them its own children");
@@ -322,7 +332,7 @@ fn one_that_was_stopped_executes_nothing_again() {
     one.now += Duration::from_secs(3600);
     one.feed(Input::Tick);
     let refused = |outputs: Vec<String>| {
-        let says = "to 1: id 3 failed at stage setup: call 0#5 has already ended here";
+        let says = "to 1: id 3 failed at stage setup (already-ended): call 0#5 has already ended here";
         outputs.len() == 2 && outputs[0] == "consumed 1" && outputs[1].starts_with(says)
     };
     assert!(refused(one.request(1, adopted("3", 1))));
@@ -339,7 +349,7 @@ fn one_that_was_stopped_executes_nothing_again() {
 fn one_that_was_given_up_forgets_and_says_so() {
     let mut one = waiting(partial("1-5"));
     let outputs = message(&mut one, 2, Message::Moved(CALL));
-    let says = "id 1 failed at stage link: it was given up: id 2 has another parent";
+    let says = "id 1 failed at stage link (second-parent): it was given up: id 2 has another parent";
     assert_eq!(outputs, [format!("to 0: {says} [?????]")]);
     assert!(one.is_quiet(), "and cancels nothing: its children go on for another");
     assert!(one.request(0, adopted("1-5", 1))[1].contains("already ended"));
@@ -356,11 +366,9 @@ fn a_time_limit_answers_with_what_there_is() {
     let mut one = waiting(partial("1-5"));
     one.response(4, done(0, "1 d", 2));
     let outputs = one.expire();
-    assert!(
-        outputs[1].starts_with(
-            "to 0: level 1 [2 0 0 ] [2 1 a1 d] [d??dd] id 2 failed at stage reply: no reply came"
-        )
-    );
+    assert!(outputs[1].starts_with(
+        "to 0: level 1 [2 0 0 ] [2 1 a1 d] [d??dd] id 2 failed at stage reply (time-limit): no reply came"
+    ));
     assert_eq!((outputs[0].as_str(), outputs.len()), ("to 2: cancel", 2));
 
     let mut one = old(1);
@@ -448,7 +456,7 @@ fn a_reply_over_the_limit_is_left_out_with_its_ids() {
     one.response(2, done(0, "4 bbbb", 1));
     let outputs = one.response(3, some(0, "0 ", Coverage::all(Status::Failed, 1)));
     assert!(
-        outputs[0].starts_with("to 0: level 1 [0 ] [0 ] [f?f] id 1 failed at stage reply"),
+        outputs[0].starts_with("to 0: level 1 [0 ] [0 ] [f?f] id 1 failed at stage reply (over-limit)"),
         "{outputs:?}"
     );
 }
@@ -485,7 +493,7 @@ fn a_watching_root_is_none_of_the_ids() {
     one.start(Start { partial: true, watch: true, ..start("0-2") });
     one.lost(1);
     let outputs = one.response(2, done(0, "1 b", 1));
-    assert_eq!(outputs[1], "end 1: level 1 [1 0 ] [1 1 b] [?d] id 1 failed at stage link: gone");
+    assert_eq!(outputs[1], "end 1: level 1 [1 0 ] [1 1 b] [?d] id 1 failed at stage link (link-lost): gone");
 }
 
 #[test]
@@ -505,10 +513,10 @@ fn no_more_answers_are_kept_than_calls_are_taken() {
 #[test]
 fn a_report_carries_so_many_causes_and_no_more() {
     let mut report = Report::default();
-    (0..2000).for_each(|id| report.add(Cause::new(id, Stage::Func, "no")));
+    (0..2000).for_each(|id| report.add(Cause::new(id, Stage::Func, CauseKind::Failed, "no")));
     assert_eq!((report.causes.len(), report.causes[1023].id), (1024, 1023));
     let mut all = Report::default();
-    all.add(Cause::new(9, Stage::Link, "first"));
+    all.add(Cause::new(9, Stage::Link, CauseKind::LinkLost, "first"));
     all.append(report);
     assert_eq!((all.causes.len(), all.causes[0].id, all.causes[1023].id), (1024, 9, 1022));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chained_gpc::chain::Start;
 use chained_gpc::wire::level::{Leaves, Limits};
 use chained_gpc::wire::message::SubtreeReply;
-use chained_gpc::wire::{CallId, Cause, Report, Stage, Status};
+use chained_gpc::wire::{CallId, Cause, CauseKind, Report, Stage, Status};
 use gpc_trees::{Id, IdList, Tree};
 
 use super::model::{leaves, text};
@@ -160,24 +160,24 @@ fn check_coverage(world: &World, call: CallId, asked: &[Id], report: &Report, fa
 }
 
 fn check_cause(cause: &Cause, fate: &Misfortune) {
-    let Cause { id, stage, message } = cause;
+    let Cause { id, stage, kind, message, .. } = cause;
     let acts = |stage, acts: &[Act]| fate.plan.get(&(*id, stage)).is_some_and(|act| acts.contains(act));
-    let callbacks = [Act::Fail, Act::DropToken, Act::Hang];
-    let is_true = match stage {
-        Stage::Func => acts(Stage::Func, &[Act::Fail, Act::DropToken, Act::Hang]) || fate.any_hangs(),
-        Stage::Callback => acts(Stage::Callback, &callbacks) || fate.any_hangs(),
-        Stage::Link => fate.crashed(*id) || fate.any_link_lost(),
-        // An unknown function; or a run that came too late, or a call that has ended there.
-        Stage::Setup => {
-            acts(Stage::Func, &[Act::Unknown])
-                || acts(Stage::Callback, &[Act::Unknown])
-                || fate.crashed(*id)
-                || fate.any_link_lost()
+    let lost = || fate.crashed(*id) || fate.any_link_lost();
+    let is_true = match (stage, kind) {
+        (Stage::Func | Stage::Callback | Stage::Reply, CauseKind::TimeLimit) => fate.any_hangs(),
+        (Stage::Func | Stage::Callback, CauseKind::Failed) => acts(*stage, &[Act::Fail]),
+        (Stage::Func | Stage::Callback, CauseKind::NoAnswer) => acts(*stage, &[Act::DropToken]),
+        (Stage::Link, CauseKind::LinkLost | CauseKind::Unreachable | CauseKind::SecondParent) => lost(),
+        (Stage::Setup, CauseKind::UnknownFunction) => {
+            acts(Stage::Func, &[Act::Unknown]) || acts(Stage::Callback, &[Act::Unknown])
         }
-        Stage::Reply => fate.any_hangs(),
+        // A run that came too late, or a call that has ended there.
+        (Stage::Setup, CauseKind::LostIncarnation | CauseKind::AlreadyEnded | CauseKind::SecondParent) => {
+            lost()
+        }
         _ => false,
     };
-    assert!(is_true, "an untrue cause: id {id} at {stage}: {message}; {fate:?}");
+    assert!(is_true, "an untrue cause: id {id} at {stage}, {kind}: {message}; {fate:?}");
 }
 
 /// The reply has the part of every id that is done, once, and in the caller's order unless the callback does without.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use chained_gpc::chain::Start;
-use chained_gpc::wire::{CallId, Cause, Coverage, Stage, Status};
+use chained_gpc::wire::{CallId, Cause, CauseKind, Coverage, Stage, Status};
 use gpc_trees::{Id, Radix, Shape, Tree};
 use proptest::prelude::*;
 
@@ -188,7 +188,7 @@ fn check_coverage(world: &World, id: CallId, start: &Start, coverage: &Coverage)
 
 /// Whether the case holds what a cause says, for the call of this ticket.
 fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
-    let Cause { id, stage, .. } = cause;
+    let Cause { id, stage, kind, .. } = cause;
     let start = &case.calls[ticket as usize];
     let act = |stage| case.plan.get(&(*id, stage)).copied();
     let hangs = [Stage::Func, Stage::Callback].into_iter().any(|stage| act(stage) == Some(Act::Hang));
@@ -198,14 +198,15 @@ fn is_true(case: &Case, cause: &Cause, ticket: u64) -> bool {
         Event::Kill(dead) => dead == *id,
         _ => false,
     };
-    match stage {
-        Stage::Setup => {
+    match (stage, kind) {
+        (Stage::Setup, CauseKind::UnknownFunction) => {
             [Stage::Func, Stage::Callback].into_iter().any(|stage| act(stage) == Some(Act::Unknown))
         }
-        Stage::Func => hangs || matches!(act(Stage::Func), Some(Act::Fail | Act::DropToken)),
-        Stage::Callback => hangs || matches!(act(Stage::Callback), Some(Act::Fail | Act::DropToken)),
-        Stage::Link => case.events.iter().any(lost),
-        Stage::Cancelled => {
+        (Stage::Func | Stage::Callback, CauseKind::TimeLimit) => hangs,
+        (Stage::Func | Stage::Callback, CauseKind::NoAnswer) => act(*stage) == Some(Act::DropToken),
+        (Stage::Func | Stage::Callback, CauseKind::Failed) => act(*stage) == Some(Act::Fail),
+        (Stage::Link, CauseKind::LinkLost) => case.events.iter().any(lost),
+        (Stage::Cancelled, CauseKind::Cancelled) => {
             *id == root(start)
                 && case
                     .events

@@ -113,7 +113,7 @@ fn a_lost_link_ends_it_before_the_last_byte_and_not_after_it() {
     let mut one = given();
     arrived(&mut one, 2);
     assert!(one.lost(2).is_empty(), "all of its reply is here");
-    assert_eq!(one.lost(4), ["to 0: id 4 failed at stage link: gone [ddddd]"]);
+    assert_eq!(one.lost(4), ["to 0: id 4 failed at stage link (link-lost): gone [ddddd]"]);
     assert!(one.is_quiet() && arrived(&mut one, 4).is_empty());
 }
 
@@ -133,7 +133,9 @@ fn the_time_limit_names_who_holds_the_data_up() {
     let limit = "the time limit (60s at id 1) passed when of the 300000 bytes of the reply of id";
     // Nothing has come of the first child's.
     let mut one = given();
-    let says = format!("to 0: id 2 failed at stage reply: {limit} 2 0 had come and 0 had gone up [ddddd]");
+    let says = format!(
+        "to 0: id 2 failed at stage reply (time-limit): {limit} 2 0 had come and 0 had gone up [ddddd]"
+    );
     assert_eq!(one.expire(), [says, "to 2: cancel".into(), "to 4: cancel".into()]);
     assert!(one.is_quiet());
 
@@ -144,15 +146,15 @@ fn the_time_limit_names_who_holds_the_data_up() {
     head(&mut one, 4);
     writer.push(&vec![0; 300_000]);
     arrived(&mut one, 2);
-    let says =
-        format!("to 0: id 1 failed at stage reply: {limit} 2 300000 had come and 0 had gone up [fdddd]");
+    let says = format!(
+        "to 0: id 1 failed at stage reply (time-limit): {limit} 2 300000 had come and 0 had gone up [fdddd]"
+    );
     assert_eq!(one.expire(), [says, "to 4: cancel".into()]);
 
     // A child that has said nothing is named before one whose data come.
     let mut one = waiting(request("1-5"));
     head(&mut one, 2);
-    let says =
-        "to 0: id 4 failed at stage reply: no reply came to id 1 within 60s; it still waits for [4] [ddd??]";
+    let says = "to 0: id 4 failed at stage reply (time-limit): no reply came to id 1 within 60s; it still waits for [4] [ddd??]";
     assert_eq!(one.expire(), [says, "to 2: cancel", "to 4: cancel"]);
 }
 
@@ -191,7 +193,7 @@ fn what_is_too_long_or_too_high_fails_before_any_of_it_goes_up() {
     one.request(0, request("1-5"));
     one.replied("a");
     head(&mut one, 2);
-    let says = "id 1 failed at stage reply: the subtree's reply of 600021 bytes is over the limit of 600000";
+    let says = "id 1 failed at stage reply (over-limit): the subtree's reply of 600021 bytes is over the limit of 600000";
     assert_eq!(
         head(&mut one, 4),
         [format!("to 0: {says} [fdddd]"), "to 2: cancel".into(), "to 4: cancel".into()]
@@ -200,7 +202,8 @@ fn what_is_too_long_or_too_high_fails_before_any_of_it_goes_up() {
     let mut one = waiting(request("1-2"));
     let outputs = one.response(2, arriving(MAX_LEVEL, 300_000).0);
     assert!(
-        outputs[0].starts_with("to 0: id 1 failed at stage reply: ") && outputs[0].contains("65535"),
+        outputs[0].starts_with("to 0: id 1 failed at stage reply (over-limit): ")
+            && outputs[0].contains("65535"),
         "{outputs:?}"
     );
     assert_eq!((&outputs[1][..], one.is_quiet()), ("to 2: cancel", true));
@@ -237,9 +240,9 @@ fn a_driver_that_brings_one_where_it_is_needed_whole_fails_the_call() {
     let mut root = One::new(0);
     root.start(Start { forward_first: true, ..start("0-2") });
     let outputs = root.response(1, arriving(1, 9).0);
-    assert_eq!(outputs[0], format!("end 1: id 1 failed at stage reply: {says} [???]"));
+    assert_eq!(outputs[0], format!("end 1: id 1 failed at stage reply (bad-reply): {says} [???]"));
     let mut one = waiting(Request { callback: Some(9), ..request("1-5") });
-    assert_eq!(head(&mut one, 2)[0], format!("to 0: id 2 failed at stage reply: {says} [d????]"));
+    assert_eq!(head(&mut one, 2)[0], format!("to 0: id 2 failed at stage reply (bad-reply): {says} [d????]"));
     let mut one = waiting(Request { partial: true, ..request("1-5") });
     assert_eq!(
         head(&mut one, 2),
@@ -263,7 +266,8 @@ fn a_child_whose_data_are_under_way_is_asked_for_signs_of_life() {
             [abandon, failed] => {
                 assert_eq!((&abandon[..], round), ("abandon 4", 4));
                 assert!(
-                    failed.starts_with("to 0: id 4 failed at stage link: it gave no sign of life"),
+                    failed
+                        .starts_with("to 0: id 4 failed at stage link (link-lost): it gave no sign of life"),
                     "{failed}"
                 );
                 break;

@@ -9,14 +9,21 @@ use chained_gpc::chain::{
 };
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::short::{Particulars, ShortRequest, ShortResponse, Template};
-use chained_gpc::wire::{Body, CallId, Coverage, Message, Request, Response, Stage, Status};
+use chained_gpc::wire::{
+    Body, CallId, CauseKind, Coverage, Message, Reason, Request, Response, Stage, Status,
+};
 use gpc_trees::{Id, Shape, Tree};
 use proptest::prelude::*;
 
 use super::one::{CALL, One, failed, leveled, request, show, start};
 
+/// What a func says that fails: both ways carry all of it.
+fn bad_luck() -> Box<Reason> {
+    Box::new(Reason { kind: CauseKind::Panicked, code: -7, message: "bad luck".into() })
+}
+
 /// What func gives, in the room for it; when it fails, what it had written until then.
-fn reply_into(room: &mut Reply, result: Result<Reply, String>) -> Result<(), String> {
+fn reply_into(room: &mut Reply, result: Result<Reply, Box<Reason>>) -> Result<(), Box<Reason>> {
     let failed = Reply { header: b"left".to_vec(), data: b"behind".to_vec(), ..Default::default() };
     *room = result.as_ref().map_or(failed, Reply::clone);
     result.map(drop)
@@ -35,7 +42,12 @@ impl Spotter {
     }
 
     /// What is said when a request comes and its func gives this; none if it goes the long way.
-    fn request(&mut self, from: Id, request: &Request, result: Result<Reply, String>) -> Option<Vec<String>> {
+    fn request(
+        &mut self,
+        from: Id,
+        request: &Request,
+        result: Result<Reply, Box<Reason>>,
+    ) -> Option<Vec<String>> {
         let (mut room, data, now) = (Vec::new(), request.data.as_bytes()?, self.now());
         let short = ShortRequest::of(request, &data, &mut room)?;
         let begun = self.0.node.spot_begins(|| now, from, &short);
@@ -51,7 +63,7 @@ impl Spotter {
         Some(said)
     }
 
-    fn run_alone(&mut self, from: Id, call: CallId, result: Result<Reply, String>) -> String {
+    fn run_alone(&mut self, from: Id, call: CallId, result: Result<Reply, Box<Reason>>) -> String {
         let node = &mut self.0.node;
         let (_, room) = node.spot_alone().expect("it has begun");
         assert_eq!(*room, Reply::default());
@@ -77,7 +89,7 @@ impl Spotter {
         end(Asker::Parent(from), call, answer)
     }
 
-    fn start(&mut self, start: &Start, result: Result<Reply, String>) -> Option<Vec<String>> {
+    fn start(&mut self, start: &Start, result: Result<Reply, Box<Reason>>) -> Option<Vec<String>> {
         let (mut room, now, data) = (Vec::new(), self.now(), start.data.as_bytes()?);
         let short = self.0.node.spot_starts(now, start, &data, &mut room)?;
         assert_eq!(short.particulars.call, CALL);
@@ -86,7 +98,7 @@ impl Spotter {
         Some(said)
     }
 
-    fn run(&mut self, asker: Asker, of: &Particulars<'_>, result: Result<Reply, String>) -> Vec<String> {
+    fn run(&mut self, asker: Asker, of: &Particulars<'_>, result: Result<Reply, Box<Reason>>) -> Vec<String> {
         let (mut said, mut outputs) = (Vec::new(), Outputs::new());
         let send = |child: ToChild<'_>| {
             let request = child.request().expect("a plan of a good tree");
@@ -212,7 +224,7 @@ proptest! {
         let list = if here { list.replacen('1', "0", 1) } else { list.to_string() };
         let asked = Request { tree: Ok(tree.clone()), reply_wanted, forward_first, ..request(&list) };
         let begin = Start { tree: tree.clone(), reply_wanted, forward_first, ..start(&list) };
-        let reply = || if fails { Err("bad luck".to_string()) } else { Ok(Reply { header: header.clone(), data: data.clone(), ..Default::default() }) };
+        let reply = || if fails { Err(bad_luck()) } else { Ok(Reply { header: header.clone(), data: data.clone(), ..Default::default() }) };
         let (mut long, mut short) = (One::with(config()), Spotter::new(config()));
         let mut said = if here { long.start(begin.clone()) } else { long.request(9999, asked.clone()) };
         said.extend(long.ran(reply().map_or_else(JobResult::Failed, JobResult::Replied)));
@@ -240,13 +252,13 @@ proptest! {
                     (long.now, short.0.now) = (deadline.since(Time::default()), deadline.since(Time::default()));
                     Input::Tick
                 }
-                Happens::Lost(index) => Input::LinkLost { peer: child(index), why: "gone".into(), unreached: index % 2 == 0 },
-                Happens::ParentLost => Input::LinkLost { peer: 9999, why: "gone".into(), unreached: false },
+                Happens::Lost(index) => Input::LinkLost { peer: child(index), kind: CauseKind::LinkLost, why: "gone".into(), unreached: index % 2 == 0 },
+                Happens::ParentLost => Input::LinkLost { peer: 9999, kind: CauseKind::LinkLost, why: "gone".into(), unreached: false },
                 Happens::Cancelled => Input::Message { from: 9999, message: Message::Cancel(CALL) },
                 Happens::GivenUp => Input::GiveUp { ticket: 1 },
             };
             let again = match &input {
-                Input::LinkLost { peer, why, unreached } => Input::LinkLost { peer: *peer, why: why.clone(), unreached: *unreached },
+                Input::LinkLost { peer, kind, why, unreached } => Input::LinkLost { peer: *peer, kind: *kind, why: why.clone(), unreached: *unreached },
                 Input::Message { from, message } => Input::Message { from: *from, message: message.clone() },
                 Input::GiveUp { ticket } => Input::GiveUp { ticket: *ticket },
                 _ => Input::Tick,
@@ -273,7 +285,7 @@ proptest! {
     ) {
         let asked = Request { callback, reply_wanted, ..request("1") };
         let config = || Config { reply_max: 4000, ..Config::new(1, 5) };
-        let reply = || if fails { Err("bad luck".to_string()) } else { Ok(Reply { header: header.clone(), data: data.clone(), ..Default::default() }) };
+        let reply = || if fails { Err(bad_luck()) } else { Ok(Reply { header: header.clone(), data: data.clone(), ..Default::default() }) };
         let mut long = One::with(config());
         let mut said = long.request(0, asked.clone());
         said.extend(long.ran(reply().map_or_else(JobResult::Failed, JobResult::Replied)));
@@ -383,7 +395,7 @@ fn what_a_failed_func_has_written_is_nobodys() {
         let call = |sequence| Request { call: CallId { root: 0, sequence }, forward_first, ..request(list) };
         // Each of them finds an empty reply, or this panics.
         for sequence in [1, 2, 3, 4] {
-            let result = if sequence % 2 == 1 { Err("bad luck".to_string()) } else { Ok(Reply::default()) };
+            let result = if sequence % 2 == 1 { Err(bad_luck()) } else { Ok(Reply::default()) };
             assert!(one.request(0, &call(sequence), result).is_some(), "{forward_first} {list} {sequence}");
         }
     }

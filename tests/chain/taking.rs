@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chained_gpc::chain::{Input, JobResult, Output, Taken};
 use chained_gpc::wire::message::Answer;
-use chained_gpc::wire::{Body, BodyWriter, Message, Request, Use};
+use chained_gpc::wire::{Body, BodyWriter, CauseKind, Message, Request, Use};
 
 use super::one::{CALL, One, merged, reply, request};
 
@@ -146,7 +146,12 @@ fn an_id_whose_func_waits_for_data_may_have_run() {
     one.feed(Input::DataArrived(CALL));
     data.passed(2);
     one.ran(taken());
-    let answers = one.outputs(Input::LinkLost { peer: 2, why: "gone".into(), unreached: false });
+    let answers = one.outputs(Input::LinkLost {
+        peer: 2,
+        kind: CauseKind::LinkLost,
+        why: "gone".into(),
+        unreached: false,
+    });
     let failure = answers.into_iter().find_map(|output| match output {
         Output::Send { message: Message::Response(response), .. } => match response.answer {
             Answer::Failed(failure) => Some(failure),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, Job, JobResult, Node, Output, Outputs, Reply, Start, Time, Work};
 use chained_gpc::wire::message::{Merging, SubtreeReply};
-use chained_gpc::wire::{CallId, Failure, Message, Report, Stage};
+use chained_gpc::wire::{CallId, CauseKind, Failure, Message, Reason, Report, Stage};
 use gpc_trees::{Id, IdList};
 
 /// What a function does at an id; it replies unless the plan says otherwise.
@@ -99,7 +99,7 @@ pub(crate) struct World {
     broken: BTreeSet<(Id, Id)>,
     jobs: Vec<(Id, Job)>,
     hanging: Vec<(Id, CallId)>,
-    answers: Vec<(Id, CallId, Result<Reply, String>)>,
+    answers: Vec<(Id, CallId, Result<Reply, Box<Reason>>)>,
     running: BTreeSet<(Id, CallId)>,
     /// Receiver and sender: requests delivered whose credit has not come back.
     pub(crate) owed: BTreeMap<(Id, Id), u32>,
@@ -236,7 +236,10 @@ impl World {
             Parcel::Lost { unreached } => {
                 self.broken.remove(&(to, from));
                 self.owed.remove(&(to, from));
-                self.input(to, Input::LinkLost { peer: from, why: "lost".into(), unreached });
+                self.input(
+                    to,
+                    Input::LinkLost { peer: from, kind: CauseKind::LinkLost, why: "lost".into(), unreached },
+                );
             }
         }
     }
@@ -254,11 +257,11 @@ impl World {
         };
         let result = match self.plan.get(&(id, stage)) {
             None => JobResult::Replied(reply),
-            Some(Act::Fail) => JobResult::Failed(format!("{stage} fails at {id}")),
-            Some(Act::Unknown) => JobResult::Unknown(format!("no such {stage}")),
+            Some(Act::Fail) => JobResult::Failed(format!("{stage} fails at {id}").into()),
+            Some(Act::Unknown) => refused(CauseKind::UnknownFunction, format!("no such {stage}")),
             Some(Act::Hang) => return self.hanging.push((id, call)),
             Some(Act::DropToken) => {
-                self.answers.push((id, call, Err("dropped".into())));
+                self.answers.push((id, call, Err(dropped())));
                 JobResult::Deferred
             }
             Some(Act::Defer) => {
@@ -271,7 +274,7 @@ impl World {
             }
             Some(Act::DeferEarly) => {
                 self.input(id, Input::Answered { call, result: Ok(reply) });
-                self.input(id, Input::Answered { call, result: Err("dropped".into()) });
+                self.input(id, Input::Answered { call, result: Err(dropped()) });
                 JobResult::Deferred
             }
         };
@@ -466,3 +469,12 @@ impl World {
 
 /// A limit that no test comes near unless it means to.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+fn refused(kind: CauseKind, message: String) -> JobResult {
+    JobResult::Refused(Box::new(Reason::new(kind, message)))
+}
+
+/// What the runtime says of a token that is dropped.
+fn dropped() -> Box<Reason> {
+    Box::new(Reason::new(CauseKind::NoAnswer, "dropped"))
+}

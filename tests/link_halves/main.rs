@@ -20,8 +20,8 @@ use chained_gpc::wire::frame::{EXTENT, EXTENT_MAX, EXTENT_MIN, WINDOW};
 use chained_gpc::wire::head::WindowRef;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{
-    Body, BodyWriter, CallId, Cause, Coverage, Failure, Message, Payload, Report, Request, Response, Stage,
-    Status,
+    Body, BodyWriter, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request,
+    Response, Stage, Status,
 };
 use gpc_trees::{IdList, Tree};
 use proptest::prelude::*;
@@ -240,7 +240,7 @@ impl Model {
                     coverage
                         .push(if count % 2 == 0 { Status::Done } else { Status::Unknown }, count as u32 + 1);
                 }
-                let cause = Cause::new(5, Stage::Forward, "é".repeat(header.len()));
+                let cause = Cause::new(5, Stage::Forward, CauseKind::OverLimit, "é".repeat(header.len()));
                 match kind {
                     2 => Answer::Failed(Box::new(Failure { cause, coverage })),
                     _ => {

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use chained_gpc::Placement;
 use chained_gpc::runtime::Peers;
 use chained_gpc::{
-    Call, CallError, Functions, FunctionsError, IdList, Ids, IdsError, LinkKind, LocalNodes, Node, Stage,
+    Call, CallError, CauseKind, Functions, FunctionsError, IdList, Ids, IdsError, LinkKind, LocalNodes, Node,
+    Stage,
 };
 use gpc_trees::{Layout, Limits, Tree, TreeError};
 
@@ -243,14 +244,18 @@ fn an_id_that_lacks_the_function_is_named() {
         assert_eq!(outcome_of(chain(Call::new(who))).replies().unwrap().len(), 4);
         assert_cause(&cause_of(chain(Call::new(who).callback(merge))), 1, Stage::Setup, "no function");
         let lone = here.func("lone", |_, _| Ok(())).unwrap();
-        assert_cause(&cause_of(chain(Call::new(lone))), 1, Stage::Setup, "register it");
+        let lacks = cause_of(chain(Call::new(lone)));
+        assert_cause(&lacks, 1, Stage::Setup, "register it");
+        assert_eq!(lacks.kind, CauseKind::UnknownFunction);
         let vine = gpc_trees::Registered::new("vine", |n, groups| {
             groups.push(gpc_trees::Group { start: 1, len: n - 1 });
         });
         here.tree(vine.unwrap()).unwrap();
         let tree = here.named_tree(&"vine".parse().unwrap()).unwrap();
         let call = Call::new(who).ids(0..4).tree(tree);
-        assert_cause(&cause_of(nodes.root().call(call).unwrap()), 1, Stage::Setup, "register it");
+        let lacks = cause_of(nodes.root().call(call).unwrap());
+        assert_cause(&lacks, 1, Stage::Setup, "register it");
+        assert_eq!(lacks.kind, CauseKind::UnknownTree);
     });
 }
 

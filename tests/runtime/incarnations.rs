@@ -7,9 +7,9 @@ use chained_gpc::runtime::Listener;
 use chained_gpc::wire::Message;
 use chained_gpc::wire::head::GoodbyeReason;
 use chained_gpc::wire::message::Answer;
-use chained_gpc::{FuncHandle, Functions, Node, Reply};
+use chained_gpc::{Call, CauseKind, FuncHandle, Functions, Node, Reply, Stage};
 
-use super::common::{LIMIT, hold, ids, limited, who};
+use super::common::{LIMIT, cause_of, hold, ids, limited, who};
 use super::raw::{EARLY, RawPeer, call, node};
 
 /// How long a link may leave a PING unanswered, of docs/wire.md.
@@ -78,11 +78,19 @@ fn a_run_that_does_not_answer_loses_its_link_and_its_calls() {
         let mut first = RawPeer::greet(&node, 7, EARLY, 3);
         first.request(call(7, 1), hold, &ids("1"));
         let token = held.recv_timeout(LIMIT).expect("func runs");
+        let awaited = node.call(Call::new(who).ids(ids("1,7"))).unwrap();
+        assert_eq!(first.expect_request().call.root, 1);
         // The hello is answered when the first one has been asked, and has not answered.
         let mut second = RawPeer::greet(&node, 7, EARLY - 1, 1);
         first.expect_ping();
         first.expect_goodbye(GoodbyeReason::Duplicate);
         first.expect_closed();
+        let cause = cause_of(awaited);
+        assert_eq!(
+            (cause.id, cause.stage, cause.kind),
+            (7, Stage::Link, CauseKind::LostIncarnation),
+            "{cause}"
+        );
         token.reply(Reply::default());
         is_served(&mut second, who, 2);
     });

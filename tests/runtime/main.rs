@@ -7,6 +7,7 @@ mod calls;
 mod common;
 mod credit;
 mod data;
+mod errors;
 mod extents;
 mod fair;
 mod handle;

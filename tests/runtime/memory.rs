@@ -11,7 +11,7 @@ use chained_gpc::wire::frame::{FRAME_HEADER, Kind, WINDOW};
 use chained_gpc::wire::head::{AnswerKind, CallRef, ResponseHead};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{Body, CallId, Message, Request, Response};
-use chained_gpc::{Call, FuncHandle, Functions, Id, IdList, Node, Stage};
+use chained_gpc::{Call, CauseKind, FuncHandle, Functions, Id, IdList, Node, Stage};
 
 use super::common::{LIMIT, assert_cause, cause_of, ids, limited, replies_of, who};
 use super::raw::{EARLY, RawPeer, SHORT, call, frame, listener, listening, node, request};
@@ -38,7 +38,9 @@ fn answers_of(peer: &mut RawPeer, count: usize) -> Vec<Response> {
 /// Checks that an answer is a failure by a limit of memory.
 fn assert_refused(answer: &Answer, id: Id, words: &str) {
     let Answer::Failed(failure) = answer else { panic!("it is to be refused: {answer:?}") };
-    assert_eq!(failure.cause.id, id);
+    let late = words.contains("time limit");
+    let kind = if late { CauseKind::TimeLimit } else { CauseKind::NoMemory };
+    assert_eq!((failure.cause.id, failure.cause.kind), (id, kind), "{failure}");
     assert!(failure.cause.message.contains(words), "{failure}");
 }
 

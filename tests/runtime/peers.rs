@@ -9,7 +9,7 @@ use chained_gpc::wire::head::GoodbyeReason;
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::shown::{SHOWN_MAX, is_obeyed};
 use chained_gpc::wire::{Coverage, Failure, Message, Response, Status};
-use chained_gpc::{Call, Cause, Functions, LinkKind, Node, Reply, Stage};
+use chained_gpc::{Call, Cause, CauseKind, Functions, LinkKind, Node, Reply, Stage};
 use gpc_trees::Tree;
 
 use super::common::{
@@ -325,7 +325,8 @@ fn what_a_peer_says_is_printed_on_one_line_of_harmless_characters() {
                 "goodbye" => peer.bytes(&goodbye(GoodbyeReason::Shutdown)),
                 _ => {
                     let call = peer.expect_request().call;
-                    let cause = Cause::new(5, Stage::Func, said.to_owned() + &"x".repeat(65_536));
+                    let cause =
+                        Cause::new(5, Stage::Func, CauseKind::Failed, said.to_owned() + &"x".repeat(65_536));
                     let coverage = Coverage::all(Status::Failed, 1);
                     let failure = Box::new(Failure { cause, coverage });
                     peer.send(Message::Response(Response { call, answer: Answer::Failed(failure) }));

@@ -10,7 +10,8 @@ use chained_gpc::wire::frame::WINDOW;
 use chained_gpc::wire::message::{Answer, Response};
 use chained_gpc::wire::{Body, BodyWriter, CallId, Message, Payload, Status};
 use chained_gpc::{
-    Call, Cause, Coverage, Deferred, Failure, Functions, Id, LinkKind, LocalNodes, Node, Reply, Stage,
+    Call, Cause, CauseKind, Coverage, Deferred, Failure, Functions, Id, LinkKind, LocalNodes, Node, Reply,
+    Stage,
 };
 use gpc_trees::Tree;
 
@@ -170,7 +171,7 @@ fn a_child_that_fails_behind_its_head_says_why() {
     limited(|| {
         let Between { mut parent, mut child, _node, .. } = between(LIMIT);
         let failure = Failure {
-            cause: Cause::new(5, Stage::Reply, "no more"),
+            cause: Cause::new(5, Stage::Reply, CauseKind::TimeLimit, "no more"),
             coverage: Coverage::all(Status::Done, 1),
         };
         child.send(Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) }));

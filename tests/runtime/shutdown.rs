@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chained_gpc::runtime::{Listener, Peers};
 use chained_gpc::wire::head::GoodbyeReason;
-use chained_gpc::{Call, CallError, Functions, LinkKind, LocalNodes, Node, Reply, Stage};
+use chained_gpc::{Call, CallError, CauseKind, Functions, LinkKind, LocalNodes, Node, Reply, Stage};
 
 use super::common::{
     LIMIT, LINKS, assert_cause, assert_who, cause_of, end_of, hold, ids, ids_of, limited, replies_of, who,
@@ -169,6 +169,7 @@ fn a_node_that_is_ending_takes_no_calls_of_peers() {
             .find_map(Result::err)
             .unwrap();
         assert_cause(&refused.failure().unwrap().cause, 1, Stage::Setup, "shutting down");
+        assert_eq!(refused.kind(), Some(CauseKind::ShuttingDown));
         tokens.into_iter().for_each(|token| token.reply(Reply::default()));
         assert_eq!(ids_of(&replies_of(under_way)), [0, 1]);
         ending.join().unwrap();

@@ -14,7 +14,7 @@ use chained_gpc::runtime::{Address, Builder, Listener};
 use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::Kind;
 use chained_gpc::wire::head::GoodbyeReason;
-use chained_gpc::{Call, Functions, LinkKind, Node, Stage};
+use chained_gpc::{Call, CauseKind, Functions, LinkKind, Node, Stage};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 
@@ -142,6 +142,7 @@ fn another_user_who_listens_where_an_id_should_gets_not_a_byte() {
                 let wary = root().start().unwrap();
                 let cause = cause_of(wary.call(Call::new(who).ids(ids("0,5"))).unwrap());
                 assert_cause(&cause, 5, Stage::Link, "65534");
+                assert_eq!(cause.kind, CauseKind::NotAuthorised, "{cause}");
                 assert!(cause.message.contains(&address.to_string()), "{cause}");
                 let mut got = Vec::new();
                 listener.accept().unwrap().0.read_to_end(&mut got).unwrap();

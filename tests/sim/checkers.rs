@@ -6,7 +6,7 @@ use std::time::Duration;
 use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Held, Outcome, Plan};
 use chained_gpc::wire::message::SubtreeReply;
-use chained_gpc::wire::{Body, CallId, Cause, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{Body, CallId, Cause, CauseKind, Failure, Message, Report, Request, Stage, Status};
 use chained_gpc::{Id, IdList, Tree};
 
 use super::history::*;
@@ -27,10 +27,10 @@ fn wrong_executions_are_seen() {
     assert!(judged(&with(honest(), 0, Seen::Started(watched))).contains(&"execution"), "a root that watches");
     let reported =
         partly(&[0, 2], &[(1, Stage::Link)], &[(Status::Done, 1), (Status::Unreached, 1), (Status::Done, 1)]);
-    let history = with(honest_partial(), 10, Seen::Finished(reported));
+    let history = with(honest_partial(), 11, Seen::Finished(reported));
     assert_eq!(judged(&history), [""; 0]);
     assert_eq!(
-        judged(&and(history, 11, Seen::Executed(1, 0))),
+        judged(&and(history, 12, Seen::Executed(1, 0))),
         ["execution"],
         "unreached, and then it executes"
     );
@@ -67,14 +67,14 @@ fn wrong_answers_are_seen() {
     assert!(judged(&and(honest(), 14, Seen::Finished(well(&[0, 1, 2])))).contains(&"answers"), "twice");
 
     let told = |causes: &[(Id, Stage)], coverage: &[(Status, u32)]| {
-        judged(&with(honest_partial(), 10, Seen::Finished(partly(&[0, 2], causes, coverage))))
+        judged(&with(honest_partial(), 11, Seen::Finished(partly(&[0, 2], causes, coverage))))
     };
     let lost = [(1, Stage::Link)];
     assert_eq!(told(&lost, &[(Status::Done, 1), (Status::Unknown, 1)]), ["answers"], "two of three");
     assert_eq!(told(&lost, &[(Status::Done, 3)]), ["answers"], "the dead are done");
     let left_out = partly(&[0, 0], &lost, &[(Status::Done, 1), (Status::Unknown, 2)]);
     assert_eq!(
-        judged(&with(honest_partial(), 10, Seen::Finished(left_out))),
+        judged(&with(honest_partial(), 11, Seen::Finished(left_out))),
         ["answers"],
         "one that no fault touched"
     );
@@ -98,31 +98,74 @@ fn wrong_causes_are_seen() {
     assert_eq!(failed(touched(Fault::Fail), 2, Stage::Func), [""; 0]);
     assert_eq!(failed(touched(Fault::Fail), 1, Stage::Func), ["causes"], "another id");
     assert_eq!(failed(touched(Fault::Fail), 2, Stage::Callback), ["causes"], "another stage");
-    assert_eq!(failed(touched(Fault::Crash), 2, Stage::Link), [""; 0]);
+    assert_eq!(failed(touched(Fault::Crash), 2, Stage::Link), ["causes"], "nobody has lost its link to it");
     assert_eq!(failed(touched(Fault::Fail), 2, Stage::Link), ["causes"], "a link that stood");
-    assert_eq!(failed(touched(Fault::Hang), 1, Stage::Reply), [""; 0], "it waited for the one that hung");
-    assert_eq!(failed(touched(Fault::Fail), 1, Stage::Reply), ["causes"], "nobody was slow");
+    let waited = failed(touched(Fault::Hang), 1, Stage::Reply);
+    assert_eq!(waited, ["limits"], "it waited for the one that hung, if not for so long");
+    assert!(failed(touched(Fault::Fail), 1, Stage::Reply).contains(&"causes"), "nobody was slow");
     assert_eq!(failed(touched(Fault::GiveUp), 2, Stage::Cancelled), ["causes"], "only a root gives up");
     assert_eq!(failed(touched(Fault::Crash), 9, Stage::Link), ["causes"], "an id of no list");
     let silent = partly(&[0, 2], &[], &[(Status::Done, 1), (Status::Unknown, 1), (Status::Done, 1)]);
-    assert_eq!(judged(&with(honest_partial(), 10, Seen::Finished(silent))), ["causes"], "no cause at all");
+    assert_eq!(judged(&with(honest_partial(), 11, Seen::Finished(silent))), ["causes"], "no cause at all");
+}
+
+/// A kind that is not that of the fault would have a program do the wrong thing, however true the id and the stage are; so would a code that another id gave.
+#[test]
+fn wrong_kinds_and_codes_are_seen() {
+    let told = |fault, cause: Cause| {
+        let coverage = runs(&[(Status::Done, 1), (Status::Unknown, 2)]);
+        let mut history = honest();
+        history[10] = Seen::Injected(fault, vec![2]);
+        let failure = Failure { cause, coverage };
+        judged(&with(history, 13, Seen::Finished(Outcome { result: Err(failure), report: None })))
+            .contains(&"causes")
+    };
+    let as_kind = |stage, kind| {
+        let mut other = cause(2, stage);
+        other.kind = kind;
+        other
+    };
+    assert!(!told(Fault::Fail, cause(2, Stage::Func)));
+    assert!(told(Fault::Fail, cause(2, Stage::Func).with_code(-2)), "another code");
+    assert!(told(Fault::Fail, Cause::new(2, Stage::Func, CauseKind::Failed, "as told").with_code(-3)));
+    for kind in CauseKind::KNOWN.iter().copied().chain([CauseKind::from_number(60_000)]) {
+        let is = |other| kind == other;
+        assert_eq!(told(Fault::Fail, as_kind(Stage::Func, kind)), !is(CauseKind::Failed), "{kind}");
+        assert_eq!(told(Fault::Callback, as_kind(Stage::Callback, kind)), !is(CauseKind::Failed), "{kind}");
+        assert_eq!(told(Fault::Hang, as_kind(Stage::Func, kind)), !is(CauseKind::TimeLimit), "{kind}");
+        assert_eq!(told(Fault::Hang, as_kind(Stage::Reply, kind)), !is(CauseKind::TimeLimit), "{kind}");
+        assert_eq!(
+            told(Fault::Duplicate, as_kind(Stage::Setup, kind)),
+            !is(CauseKind::SecondParent),
+            "{kind}"
+        );
+    }
+    let lost = |kind| {
+        let causes = vec![Cause::new(1, Stage::Link, kind, "as told")];
+        let coverage = runs(&[(Status::Done, 1), (Status::Unknown, 1), (Status::Done, 1)]);
+        let outcome = Outcome { result: Ok(Some(reply(&[0, 2]))), report: Some(Report { causes, coverage }) };
+        judged(&with(honest_partial(), 11, Seen::Finished(outcome)))
+    };
+    assert_eq!(lost(CauseKind::LinkLost), [""; 0]);
+    assert_eq!(lost(CauseKind::Unreachable), ["causes"], "there was a link");
+    assert_eq!(lost(CauseKind::LostIncarnation), ["causes"], "no other run has come");
 }
 
 /// The parent of an id hung, was lost, and an adopter asked the id when little of the call's time was left: less than its function takes. It said truly that the time limit had passed, and was
 /// taken for a liar because no fault had touched it.
 #[test]
 fn who_is_asked_late_may_be_late() {
-    let outcome = |message: &str| {
+    let outcome = |kind| {
         let coverage = runs(&[(Status::Done, 1), (Status::Unknown, 1), (Status::Failed, 1)]);
-        let causes = vec![Cause::new(1, Stage::Link, "as told"), Cause::new(2, Stage::Func, message)];
+        let causes = vec![cause(1, Stage::Link), Cause::new(2, Stage::Func, kind, "as told")];
         Outcome { result: Ok(Some(reply(&[0]))), report: Some(Report { causes, coverage }) }
     };
-    let told = |message| {
-        let history = judged(&with(honest_partial(), 10, Seen::Finished(outcome(message))));
+    let told = |kind| {
+        let history = judged(&with(honest_partial(), 11, Seen::Finished(outcome(kind))));
         history.contains(&"causes")
     };
-    assert!(!told("the time limit (1ms here) passed while func was running"));
-    assert!(told("as told"), "a failure of its own has another reason");
+    assert!(!told(CauseKind::TimeLimit));
+    assert!(told(CauseKind::Failed), "a failure of its own has another reason");
 }
 
 #[test]
@@ -181,7 +224,7 @@ fn wrong_routes_are_seen() {
     let nameless = CallId { sequence: 8, ..CALL };
     assert_eq!(more(2, Seen::Sent(0, 1, Message::Cancel(nameless))), ["route"], "a call that nobody started");
     let adopts = Seen::Sent(0, 2, request(2..3, SECOND_NS, 0));
-    assert!(judged(&with(honest_partial(), 5, adopts)).contains(&"route"), "an adopter that does not say so");
+    assert!(judged(&with(honest_partial(), 6, adopts)).contains(&"route"), "an adopter that does not say so");
     let adopts = Seen::Sent(0, 2, request(2..3, SECOND_NS, 1));
     assert!(judged(&and(honest(), 9, adopts)).contains(&"route"), "adoption in a call that is not partial");
 }
@@ -217,20 +260,20 @@ fn what_is_out_of_bounds_is_seen() {
 
 #[test]
 fn a_failure_that_is_not_passed_on_is_seen() {
-    let cause = || failed(2, Stage::Func);
+    let failure = || failed(2, Stage::Func);
     let up = |passed: Message| {
         let told = [
             Seen::Injected(Fault::Fail, vec![2]),
-            Seen::Sent(2, 1, cause()),
+            Seen::Sent(2, 1, failure()),
             input(2),
-            Seen::Received(1, 2, cause()),
+            Seen::Received(1, 2, failure()),
             Seen::Sent(1, 0, passed),
             input(1),
         ];
         then(down(plan(false)), &told)
     };
-    assert_eq!(judged(&up(cause())), [""; 0]);
-    let history = up(cause());
+    assert_eq!(judged(&up(failure())), [""; 0]);
+    let history = up(failure());
     assert_eq!(judged(&without(history.clone(), history.len() - 2)), ["farewell"], "it waits");
     assert_eq!(judged(&up(failed(1, Stage::Func))), ["farewell"], "another id is blamed");
     assert_eq!(judged(&up(failed(2, Stage::Reply))), ["farewell"], "another stage is blamed");

@@ -8,7 +8,9 @@ use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Checkers, Held, Observation, Outcome, Plan};
 use chained_gpc::wire::level::{Leveled, aggregate};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
-use chained_gpc::wire::{Body, CallId, Cause, Coverage, Failure, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Stage, Status,
+};
 use chained_gpc::{Id, IdList, Tree};
 
 pub(super) const CALL: CallId = CallId { root: 0, sequence: 7 };
@@ -105,9 +107,23 @@ pub(super) fn completed() -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Completed })
 }
 
+/// A cause as it would be true if the fault of its stage had been injected: what functions of the simulator say has another code at each id.
+pub(super) fn cause(id: Id, stage: Stage) -> Cause {
+    let code = !i64::from(id);
+    match stage {
+        Stage::Func => Cause::new(id, stage, CauseKind::Failed, format!("fail at id {id}")).with_code(code),
+        Stage::Callback => {
+            Cause::new(id, stage, CauseKind::Failed, format!("callback at id {id}")).with_code(code)
+        }
+        Stage::Setup => Cause::new(id, stage, CauseKind::SecondParent, "as told"),
+        Stage::Link => Cause::new(id, stage, CauseKind::LinkLost, "as told"),
+        Stage::Cancelled => Cause::new(id, stage, CauseKind::Cancelled, "as told"),
+        _ => Cause::new(id, stage, CauseKind::TimeLimit, "as told"),
+    }
+}
+
 pub(super) fn failed(id: Id, stage: Stage) -> Message {
-    let failure =
-        Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(&[(Status::Unknown, 1)]) };
+    let failure = Failure { cause: cause(id, stage), coverage: runs(&[(Status::Unknown, 1)]) };
     Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
 }
 
@@ -125,14 +141,11 @@ pub(super) fn well(ids: &[Id]) -> Outcome {
 }
 
 pub(super) fn blamed(id: Id, stage: Stage, coverage: &[(Status, u32)]) -> Outcome {
-    Outcome {
-        result: Err(Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(coverage) }),
-        report: None,
-    }
+    Outcome { result: Err(Failure { cause: cause(id, stage), coverage: runs(coverage) }), report: None }
 }
 
 pub(super) fn partly(ids: &[Id], causes: &[(Id, Stage)], coverage: &[(Status, u32)]) -> Outcome {
-    let causes = causes.iter().map(|(id, stage)| Cause::new(*id, *stage, "as told")).collect();
+    let causes = causes.iter().map(|(id, stage)| cause(*id, *stage)).collect();
     Outcome { result: Ok(Some(reply(ids))), report: Some(Report { causes, coverage: runs(coverage) }) }
 }
 
@@ -171,6 +184,7 @@ pub(super) fn honest_partial() -> Vec<Seen> {
         Seen::Sent(0, 1, meant(&plan(true), request(1..3, FIRST_NS, 0))),
         Seen::Injected(Fault::Crash, vec![1]),
         Seen::Ended(1),
+        Seen::LinkEnded(0, 1),
         Seen::Sent(0, 2, request(2..3, SECOND_NS, 1)),
         Seen::Requested(2, 0),
         Seen::Executed(2, 0),
@@ -208,7 +222,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::GivenUp => Observation::GivenUp { call: CALL },
             Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
             Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
-            Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer },
+            Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: false },
             Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
             Seen::Ended(id) => Observation::Ended { id: *id },
             Seen::Resumed(id) => Observation::Resumed { id: *id },

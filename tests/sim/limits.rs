@@ -2,7 +2,7 @@
 
 use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Held, Outcome};
-use chained_gpc::wire::{Cause, Coverage, Failure, Message, Stage, Status};
+use chained_gpc::wire::{Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
 
 use super::history::*;
 
@@ -51,15 +51,15 @@ fn a_hop_that_keeps_much_back_is_seen() {
 
 #[test]
 fn a_call_that_ends_before_its_time_is_seen() {
-    let ends = |message: &str, later| {
+    let ends = |kind, later| {
         let coverage = Coverage::all(Status::Unknown, 3);
-        let result = Err(Failure { cause: Cause::new(2, Stage::Func, message), coverage });
+        let result = Err(Failure { cause: Cause::new(2, Stage::Func, kind, "as told"), coverage });
         let ended = Seen::Finished(Outcome { result, report: None });
         after(false, &[Seen::Injected(Fault::Hang, vec![2]), Seen::Later(later), ended])
     };
-    assert!(ends("the time limit (1ms here) passed while func was running", 500_000).contains(&"limits"));
-    assert!(!ends("the time limit (1ms here) passed while func was running", 960_000).contains(&"limits"));
-    assert!(!ends("func fails at id 2", 500_000).contains(&"limits"), "another reason has its own time");
+    assert!(ends(CauseKind::TimeLimit, 500_000).contains(&"limits"));
+    assert!(!ends(CauseKind::TimeLimit, 960_000).contains(&"limits"));
+    assert!(!ends(CauseKind::Failed, 500_000).contains(&"limits"), "another reason has its own time");
 }
 
 /// The way down of a call in which every microsecond is asked for a sign of life, and four are too many without one.

@@ -2,7 +2,7 @@
 
 use chained_gpc::sim::Fault;
 use chained_gpc::wire::message::{Answer, Partial, Response};
-use chained_gpc::wire::{Cause, Failure, Message, Report, Stage, Status};
+use chained_gpc::wire::{Failure, Message, Report, Stage, Status};
 use chained_gpc::{Id, IdList};
 
 use super::history::*;
@@ -10,12 +10,12 @@ use super::history::*;
 const DONE: Status = Status::Done;
 
 fn failed_with(id: Id, stage: Stage, coverage: &[(Status, u32)]) -> Message {
-    let failure = Failure { cause: Cause::new(id, stage, "as told"), coverage: runs(coverage) };
+    let failure = Failure { cause: cause(id, stage), coverage: runs(coverage) };
     Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
 }
 
 fn partial(causes: &[(Id, Stage)], coverage: &[(Status, u32)]) -> Message {
-    let causes = causes.iter().map(|(id, stage)| Cause::new(*id, *stage, "as told")).collect();
+    let causes = causes.iter().map(|(id, stage)| cause(*id, *stage)).collect();
     let answer = Partial { reply: Default::default(), report: Report { causes, coverage: runs(coverage) } };
     Message::Response(Response { call: CALL, answer: Answer::Partial(Box::new(answer)) })
 }
@@ -79,7 +79,7 @@ fn what_comes_from_one_that_was_given_up_does_not_count() {
 fn failed_is_who_has_said_so() {
     let said = |answers: Option<Seen>| {
         let failed = partly(&[0, 2], &[(1, Stage::Link)], &[(DONE, 1), (Status::Failed, 1), (DONE, 1)]);
-        let mut history = with(honest_partial(), 10, Seen::Finished(failed));
+        let mut history = with(honest_partial(), 11, Seen::Finished(failed));
         answers.into_iter().for_each(|answers| history.insert(4, answers));
         judged(&history).contains(&"statuses")
     };

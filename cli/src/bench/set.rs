@@ -187,8 +187,8 @@ impl Set {
         match ended.map_err(|error| died(error, dead)) {
             Ok(outcome) if interrupt.signal().is_none() => Ok(Some(outcome)),
             Ok(_) => Ok(None),
-            Err(CallError::Failed(failure)) => {
-                Err(explain(&failure.cause, self.launch.as_mut(), self.joined.as_ref()).to_string().into())
+            Err(CallError::Failed(failed)) => {
+                Err(explain(failed.cause(), self.launch.as_mut(), self.joined.as_ref()).to_string().into())
             }
             Err(refused) => Err(refused.into()),
         }

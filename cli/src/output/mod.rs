@@ -87,6 +87,10 @@ pub struct FirstCause {
     pub id: Id,
     /// The stage of the call, such as `func` or `link`.
     pub stage: String,
+    /// What kind of failure it is, such as `failed` or `time-limit`: the name of a [`CauseKind`](chained_gpc::wire::CauseKind).
+    pub kind: String,
+    /// The application's number; 0 where its function gave none.
+    pub code: i64,
     /// In words.
     pub message: String,
 }
@@ -154,13 +158,32 @@ impl From<CoverageCounts> for Counts {
 
 impl fmt::Display for FirstCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "id {} failed at stage {}: {}", self.id, self.stage, Shown(&self.message))
+        let FirstCause { id, stage, message, .. } = self;
+        write!(f, "id {id} failed at stage {stage}{}: {}", self.detail(), Shown(message))
     }
 }
 
 impl From<&Cause> for FirstCause {
     fn from(cause: &Cause) -> FirstCause {
-        FirstCause { id: cause.id, stage: cause.stage.name().into(), message: cause.message.clone() }
+        FirstCause {
+            id: cause.id,
+            stage: cause.stage.name().into(),
+            // Of a kind that is not known its number.
+            kind: cause.kind.to_string(),
+            code: cause.code,
+            message: cause.message.clone(),
+        }
+    }
+}
+
+impl FirstCause {
+    /// Kind and code, where they say more than the stage and the words do.
+    fn detail(&self) -> String {
+        match (self.kind.as_str(), self.code) {
+            ("failed" | "cancelled", 0) => String::new(),
+            (kind, 0) => format!(" ({kind})"),
+            (kind, code) => format!(" ({kind}, code {code})"),
+        }
     }
 }
 

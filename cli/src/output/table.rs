@@ -106,8 +106,9 @@ fn write_missing(missing: &[Missing], out: &mut dyn Write) -> io::Result<()> {
     let status_width = "unreached".len();
     writeln!(out, "{:>id_width$}  {:<status_width$}  why", "id", "status")?;
     for Missing { id, status, cause } in missing {
-        let why = cause.as_ref().map_or(String::new(), |FirstCause { stage, message, .. }| {
-            format!("{stage}: {}", Shown(message))
+        let why = cause.as_ref().map_or(String::new(), |cause| {
+            let FirstCause { stage, message, .. } = cause;
+            format!("{stage}{}: {}", cause.detail(), Shown(message))
         });
         writeln!(out, "{}", format!("{id:>id_width$}  {status:<status_width$}  {why}").trim_end())?;
     }

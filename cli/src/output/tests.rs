@@ -1,6 +1,7 @@
 //! Tests of the output: table, JSON and units.
 
 use super::*;
+use chained_gpc::wire::CauseKind;
 
 fn reply(id: Id, header: &str, data: impl Into<Content>) -> Reply {
     Reply { id, header: header.into(), data: data.into() }
@@ -25,7 +26,8 @@ fn outcome() -> Outcome {
 }
 
 fn failed() -> Outcome {
-    let cause = Cause::new(5, chained_gpc::wire::Stage::Callback, "it was asked to fail here");
+    let cause =
+        Cause::new(5, chained_gpc::wire::Stage::Callback, CauseKind::Failed, "it was asked to fail here");
     Outcome {
         func: "fail".into(),
         tree: "kary:4".into(),
@@ -68,9 +70,9 @@ fn the_json_is_that_of_the_documentation() {
     let expected = concat!(
         r#"{"func":"fail","tree":"kary:4","nodes":12,"root":0,"root_part":"listed","partial":false,"level":3,"wall_us":12345,"#,
         r#""coverage":{"done":1,"failed":1,"unreached":4,"unknown":6},"#,
-        r#""cause":{"id":5,"stage":"callback","message":"it was asked to fail here"},"#,
+        r#""cause":{"id":5,"stage":"callback","kind":"failed","code":0,"message":"it was asked to fail here"},"#,
         r#""missing":[{"id":5,"status":"failed","#,
-        r#""cause":{"id":5,"stage":"callback","message":"it was asked to fail here"}}],"replies":[],"repeat":null}"#,
+        r#""cause":{"id":5,"stage":"callback","kind":"failed","code":0,"message":"it was asked to fail here"}}],"replies":[],"repeat":null}"#,
         "\n"
     );
     assert_eq!(json(&failed()), expected);
@@ -82,7 +84,8 @@ fn the_json_is_that_of_the_documentation() {
 /// The JSON of a partial call counted what was missing, and said of no id that it was: its programs had to guess from the replies, which a reduction does not have.
 #[test]
 fn what_is_missing_of_a_partial_call_has_its_reasons() {
-    let cause = Cause::new(5, chained_gpc::wire::Stage::Func, "it\u{1b} was asked to");
+    let cause = Cause::new(5, chained_gpc::wire::Stage::Func, CauseKind::Failed, "it\u{1b} was asked to")
+        .with_code(-7);
     let missing = vec![
         Missing { id: 5, status: "failed", cause: Some(FirstCause::from(&cause)) },
         Missing { id: 11, status: "unknown", cause: None },
@@ -90,12 +93,11 @@ fn what_is_missing_of_a_partial_call_has_its_reasons() {
     let outcome =
         Outcome { nodes: 5, partial: true, missing, cause: Some(FirstCause::from(&cause)), ..outcome() };
     let shown = table(&outcome, Width::Unlimited);
-    let expected =
-        "\nid  status     why\n 5  failed     func: it\\u{1b} was asked to\n11  unknown\n\necho over 5 ids";
+    let expected = "\nid  status     why\n 5  failed     func (failed, code -7): it\\u{1b} was asked to\n11  unknown\n\necho over 5 ids";
     assert!(shown.contains(expected), "{shown}");
     let json: serde_json::Value = serde_json::from_str(&json(&outcome)).unwrap();
     let expected = serde_json::json!([
-        { "id": 5, "status": "failed", "cause": { "id": 5, "stage": "func", "message": "it\u{1b} was asked to" } },
+        { "id": 5, "status": "failed", "cause": { "id": 5, "stage": "func", "kind": "failed", "code": -7, "message": "it\u{1b} was asked to" } },
         { "id": 11, "status": "unknown", "cause": null },
     ]);
     assert_eq!(json["missing"], expected);
@@ -107,7 +109,8 @@ fn what_is_missing_of_a_partial_call_has_its_reasons() {
 fn a_hostile_cause_is_escaped_and_bounded() {
     let message =
         format!("\u{1b}[2J\u{1b}]0;owned\u{7}\ngpc: all is well\n\u{9b}31m\u{202e}{}", "x".repeat(65_536));
-    let cause = Cause { id: 5, stage: chained_gpc::wire::Stage::Func, message };
+    let mut cause = Cause::new(5, chained_gpc::wire::Stage::Func, CauseKind::Failed, "");
+    cause.message = message;
     let first = FirstCause::from(&cause);
     let missing = vec![Missing { id: 5, status: "failed", cause: Some(first.clone()) }];
     let outcome = Outcome { nodes: 5, partial: true, missing, cause: Some(first.clone()), ..outcome() };
@@ -193,4 +196,21 @@ fn percentiles_are_those_of_the_sorted_times() {
     let expected = Repeat { calls: 100, median_us: 50, p90_us: 90, p99_us: 99 };
     assert_eq!(Repeat::of_times_us(&mut hundred), Some(expected));
     assert_eq!(Repeat::of_times_us(&mut [1, 2, 3]).map(|repeat| repeat.median_us), Some(2));
+}
+
+/// What a program can match on stands in the JSON under names that do not change, and in the text for people behind the stage; of kinds that nobody knows the number.
+#[test]
+fn kinds_and_codes_are_shown() {
+    let shown = |cause: Cause| FirstCause::from(&cause).to_string();
+    let lost = Cause::new(5, chained_gpc::wire::Stage::Link, CauseKind::LinkLost, "gone");
+    assert_eq!(shown(lost.clone()), "id 5 failed at stage link (link-lost): gone");
+    assert_eq!(shown(lost.clone()), lost.to_string());
+    let other =
+        Cause::new(5, chained_gpc::wire::Stage::Func, CauseKind::from_number(60_000), "so").with_code(3);
+    assert_eq!(shown(other.clone()), "id 5 failed at stage func (kind-60000, code 3): so");
+    assert_eq!(shown(other.clone()), other.to_string());
+    let json = serde_json::to_value(FirstCause::from(&other)).unwrap();
+    let expected =
+        serde_json::json!({ "id": 5, "stage": "func", "kind": "kind-60000", "code": 3, "message": "so" });
+    assert_eq!(json, expected);
 }

@@ -264,8 +264,7 @@ fn fail_fails_where_it_is_told_to() {
                 }
                 let ended =
                     run(&format!("call fail -n 8 --header {header} --tree {tree} {more} --output json"));
-                let cause =
-                    serde_json::json!({"id": id, "stage": stage, "message": "it was asked to fail here"});
+                let cause = serde_json::json!({"id": id, "stage": stage, "kind": "failed", "code": 0, "message": "it was asked to fail here"});
                 let value = ended.json();
                 assert_eq!((ended.code(), &value["cause"]), (Some(1), &cause));
                 assert_eq!(

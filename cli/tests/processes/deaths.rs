@@ -19,7 +19,8 @@ fn kill_the_first(call: Gpc) -> (Ended, Value) {
     );
     let message = value["cause"]["message"].as_str().unwrap();
     assert!(message.ends_with("its process ended: killed by signal 9 (SIGKILL)"), "{message}");
-    assert_eq!(ended.said(), format!("gpc: id 1 failed at stage link: {message}"));
+    assert_eq!(value["cause"]["kind"], "link-lost");
+    assert_eq!(ended.said(), format!("gpc: id 1 failed at stage link (link-lost): {message}"));
     (ended, value)
 }
 

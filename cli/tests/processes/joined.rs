@@ -324,7 +324,7 @@ fn a_peer_that_is_not_running_is_named_with_its_address() {
         let ended = run(&format!("call echo --peers {} --id 0 --ids 2 --output json", peers.display()));
         assert_eq!((ended.code(), &ended.json()["cause"]["id"]), (Some(1), &2.into()));
         let said = ended.said();
-        assert!(said.starts_with("gpc: id 2 failed at stage link: cannot connect"), "{said}");
+        assert!(said.starts_with("gpc: id 2 failed at stage link (unreachable): cannot connect"), "{said}");
         let advice =
             format!("; the peers file has it at {}: see that `gpc node --id 2` runs there", addresses[2]);
         assert!(said.ends_with(&advice), "{said}");

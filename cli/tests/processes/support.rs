@@ -347,9 +347,13 @@ fn check_object(value: &Value) {
     assert_eq!(coverage(value).iter().sum::<u64>(), value["nodes"].as_u64().unwrap(), "{value}");
     if !value["cause"].is_null() {
         let cause = &value["cause"];
-        assert_eq!(names(cause), sorted(&["id", "stage", "message"]));
+        assert_eq!(names(cause), sorted(&["id", "stage", "kind", "code", "message"]));
         assert!(
-            cause["id"].is_u64() && cause["stage"].is_string() && cause["message"].is_string(),
+            cause["id"].is_u64()
+                && cause["stage"].is_string()
+                && cause["kind"].is_string()
+                && cause["code"].is_i64()
+                && cause["message"].is_string(),
             "{value}"
         );
     }

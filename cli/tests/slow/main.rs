@@ -134,8 +134,8 @@ fn a_peer_that_is_cut_off_under_long_data_is_found() {
     let cut = Instant::now();
     let Err(CallError::Failed(failure)) = end_of(long) else { panic!("nobody can have it all") };
     let found = cut.elapsed();
-    assert_eq!((failure.cause.id, failure.cause.stage), (1, Stage::Link), "{failure}");
-    assert!(failure.cause.message.contains("no sign of life"), "{failure}");
+    assert_eq!((failure.cause().id, failure.cause().stage), (1, Stage::Link), "{failure}");
+    assert!(failure.cause().message.contains("no sign of life"), "{failure}");
     assert!(found < DEAD_AFTER + SLACK, "{found:?}");
 }
 
@@ -208,7 +208,7 @@ fn a_process_that_stands_still_now_and_then_is_not_given_up_and_one_that_stands_
         let Err(CallError::Failed(failure)) = end_of(long) else {
             panic!("{name}: a stopped process answers")
         };
-        assert!(failure.cause.message.contains("no sign of life"), "{name}: {failure}");
+        assert!(failure.cause().message.contains("no sign of life"), "{name}: {failure}");
         assert!(begun.elapsed() < DEAD_AFTER + SLACK, "{name}: {:?}", begun.elapsed());
     }
 }

@@ -8,7 +8,7 @@ use chained_gpc::chain::{Input as Happened, Node};
 use chained_gpc::runtime::link::{Context, Event};
 use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
 use chained_gpc::wire::{
-    Body, CallId, Cause, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,
 };
 use gpc_trees::{Id, IdList, Tree};
 
@@ -129,7 +129,9 @@ fn answer(input: &mut Input<'_>) -> Answer {
         0 => Answer::Completed,
         1 => Answer::Reply(reply(input)),
         2 => {
-            let cause = Cause::new(input.byte().into(), Stage::Func, "forged");
+            // Of kinds that are known, and of others.
+            let id = input.byte();
+            let cause = Cause::new(id.into(), Stage::Func, CauseKind::from_number(id.into()), "forged");
             Answer::Failed(Box::new(Failure { cause, coverage: coverage(input) }))
         }
         _ => {
@@ -162,7 +164,8 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
             }
             Event::Response(response) => Message::Response(response),
             Event::Oversized { call, bytes } => {
-                let cause = Cause::new(from, Stage::Reply, format!("a reply of {bytes} bytes"));
+                let message = format!("a reply of {bytes} bytes");
+                let cause = Cause::new(from, Stage::Reply, CauseKind::OverLimit, message);
                 let failure = Failure { cause, coverage: Coverage::new() };
                 Message::Response(Response { call, answer: Answer::Failed(Box::new(failure)) })
             }

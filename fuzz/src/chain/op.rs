@@ -93,7 +93,7 @@ fn end_job(world: &mut World, input: &mut Input<'_>, badly: bool) {
     }
     match if badly { input.byte() % 4 } else { 4 } {
         0 => world.end_job(index, |_| JobResult::Failed("it fails".into())),
-        1 => world.end_job(index, |_| JobResult::Unknown("no such function".into())),
+        1 => world.end_job(index, |_| JobResult::Refused("no such function".into())),
         2 => world.end_job(index, |_| JobResult::Deferred),
         3 => {
             // The answer overtakes the end of the function.

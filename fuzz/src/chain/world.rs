@@ -10,7 +10,7 @@ use chained_gpc::chain::{
 };
 use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
-use chained_gpc::wire::{Body, BodyWriter, CallId, Failure, Message, Report, Request, Response};
+use chained_gpc::wire::{Body, BodyWriter, CallId, CauseKind, Failure, Message, Report, Request, Response};
 use gpc_trees::{Id, Limits};
 
 use super::super::input::Input;
@@ -242,7 +242,15 @@ impl World {
             Some(Parcel::Lost { unreached }) => {
                 self.broken.remove(&(to, from));
                 self.owed.remove(&(to, from));
-                self.input(to, Happened::LinkLost { peer: from, why: "lost".into(), unreached });
+                self.input(
+                    to,
+                    Happened::LinkLost {
+                        peer: from,
+                        kind: CauseKind::LinkLost,
+                        why: "lost".into(),
+                        unreached,
+                    },
+                );
             }
         }
     }

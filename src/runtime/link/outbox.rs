@@ -26,7 +26,7 @@ use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
 use crate::wire::short::{SHORT_MAX, Template};
 use crate::wire::{
-    Body, Budget, CallId, Cause, Coverage, Failure, Hello, Message, Report, Request, Share, Stage,
+    Body, Budget, CallId, Cause, CauseKind, Coverage, Failure, Hello, Message, Report, Request, Share, Stage,
 };
 
 /// Messages up to this many bytes of body are copied into one buffer and leave in one frame: below it a copy costs less than a part of its own.
@@ -503,7 +503,7 @@ impl Outbox {
 
     /// Answers that there is no room for what would be the answer.
     pub fn refuse(&mut self, call: CallId, coverage: Coverage) {
-        let cause = Cause::new(self.holding.me(), Stage::Reply, self.refusal());
+        let cause = Cause::new(self.holding.me(), Stage::Reply, CauseKind::NoMemory, self.refusal());
         self.response(Response { call, answer: Answer::Failed(Box::new(Failure { cause, coverage })) });
     }
 

@@ -141,6 +141,8 @@ pub(super) struct Book {
     /// When an id stood still last.
     pub(super) resumed: BTreeMap<Id, u64>,
     pub(super) ended: BTreeMap<Id, Vec<u64>>,
+    /// Ids that others have lost their links to, and whether those were up before.
+    lost: BTreeSet<(Id, bool)>,
 }
 
 impl Book {
@@ -172,6 +174,12 @@ impl Book {
                 record.into_iter().for_each(|record| record.forged = true);
                 self.touched.entry(*to).or_default().insert(Fault::SecondParent);
             }
+            Observation::LinkEnded { peer, unreached, .. } => {
+                self.lost.insert((*peer, !unreached));
+            }
+            Observation::Abandoned { peer, .. } => {
+                self.lost.insert((*peer, true));
+            }
             Observation::Ended { id } => self.ended.entry(*id).or_default().push(at),
             Observation::Resumed { id } => {
                 self.resumed.insert(*id, at);
@@ -187,6 +195,11 @@ impl Book {
     /// The faults that touched an id.
     pub(super) fn faults_of(&self, id: Id) -> FaultSet {
         self.touched.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Whether somebody has lost its link to an id; `up` if it was up before, else none could be made.
+    pub(super) fn lost(&self, id: Id, up: bool) -> bool {
+        self.lost.contains(&(id, up))
     }
 
     /// Whether any of these faults has taken effect on anybody.

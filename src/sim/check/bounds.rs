@@ -27,7 +27,7 @@ impl Bounds {
             Observation::Forged { .. } => self.forged += 1,
             Observation::Requested { at, from } => *self.owed.entry((*at, *from)).or_default() += 1,
             Observation::Consumed { at, from } => self.consumed(*at, *from, findings),
-            Observation::LinkEnded { at, peer } => {
+            Observation::LinkEnded { at, peer, .. } => {
                 self.owed.remove(&(*at, *peer));
             }
             // Its peers owe it until they learn that the link is gone.

@@ -1,11 +1,11 @@
-//! Why a call failed, or left ids out: only where a fault was injected, and the cause that is named is a true one.
+//! Why a call failed, or left ids out: only where a fault was injected, and the cause that is named is a true one: its id, stage and kind are those of the fault, and what a function has said arrives as it was said.
 
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, Outcome};
 use crate::sim::faults::Fault;
-use crate::wire::{CallId, Cause, Stage, Status};
+use crate::wire::{CallId, Cause, CauseKind, Reason, Stage, Status};
 
 const NAME: &str = "causes";
 
@@ -61,27 +61,54 @@ pub(super) fn check(book: &Book, call: CallId, outcome: &Outcome, findings: &mut
     }
 }
 
+/// What a function of the simulator says when it fails with a fault at an id: another code at each id, and another message.
+pub(in crate::sim) fn reason(fault: Fault, id: Id) -> Box<Reason> {
+    let message = format!("{fault} at id {id}");
+    Box::new(match fault {
+        Fault::Panic => Reason::new(CauseKind::Panicked, message),
+        _ => Reason { kind: CauseKind::Failed, code: !i64::from(id), message },
+    })
+}
+
+/// Whether a cause says what the function that failed with a fault has said, and nothing else.
+fn is_of(fault: Fault, cause: &Cause) -> bool {
+    let Reason { kind, code, message } = *reason(fault, cause.id);
+    (cause.kind, cause.code, &cause.message) == (kind, code, &message)
+}
+
 /// Whether what a cause says can have come of the faults that were injected. In a partial call an id that was once given up has
 /// forgotten the call, and says at setup that it does not know it when somebody asks again.
 fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     let Some(position) = record.position(cause.id) else { return false };
     let own = book.faults_of(cause.id);
-    // A fault above may have left so little of the time that a function of any length is too long.
-    let timed = cause.message.starts_with("the time limit");
-    let short = timed && late_above(book, record, position);
-    let late = short || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow, Fault::Delay]);
-    match cause.stage {
-        Stage::Func => own.has_any(&[Fault::Fail, Fault::Panic]) || late,
+    let late = || {
+        // A fault above may have left so little of the time that a function of any length is too long.
+        late_above(book, record, position)
+            || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow, Fault::Delay])
+    };
+    let failed = |fault| own.has(fault) && is_of(fault, cause);
+    // In a partial call whoever was lost may be asked again.
+    let asked_again = record.plan.partial && own.has_any(&LOST);
+    match (cause.stage, cause.kind) {
+        (Stage::Func, CauseKind::Failed) => failed(Fault::Fail),
+        (Stage::Func, CauseKind::Panicked) => failed(Fault::Panic),
+        (Stage::Callback, CauseKind::Failed) => failed(Fault::Callback),
+        (Stage::Func, CauseKind::TimeLimit) => late(),
         // What was late below leaves as little for the merge.
-        Stage::Callback => {
-            own.has(Fault::Callback) || late || (timed && silent_below(book, record, position))
+        (Stage::Callback | Stage::Reply, CauseKind::TimeLimit) => {
+            late() || silent_below(book, record, position)
         }
-        Stage::Link => own.has_any(&LOST),
-        Stage::Setup if record.plan.partial => own.has_any(&LOST),
-        Stage::Setup => own.has_any(&[Fault::SecondParent, Fault::Duplicate]),
-        Stage::Cancelled => position == 0 && own.has(Fault::GiveUp),
-        Stage::Reply => silent_below(book, record, position) || late_above(book, record, position),
-        Stage::Forward => false,
+        (Stage::Link, CauseKind::LinkLost) => own.has_any(&LOST) && book.lost(cause.id, true),
+        (Stage::Link, CauseKind::Unreachable) => own.has_any(&LOST) && book.lost(cause.id, false),
+        // Its children have another parent: it was given up, or somebody has forged a request.
+        (Stage::Link, CauseKind::SecondParent) => asked_again,
+        (Stage::Setup, CauseKind::SecondParent) if !record.plan.partial => {
+            own.has_any(&[Fault::SecondParent, Fault::Duplicate])
+        }
+        (Stage::Setup, CauseKind::SecondParent | CauseKind::AlreadyEnded) => asked_again,
+        (Stage::Setup, CauseKind::LostIncarnation) => asked_again && book.ended.contains_key(&cause.id),
+        (Stage::Cancelled, CauseKind::Cancelled) => position == 0 && own.has(Fault::GiveUp),
+        _ => false,
     }
 }
 

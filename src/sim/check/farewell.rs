@@ -83,7 +83,7 @@ impl Farewell {
             Observation::Received { at, from, message } => {
                 self.received(book, *at, *from, message, findings.at)
             }
-            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+            Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 self.link_ended(book, *at, *peer);
             }
             Observation::GivenUp { call } => {

@@ -148,7 +148,7 @@ impl Life {
                 });
             }
             Observation::Finished { call, .. } => self.ends(call.root, *call),
-            Observation::LinkEnded { at, peer } => {
+            Observation::LinkEnded { at, peer, .. } => {
                 let Some(peer) = self.peers.get_mut(&(*at, *peer)) else { return };
                 // What was asked may have gone with it.
                 peer.left_since = None;

@@ -11,7 +11,7 @@ use super::book::Book;
 use super::{Findings, Observation, is_refusal};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
-use crate::wire::{CallId, Cause, Message, Request};
+use crate::wire::{CallId, Cause, CauseKind, Message, Request};
 
 const NAME: &str = "limits";
 
@@ -93,7 +93,7 @@ impl Limits {
                 let wrong = self.kept_back(book, *from, request, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
-            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+            Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 for (_, here) in self.at(*at) {
                     here.askers.retain(|asker| asker != peer || *peer == *at);
                 }
@@ -200,8 +200,7 @@ impl Limits {
         let record = book.calls.get(&call)?;
         let (limit, took) = (record.plan.limit_ns, now - record.started);
         let kept = limit / KEPT_PARTS_ALL + ROUNDED_NS + LATE_NS * (1 + u64::from(record.depth()));
-        let of_time = ["the time limit", "no reply came"];
-        let of_time = cause.is_some_and(|cause| of_time.iter().any(|words| cause.message.starts_with(words)));
+        let of_time = cause.is_some_and(|cause| cause.kind == CauseKind::TimeLimit);
         (of_time && took + kept < limit)
             .then(|| format!("call {call} ends after {took} ns because its time limit of {limit} has passed"))
     }

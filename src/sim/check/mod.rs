@@ -18,6 +18,7 @@ mod shape;
 mod statuses;
 
 pub(in crate::sim) use answers::{merged, part};
+pub(in crate::sim) use causes::reason;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use gpc_trees::{Id, IdList, Tree};
 
 use super::faults::Fault;
 use crate::wire::message::{Answer, Response, SubtreeReply};
-use crate::wire::{CallId, Failure, Message, Report, Stage};
+use crate::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
 use book::Book;
 
 /// A call as its caller means it.
@@ -191,6 +192,8 @@ pub enum Observation<'a> {
         at: Id,
         /// The other one.
         peer: Id,
+        /// Whether it never was up.
+        unreached: bool,
     },
     /// A fault takes effect.
     Injected {
@@ -269,7 +272,10 @@ impl Findings {
 /// Whether an id refuses to have anything to do with a request: a call that it knows from another parent goes on.
 fn is_refusal(from: Id, response: &Response) -> bool {
     match &response.answer {
-        Answer::Failed(failure) => failure.cause.stage == Stage::Setup && failure.cause.id == from,
+        Answer::Failed(failure) if failure.cause.id == from => matches!(
+            (failure.cause.stage, failure.cause.kind),
+            (Stage::Setup, CauseKind::SecondParent | CauseKind::AlreadyEnded | CauseKind::LostIncarnation)
+        ),
         _ => false,
     }
 }

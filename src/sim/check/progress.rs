@@ -95,7 +95,7 @@ impl Progress {
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
             Observation::Received { at, from, message } => self.received(*at, *from, message),
-            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+            Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 for (_, here) in self.at(*at) {
                     here.awaited.retain(|id| id != peer);
                     here.owed.retain(|id| id != peer);

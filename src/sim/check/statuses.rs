@@ -61,7 +61,7 @@ impl Statuses {
                     self.calls.entry((*id, *call)).or_default().ran = true;
                 }
             }
-            Observation::LinkEnded { at, peer } | Observation::Abandoned { at, peer } => {
+            Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 for (_, here) in self.at(*at) {
                     here.awaited.remove(peer);
                 }

@@ -1,0 +1,218 @@
+//! Why there is no outcome of a call, and what is known of its ids then.
+
+use std::fmt;
+
+use gpc_trees::{Id, IdList, IdsError};
+
+use super::by_id::ById;
+use super::functions_error::FunctionsError;
+use super::plan::Plan;
+use crate::wire::{Cause, CauseKind, Coverage, Failure, Status};
+
+/// Why there is no outcome.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The call got under way and failed at some id.
+    #[error(transparent)]
+    Failed(Box<CallFailure>),
+    /// The function cannot be called; nothing was sent.
+    #[error(transparent)]
+    Function(#[from] FunctionsError),
+    /// The tree is bad; nothing was sent.
+    #[error("the tree is refused: {0}")]
+    Tree(#[from] gpc_trees::TreeError),
+    /// The list of ids is bad, or there is none; nothing was sent.
+    #[error("the list of ids is refused: {0}")]
+    Ids(#[from] IdsError),
+    /// The caller only watches, but is one of the ids that execute; nothing was sent.
+    #[error("the caller only watches, but stands in the list of ids")]
+    WatcherListed,
+    /// The header is too long; nothing was sent.
+    #[error("a header of {0} bytes is over the limit of 65536: send it as data")]
+    Header(usize),
+    /// The node takes no more calls at the moment; nothing was sent.
+    #[error("the node is busy: its queue of calls is full; a polled node makes room in progress()")]
+    Busy,
+    /// The node has ended.
+    #[error("the node has been shut down")]
+    Ended,
+    /// The node is a polled one, and only its holder drives it.
+    #[error("this node runs only while its application calls progress(): wait with PolledNode::wait")]
+    NotDriven,
+    /// The wait could not end before the call's time limit, since the call waits for who would wait. Nothing was waited for.
+    #[error(transparent)]
+    Deadlock(Deadlock),
+    /// The outcome has been taken from this handle before.
+    #[error("the outcome of this call was taken before")]
+    Taken,
+}
+
+/// Why a wait for a call is refused: the call cannot end while somebody waits there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Deadlock {
+    /// The thread that drives a node, where inline functions and continuations run, waits for nothing.
+    #[error(
+        "the thread that drives a node cannot wait for a call, which would wait for it: go on in `CallHandle::on_end`, answer later by a deferring function, or place the function on an executor"
+    )]
+    Driver,
+    /// A function waits on the last worker, or the only one, that the call needs at this node.
+    #[error(
+        "this function would wait for a call that needs the worker which waits: place one of the two on another executor, give this one more workers, go on in `CallHandle::on_end`, or answer later by a deferring function"
+    )]
+    Workers,
+}
+
+impl CallError {
+    /// What failed where, and what became of each id; none if the call did not get under way.
+    pub fn failed_call(&self) -> Option<&CallFailure> {
+        match self {
+            CallError::Failed(failed) => Some(failed),
+            _ => None,
+        }
+    }
+
+    /// The first cause and the coverage, if the call got under way and failed.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failed_call().map(CallFailure::failure)
+    }
+
+    /// The first cause, if the call got under way.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.failed_call().map(CallFailure::cause)
+    }
+
+    /// What kind of failure the first cause is, if the call got under way.
+    pub fn kind(&self) -> Option<CauseKind> {
+        self.cause().map(|cause| cause.kind)
+    }
+
+    /// What became of each id, if the call got under way.
+    pub fn coverage(&self) -> Option<&Coverage> {
+        self.failed_call().map(CallFailure::coverage)
+    }
+
+    /// What became of an id: see [`CallFailure::status`]. None if it is not of the call, or the call did not get under way.
+    pub fn status(&self, id: Id) -> Option<Status> {
+        self.failed_call()?.status(id)
+    }
+
+    /// The ids that the request surely never reached: see [`CallFailure::never_reached`]. None if the call did not get under way; if it [was refused here](Self::is_refusal), that is all of them.
+    pub fn never_reached(&self) -> Option<IdList> {
+        self.failed_call().map(CallFailure::never_reached)
+    }
+
+    /// The ids that may have executed: see [`CallFailure::unknown`]. None if the call did not get under way.
+    pub fn unknown(&self) -> Option<IdList> {
+        self.failed_call().map(CallFailure::unknown)
+    }
+
+    /// The ids that have said that they failed: see [`CallFailure::failed`]. None if the call did not get under way.
+    pub fn failed(&self) -> Option<IdList> {
+        self.failed_call().map(CallFailure::failed)
+    }
+
+    /// Whether nothing was sent: the call was refused here.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            CallError::Function(_) | CallError::Tree(_) | CallError::Header(_) => true,
+            CallError::Ids(_) | CallError::WatcherListed | CallError::Busy => true,
+            CallError::Failed(_) | CallError::Ended | CallError::NotDriven => false,
+            CallError::Deadlock(_) | CallError::Taken => false,
+        }
+    }
+}
+
+/// A call that got under way and failed: the first cause, and what became of each id.
+///
+/// The first question about an id takes time linear in the number of ids, each one after it constant time.
+///
+/// ```
+/// use chained_gpc::{Call, CauseKind, Functions, LinkKind, LocalNodes, Status, Tree};
+///
+/// let functions = Functions::new();
+/// let store = functions.func("store", |request, _| match request.me() {
+///     1 => panic!("the disk is gone"),
+///     _ => Ok(()),
+/// })?;
+/// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+/// let error = nodes.root().call(Call::new(store).ids(0..3).tree(Tree::Chain))?.wait().unwrap_err();
+/// let failed = error.failed_call().expect("it got under way");
+/// assert_eq!((failed.cause().id, failed.cause().kind), (1, CauseKind::Panicked));
+/// assert_eq!(failed.status(0), Some(Status::Done));
+/// // Id 2 gets the request from id 1, which had not sent it on yet: to call it again is safe. The caller would execute once more if it did not only watch.
+/// let again = Call::new(store).ids(failed.never_reached()).watch();
+/// nodes.root().call(again)?.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallFailure {
+    failure: Failure,
+    by_id: ById,
+}
+
+impl CallFailure {
+    pub(super) fn new(plan: Plan, failure: Failure) -> CallFailure {
+        let by_id = ById::new(plan.ids, plan.asked, failure.coverage.clone());
+        CallFailure { failure, by_id }
+    }
+
+    /// The first cause, and the coverage.
+    pub fn failure(&self) -> &Failure {
+        &self.failure
+    }
+
+    /// What went wrong first.
+    pub fn cause(&self) -> &Cause {
+        &self.failure.cause
+    }
+
+    /// The same with another first cause: for a caller that knows more than the call does, such as one that has seen a process end.
+    pub fn with_cause(self, cause: Cause) -> CallFailure {
+        CallFailure { failure: Failure { cause, ..self.failure }, ..self }
+    }
+
+    /// What became of each id, as runs over [`ids`](Self::ids).
+    pub fn coverage(&self) -> &Coverage {
+        &self.failure.coverage
+    }
+
+    /// The ids that were asked, in tree order.
+    pub fn ids(&self) -> &IdList {
+        self.by_id.ids()
+    }
+
+    /// What became of an id; none if it is not of the call. [`Status`] says which are safe to call again.
+    pub fn status(&self, id: Id) -> Option<Status> {
+        self.by_id.status(id)
+    }
+
+    /// The ids that have executed, in the caller's order. What they replied is lost with the call.
+    pub fn done(&self) -> IdList {
+        self.by_id.those(Status::Done)
+    }
+
+    /// The ids that the request surely never reached, in the caller's order: safe to call again. A caller that is not among them is added to a call, and executes, unless it [only watches](super::Call::watch).
+    pub fn never_reached(&self) -> IdList {
+        self.by_id.those(Status::Unreached)
+    }
+
+    /// The ids that may have executed, in the caller's order: to call them again is safe only if to execute twice is.
+    pub fn unknown(&self) -> IdList {
+        self.by_id.those(Status::Unknown)
+    }
+
+    /// The ids that have said that they failed, in the caller's order.
+    pub fn failed(&self) -> IdList {
+        self.by_id.those(Status::Failed)
+    }
+}
+
+impl fmt::Display for CallFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.failure.fmt(f)
+    }
+}
+
+impl std::error::Error for CallFailure {}

@@ -1,0 +1,202 @@
+//! What functions return when they fail: any error, with a number of the application's own if it likes; and what becomes of it on its way to the caller.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::functions_error::FunctionsError;
+use crate::wire::{CauseKind, Reason};
+
+/// What a function says when it fails: any error, or words. With [`WithCode`] it says a number, too.
+pub type FunctionError = Box<dyn Error + Send + Sync>;
+
+/// What a function returns.
+pub type FunctionResult = Result<(), FunctionError>;
+
+/// How many errors below a function's own are asked for a code: more than anybody wraps by hand, and an end where an error is its own source.
+const SOURCES_MAX: usize = 32;
+
+/// An error with a number of the application's own, which the caller finds as [`Cause::code`](crate::Cause::code).
+///
+/// What it says is what its error says. A function may return it as it is, or below other errors that name it as their [source](Error::source): the outermost code counts. A code of 0 is none.
+///
+/// ```
+/// use std::fs;
+/// use chained_gpc::{Functions, WithCode};
+///
+/// const NO_CONFIG: i64 = 17;
+///
+/// let functions = Functions::new();
+/// let configure = functions.func("configure", |request, reply| {
+///     // Any error goes with `?`, and words with `into`;
+///     let path = std::str::from_utf8(request.header())?;
+///     if path.is_empty() {
+///         return Err("no path".into());
+///     }
+///     // one that the caller is to tell from others gets a number.
+///     reply.data = fs::read(path).map_err(|error| WithCode::new(NO_CONFIG, error))?;
+///     Ok(())
+/// })?;
+/// # let _ = configure;
+/// # Ok::<(), chained_gpc::FunctionsError>(())
+/// ```
+#[derive(Debug)]
+pub struct WithCode {
+    code: i64,
+    error: FunctionError,
+}
+
+impl WithCode {
+    /// An error, or words, with a number.
+    pub fn new(code: i64, error: impl Into<FunctionError>) -> WithCode {
+        WithCode { code, error: error.into() }
+    }
+
+    /// The number.
+    pub fn code(&self) -> i64 {
+        self.code
+    }
+
+    /// The error without it.
+    pub fn into_error(self) -> FunctionError {
+        self.error
+    }
+}
+
+impl fmt::Display for WithCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for WithCode {
+    /// That of its error, for which it stands.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// Runs what an application has written: a panic is a failure like any other.
+#[inline(always)]
+pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Result<T, Box<Reason>> {
+    // What the function has captured is its own affair after a panic; the reply it was filling is dropped.
+    // What an error says of itself is its function's word, too.
+    match catch_unwind(AssertUnwindSafe(|| run().map_err(|error| said(&*error)))) {
+        Ok(result) => result,
+        Err(panic) => Err(panicked(&*panic)),
+    }
+}
+
+/// Why a function failed that returned this error.
+#[cold]
+fn said(error: &(dyn Error + Send + Sync + 'static)) -> Box<Reason> {
+    Box::new(Reason { kind: CauseKind::Failed, code: code_of(error), message: error.to_string() })
+}
+
+/// The outermost code of an error and those below it; 0 if none has one.
+fn code_of(mut error: &(dyn Error + 'static)) -> i64 {
+    for _ in 0..SOURCES_MAX {
+        if let Some(coded) = error.downcast_ref::<WithCode>() {
+            return coded.code;
+        }
+        let Some(source) = error.source() else { break };
+        error = source;
+    }
+    0
+}
+
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Box<Reason> {
+    let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
+    let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
+    let message = format!("it panicked: {}", words.unwrap_or_else(|| "without words".into()));
+    Box::new(Reason::new(CauseKind::Panicked, message))
+}
+
+/// Why a token of a deferred reply gives none: its function's error, as if it had returned it.
+#[cold]
+pub(super) fn failed(error: impl Into<FunctionError>) -> Box<Reason> {
+    let error = error.into();
+    unwinding(|| Err::<(), _>(error)).err().unwrap_or_else(|| "without words".into())
+}
+
+/// Why a function cannot be run here.
+#[cold]
+pub(super) fn not_run(error: &FunctionsError) -> Box<Reason> {
+    let kind = match error {
+        FunctionsError::OtherKind { .. } => CauseKind::WrongFunction,
+        _ => CauseKind::UnknownFunction,
+    };
+    Box::new(Reason::new(kind, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(run: fn() -> FunctionResult) -> Reason {
+        *unwinding(run).unwrap_err()
+    }
+
+    /// Of an error that panicked when it was asked for its words the reply stayed behind, for the next call.
+    #[test]
+    fn a_panic_is_a_failure_wherever_it_comes_from() {
+        struct Mute;
+        impl fmt::Debug for Mute {
+            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                panic!("no words")
+            }
+        }
+        impl fmt::Display for Mute {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self, f)
+            }
+        }
+        impl Error for Mute {}
+        let panicked = |message: &str| Reason::new(CauseKind::Panicked, message);
+        assert_eq!(reason(|| Err(Mute.into())), panicked("it panicked: no words"));
+        assert_eq!(reason(|| panic!("{} words", 2)), panicked("it panicked: 2 words"));
+        assert_eq!(*failed(Mute), panicked("it panicked: no words"));
+        assert_eq!(reason(|| Err("plain".into())), "plain".into());
+    }
+
+    #[test]
+    fn a_code_is_found_below_other_errors_and_the_outermost_counts() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("while opening")]
+        struct Opening(#[source] FunctionError);
+        let coded = |code, message: &str| Reason { kind: CauseKind::Failed, code, message: message.into() };
+        assert_eq!(reason(|| Err(WithCode::new(-7, "no").into())), coded(-7, "no"));
+        assert_eq!(*failed(WithCode::new(7, fmt::Error)), coded(7, &fmt::Error.to_string()));
+        let opening = || Opening(WithCode::new(3, "inner").into());
+        assert_eq!(*failed(opening()), coded(3, "while opening"));
+        assert_eq!(*failed(WithCode::new(4, opening())), coded(4, "while opening"));
+        assert_eq!(WithCode::new(4, opening()).into_error().to_string(), "while opening");
+    }
+
+    /// An error that is its own source must not hold the function's thread for ever.
+    #[test]
+    fn sources_that_go_round_have_an_end() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("round")]
+        struct Round(#[source] Box<Back>);
+        #[derive(Debug, thiserror::Error)]
+        #[error("back")]
+        struct Back;
+        assert_eq!(*failed(Round(Box::new(Back))), "round".into());
+        #[derive(Debug)]
+        struct Own;
+        impl fmt::Display for Own {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("own")
+            }
+        }
+        impl Error for Own {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(self)
+            }
+        }
+        assert_eq!(*failed(Own), "own".into());
+    }
+}
