@@ -33,6 +33,7 @@ mod opening;
 mod outcome;
 mod peer;
 mod plan;
+mod polled;
 mod quick_hash;
 mod reading;
 mod refusing;
@@ -54,8 +55,9 @@ pub use functions::{
 pub use handle::CallHandle;
 pub use local::{LinkKind, LocalNodes};
 pub use meeting::AbsentPeers;
-pub use node::{Builder, Node, PolledNode};
+pub use node::{Builder, Node};
 pub use outcome::{CallError, IdReply, Outcome, RepliesError, ReplyRef};
+pub use polled::PolledNode;
 pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};
 pub use shm::one_heap;
