@@ -44,7 +44,7 @@ pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
     AbsentPeers, Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, FunctionError,
     FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase,
-    PolledNode, Request, Streaming, Wait,
+    PolledNode, Prepared, Request, Streaming, Wait,
 };
 pub use wire::{Cause, Coverage, Failure, Shown, Stage};
 

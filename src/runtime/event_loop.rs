@@ -41,6 +41,9 @@ const KEEPER: Token = Token(2);
 /// Events taken from the system in one turn.
 pub(super) const EVENTS: usize = 1024;
 
+/// The budget of a turn that has none.
+pub(super) const UNBOUNDED: usize = usize::MAX;
+
 /// Commands and results taken in one turn, before the links get theirs.
 const MAIL_BUDGET: usize = 1024;
 
@@ -89,6 +92,12 @@ pub(super) struct EventLoop {
     pub(super) ask_every: Duration,
     /// The last short answer that came in this turn was not its call's last.
     pub(super) awaits_more: bool,
+    /// Things done in this turn: what came on links, calls started, results of other threads, deadlines.
+    pub(super) done: usize,
+    /// How many of them are enough for this turn.
+    pub(super) budget: usize,
+    /// Whether peers and other threads have been told that the node sleeps, by one who waits for its descriptor.
+    pub(super) armed: bool,
     /// Whether a turn has begun with something to do since the node slept last: then more may come soon.
     pub(super) active: bool,
     /// How long the node has looked for what may come before the alarm rang: that is no reason to look anew.
@@ -148,6 +157,9 @@ impl EventLoop {
             asked: Time::default(),
             ask_every: Duration::ZERO,
             awaits_more: false,
+            done: 0,
+            budget: UNBOUNDED,
+            armed: false,
             active: false,
             looked: Duration::ZERO,
             busy_until: Time::default(),
@@ -176,7 +188,7 @@ impl EventLoop {
     #[inline(never)]
     pub(super) fn run(&mut self) -> io::Result<()> {
         while self.ending != Ending::Ended {
-            self.turn(SLEEP_MAX)?;
+            self.turn(SLEEP_MAX, UNBOUNDED)?;
         }
         Ok(())
     }
@@ -209,13 +221,15 @@ impl EventLoop {
         self.ending == Ending::Ended
     }
 
-    /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do.
+    /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do. Ends when about `budget` things are done; says how many were.
     #[inline(always)]
-    pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
+    pub(super) fn turn(&mut self, limit: Duration, budget: usize) -> io::Result<usize> {
+        (self.done, self.budget) = (0, budget);
         self.wait(limit)?;
         self.links.turn += 1;
         self.awaits_more = false;
         self.serve_links();
+        self.budget = budget;
         self.serve_mail();
         if unlikely(self.rang) {
             self.check_deadlines();
@@ -232,7 +246,18 @@ impl EventLoop {
             self.release_memory(self.clock.time());
         }
         self.rang = false;
-        Ok(())
+        Ok(self.done)
+    }
+
+    /// Whether this turn has done enough.
+    #[inline(always)]
+    pub(super) fn has_done_enough(&self) -> bool {
+        self.done >= self.budget
+    }
+
+    /// Things of one kind that may be taken in this turn: one at least, so that none waits for ever behind the others.
+    fn share(&self) -> usize {
+        MAIL_BUDGET.min(self.budget.saturating_sub(self.done)).max(1)
     }
 
     /// Descriptors are short: links that nobody uses are closed.
@@ -302,6 +327,7 @@ impl EventLoop {
     /// Does what is due.
     #[cold]
     fn check_deadlines(&mut self) {
+        self.done += 1;
         // The turn's time may be from before a look that saw the alarm.
         let now = self.clock.now();
         self.links.check_deadlines(now);
@@ -313,6 +339,9 @@ impl EventLoop {
 
     #[inline(always)]
     fn serve_links(&mut self) {
+        if unlikely(self.budget != UNBOUNDED) {
+            self.begin_bounded();
+        }
         let Some(events) = self.events.take() else { return };
         for event in &events {
             let Token(key) = event.token();
@@ -336,6 +365,16 @@ impl EventLoop {
         self.take_in();
     }
 
+    /// Of a turn with a budget: links that the last one left come first, and half is for calls and results that wait.
+    #[cold]
+    fn begin_bounded(&mut self) {
+        let budget = self.budget;
+        if self.has_mail() || !self.started.is_empty() {
+            self.budget = budget.div_ceil(2);
+        }
+        self.read_more();
+    }
+
     /// What the system says of anything but a link.
     #[cold]
     fn serve_other(&mut self, event: &Event) {
@@ -353,9 +392,17 @@ impl EventLoop {
     /// Reads on where there was more than one turn allows.
     #[inline(never)]
     fn read_more(&mut self) {
-        for key in std::mem::take(&mut self.links.unread) {
+        let mut keys = std::mem::take(&mut self.links.unread);
+        let mut read = 0;
+        while let Some(key) = keys.get(read).copied().filter(|_| !self.has_done_enough()) {
+            read += 1;
+            self.links.takes_up(key);
             self.read_link(key, true);
         }
+        // Those that have had no turn are before those that have more.
+        keys.drain(..read);
+        keys.append(&mut self.links.unread);
+        self.links.unread = keys;
     }
 
     /// Reads from the rings in which something has come, and goes on writing where room was made.
@@ -385,6 +432,7 @@ impl EventLoop {
     fn take_in_arrivals(&mut self) {
         // Ends: what an arrival brings about is finite, and nothing is read meanwhile.
         while let Some(arrival) = self.links.arrivals.pop_front() {
+            self.done += 1;
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
@@ -414,8 +462,9 @@ impl EventLoop {
 
     #[inline(never)]
     fn start_calls(&mut self) {
-        for _ in 0..MAIL_BUDGET {
+        for _ in 0..self.share() {
             let Some(command) = self.started.pop_front() else { break };
+            self.done += 1;
             self.command(command);
         }
     }
@@ -423,14 +472,16 @@ impl EventLoop {
     /// Beside the way that most turns take, as are others of this file: where many processes share a core, each line of code that lies between two that run costs.
     #[inline(never)]
     fn open_mail(&mut self) {
-        for _ in 0..MAIL_BUDGET {
+        for _ in 0..self.share() {
             let Ok(input) = self.slots.results.try_recv() else { break };
+            self.done += 1;
             self.apply(input);
         }
         // What is asked of calls that are still to be started comes behind them.
         if self.started.is_empty() {
-            for _ in 0..MAIL_BUDGET {
+            for _ in 0..self.share() {
                 let Ok(command) = self.slots.commands.try_recv() else { break };
+                self.done += 1;
                 self.command(command);
             }
         }

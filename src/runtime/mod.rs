@@ -57,7 +57,7 @@ pub use local::{LinkKind, LocalNodes};
 pub use meeting::AbsentPeers;
 pub use node::{Builder, Node};
 pub use outcome::{CallError, IdReply, Outcome, RepliesError, ReplyRef};
-pub use polled::PolledNode;
+pub use polled::{PolledNode, Prepared};
 pub use request::{ChildReply, Deferred, Request};
 pub use row::{AddressRow, AddressRowError};
 pub use shm::one_heap;

@@ -7,16 +7,23 @@ use std::io;
 use gpc_trees::{Id, Tree};
 use tracing::warn;
 
-use super::event_loop::EventLoop;
+use super::event_loop::{EventLoop, UNBOUNDED};
 use super::functions::Functions;
 use super::link::{self, Context, MUCH, Phase, Progress, READ_BUDGET};
 use super::peer::LinkKey;
 use super::request::Request;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
+use crate::hint::unlikely;
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Merging, Response};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message};
+
+/// Bytes of a short message: a request or a reply with next to no data.
+const SHORT_MESSAGE: usize = 64;
+
+/// Bytes that a turn with a budget reads at least, so that long messages do not come in crumbs; some ten short ones.
+const READ_MIN: usize = 1 << 10;
 
 /// What an inbox needs to know of its node.
 struct PeerContext<'a> {
@@ -57,7 +64,11 @@ impl EventLoop {
         // Taken out, so that what was read can be carried out where it lies.
         let mut buffer = std::mem::take(&mut self.links.buffer);
         let mut read = 0;
-        let progress = self.read(key, to_end, &mut buffer, &mut read);
+        let most = match unlikely(self.budget != UNBOUNDED) {
+            true => self.bytes_within_budget().min(buffer.len()),
+            false => buffer.len(),
+        };
+        let progress = self.read(key, to_end, &mut buffer[..most], &mut read);
         self.links.buffer = buffer;
         let came = read > 0 || matches!(progress, Progress::Closed(_));
         self.links.has_read |= came;
@@ -65,8 +76,14 @@ impl EventLoop {
         came
     }
 
+    /// Bytes that hold about as many short messages as this turn may still take.
+    #[cold]
+    fn bytes_within_budget(&self) -> usize {
+        self.budget.saturating_sub(self.done).saturating_mul(SHORT_MESSAGE).max(READ_MIN)
+    }
+
     fn read(&mut self, key: LinkKey, to_end: bool, buffer: &mut [u8], read: &mut usize) -> Progress {
-        while *read < READ_BUDGET {
+        while *read < READ_BUDGET && !self.has_done_enough() {
             let link = self.links.links.get_mut(key).filter(|link| link.phase != Phase::Closing);
             let Some(link) = link else { return Progress::Waiting };
             let (read_at_once, whole) = link.read_once(buffer);
@@ -109,6 +126,7 @@ impl EventLoop {
                 Phase::Up(peer) if link.is_plain() && self.links.arrivals.is_empty() => {
                     if let Some(rest) = self.on_the_spot(key, peer, bytes) {
                         (bytes, told) = (rest, true);
+                        self.done += 1;
                         continue;
                     }
                     first_frame(bytes)

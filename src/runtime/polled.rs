@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use gpc_trees::{Id, IdList};
@@ -11,12 +12,22 @@ use gpc_trees::{Id, IdList};
 use super::Address;
 use super::call::Call;
 use super::command::Command;
-use super::event_loop::{EventLoop, SLEEP_MAX};
+use super::event_loop::{EventLoop, SLEEP_MAX, UNBOUNDED};
 use super::handle::CallHandle;
 use super::mailbox::{COMMANDS, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
 use super::node::Front;
 use super::outcome::{CallError, Outcome};
+
+/// Whether a loop may sleep until the node's descriptor is readable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a loop that sleeps where the node is ready sleeps for nothing"]
+pub enum Prepared {
+    /// There is something to do: call [`PolledNode::progress`] and do not sleep before.
+    Ready,
+    /// Nothing: the descriptor becomes readable when there is.
+    MaySleep,
+}
 
 /// A node without any thread: everything happens inside [`progress`](Self::progress).
 pub struct PolledNode {
@@ -53,16 +64,58 @@ impl PolledNode {
         }
         let (handle, command) = CallHandle::of(&self.front.mailbox, start, plan, true);
         started.push_back(command);
+        if self.event_loop.armed {
+            // Whoever waits for the descriptor next is to see that there is something to do.
+            self.front.mailbox.wake();
+        }
         Ok(handle)
     }
 
-    /// Does what there is to do, and waits at most `limit` for something.
+    /// Does what there is to do, and waits at most `limit` for something. Returns how many things were done: messages taken in, calls started, replies taken from other threads, deadlines met. It may
+    /// be 0 where all that happened is that somebody connected, or that bytes left.
     ///
     /// # Errors
     /// The system's, of the poll itself.
-    pub fn progress(&mut self, limit: Duration) -> io::Result<()> {
+    pub fn progress(&mut self, limit: Duration) -> io::Result<usize> {
+        self.turn(limit, UNBOUNDED)
+    }
+
+    /// Does about `budget` of the [things](Self::progress) that there are to do, at least one, and does not wait; returns how many. What is left is done next time: until then
+    /// [`prepare_wait`](Self::prepare_wait) says [`Prepared::Ready`].
+    ///
+    /// Functions run in here, so a loop with other duties limits how long it stays away from them. A few more things than `budget` may be done: what 1 KiB of short messages holds, and
+    /// one of each kind.
+    ///
+    /// # Errors
+    /// The system's, of the poll itself.
+    pub fn progress_at_most(&mut self, budget: usize) -> io::Result<usize> {
+        self.turn(Duration::ZERO, budget.max(1))
+    }
+
+    fn turn(&mut self, limit: Duration, budget: usize) -> io::Result<usize> {
         self.event_loop.take_started(self.started.get_mut());
-        self.event_loop.turn(limit)
+        self.event_loop.turn(limit, budget)
+    }
+
+    /// The step before a wait for the node's [descriptor](Self::as_fd): sets the node's timer, has peers and other threads wake the descriptor, and says whether something has come meanwhile. After
+    /// [`Prepared::MaySleep`], and until the next [`progress`](Self::progress), the descriptor becomes readable as soon as there is something to do.
+    ///
+    /// It does no work, and costs no call of the system but where the timer has to be set anew. May be called again before `progress`.
+    ///
+    /// # Errors
+    /// The system's, of the timer.
+    pub fn prepare_wait(&mut self) -> io::Result<Prepared> {
+        self.event_loop.take_started(self.started.get_mut());
+        Ok(if self.event_loop.prepare_sleep()? { Prepared::MaySleep } else { Prepared::Ready })
+    }
+
+    /// How long until there is something to do though nothing comes: zero if there is already, none if nothing is due. The descriptor becomes readable then by itself; this is for
+    /// loops that plan ahead.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        if self.event_loop.is_busy() || !self.started.borrow().is_empty() {
+            return Some(Duration::ZERO);
+        }
+        self.event_loop.next_deadline().map(|at| at.since(self.event_loop.ask_time()))
     }
 
     /// Drives the node until there is a link to each of these ids, at most `limit`: see [`Node::wait_for_peers`](super::Node::wait_for_peers).
@@ -167,6 +220,19 @@ impl Drop for PolledNode {
     /// The loop tells those who still wait.
     fn drop(&mut self) {
         self.event_loop.take_started(self.started.get_mut());
+    }
+}
+
+/// The descriptor that a loop waits for: see [`PolledNode`]. It is only to be waited for, never read, and is the node's own.
+impl AsFd for PolledNode {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event_loop.poll.registry().as_fd()
+    }
+}
+
+impl AsRawFd for PolledNode {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 

@@ -132,7 +132,7 @@ impl Links {
                     self.close(key, &why);
                 }
             }
-            Progress::More => self.unread.push(key),
+            Progress::More => self.read_later(key),
             Progress::Closed(why) | Progress::Stuck(why) => self.close(key, &why),
         }
     }

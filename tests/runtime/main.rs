@@ -8,6 +8,7 @@ mod credit;
 mod data;
 mod extents;
 mod fair;
+mod foreign;
 mod handle;
 mod hostile;
 mod incarnations;

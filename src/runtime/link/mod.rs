@@ -120,6 +120,8 @@ pub(super) struct Link {
     pub(super) heard: bool,
     /// Whether it is noted among those that have something to write.
     pub(super) marked: bool,
+    /// Whether it is noted among those that have more to read than a turn allowed.
+    pub(super) unread: bool,
     /// Whether bytes wait for the peer to take those before them.
     pub(super) blocked: bool,
     /// Of a link through rings: whether the ring was full, and whether descriptors wait for the peer to take those before them.
@@ -158,6 +160,7 @@ impl Link {
             takes: false,
             heard: false,
             marked: false,
+            unread: false,
             blocked: false,
             full: false,
             handing_waits: false,
