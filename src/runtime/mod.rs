@@ -31,6 +31,7 @@ mod node;
 mod on_the_spot;
 mod opening;
 mod outcome;
+mod pause;
 mod peer;
 mod plan;
 mod polled;

@@ -18,6 +18,8 @@ use super::mailbox::{COMMANDS, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
 use super::node::Front;
 use super::outcome::{CallError, Outcome};
+use crate::chain::PAUSE_MAX;
+use crate::hint::unlikely;
 
 /// Whether a loop may sleep until the node's descriptor is readable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,13 +35,18 @@ pub enum Prepared {
 pub struct PolledNode {
     front: Front,
     event_loop: EventLoop,
+    /// Whether a pause has been announced and not ended.
+    pauses: bool,
     /// Calls that the next turns start: at most [`COMMANDS`] with those that the loop has already. Its own caller needs no mailbox, which is made for other threads.
     started: RefCell<VecDeque<Command>>,
 }
 
 impl PolledNode {
+    /// Longest [`pause`](Self::pause) that peers grant: ten minutes.
+    pub const PAUSE_MAX: Duration = PAUSE_MAX;
+
     pub(super) fn new(front: Front, event_loop: EventLoop) -> PolledNode {
-        PolledNode { front, event_loop, started: RefCell::default() }
+        PolledNode { front, event_loop, pauses: false, started: RefCell::default() }
     }
 
     /// The node's id.
@@ -94,7 +101,34 @@ impl PolledNode {
 
     fn turn(&mut self, limit: Duration, budget: usize) -> io::Result<usize> {
         self.event_loop.take_started(self.started.get_mut());
+        if unlikely(self.pauses) {
+            self.end_pause();
+        }
         self.event_loop.turn(limit, budget)
+    }
+
+    /// Announces to every linked peer that the node is not driven for up to `length`, at most [`PAUSE_MAX`](Self::PAUSE_MAX), because the application computes. The next [`progress`](Self::progress) ends the pause. Returns how
+    /// many peers were told: one whose link takes no bytes at present hears of it only when the node is driven again.
+    ///
+    /// Peers whose calls await an answer of this node would else give it up when it has been silent for as long as their [`Builder::heartbeat`](super::Builder::heartbeat) allows, 10 s by default. Of a pause
+    /// they count nothing; one that takes longer than announced counts from its announced end. Nothing else waits longer: calls keep their time limits, and nobody who connects meanwhile is answered
+    /// before the pause ends, though who connects gives up after 10 s. A later announcement takes the place of the one before.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a pause longer than [`PAUSE_MAX`](Self::PAUSE_MAX): peers would not grant it.
+    pub fn pause(&mut self, length: Duration) -> io::Result<usize> {
+        if length > Self::PAUSE_MAX {
+            let message = format!("a pause of {length:?} is longer than peers grant, {:?}", Self::PAUSE_MAX);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        self.pauses = !length.is_zero();
+        Ok(self.event_loop.announce_pause(length))
+    }
+
+    #[cold]
+    fn end_pause(&mut self) {
+        self.pauses = false;
+        self.event_loop.announce_pause(Duration::ZERO);
     }
 
     /// The step before a wait for the node's [descriptor](Self::as_fd): sets the node's timer, has peers and other threads wake the descriptor, and says whether something has come meanwhile. After

@@ -194,6 +194,10 @@ impl Links {
                 self.answered_ping(now, key, from);
                 Some(Arrival::Message { from, message: Message::Pong })
             }
+            Event::Pause(length) => {
+                self.peer_pauses(now, key, length);
+                Some(Arrival::Message { from, message: Message::Pause(length) })
+            }
             Event::DataGrew => {
                 self.stir();
                 None

@@ -69,10 +69,12 @@ pub enum Kind {
     Window = 12,
     /// The next part of a body lies in sealed memory.
     Extent = 13,
+    /// The sender answers nothing for a while.
+    Pause = 14,
 }
 
 impl Kind {
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 14] = [
         Kind::Hello,
         Kind::Request,
         Kind::Response,
@@ -86,6 +88,7 @@ impl Kind {
         Kind::Pong,
         Kind::Window,
         Kind::Extent,
+        Kind::Pause,
     ];
 
     /// The flag bits that mean something for this kind.

@@ -17,6 +17,7 @@ mod meeting;
 mod memory;
 mod partial;
 mod parts;
+mod pauses;
 mod peers;
 mod polled;
 mod raw;

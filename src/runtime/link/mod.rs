@@ -127,6 +127,8 @@ pub(super) struct Link {
     /// Of a link through rings: whether the ring was full, and whether descriptors wait for the peer to take those before them.
     full: bool,
     handing_waits: bool,
+    /// When the pause ends that the peer has announced last, if it has not ended it.
+    pub(super) back: Option<Time>,
     /// When more of a request that has begun must have come.
     pub(super) unfinished: Option<Time>,
     /// Whether more has been written at once than leaves next to no room behind.
@@ -164,6 +166,7 @@ impl Link {
             blocked: false,
             full: false,
             handing_waits: false,
+            back: None,
             unfinished: None,
             much: false,
             streams: false,
