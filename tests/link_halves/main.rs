@@ -107,7 +107,7 @@ fn beside() -> impl Strategy<Value = Beside> {
 struct Frames {
     held: Vec<u8>,
     skip: usize,
-    counts: [u32; 14],
+    counts: [u32; 15],
 }
 
 impl Frames {
