@@ -247,10 +247,12 @@ impl Node {
         self.liveness.watch(&awaited, descendants);
         let now = self.now;
         (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
-        // One that has announced a pause has answered until its end.
-        let asked = self.liveness.watched.keys().copied().filter(|peer| !self.liveness.is_paused(*peer, now));
-        let asked: Vec<Id> = asked.collect();
+        let asked: Vec<Id> = self.liveness.watched.keys().copied().collect();
         for peer in asked {
+            // It has answered until its end.
+            if self.liveness.is_paused(peer, now) {
+                continue;
+            }
             if let Some(watched) = self.liveness.watched.get_mut(&peer) {
                 watched.question.get_or_insert(Question { at: now, left: false });
             }

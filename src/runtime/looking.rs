@@ -101,7 +101,12 @@ impl EventLoop {
             self.mailbox.sleeping();
             self.armed = true;
         }
-        Ok(!(self.is_busy() || self.links.rings_have_come()))
+        Ok(!(self.is_busy() || self.links.rings_have_come() || self.may_have_more_events()))
+    }
+
+    /// Whether the system may have had more to say than was taken: of what it has left it does not tell anew who waits for what is new alone, as other loops do.
+    fn may_have_more_events(&self) -> bool {
+        self.events.iter().flatten().count() >= EVENTS
     }
 
     /// The driver has waited for the descriptor, or has not; from here on the node looks by itself again.
