@@ -14,6 +14,7 @@ use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
 
 use super::alarm::{ALARM, Alarm};
+use super::budget::UNBOUNDED;
 use super::clock::Clock;
 use super::command::Command;
 use super::completion::{Completion, Success};
@@ -41,11 +42,8 @@ const KEEPER: Token = Token(2);
 /// Events taken from the system in one turn.
 pub(super) const EVENTS: usize = 1024;
 
-/// The budget of a turn that has none.
-pub(super) const UNBOUNDED: usize = usize::MAX;
-
 /// Commands and results taken in one turn, before the links get theirs.
-const MAIL_BUDGET: usize = 1024;
+pub(super) const MAIL_BUDGET: usize = 1024;
 
 /// Calls for each child, from which on a write and a waking cost less than children that have nothing to do. With 64 in flight two processes take three quarters of the
 /// time for it; where there are many children, who keep the cores busy as it is, it would only cost.
@@ -76,7 +74,7 @@ pub(super) struct EventLoop {
     pub(super) clock: Clock,
     pub(super) alarm: Alarm,
     /// Whether the alarm has rung in this turn, or need not, since something is due.
-    rang: bool,
+    pub(super) rang: bool,
     pub(super) node: Node,
     pub(super) links: Links,
     pub(super) functions: Functions,
@@ -249,17 +247,6 @@ impl EventLoop {
         Ok(self.done)
     }
 
-    /// Whether this turn has done enough.
-    #[inline(always)]
-    pub(super) fn has_done_enough(&self) -> bool {
-        self.done >= self.budget
-    }
-
-    /// Things of one kind that may be taken in this turn: one at least, so that none waits for ever behind the others.
-    fn share(&self) -> usize {
-        MAIL_BUDGET.min(self.budget.saturating_sub(self.done)).max(1)
-    }
-
     /// Descriptors are short: links that nobody uses are closed.
     #[cold]
     fn make_room(&mut self) {
@@ -365,16 +352,6 @@ impl EventLoop {
         self.take_in();
     }
 
-    /// Of a turn with a budget: links that the last one left come first, and half is for calls and results that wait.
-    #[cold]
-    fn begin_bounded(&mut self) {
-        let budget = self.budget;
-        if self.has_mail() || !self.started.is_empty() {
-            self.budget = budget.div_ceil(2);
-        }
-        self.read_more();
-    }
-
     /// What the system says of anything but a link.
     #[cold]
     fn serve_other(&mut self, event: &Event) {
@@ -387,22 +364,6 @@ impl EventLoop {
             }
             _ => {}
         }
-    }
-
-    /// Reads on where there was more than one turn allows.
-    #[inline(never)]
-    fn read_more(&mut self) {
-        let mut keys = std::mem::take(&mut self.links.unread);
-        let mut read = 0;
-        while let Some(key) = keys.get(read).copied().filter(|_| !self.has_done_enough()) {
-            read += 1;
-            self.links.takes_up(key);
-            self.read_link(key, true);
-        }
-        // Those that have had no turn are before those that have more.
-        keys.drain(..read);
-        keys.append(&mut self.links.unread);
-        self.links.unread = keys;
     }
 
     /// Reads from the rings in which something has come, and goes on writing where room was made.

@@ -113,7 +113,7 @@ impl EventLoop {
     #[cold]
     fn end_sleep(&mut self, limit: Duration) -> io::Result<()> {
         self.armed = false;
-        let busy = self.is_busy();
+        let busy = self.is_busy() || self.rang;
         self.looked = Duration::ZERO;
         let slept = self.sleep(if busy { Duration::ZERO } else { limit }, self.links.has_rings());
         self.active |= busy;

@@ -5,6 +5,7 @@
 
 mod address;
 mod alarm;
+mod budget;
 mod call;
 mod clock;
 mod command;

@@ -7,7 +7,8 @@ use std::io;
 use gpc_trees::{Id, Tree};
 use tracing::warn;
 
-use super::event_loop::{EventLoop, UNBOUNDED};
+use super::budget::UNBOUNDED;
+use super::event_loop::EventLoop;
 use super::functions::Functions;
 use super::link::{self, Context, MUCH, Phase, Progress, READ_BUDGET};
 use super::peer::LinkKey;
@@ -18,12 +19,6 @@ use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Merging, Response};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message};
-
-/// Bytes of a short message: a request or a reply with next to no data.
-const SHORT_MESSAGE: usize = 64;
-
-/// Bytes that a turn with a budget reads at least, so that long messages do not come in crumbs; some ten short ones.
-const READ_MIN: usize = 1 << 10;
 
 /// What an inbox needs to know of its node.
 struct PeerContext<'a> {
@@ -74,12 +69,6 @@ impl EventLoop {
         self.links.has_read |= came;
         self.links.after_reading(key, progress);
         came
-    }
-
-    /// Bytes that hold about as many short messages as this turn may still take.
-    #[cold]
-    fn bytes_within_budget(&self) -> usize {
-        self.budget.saturating_sub(self.done).saturating_mul(SHORT_MESSAGE).max(READ_MIN)
     }
 
     fn read(&mut self, key: LinkKey, to_end: bool, buffer: &mut [u8], read: &mut usize) -> Progress {

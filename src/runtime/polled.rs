@@ -10,9 +10,10 @@ use std::time::Duration;
 use gpc_trees::{Id, IdList};
 
 use super::Address;
+use super::budget::UNBOUNDED;
 use super::call::Call;
 use super::command::Command;
-use super::event_loop::{EventLoop, SLEEP_MAX, UNBOUNDED};
+use super::event_loop::{EventLoop, SLEEP_MAX};
 use super::handle::CallHandle;
 use super::mailbox::{COMMANDS, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
@@ -31,7 +32,47 @@ pub enum Prepared {
     MaySleep,
 }
 
-/// A node without any thread: everything happens inside [`progress`](Self::progress).
+/// A node without any thread: everything happens inside [`progress`](Self::progress), functions too.
+///
+/// An application with nothing else to wait for calls [`wait`](Self::wait), or `progress` with a limit, which sleeps until something comes.
+///
+/// # In a loop of the application's own
+/// The node has one descriptor ([`AsFd`], [`AsRawFd`]) to wait for with `poll`, `epoll` or what is built on them (edge-triggered or not). It becomes readable when there is something to do: bytes or connections have come, another
+/// thread has given a deferred reply or cancelled a call, a deadline is due. Before the loop waits it calls [`prepare_wait`](Self::prepare_wait), every time; when the descriptor is readable, `progress` with a limit of zero, or
+/// [`progress_at_most`](Self::progress_at_most) where other duties must not wait long.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Call, Functions, Node, Prepared};
+/// use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+///
+/// let functions = Functions::new();
+/// let hello = functions.func("hello", |_, reply| {
+///     reply.data = b"hello".to_vec();
+///     Ok(())
+/// })?;
+/// let mut node = Node::builder(0).functions(&functions).polled()?;
+///
+/// let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+/// epoll::add(&epoll, &node, EventData::new_u64(0), EventFlags::IN)?;
+/// let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 8];
+///
+/// let mut handle = node.call(Call::new(hello))?;
+/// let outcome = loop {
+///     if node.prepare_wait()? == Prepared::MaySleep {
+///         epoll::wait(&epoll, &mut events, None)?; // and whatever else the application waits for
+///     }
+///     node.progress(Duration::ZERO)?;
+///     if let Some(outcome) = handle.test() {
+///         break outcome?;
+///     }
+/// };
+/// assert_eq!(outcome.replies()?[0].data, "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A node that is not driven answers nobody, and after ten seconds of silence peers that await an answer of it give it up: an application that is about to compute for longer says so with [`pause`](Self::pause).
 pub struct PolledNode {
     front: Front,
     event_loop: EventLoop,
