@@ -316,7 +316,7 @@ mod tests {
         let refused = |bytes| FrameHeader::parse(bytes).unwrap_err();
         assert_eq!(refused([1, 0, 16, 0, 2, 0, 0, 0]), FrameError::TooLong { length: (1 << 20) + 1 });
         assert_eq!(refused([0, 0, 0, 0, 0, 0, 0, 0]), FrameError::UnknownKind { kind: 0 });
-        assert_eq!(refused([0, 0, 0, 0, 14, 0, 0, 0]), FrameError::UnknownKind { kind: 14 });
+        assert_eq!(refused([0, 0, 0, 0, 15, 0, 0, 0]), FrameError::UnknownKind { kind: 15 });
         assert!(matches!(
             refused([0, 0, 0, 0, 1, 4, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }

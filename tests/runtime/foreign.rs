@@ -22,13 +22,15 @@ const SYSTEM_LIMIT: Timespec = Timespec { tv_sec: LIMIT.as_secs() as i64, tv_nse
 
 /// Whether the descriptor is readable now.
 fn is_readable(node: &PolledNode) -> bool {
-    poll(&mut [PollFd::new(node, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+    poll(&mut [PollFd::new(node, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+        .expect("it works")
+        > 0
 }
 
 /// Waits until the descriptor is readable, which it is to become.
 fn wait_readable(node: &PolledNode) {
     assert_eq!(
-        poll(&mut [PollFd::new(node, PollFlags::IN)], Some(&SYSTEM_LIMIT)).unwrap(),
+        poll(&mut [PollFd::new(node, PollFlags::IN)], Some(&SYSTEM_LIMIT)).expect("it works"),
         1,
         "a wake-up is lost"
     );
@@ -36,8 +38,8 @@ fn wait_readable(node: &PolledNode) {
 
 /// Drives a node until there is nothing to do, and it may sleep.
 fn settle(node: &mut PolledNode) {
-    while node.prepare_wait().unwrap() == Prepared::Ready || is_readable(node) {
-        node.progress(Duration::ZERO).unwrap();
+    while node.prepare_wait().expect("the poll works") == Prepared::Ready || is_readable(node) {
+        node.progress(Duration::ZERO).expect("the poll works");
     }
 }
 
@@ -49,12 +51,12 @@ fn end(handle: &mut CallHandle) -> Option<Outcome> {
 /// `n` nodes that know each other.
 fn nodes(n: u32, link: LinkKind, wait: Wait, functions: &Functions) -> Vec<PolledNode> {
     let listeners: Vec<Listener> =
-        (0..n).map(|id| Listener::bind(&link.fresh_address(id)).unwrap()).collect();
-    let addresses = listeners.iter().map(|listener| listener.address().unwrap());
+        (0..n).map(|id| Listener::bind(&link.fresh_address(id)).expect("it is free")).collect();
+    let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
     let peers: Peers = (0..n).zip(addresses).collect();
     let node = |(id, listener)| {
         let builder = Node::builder(id).functions(functions).peers(peers.clone()).wait(wait);
-        builder.listener(listener).link(link).polled().unwrap()
+        builder.listener(listener).link(link).polled().expect("a node")
     };
     (0..n).zip(listeners).map(node).collect()
 }
@@ -63,18 +65,18 @@ fn nodes(n: u32, link: LinkKind, wait: Wait, functions: &Functions) -> Vec<Polle
 fn drive(nodes: &mut [PolledNode], mut handle: CallHandle) -> Outcome {
     loop {
         for node in nodes.iter_mut() {
-            while node.prepare_wait().unwrap() == Prepared::Ready {
-                node.progress(Duration::ZERO).unwrap();
+            while node.prepare_wait().expect("the poll works") == Prepared::Ready {
+                node.progress(Duration::ZERO).expect("the poll works");
             }
         }
         if let Some(outcome) = end(&mut handle) {
             return outcome;
         }
         let mut polled: Vec<PollFd<'_>> = nodes.iter().map(|node| PollFd::new(node, PollFlags::IN)).collect();
-        assert!(poll(&mut polled, Some(&SYSTEM_LIMIT)).unwrap() > 0, "a wake-up is lost");
+        assert!(poll(&mut polled, Some(&SYSTEM_LIMIT)).expect("it works") > 0, "a wake-up is lost");
         let readable: Vec<bool> = polled.iter().map(|node| !node.revents().is_empty()).collect();
         for (node, _) in nodes.iter_mut().zip(readable).filter(|(_, readable)| *readable) {
-            node.progress(Duration::ZERO).unwrap();
+            node.progress(Duration::ZERO).expect("the poll works");
         }
     }
 }
@@ -107,29 +109,29 @@ fn nodes_are_driven_by_their_descriptors_alone() {
 /// Runs a node in a loop around `wait`, which sleeps until its descriptor is readable, until `done`.
 fn run(node: &mut PolledNode, mut wait: impl FnMut(&PolledNode), mut done: impl FnMut() -> bool) {
     while !done() {
-        match node.prepare_wait().unwrap() {
+        match node.prepare_wait().expect("the poll works") {
             Prepared::Ready => {}
             Prepared::MaySleep => wait(node),
         }
-        node.progress(Duration::ZERO).unwrap();
+        node.progress(Duration::ZERO).expect("the poll works");
     }
 }
 
 /// Waits as tokio does: an epoll descriptor that tells only of what is new.
 fn edge_triggered(node: &PolledNode) -> impl FnMut(&PolledNode) + use<> {
-    let outer = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let outer = epoll::create(epoll::CreateFlags::CLOEXEC).expect("it works");
     epoll::add(
         &outer,
         node.as_fd(),
         epoll::EventData::new_u64(0),
         epoll::EventFlags::IN | epoll::EventFlags::ET,
     )
-    .unwrap();
+    .expect("it works");
     move |_| {
         let mut events = [const {
             epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }
         }; 4];
-        let count = epoll::wait(&outer, &mut events, Some(&SYSTEM_LIMIT)).unwrap();
+        let count = epoll::wait(&outer, &mut events, Some(&SYSTEM_LIMIT)).expect("it works");
         assert!(count > 0, "a wake-up is lost");
     }
 }
@@ -305,8 +307,8 @@ fn a_budget_is_kept_and_nothing_is_lost() {
             peer.expect_hello();
             peer
         });
-        for (id, peer) in [(0, &mut peers[0])] {
-            (0..200).for_each(|sequence| peer.request(call(id, sequence), counts, &ids("1")));
+        for sequence in 0..200 {
+            peers[0].request(call(0, sequence), counts, &ids("1"));
         }
         peers[1].request(call(2, 0), counts, &ids("1"));
         let budget = 8;

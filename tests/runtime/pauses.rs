@@ -25,14 +25,18 @@ const COMPUTES: Duration = Duration::from_secs(3);
 
 /// A node that drives itself and gives others up soon, and one that its application drives, linked with each other.
 fn pair(link: LinkKind, functions: &Functions, who: FuncHandle) -> (Node, PolledNode) {
-    let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).unwrap());
-    let addresses = listeners.iter().map(|listener| listener.address().unwrap());
+    let listeners = [0, 1].map(|id| Listener::bind(&link.fresh_address(id)).expect("it is free"));
+    let addresses = listeners.iter().map(|listener| listener.address().expect("it is bound"));
     let peers: Peers = (0..).zip(addresses).collect();
     let [first, second] = listeners;
     let builder = |id| Node::builder(id).functions(functions).peers(peers.clone()).link(link);
-    let root = builder(0).listener(first).heartbeat(Some(Heartbeat::dead_after(DEAD_AFTER))).start().unwrap();
-    let mut below = builder(1).listener(second).polled().unwrap();
-    let ended = drive(&mut below, root.call(Call::new(who).ids(0..2)).unwrap());
+    let root = builder(0)
+        .listener(first)
+        .heartbeat(Some(Heartbeat::dead_after(DEAD_AFTER)))
+        .start()
+        .expect("a node");
+    let mut below = builder(1).listener(second).polled().expect("a node");
+    let ended = drive(&mut below, root.call(Call::new(who).ids(0..2)).expect("it works"));
     assert!(ended.is_ok(), "{ended:?}");
     (root, below)
 }
@@ -43,7 +47,7 @@ fn drive(node: &mut PolledNode, mut handle: CallHandle) -> Result<Outcome, CallE
         if let Some(end) = handle.test() {
             return end;
         }
-        node.progress(Duration::from_millis(1)).unwrap();
+        node.progress(Duration::from_millis(1)).expect("the poll works");
     }
 }
 
@@ -112,8 +116,8 @@ fn asked() -> (Node, RawPeer, CallHandle) {
     let who = who(&functions);
     let (listener, address) = listener();
     let builder = Node::builder(0).functions(&functions).peers([(5, address)].into_iter().collect());
-    let root = builder.heartbeat(Some(Heartbeat::dead_after(DEAD_AFTER))).start().unwrap();
-    let handle = root.call(Call::new(who).ids(5..6).watch()).unwrap();
+    let root = builder.heartbeat(Some(Heartbeat::dead_after(DEAD_AFTER))).start().expect("a node");
+    let handle = root.call(Call::new(who).ids(5..6).watch()).expect("it works");
     (root, RawPeer::answer(&listener, EARLY), handle)
 }
 
