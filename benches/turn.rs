@@ -68,7 +68,9 @@ impl Pair {
     fn call(&mut self) {
         let mut handle = self.nodes[0].call(Call::new(self.func).ids(0..2)).expect("a good call");
         loop {
-            self.nodes.iter_mut().for_each(|node| node.progress(Duration::ZERO).expect("the poll works"));
+            for node in &mut self.nodes {
+                node.progress(Duration::ZERO).expect("the poll works");
+            }
             if let Some(ended) = handle.test() {
                 ended.expect("it ends well");
                 return;

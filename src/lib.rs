@@ -58,8 +58,8 @@ pub use runtime::{
     AbsentPeers, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure, CallHandle,
     CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, FuncHandle, FunctionError,
     FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError, Listener, LocalNodes,
-    Merges, Node, Outcome, Peers, PeersError, Phase, Placement, PolledNode, RepliesError, ReplyRef, Request,
-    Streaming, Wait, WithCode,
+    Merges, Node, Outcome, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef,
+    Request, Streaming, Wait, WithCode,
 };
 pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Shown, Stage, Status};
 

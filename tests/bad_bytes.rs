@@ -105,8 +105,8 @@ fn out_of_place(bytes: &[u8], kind: Kind, when: &'static str) {
 fn frame_headers() {
     assert_eq!(refused(&[1, 0, 0x10, 0, 2, 0, 0, 0]), FrameError::TooLong { length: 0x10_0001 });
     assert_eq!(refused(&[0; 8]), FrameError::UnknownKind { kind: 0 });
-    assert_eq!(refused(&frame(14, 0, &[])), FrameError::UnknownKind { kind: 14 });
-    let known = [3u8, 15, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+    assert_eq!(refused(&frame(15, 0, &[])), FrameError::UnknownKind { kind: 15 });
+    let known = [3u8, 15, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
     for (kind, known) in (1u8..).zip(known) {
         for bit in (0..8).map(|bit| 1u8 << bit).filter(|bit| bit & known == 0) {
             let error = refused(&frame(kind, bit, &[]));
@@ -130,6 +130,7 @@ fn payloads_shorter_than_their_fixed_part() {
         (9, Kind::Moved, 16),
         (12, Kind::Window, 24),
         (13, Kind::Extent, 24),
+        (14, Kind::Pause, 4),
     ];
     for (number, kind, needed) in kinds.into_iter().chain(small) {
         for length in [0, needed - 1] {
@@ -157,6 +158,7 @@ fn payloads_longer_than_announced() {
     too_much(&frame(11, 0, &[0; 5]), Kind::Pong, 5);
     too_much(&frame(12, 0, &[0; 25]), Kind::Window, 1);
     too_much(&frame(13, 0, &[0; 26]), Kind::Extent, 2);
+    too_much(&frame(14, 0, &[0; 5]), Kind::Pause, 1);
 
     let begun = request_with(&[(56, &[10])]);
     too_much(&[begun, segment(0, &[0; 12])].concat(), Kind::Segment, 2);

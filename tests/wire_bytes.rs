@@ -237,6 +237,13 @@ fn small_frames() {
     assert!(matches!(only(read(&example("PING")).unwrap()), Event::Ping));
     assert_eq!(written(Message::Pong), example("PONG"));
     assert!(matches!(only(read(&example("PONG")).unwrap()), Event::Pong));
+    let minute = Duration::from_secs(60);
+    assert_eq!(written(Message::Pause(minute)), example("PAUSE"));
+    assert!(matches!(only(read(&example("PAUSE")).unwrap()), Event::Pause(length) if length == minute));
+    // Short ones are not the end of one, and long ones as long as can be said.
+    for (length, said) in [(Duration::ZERO, 0u32), (Duration::from_nanos(1), 1), (Duration::MAX, u32::MAX)] {
+        assert_eq!(written(Message::Pause(length))[8..], said.to_le_bytes());
+    }
 
     let mut outbox = Outbox::new();
     outbox.acknowledge(0);

@@ -98,6 +98,7 @@ fn written_and_read(event: Event, cuts: &[usize]) {
         Event::Moved(call) => Message::Moved(*call),
         Event::Ping => Message::Ping,
         Event::Pong => Message::Pong,
+        Event::Pause(length) => Message::Pause(*length),
         Event::Goodbye(goodbye) => return goodbye_again(goodbye, cuts),
         Event::Credit(_) | Event::Window(_) | Event::Hello(_) => return small_again(&event, cuts),
         Event::DataGrew | Event::DataDue(_) | Event::DataArrived(_) => return,

@@ -232,6 +232,7 @@ pub fn same_event(one: &Event, two: &Event) -> bool {
             (one, some) == (two, others)
         }
         (Event::Credit(one), Event::Credit(two)) => one == two,
+        (Event::Pause(one), Event::Pause(two)) => one == two,
         (Event::Window(one), Event::Window(two)) => one == two,
         (Event::Goodbye(one), Event::Goodbye(two)) => one == two,
         (Event::ReplyBegun, Event::ReplyBegun)

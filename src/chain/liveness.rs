@@ -1,7 +1,7 @@
 //! Heartbeats: a child whose answer is awaited must give a sign of life now and then.
 //!
 //! A lost connection is told by the driver at once; this is for peers that are silent on a connection that stands: stopped, or cut off. Suspicion is not death: a peer is asked
-//! several times before it is given up, and whatever comes from it counts as a sign. A question counts from when it has left: what lies in a socket behind long data has asked nobody yet. Runs
+//! several times before it is given up, and whatever comes from it counts as a sign. One that has announced a pause is not asked while it lasts, and its silence counts from the pause's end. A question counts from when it has left: what lies in a socket behind long data has asked nobody yet. Runs
 //! only while calls are in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +12,10 @@ use gpc_trees::Id;
 use super::{Node, Output, Time};
 use crate::hint::unlikely;
 use crate::wire::{CauseKind, Message};
+
+/// Longest pause that a peer may announce: what an application computes without a look at its node, with room. Whoever announces one and dies of something that nobody is told of
+/// (a host without power) is found out only when it has passed, so it is no longer than an operator waits for a call that hangs.
+pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// When a silent peer is asked, and when it is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,10 +60,11 @@ struct Watched {
 }
 
 impl Watched {
-    /// When it is given up if it goes on being silent.
-    fn dies(&self, heartbeat: &Heartbeat) -> Option<Time> {
+    /// When it is given up if it goes on being silent; `back` is when the last pause that it has announced ends.
+    fn dies(&self, heartbeat: &Heartbeat, back: Option<Time>) -> Option<Time> {
         let question = self.question?;
-        Some(self.heard.plus(heartbeat.dead_after).max(question.at.plus(heartbeat.patience())))
+        let silent = self.heard.max(back.unwrap_or_default());
+        Some(silent.plus(heartbeat.dead_after).max(question.at.plus(heartbeat.patience())))
     }
 }
 
@@ -69,6 +74,8 @@ pub(super) struct Liveness {
     watched: BTreeMap<Id, Watched>,
     /// Of these the descendants of suspected peers, whose answers are not awaited here.
     descendants: BTreeSet<Id>,
+    /// When the pauses end that peers have announced, or have ended; at most one for each link.
+    pauses: BTreeMap<Id, Time>,
     /// When something is to be done next; none without calls.
     next: Option<Time>,
     /// When all are asked next.
@@ -94,6 +101,19 @@ impl Liveness {
         }
     }
 
+    /// A peer announces that it answers nothing for so long, or that it is back. Whatever else comes from it meanwhile may have been on its way.
+    pub(super) fn pauses(&mut self, peer: Id, now: Time, length: Duration) {
+        match length.is_zero() {
+            true => self.pauses.remove(&peer),
+            false => self.pauses.insert(peer, now.plus(length.min(PAUSE_MAX))),
+        };
+    }
+
+    /// Whether a peer has said that it answers nothing at present.
+    fn is_paused(&self, peer: Id, now: Time) -> bool {
+        self.pauses.get(&peer).is_some_and(|back| *back > now)
+    }
+
     /// A question has left for a peer.
     pub(super) fn question_left(&mut self, peer: Id, now: Time) {
         if let Some(Watched { question: Some(question), .. }) = self.watched.get_mut(&peer)
@@ -105,6 +125,7 @@ impl Liveness {
 
     /// The link to a peer is gone, and all that was asked on it. Of a descendant nothing was expected but a sign of life, by whatever link.
     pub(super) fn lost(&mut self, peer: Id) {
+        self.pauses.remove(&peer);
         if !self.descendants.contains(&peer) {
             self.watched.remove(&peer);
         }
@@ -141,8 +162,11 @@ impl Liveness {
     /// The awaited peers that have been silent for too long, and for how long.
     fn silent(&self, awaited: &BTreeMap<Id, Time>, heartbeat: &Heartbeat, now: Time) -> Vec<(Id, Duration)> {
         let watched = self.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
-        let dead = watched.filter(|(_, watched)| watched.dies(heartbeat).is_some_and(|at| at <= now));
-        dead.map(|(peer, watched)| (*peer, now.since(watched.heard))).collect()
+        let back = |peer| self.pauses.get(peer).copied();
+        let dead =
+            watched.filter(|(peer, watched)| watched.dies(heartbeat, back(peer)).is_some_and(|at| at <= now));
+        let since = |peer, watched: &Watched| watched.heard.max(back(peer).unwrap_or_default());
+        dead.map(|(peer, watched)| (*peer, now.since(since(peer, watched)))).collect()
     }
 
     /// Who is awaited from now on, and since when at the earliest; and who is asked beside them. Nobody else is kept in mind: when he is awaited again, however much later, it is as if for the first time.
@@ -195,7 +219,8 @@ impl Node {
         }
         let awaited = self.awaited();
         let watched = self.liveness.watched.iter().filter(|(peer, _)| awaited.contains_key(peer));
-        let dies = watched.filter_map(|(_, watched)| watched.dies(&heartbeat)).min();
+        let back = |peer| self.liveness.pauses.get(peer).copied();
+        let dies = watched.filter_map(|(peer, watched)| watched.dies(&heartbeat, back(peer))).min();
         self.liveness.next = Some(dies.map_or(self.liveness.asks, |at| at.min(self.liveness.asks)));
     }
 
@@ -225,6 +250,10 @@ impl Node {
         (self.liveness.asked, self.liveness.asks) = (now, now.plus(heartbeat.every));
         let asked: Vec<Id> = self.liveness.watched.keys().copied().collect();
         for peer in asked {
+            // It has answered until its end.
+            if self.liveness.is_paused(peer, now) {
+                continue;
+            }
             if let Some(watched) = self.liveness.watched.get_mut(&peer) {
                 watched.question.get_or_insert(Question { at: now, left: false });
             }

@@ -79,7 +79,7 @@ mod time;
 
 pub use alone::OwnAnswer;
 pub use driver::{Config, Input, Job, JobResult, Output, Outputs, Reply, Start, Taken, Work};
-pub use liveness::Heartbeat;
+pub use liveness::{Heartbeat, PAUSE_MAX};
 pub use node::Node;
 pub use root_replies::{RootParts, RootReply};
 pub use short_replies::ShortAnswer;

@@ -92,6 +92,9 @@ impl Node {
                 self.emit(Output::Send { to: from, message: Message::Pong });
             }
             Input::Message { message: Message::Pong, .. } => {}
+            Input::Message { from, message: Message::Pause(length) } => {
+                self.liveness.pauses(from, self.now, length);
+            }
             Input::DataArrived(call) => {
                 if let Some(slot) = self.calls.find(call) {
                     self.advance(slot);

@@ -14,6 +14,7 @@ use mio::{Events, Interest, Poll, Token};
 use tracing::debug;
 
 use super::alarm::{ALARM, Alarm};
+use super::budget::UNBOUNDED;
 use super::clock::Clock;
 use super::command::Command;
 use super::completion::{Completion, Success};
@@ -43,7 +44,7 @@ const KEEPER: Token = Token(2);
 pub(super) const EVENTS: usize = 1024;
 
 /// Commands and results taken in one turn, before the links get theirs.
-const MAIL_BUDGET: usize = 1024;
+pub(super) const MAIL_BUDGET: usize = 1024;
 
 /// Calls for each child, from which on a write and a waking cost less than children that have nothing to do. With 64 in flight two processes take three quarters of the
 /// time for it; where there are many children, who keep the cores busy as it is, it would only cost.
@@ -74,7 +75,7 @@ pub(super) struct EventLoop {
     pub(super) clock: Clock,
     pub(super) alarm: Alarm,
     /// Whether the alarm has rung in this turn, or need not, since something is due.
-    rang: bool,
+    pub(super) rang: bool,
     pub(super) node: Node,
     pub(super) links: Links,
     /// What callers and functions share with the loop.
@@ -91,6 +92,12 @@ pub(super) struct EventLoop {
     pub(super) ask_every: Duration,
     /// The last short answer that came in this turn was not its call's last.
     pub(super) awaits_more: bool,
+    /// Things done in this turn: what came on links, calls started, results of other threads, deadlines.
+    pub(super) done: usize,
+    /// How many of them are enough for this turn.
+    pub(super) budget: usize,
+    /// Whether peers and other threads have been told that the node sleeps, by one who waits for its descriptor.
+    pub(super) armed: bool,
     /// Whether a turn has begun with something to do since the node slept last: then more may come soon.
     pub(super) active: bool,
     /// How long the node has looked for what may come before the alarm rang: that is no reason to look anew.
@@ -150,6 +157,9 @@ impl EventLoop {
             asked: Time::default(),
             ask_every: Duration::ZERO,
             awaits_more: false,
+            done: 0,
+            budget: UNBOUNDED,
+            armed: false,
             active: false,
             looked: Duration::ZERO,
             busy_until: Time::default(),
@@ -180,7 +190,7 @@ impl EventLoop {
         self.mailbox.waiters.drive();
         waiting::driving(|| {
             while self.ending != Ending::Ended {
-                self.turn(SLEEP_MAX)?;
+                self.turn(SLEEP_MAX, UNBOUNDED)?;
             }
             Ok(())
         })
@@ -214,13 +224,15 @@ impl EventLoop {
         self.ending == Ending::Ended
     }
 
-    /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do.
+    /// One turn, however long ago the last one was; sleeps at most `limit` when nothing is there to do. Ends when about `budget` things are done; says how many were.
     #[inline(always)]
-    pub(super) fn turn(&mut self, limit: Duration) -> io::Result<()> {
+    pub(super) fn turn(&mut self, limit: Duration, budget: usize) -> io::Result<usize> {
+        (self.done, self.budget) = (0, budget);
         self.wait(limit)?;
         self.links.turn += 1;
         self.awaits_more = false;
         self.serve_links();
+        self.budget = budget;
         self.serve_mail();
         if unlikely(self.rang) {
             self.check_deadlines();
@@ -237,7 +249,7 @@ impl EventLoop {
             self.release_memory(self.clock.time());
         }
         self.rang = false;
-        Ok(())
+        Ok(self.done)
     }
 
     /// Descriptors are short: links that nobody uses are closed.
@@ -307,6 +319,7 @@ impl EventLoop {
     /// Does what is due.
     #[cold]
     fn check_deadlines(&mut self) {
+        self.done += 1;
         // The turn's time may be from before a look that saw the alarm.
         let now = self.clock.now();
         self.links.check_deadlines(now);
@@ -318,6 +331,9 @@ impl EventLoop {
 
     #[inline(always)]
     fn serve_links(&mut self) {
+        if unlikely(self.budget != UNBOUNDED) {
+            self.begin_bounded();
+        }
         let Some(events) = self.events.take() else { return };
         for event in &events {
             let Token(key) = event.token();
@@ -355,14 +371,6 @@ impl EventLoop {
         }
     }
 
-    /// Reads on where there was more than one turn allows.
-    #[inline(never)]
-    fn read_more(&mut self) {
-        for key in std::mem::take(&mut self.links.unread) {
-            self.read_link(key, true);
-        }
-    }
-
     /// Reads from the rings in which something has come, and goes on writing where room was made.
     fn read_rings(&mut self) {
         // Bounded: reading a link watches no other. What moves to a place that was looked at before is found in the next turn.
@@ -390,6 +398,7 @@ impl EventLoop {
     fn take_in_arrivals(&mut self) {
         // Ends: what an arrival brings about is finite, and nothing is read meanwhile.
         while let Some(arrival) = self.links.arrivals.pop_front() {
+            self.done += 1;
             let input = match arrival {
                 Arrival::Message { from, message } => Input::Message { from, message },
                 Arrival::DataArrived(call) => Input::DataArrived(call),
@@ -419,8 +428,9 @@ impl EventLoop {
 
     #[inline(never)]
     fn start_calls(&mut self) {
-        for _ in 0..MAIL_BUDGET {
+        for _ in 0..self.share() {
             let Some(command) = self.started.pop_front() else { break };
+            self.done += 1;
             self.command(command);
         }
     }
@@ -428,15 +438,17 @@ impl EventLoop {
     /// Beside the way that most turns take, as are others of this file: where many processes share a core, each line of code that lies between two that run costs.
     #[inline(never)]
     fn open_mail(&mut self) {
-        for _ in 0..MAIL_BUDGET {
+        for _ in 0..self.share() {
             let Ok(input) = self.slots.results.try_recv() else { break };
+            self.done += 1;
             self.executor.heed(&input);
             self.apply(input);
         }
         // What is asked of calls that are still to be started comes behind them.
         if self.started.is_empty() {
-            for _ in 0..MAIL_BUDGET {
+            for _ in 0..self.share() {
                 let Ok(command) = self.slots.commands.try_recv() else { break };
+                self.done += 1;
                 self.command(command);
             }
             self.mailbox.made_room();

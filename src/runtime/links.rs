@@ -460,9 +460,25 @@ impl Links {
         match self.links.get_mut(key) {
             Some(link) if link.phase != Phase::Closing => {
                 link.unwritable = Some(why);
-                self.unread.push(key);
+                self.read_later(key);
             }
             _ => self.close(key, &why),
+        }
+    }
+
+    /// Notes once that a link has more to read.
+    pub(super) fn read_later(&mut self, key: LinkKey) {
+        if let Some(link) = self.links.get_mut(key)
+            && !std::mem::replace(&mut link.unread, true)
+        {
+            self.unread.push(key);
+        }
+    }
+
+    /// A link that had more to read has its turn.
+    pub(super) fn takes_up(&mut self, key: LinkKey) {
+        if let Some(link) = self.links.get_mut(key) {
+            link.unread = false;
         }
     }
 

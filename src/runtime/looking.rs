@@ -36,6 +36,9 @@ impl EventLoop {
     #[inline(always)]
     pub(super) fn wait(&mut self, limit: Duration) -> io::Result<()> {
         self.clock.go_on();
+        if unlikely(self.armed) {
+            return self.end_sleep(limit);
+        }
         if unlikely(self.is_due_or_sets_alarm()?) {
             return self.glance_beside();
         }
@@ -64,6 +67,16 @@ impl EventLoop {
             self.links.rest_rings();
         }
         self.mailbox.sleeping();
+        let slept = self.sleep(limit, rings);
+        if let (true, Some(begun)) = (self.active, begun) {
+            self.waiting.woken(self.clock.time().since(begun), looks);
+        }
+        slept
+    }
+
+    /// Sleeps, when all who may wake the node have been told; and tells them that it is awake.
+    #[inline(always)]
+    fn sleep(&mut self, limit: Duration, rings: bool) -> io::Result<()> {
         // What came just before sees no sleeper to wake.
         let come = unlikely(self.has_mail() || (rings && self.links.rings_have_come()));
         let limit = if come { Duration::ZERO } else { limit };
@@ -74,9 +87,36 @@ impl EventLoop {
             self.links.forget_rings();
         }
         self.clock.go_on();
-        if let (true, Some(begun)) = (self.active, begun) {
-            self.waiting.woken(self.clock.time().since(begun), looks);
+        slept
+    }
+
+    /// Whoever drives the node is about to wait for its descriptor: tells all who may wake it that it sleeps, and sets the alarm. Says whether nothing has come meanwhile, so that it may.
+    pub(super) fn prepare_sleep(&mut self) -> io::Result<bool> {
+        self.clock.go_on();
+        if self.is_due_or_sets_alarm()? {
+            return Ok(false);
         }
+        if !self.armed && !self.is_busy() {
+            self.links.rest_rings();
+            self.mailbox.sleeping();
+            self.armed = true;
+        }
+        Ok(!(self.is_busy() || self.links.rings_have_come() || self.may_have_more_events()))
+    }
+
+    /// Whether the system may have had more to say than was taken: of what it has left it does not tell anew who waits for what is new alone, as other loops do.
+    fn may_have_more_events(&self) -> bool {
+        self.events.iter().flatten().count() >= EVENTS
+    }
+
+    /// The driver has waited for the descriptor, or has not; from here on the node looks by itself again.
+    #[cold]
+    fn end_sleep(&mut self, limit: Duration) -> io::Result<()> {
+        self.armed = false;
+        let busy = self.is_busy() || self.rang;
+        self.looked = Duration::ZERO;
+        let slept = self.sleep(if busy { Duration::ZERO } else { limit }, self.links.has_rings());
+        self.active |= busy;
         slept
     }
 

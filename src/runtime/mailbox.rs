@@ -164,7 +164,7 @@ impl Mailbox {
     }
 
     /// One system call for any number of things that come while the loop sleeps, and none while it is awake.
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         fence(Ordering::SeqCst);
         if !self.awake.swap(true, Ordering::SeqCst)
             && let Err(error) = self.waker.wake()

@@ -68,7 +68,9 @@ impl Links {
         let Some(link) = self.links.get_mut(key) else { return };
         link.phase = Phase::OnHold(id);
         self.newcomers.0.insert(id, Newcomer { key, hello });
-        self.give_until(key, Some(until.unwrap_or(now.plus(ANSWER_LIMIT))));
+        // One that has announced a pause answers when that is over.
+        let answered = self.answers_from(now, old).plus(ANSWER_LIMIT);
+        self.give_until(key, Some(until.unwrap_or(answered)));
         debug!(id = self.me, peer = id, "another run of it waits until the link of this one answers or not");
     }
 

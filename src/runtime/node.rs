@@ -1,7 +1,5 @@
 //! A node: one id in this process, with its event loop on a thread of its own or driven by the application.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -19,7 +17,7 @@ use super::call_error::CallError;
 use super::caller::Caller;
 use super::clock;
 use super::command::Command;
-use super::event_loop::{EventLoop, Parts, SLEEP_MAX, WAKER};
+use super::event_loop::{EventLoop, Parts, WAKER};
 use super::executor::{EXECUTORS_MAX, Executor, Names};
 use super::functions::Functions;
 use super::handle::CallHandle;
@@ -28,10 +26,9 @@ use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
 use super::memory::Memory;
 use super::opening::Local;
-use super::outcome::Outcome;
+use super::polled::PolledNode;
 use super::side::Side;
 use super::users::Users;
-use super::waiting;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
 
@@ -197,7 +194,7 @@ impl Builder {
     /// As for [`start`](Self::start).
     pub fn polled(self) -> io::Result<PolledNode> {
         let (front, event_loop) = self.build(true, COMMANDS)?;
-        Ok(PolledNode { front, event_loop, started: RefCell::default() })
+        Ok(PolledNode::new(front, event_loop))
     }
 
     /// Makes this thread the node's, until the other end of `keeper` is closed, as the system does when its process dies: then the node ends at once, without a word to its peers. For a process that
@@ -245,9 +242,9 @@ impl Builder {
 }
 
 /// What both kinds of node offer to the application.
-struct Front {
-    address: Option<Address>,
-    side: Arc<Side>,
+pub(super) struct Front {
+    pub(super) address: Option<Address>,
+    pub(super) side: Arc<Side>,
 }
 
 /// A node whose event loop runs on a thread of its own. Any thread may call; dropping it says goodbye to its peers and ends its thread.
@@ -349,167 +346,5 @@ impl Drop for Node {
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Node({})", self.front.side.id)
-    }
-}
-
-/// A node without any thread: everything happens inside [`progress`](Self::progress).
-pub struct PolledNode {
-    front: Front,
-    event_loop: EventLoop,
-    /// Calls that the next turns start: at most [`COMMANDS`] with those that the loop has already. Its own caller needs no mailbox, which is made for other threads.
-    started: RefCell<VecDeque<Command>>,
-}
-
-impl PolledNode {
-    /// The node's id.
-    pub fn id(&self) -> Id {
-        self.front.side.id
-    }
-
-    /// Where it listens, if it does.
-    pub fn address(&self) -> Option<&Address> {
-        self.front.address.as_ref()
-    }
-
-    /// Starts a call; it moves on while [`progress`](Self::progress) is called.
-    ///
-    /// # Errors
-    /// What is wrong with the call, before anything is sent; [`CallError::Busy`] at once where 4096 wait to be started.
-    pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        let (start, plan) = self.front.side.prepare(call, None)?;
-        let mut started = self.started.borrow_mut();
-        if started.len() + self.event_loop.starting() >= COMMANDS {
-            return Err(CallError::Busy);
-        }
-        let (handle, command) = CallHandle::of(&self.front.side.mailbox, start, plan, true);
-        started.push_back(command);
-        Ok(handle)
-    }
-
-    /// Makes calls from other threads and from functions. Who drives the node cannot wait for them but by [`wait`](Self::wait).
-    pub fn caller(&self) -> Caller {
-        Caller::new(&self.front.side)
-    }
-
-    /// Does what there is to do, and waits at most `limit` for something.
-    ///
-    /// # Errors
-    /// The system's, of the poll itself.
-    pub fn progress(&mut self, limit: Duration) -> io::Result<()> {
-        self.event_loop.take_started(self.started.get_mut());
-        self.front.side.mailbox.waiters.drive();
-        waiting::driving(|| self.event_loop.turn(limit))
-    }
-
-    /// Drives the node until there is a link to each of these ids, at most `limit`: see [`Node::wait_for_peers`].
-    ///
-    /// # Errors
-    /// As there; [`AbsentPeers::Ended`] where the poll itself fails.
-    pub fn wait_for_peers(&mut self, ids: impl Into<Ids>, limit: Duration) -> Result<(), AbsentPeers> {
-        let mut meeting = Meeting::new(ids.into().list()?, limit);
-        let begun = self.event_loop.ask_time();
-        // Ends, both do: the time passes.
-        loop {
-            let now = self.event_loop.ask_time();
-            let absent = meeting.try_once(&mut self.event_loop);
-            let Some(pause) = meeting.judge(absent, now.since(begun))? else { return Ok(()) };
-            let until = now.plus(pause);
-            let mut left = pause;
-            while !left.is_zero() {
-                self.progress(left).map_err(|_| AbsentPeers::Ended)?;
-                left = until.since(self.event_loop.ask_time());
-            }
-        }
-    }
-
-    /// Drives the node until a call has ended; by its time limit at the latest it has. Where it has ended already, calls that were started meanwhile may leave first, if they are many.
-    ///
-    /// # Errors
-    /// What made the call fail; [`CallError::Ended`] where the poll itself fails.
-    pub fn wait(&mut self, mut handle: CallHandle) -> Result<Outcome, CallError> {
-        self.wait_until(&mut handle, None).unwrap_or(Err(CallError::Taken))
-    }
-
-    /// Like [`wait`](Self::wait), but at most `limit`, beside what functions take that run meanwhile; `None` if the call has not ended then. The node takes one turn at least, but for a call that has ended.
-    ///
-    /// # Errors
-    /// As for [`wait`](Self::wait), and [`CallError::Ended`] where the poll itself fails.
-    pub fn wait_for(
-        &mut self,
-        handle: &mut CallHandle,
-        limit: Duration,
-    ) -> Option<Result<Outcome, CallError>> {
-        self.wait_until(handle, Some(limit))
-    }
-
-    fn wait_until(
-        &mut self,
-        handle: &mut CallHandle,
-        limit: Option<Duration>,
-    ) -> Option<Result<Outcome, CallError>> {
-        if self.event_loop.is_worth_a_turn(self.started.get_mut().len()) {
-            // What goes wrong with the poll goes wrong the next time, too, and ends no call that has ended.
-            let _ = self.progress(Duration::ZERO);
-        }
-        if let Some(ended) = handle.test() {
-            return Some(ended);
-        }
-        // The clock is asked where there is a limit, and not for nothing: it takes a hundredth of a short call.
-        let mut left = limit.map(|limit| (self.event_loop.ask_time().plus(limit), limit));
-        // Ends: the call has a time limit, and so may the caller.
-        while self.progress(left.map_or(SLEEP_MAX, |(_, left)| left)).is_ok() {
-            if let Some(ended) = handle.test() {
-                return Some(ended);
-            }
-            if let Some((until, left)) = &mut left {
-                *left = until.since(self.event_loop.ask_time());
-                if left.is_zero() {
-                    return None;
-                }
-            }
-        }
-        Some(Err(CallError::Ended))
-    }
-
-    /// Ends the node in order, driving it: see [`Node::shutdown`].
-    ///
-    /// # Errors
-    /// The system's, of the poll itself.
-    pub fn shutdown(mut self, limit: Duration) -> io::Result<()> {
-        // Behind the calls that are queued already; every turn makes room.
-        while self.front.side.mailbox.command(Command::Shutdown { limit }, Duration::ZERO)
-            == Err(Unsent::Full)
-        {
-            self.progress(Duration::ZERO)?;
-        }
-        // Ends: calls have time limits, and the last frames have theirs.
-        while !self.event_loop.has_ended() {
-            self.progress(SLEEP_MAX)?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-impl PolledNode {
-    pub(super) fn event_loop(&self) -> &EventLoop {
-        &self.event_loop
-    }
-
-    pub(super) fn event_loop_mut(&mut self) -> &mut EventLoop {
-        &mut self.event_loop
-    }
-}
-
-impl Drop for PolledNode {
-    /// The loop tells those who still wait.
-    fn drop(&mut self) {
-        self.event_loop.take_started(self.started.get_mut());
-    }
-}
-
-impl fmt::Debug for PolledNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PolledNode({})", self.front.side.id)
     }
 }

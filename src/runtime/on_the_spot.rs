@@ -7,12 +7,14 @@ use std::io;
 use gpc_trees::{Id, Tree};
 use tracing::warn;
 
+use super::budget::UNBOUNDED;
 use super::event_loop::EventLoop;
 use super::link::{self, Context, MUCH, Phase, Progress, READ_BUDGET};
 use super::peer::LinkKey;
 use super::request::Request;
 use super::side::Side;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
+use crate::hint::unlikely;
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::short::{ShortRequest, ShortResponse};
@@ -61,7 +63,11 @@ impl EventLoop {
         // Taken out, so that what was read can be carried out where it lies.
         let mut buffer = std::mem::take(&mut self.links.buffer);
         let mut read = 0;
-        let progress = self.read(key, to_end, &mut buffer, &mut read);
+        let most = match unlikely(self.budget != UNBOUNDED) {
+            true => self.bytes_within_budget().min(buffer.len()),
+            false => buffer.len(),
+        };
+        let progress = self.read(key, to_end, &mut buffer[..most], &mut read);
         self.links.buffer = buffer;
         let came = read > 0 || matches!(progress, Progress::Closed(_));
         self.links.has_read |= came;
@@ -70,7 +76,7 @@ impl EventLoop {
     }
 
     fn read(&mut self, key: LinkKey, to_end: bool, buffer: &mut [u8], read: &mut usize) -> Progress {
-        while *read < READ_BUDGET {
+        while *read < READ_BUDGET && !self.has_done_enough() {
             let link = self.links.links.get_mut(key).filter(|link| link.phase != Phase::Closing);
             let Some(link) = link else { return Progress::Waiting };
             let (read_at_once, whole) = link.read_once(buffer);
@@ -113,6 +119,7 @@ impl EventLoop {
                 Phase::Up(peer) if link.is_plain() && self.links.arrivals.is_empty() => {
                     if let Some(rest) = self.on_the_spot(key, peer, bytes) {
                         (bytes, told) = (rest, true);
+                        self.done += 1;
                         continue;
                     }
                     first_frame(bytes)

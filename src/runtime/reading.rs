@@ -132,7 +132,7 @@ impl Links {
                     self.close(key, &why);
                 }
             }
-            Progress::More => self.unread.push(key),
+            Progress::More => self.read_later(key),
             Progress::Closed(why) | Progress::Stuck(why) => self.close(key, &why),
         }
     }
@@ -189,10 +189,8 @@ impl Links {
             }
             Event::Release(call) => Some(Arrival::Message { from, message: Message::Release(call) }),
             Event::Moved(call) => Some(Arrival::Message { from, message: Message::Moved(call) }),
-            Event::Ping => Some(Arrival::Message { from, message: Message::Ping }),
-            Event::Pong => {
-                self.answered_ping(now, key, from);
-                Some(Arrival::Message { from, message: Message::Pong })
+            event @ (Event::Ping | Event::Pong | Event::Pause(_)) => {
+                self.heartbeat_event(now, key, from, event)
             }
             Event::DataGrew => {
                 self.stir();
@@ -222,6 +220,23 @@ impl Links {
         };
         self.arrivals.extend(arrival);
         Ok(())
+    }
+
+    /// What a peer says of being there, or away.
+    fn heartbeat_event(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Option<Arrival> {
+        let message = match event {
+            Event::Ping => Message::Ping,
+            Event::Pong => {
+                self.answered_ping(now, key, from);
+                Message::Pong
+            }
+            Event::Pause(length) => {
+                self.peer_pauses(now, key, length);
+                Message::Pause(length)
+            }
+            _ => return None,
+        };
+        Some(Arrival::Message { from, message })
     }
 
     /// What a link says of responses.

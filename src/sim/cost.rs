@@ -203,6 +203,7 @@ pub fn wire_bytes(message: &Message) -> u64 {
         }
         Message::Cancel(_) | Message::Release(_) | Message::Moved(_) => framed(CallRef::LENGTH, 0),
         Message::Ping | Message::Pong => framed(0, 0),
+        Message::Pause(_) => framed(4, 0),
     }
 }
 

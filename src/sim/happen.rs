@@ -151,6 +151,14 @@ impl World {
                 self.with_mishaps(|mishaps| mishaps.pause(id, until));
                 self.queue.push(until, Event::Resumed(id));
             }
+            Mishap::Announced { id, stated, until }
+                if self.hosts.is_up(id) && self.paused_until(id).is_none() =>
+            {
+                self.inject(Fault::Announced, &[id]);
+                self.tell_peers(id, Duration::from_nanos(stated));
+                self.with_mishaps(|mishaps| mishaps.announce(id, until));
+                self.queue.push(until, Event::Resumed(id));
+            }
             Mishap::Slow { id, factor, until } if self.hosts.is_up(id) => {
                 self.inject(Fault::Slow, &[id]);
                 self.with_mishaps(|mishaps| mishaps.slow_down(id, factor, until));
@@ -164,7 +172,25 @@ impl World {
             }
             Mishap::GiveUp { call } => self.give_up(call),
             Mishap::Again { from, to, runs, message } => self.again(from, to, runs, *message),
-            Mishap::Crash(_) | Mishap::Restart(_) | Mishap::Pause { .. } | Mishap::Slow { .. } => {}
+            Mishap::Crash(_) | Mishap::Restart(_) | Mishap::Slow { .. } => {}
+            Mishap::Pause { .. } | Mishap::Announced { .. } => {}
+        }
+    }
+
+    /// A process says to all peers that it has links with that it pauses, or is back.
+    fn tell_peers(&mut self, id: Id, length: Duration) {
+        let peers = self.mishaps.as_ref().map(|mishaps| mishaps.links.peers_of(id)).unwrap_or_default();
+        for peer in peers {
+            self.send(id, peer, Message::Pause(length));
+        }
+    }
+
+    /// A process that stood still goes on.
+    pub(super) fn resume(&mut self, id: Id) {
+        self.trace.say(self.now, format_args!("{id} goes on"));
+        self.observe(&Observation::Resumed { id });
+        if self.mishaps.as_mut().is_some_and(|mishaps| mishaps.goes_on(id)) {
+            self.tell_peers(id, Duration::ZERO);
         }
     }
 

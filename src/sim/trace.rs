@@ -72,6 +72,7 @@ pub(super) fn digest(message: &Message) -> u64 {
         Message::Moved(call) => 5 | call.sequence << 8,
         Message::Ping => 6,
         Message::Pong => 7,
+        Message::Pause(length) => 8 | (length.as_nanos() as u64) << 8,
     }
 }
 
@@ -111,6 +112,8 @@ impl fmt::Display for Shown<'_> {
             Message::Moved(call) => write!(f, "moved {call}"),
             Message::Ping => f.write_str("ping"),
             Message::Pong => f.write_str("pong"),
+            Message::Pause(length) if length.is_zero() => f.write_str("back from a pause"),
+            Message::Pause(length) => write!(f, "pause of {length:?}"),
         }
     }
 }

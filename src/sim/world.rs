@@ -316,10 +316,7 @@ impl World {
             Event::PingLeft { id, run, peer } => self.ping_left(id, run, peer),
             // It may have ended, begun anew, and stand still again.
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
-            Event::Resumed(id) => {
-                self.trace.say(self.now, format_args!("{id} goes on"));
-                self.observe(&Observation::Resumed { id });
-            }
+            Event::Resumed(id) => self.resume(id),
             Event::Mishap(mishap) => self.mishap(mishap),
             // They are for cores that are shared.
             Event::Turn(_) | Event::Worked { .. } => {}

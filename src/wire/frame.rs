@@ -69,10 +69,12 @@ pub enum Kind {
     Window = 12,
     /// The next part of a body lies in sealed memory.
     Extent = 13,
+    /// The sender answers nothing for a while.
+    Pause = 14,
 }
 
 impl Kind {
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 14] = [
         Kind::Hello,
         Kind::Request,
         Kind::Response,
@@ -86,6 +88,7 @@ impl Kind {
         Kind::Pong,
         Kind::Window,
         Kind::Extent,
+        Kind::Pause,
     ];
 
     /// The flag bits that mean something for this kind.
@@ -313,7 +316,7 @@ mod tests {
         let refused = |bytes| FrameHeader::parse(bytes).unwrap_err();
         assert_eq!(refused([1, 0, 16, 0, 2, 0, 0, 0]), FrameError::TooLong { length: (1 << 20) + 1 });
         assert_eq!(refused([0, 0, 0, 0, 0, 0, 0, 0]), FrameError::UnknownKind { kind: 0 });
-        assert_eq!(refused([0, 0, 0, 0, 14, 0, 0, 0]), FrameError::UnknownKind { kind: 14 });
+        assert_eq!(refused([0, 0, 0, 0, 15, 0, 0, 0]), FrameError::UnknownKind { kind: 15 });
         assert!(matches!(
             refused([0, 0, 0, 0, 1, 4, 0, 0]),
             FrameError::UnknownFlags { kind: Kind::Hello, .. }

@@ -405,6 +405,21 @@ impl Goodbye {
     }
 }
 
+/// Writes a PAUSE's payload: how long it is, in whole milliseconds, rounded up so that a short one is not the end of one.
+pub fn emit_pause(length: Duration) -> [u8; 4] {
+    let ms = length.as_nanos().div_ceil(1_000_000);
+    u32::try_from(ms).unwrap_or(u32::MAX).to_le_bytes()
+}
+
+/// Reads a PAUSE's payload.
+pub fn parse_pause(payload: &[u8]) -> Result<Duration, FrameError> {
+    let ms = Fields::new(Kind::Pause, payload, 4)?.u32();
+    match payload.len() {
+        4 => Ok(Duration::from_millis(ms.into())),
+        length => Err(FrameError::TooMuch { kind: Kind::Pause, extra: length as u64 - 4 }),
+    }
+}
+
 /// Reads a CREDIT's payload: how many requests were consumed.
 pub fn parse_credit(payload: &[u8]) -> Result<u32, FrameError> {
     let count = Fields::new(Kind::Credit, payload, 4)?.u32();

@@ -46,6 +46,8 @@ pub enum Message {
     Ping,
     /// Yes.
     Pong,
+    /// The sender answers nothing for so long, since its application computes; zero: it is back.
+    Pause(Duration),
 }
 
 /// In which order a callback merges the replies of an id's children.

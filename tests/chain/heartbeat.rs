@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, Reply, Start};
+use chained_gpc::chain::{Config, Heartbeat, Input, JobResult, PAUSE_MAX, Reply, Start};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
 use chained_gpc::wire::{CallId, Coverage, Message, Report, Request, Stage, Status};
 use gpc_trees::{Id, IdList, Tree};
@@ -327,6 +327,98 @@ fn a_long_func_is_not_death() {
     world.run();
     let patience = Duration::from_secs(40);
     check(&world, 0, &start, &Misfortune { patience, ..Misfortune::default() });
+}
+
+fn pause(one: &mut One, from: Id, seconds: u64) {
+    let message = Message::Pause(Duration::from_secs(seconds));
+    assert!(one.feed(Input::Message { from, message }).is_empty());
+}
+
+/// Ticks until a peer is given up, the other one answering; when that was.
+fn given_up(one: &mut One) -> Duration {
+    // Many more than until any announced pause is over.
+    for _ in 0..1000 {
+        if tick(one).iter().any(|output| output == "abandon 1") {
+            return one.now;
+        }
+        pong(one, 3);
+    }
+    panic!("id 1 is never given up")
+}
+
+/// An application computed for a minute between two looks at its node, and said so; it was given up after ten seconds all the same.
+#[test]
+fn the_silence_of_an_announced_pause_does_not_count() {
+    let mut one = waiting(true);
+    assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
+    pong(&mut one, 3);
+    pause(&mut one, 1, 60);
+    let back = one.now + Duration::from_secs(60);
+    while one.now + EVERY < back {
+        assert_eq!(tick(&mut one), ["to 3: ping"], "it has answered until then, as those below it know");
+        pong(&mut one, 3);
+        // What was under way when it was announced does not end it.
+        assert!(one.feed(Input::Heard(1)).is_empty());
+    }
+    // It goes on, a little late, and is silent from there on.
+    assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
+    pong(&mut one, 3);
+    pause(&mut one, 1, 0);
+    let heard = one.now;
+    assert_eq!(given_up(&mut one), heard + DEAD_AFTER);
+}
+
+#[test]
+fn who_stays_away_for_longer_than_announced_is_given_up_counted_from_there() {
+    let mut one = waiting(true);
+    assert_eq!(tick(&mut one), ["to 1: ping", "to 3: ping"]);
+    let announced = one.now;
+    pause(&mut one, 1, 30);
+    assert_eq!(given_up(&mut one), announced + Duration::from_secs(30) + DEAD_AFTER);
+}
+
+#[test]
+fn a_pause_ends_with_its_word_and_counts_before_the_call_and_for_ten_minutes_at_most() {
+    // It has ended: silence counts from its end.
+    let mut one = waiting(true);
+    pause(&mut one, 1, 300);
+    pause(&mut one, 1, 0);
+    assert_eq!(given_up(&mut one), Duration::from_secs(110));
+
+    // It was announced before anybody waited.
+    let mut one = One::with(config(0));
+    one.now = Duration::from_secs(90);
+    pause(&mut one, 1, 60);
+    one.now = Duration::from_secs(100);
+    one.start(Start { partial: true, limit: Duration::from_secs(6000), ..start("0-4") });
+    one.replied("r");
+    assert_eq!(given_up(&mut one), Duration::from_secs(150) + DEAD_AFTER);
+
+    // Nobody may keep others waiting for as long as he likes.
+    let mut one = One::with(config(0));
+    one.now = Duration::from_secs(100);
+    one.start(Start { partial: true, limit: Duration::from_secs(6000), ..start("0-4") });
+    one.replied("r");
+    pause(&mut one, 1, 5000);
+    assert_eq!(given_up(&mut one), Duration::from_secs(100) + PAUSE_MAX + DEAD_AFTER);
+}
+
+/// Another run of an id has announced nothing.
+#[test]
+fn a_pause_ends_with_its_link() {
+    let mut one = One::with(config(0));
+    one.now = Duration::from_secs(90);
+    pause(&mut one, 1, 500);
+    one.feed(Input::LinkLost {
+        peer: 1,
+        why: "gone".into(),
+        unreached: false,
+        kind: chained_gpc::CauseKind::LinkLost,
+    });
+    one.now = Duration::from_secs(100);
+    one.start(Start { partial: true, limit: Duration::from_secs(600), ..start("0-4") });
+    one.replied("r");
+    assert_eq!(given_up(&mut one), Duration::from_secs(110));
 }
 
 #[test]

@@ -40,6 +40,7 @@ enum Deed {
     Release(Id, CallId),
     Moved(Id, CallId),
     Ping(Id),
+    Pause(Id, u64),
     Lost(Id, bool),
     Answered(CallId, bool),
     /// The n-th of the jobs that run ends.
@@ -84,6 +85,7 @@ fn deeds() -> impl Strategy<Value = Deed> {
         1 => (id(), call()).prop_map(|(from, call)| Deed::Release(from, call)),
         1 => (id(), call()).prop_map(|(from, call)| Deed::Moved(from, call)),
         1 => id().prop_map(Deed::Ping),
+        1 => (id(), 0u64..100).prop_map(|(from, ms)| Deed::Pause(from, ms)),
         1 => (id(), any::<bool>()).prop_map(|(peer, unreached)| Deed::Lost(peer, unreached)),
         2 => (call(), any::<bool>()).prop_map(|(call, good)| Deed::Answered(call, good)),
         8 => (0usize..3, 0u8..5).prop_map(|(place, result)| Deed::Ran(place, result)),
@@ -218,6 +220,7 @@ impl Besieged {
             Deed::Release(from, call) => self.message(from, Message::Release(call)),
             Deed::Moved(from, call) => self.message(from, Message::Moved(call)),
             Deed::Ping(from) => self.message(from, Message::Ping),
+            Deed::Pause(from, ms) => self.message(from, Message::Pause(Duration::from_millis(ms))),
             Deed::Lost(peer, unreached) => {
                 self.owed.remove(&peer);
                 self.input(Input::LinkLost {

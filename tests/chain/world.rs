@@ -383,7 +383,7 @@ impl World {
                         self.pings.push((id, to));
                         return self.post(id, to, message);
                     }
-                    Message::Pong => return self.post(id, to, message),
+                    Message::Pong | Message::Pause(_) => return self.post(id, to, message),
                 };
                 if let Message::Request(request) = &message {
                     let (skipped, ids) = (request.skipped, request.ids.clone());

@@ -88,7 +88,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (prop::collection::vec(1usize..60, 1..6), 0usize..10)
             .prop_map(|(reads, writes)| Op::Drain { reads, writes }),
         2 => Just(Op::Consume),
-        2 => (0u8..4).prop_map(Op::Small),
+        2 => (0u8..5).prop_map(Op::Small),
     ]
 }
 
@@ -107,7 +107,7 @@ fn beside() -> impl Strategy<Value = Beside> {
 struct Frames {
     held: Vec<u8>,
     skip: usize,
-    counts: [u32; 14],
+    counts: [u32; 15],
 }
 
 impl Frames {
@@ -262,6 +262,7 @@ impl Model {
             0 => (Message::Release(call), format!("release {call}")),
             1 => (Message::Moved(call), format!("moved {call}")),
             2 => (Message::Ping, "ping".into()),
+            3 => (Message::Pause(Duration::from_millis(7)), "pause".into()),
             _ => (Message::Pong, "pong".into()),
         };
         let before = self.outbox.backlog();
@@ -360,6 +361,9 @@ impl Model {
             Event::Moved(call) => assert_eq!(self.small.pop_front(), Some(format!("moved {call}"))),
             Event::Ping => assert_eq!(self.small.pop_front(), Some("ping".into())),
             Event::Pong => assert_eq!(self.small.pop_front(), Some("pong".into())),
+            Event::Pause(length) => {
+                assert_eq!((length.as_millis(), self.small.pop_front()), (7, Some("pause".into())));
+            }
             other => panic!("nobody sent {other:?}"),
         }
     }

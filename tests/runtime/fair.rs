@@ -55,7 +55,9 @@ impl Nodes {
 
     /// Gives each node its turn.
     fn turn(&mut self) {
-        self.nodes.iter_mut().for_each(|node| node.progress(Duration::ZERO).expect("the poll works"));
+        for node in &mut self.nodes {
+            node.progress(Duration::ZERO).expect("the poll works");
+        }
     }
 
     fn executed(&self, id: Id) -> u64 {

@@ -224,7 +224,9 @@ fn a_peer_that_always_has_something_keeps_nobody_else_out() {
         let mut busy = RawPeer::accepted(TcpStream::connect(at).unwrap());
         busy.hello(0, 1, EARLY, 1);
         // The hello has to come, to be accepted and to be answered.
-        (0..10).for_each(|_| node.progress(Duration::from_millis(10)).unwrap());
+        for _ in 0..10 {
+            node.progress(Duration::from_millis(10)).unwrap();
+        }
         busy.expect_hello();
         let mut other = None;
         // Each turn finds a request at its first look; from the second on it looks at once. The limit is for a node that never asks.

@@ -463,6 +463,29 @@ fn signs_of_life_are_judged() {
     assert_eq!(asked(&without(questioned.to_vec(), 1)), ["life"], "no sign of life");
 }
 
+/// Of an announced pause nothing counts, and what comes after it does.
+#[test]
+fn announced_pauses_are_judged() {
+    let of = |seen: &[Seen]| {
+        let begins = [Seen::Received(1, 2, Message::Pause(Duration::from_nanos(PAUSE_NS)))];
+        let begins = then(then(vec![Seen::Heartbeat(6_000, 9_000)], &down(plan(false))), &begins);
+        judged(&then(then(begins, &[Seen::Injected(Fault::Announced, vec![2])]), seen))
+    };
+    const PAUSE_NS: u64 = 50_000;
+    let (ping, over) = (|| Seen::Sent(1, 2, Message::Ping), Seen::Later(PAUSE_NS));
+    let asked = |first: Seen| [first, ping(), Seen::PingLeft(1, 2), ping(), input(2)];
+    let lost = [Seen::Abandoned(1, 2), Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
+    assert_eq!(of(&[ping()]), ["life"], "it has said that it does not answer");
+    assert_eq!(of(&lost), ["life"], "it has said so");
+    assert_eq!(of(&then(asked(over.clone()).to_vec(), &lost)), [""; 0], "it stays away for longer");
+    let back = Seen::Received(1, 2, Message::Pause(Duration::ZERO));
+    assert_eq!(of(&then(asked(back.clone()).to_vec(), &lost)), [""; 0], "it is back, and silent again");
+    let heard = then(asked(over).to_vec(), &[back]);
+    assert_eq!(of(&then(heard, &lost)), ["life"], "it has come back a moment ago");
+    let gone = [Seen::LinkEnded(1, 2), Seen::Sent(1, 0, failed(2, Stage::Link)), input(1)];
+    assert_eq!(of(&gone), [""; 0], "its link is lost, whatever it has said");
+}
+
 #[test]
 fn trees_are_what_their_names_promise() {
     for name in [

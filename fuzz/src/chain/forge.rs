@@ -174,6 +174,7 @@ fn hear(world: &mut World, from: Id, to: Id, bytes: &[u8]) {
             Event::Moved(call) => Message::Moved(call),
             Event::Ping => Message::Ping,
             Event::Pong => Message::Pong,
+            Event::Pause(length) => Message::Pause(length),
             Event::DataArrived(call) | Event::DataDue(call) => {
                 world.input(to, Happened::DataArrived(call));
                 continue;

@@ -19,7 +19,9 @@ fn pair(functions: &Functions, link: LinkKind) -> [PolledNode; 2] {
 fn drive(nodes: &mut [PolledNode], handle: &mut CallHandle) -> bool {
     // More turns than any call takes, fewer than a hang.
     (0..1_000_000).any(|_| {
-        nodes.iter_mut().for_each(|node| node.progress(Duration::ZERO).unwrap());
+        for node in nodes.iter_mut() {
+            node.progress(Duration::ZERO).unwrap();
+        }
         handle.test().is_some()
     })
 }
@@ -136,7 +138,7 @@ fn that_the_alarm_rings_is_nothing_that_has_come() {
         let now = node.ask_time();
         node.alarm.set(now, now.plus(Duration::from_millis(1))).unwrap();
         // It sleeps until then.
-        node.turn(SLEEP_MAX).unwrap();
+        node.turn(SLEEP_MAX, UNBOUNDED).unwrap();
         assert_eq!((node.active, format!("{:?}", node.waiting)), (false, learnt), "{wait:?}");
     }
 }
@@ -158,7 +160,7 @@ fn the_alarm_interrupts_a_look_which_then_goes_on() {
         while node.alarm.left().is_some() {
             std::hint::spin_loop();
         }
-        node.turn(Duration::from_secs(5)).unwrap();
+        node.turn(Duration::from_secs(5), UNBOUNDED).unwrap();
         assert!(!node.alarm.rings_by(None), "{wait:?}: nobody has heard it");
         assert!(node.active && !node.looked.is_zero(), "{wait:?}: it has not looked");
         assert_eq!(format!("{:?}", node.waiting), learnt, "it says nothing about looks");
@@ -167,7 +169,7 @@ fn the_alarm_interrupts_a_look_which_then_goes_on() {
             (node.active, node.looked) = (true, Duration::from_secs(3600));
             let now = node.ask_time();
             node.alarm.set(now, now.plus(Duration::from_millis(1))).unwrap();
-            node.turn(SLEEP_MAX).unwrap();
+            node.turn(SLEEP_MAX, UNBOUNDED).unwrap();
             !node.active && node.looked.is_zero()
         });
         assert!(slept, "{wait:?}: it looks anew");

@@ -107,6 +107,8 @@ pub enum Event {
     Ping,
     /// The peer gives a sign of life.
     Pong,
+    /// The peer answers nothing for so long; zero: it is back.
+    Pause(Duration),
     /// The peer has consumed so many requests.
     Credit(u32),
     /// The peer takes so much of the data of a request.

@@ -16,7 +16,7 @@ use crate::wire::body::{CHUNK_MIN, Chunk, Spare};
 use crate::wire::budget::{Budget, Counted, Share};
 use crate::wire::frame::{FIRST_MAX, FRAME_HEADER, FrameError, FrameHeader, Kind, WINDOW, flags};
 use crate::wire::head::{
-    AnswerKind, CallRef, ExtentRef, Goodbye, RequestHead, ResponseHead, WindowRef, parse_credit,
+    AnswerKind, CallRef, ExtentRef, Goodbye, RequestHead, ResponseHead, WindowRef, parse_credit, parse_pause,
 };
 use crate::wire::message::Merging;
 use crate::wire::prefix::parse_prefix;
@@ -385,6 +385,7 @@ impl Inbox {
             }
             Kind::Ping => events.push(Event::Ping),
             Kind::Pong => events.push(Event::Pong),
+            Kind::Pause => events.push(Event::Pause(parse_pause(payload)?)),
         }
         Ok(())
     }

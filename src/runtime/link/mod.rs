@@ -122,11 +122,15 @@ pub(super) struct Link {
     pub(super) heard: bool,
     /// Whether it is noted among those that have something to write.
     pub(super) marked: bool,
+    /// Whether it is noted among those that have more to read than a turn allowed.
+    pub(super) unread: bool,
     /// Whether bytes wait for the peer to take those before them.
     pub(super) blocked: bool,
     /// Of a link through rings: whether the ring was full, and whether descriptors wait for the peer to take those before them.
     full: bool,
     handing_waits: bool,
+    /// When the pause ends that the peer has announced last, if it has not ended it.
+    pub(super) back: Option<Time>,
     /// When more of a request that has begun must have come.
     pub(super) unfinished: Option<Time>,
     /// Whether more has been written at once than leaves next to no room behind.
@@ -160,9 +164,11 @@ impl Link {
             takes: false,
             heard: false,
             marked: false,
+            unread: false,
             blocked: false,
             full: false,
             handing_waits: false,
+            back: None,
             unfinished: None,
             much: false,
             streams: false,

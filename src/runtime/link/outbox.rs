@@ -20,7 +20,7 @@ use crate::hint::{likely, unlikely};
 use crate::wire::flow::{ArrivingReply, FlowPart};
 use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, SEGMENT, WINDOW, flags};
 use crate::wire::head::{
-    AnswerKind, CallRef, ExtentRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef,
+    AnswerKind, CallRef, ExtentRef, Goodbye, IdsForm, RequestHead, ResponseHead, WindowRef, emit_pause,
 };
 use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::prefix::{emit_prefix, request_head};
@@ -217,6 +217,7 @@ impl Outbox {
             Message::Release(call) => self.call_frame(Kind::Release, call),
             Message::Moved(call) => self.call_frame(Kind::Moved, call),
             Message::Ping => self.small_frame(Kind::Ping, &[]),
+            Message::Pause(length) => self.small_frame(Kind::Pause, &emit_pause(length)),
             // The one that waits tells as much as two.
             Message::Pong => {
                 if self.holding.takes_pong(self.queued + FRAME_HEADER) {

@@ -14,9 +14,10 @@ use crate::wire::{CallId, Coverage, Status};
 const NAME: &str = "answers";
 
 /// Faults that take time, lose answers, or end a call: those above and below an id that they touch may be missing, too.
-const TIME: [Fault; 8] = [
+const TIME: [Fault; 9] = [
     Fault::Hang,
     Fault::Pause,
+    Fault::Announced,
     Fault::Slow,
     Fault::Delay,
     Fault::Partition,

@@ -10,11 +10,12 @@ use crate::wire::{CallId, Cause, CauseKind, Reason, Stage, Status};
 const NAME: &str = "causes";
 
 /// Faults after which an id may be silent for longer than anybody waits.
-const SILENT: [Fault; 11] = [
+const SILENT: [Fault; 12] = [
     Fault::Crash,
     Fault::Restart,
     Fault::Orphan,
     Fault::Pause,
+    Fault::Announced,
     Fault::Slow,
     Fault::Link,
     Fault::Partition,
@@ -24,8 +25,8 @@ const SILENT: [Fault; 11] = [
     Fault::SecondParent,
 ];
 
-/// Faults after which an id may be taken for lost.
-const LOST: [Fault; 10] = [
+/// Faults after which an id may be taken for lost. Of an announced pause by whoever was not told; who was is judged with the signs of life.
+const LOST: [Fault; 11] = [
     Fault::SecondParent,
     Fault::Crash,
     Fault::Restart,
@@ -33,6 +34,7 @@ const LOST: [Fault; 10] = [
     Fault::Link,
     Fault::Duplicate,
     Fault::Pause,
+    Fault::Announced,
     Fault::Slow,
     Fault::Partition,
     Fault::Delay,
@@ -84,7 +86,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     let late = || {
         // A fault above may have left so little of the time that a function of any length is too long.
         late_above(book, record, position)
-            || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Slow, Fault::Delay])
+            || own.has_any(&[Fault::Hang, Fault::Pause, Fault::Announced, Fault::Slow, Fault::Delay])
     };
     let failed = |fault| own.has(fault) && is_of(fault, cause);
     // In a partial call whoever was lost may be asked again.

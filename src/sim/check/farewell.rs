@@ -333,6 +333,6 @@ fn message_call(message: &Message) -> Option<CallId> {
         Message::Request(request) => Some(request.call),
         Message::Response(response) => Some(response.call),
         Message::Cancel(call) | Message::Release(call) | Message::Moved(call) => Some(*call),
-        Message::Ping | Message::Pong => None,
+        Message::Ping | Message::Pong | Message::Pause(_) => None,
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Silence is found within the time that a peer may be silent, counted from the request or the last thing heard, or a little less after a question that took its time to leave. Of several generations that are silent together all are
 //! found in that time and a little more: those below a silent one are asked at once, so that they need not be waited for one after the other.
+//!
+//! Of one that has announced a pause, silence counts from its end, and it is not asked before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +11,7 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, Observation, is_refusal};
+use crate::chain::PAUSE_MAX;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -48,6 +51,8 @@ pub(super) struct Life {
     peers: BTreeMap<(Id, Id), Peer>,
     /// Since when a peer has to be known for silent, because one above it was given up for that; and when the last such one was.
     suspected: BTreeMap<(Id, Id), (u64, u64)>,
+    /// When the pauses end that peers have announced, as far as each id knows.
+    pauses: BTreeMap<(Id, Id), u64>,
     /// Who was asked by whom, and has not said yes by the end of its input.
     questions: BTreeSet<(Id, Id)>,
     /// When somebody who is not awaited was asked last, by whom, and how many such were asked at that moment.
@@ -95,17 +100,31 @@ impl Life {
                     peer.left_since = peer.left_since.or(Some(now));
                 });
             }
+            Observation::Received { at, from, message: Message::Pause(length) } => {
+                self.heard(*at, *from, now);
+                let length = (*length).min(PAUSE_MAX).as_nanos() as u64;
+                match length {
+                    0 => self.pauses.remove(&(*at, *from)),
+                    length => self.pauses.insert((*at, *from), now.saturating_add(length)),
+                };
+            }
             Observation::Abandoned { at, peer } => {
                 let wrong = self.gives_up(book, *at, *peer, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {at} {what}")));
                 self.suspect_those_below(book, *at, *peer, now);
                 self.suspected.remove(&(*at, *peer));
+                self.pauses.remove(&(*at, *peer));
                 self.peers.get_mut(&(*at, *peer)).into_iter().for_each(|peer| peer.given_up = true);
             }
             Observation::Ended { id } => {
                 self.peers.retain(|(at, _), _| at != id);
                 self.suspected.retain(|(at, _), _| at != id);
+                self.pauses.retain(|(at, _), _| at != id);
                 self.questions.retain(|(at, _)| at != id);
+            }
+            Observation::LinkEnded { at, peer, .. } => {
+                self.pauses.remove(&(*at, *peer));
+                self.awaited(seen, now);
             }
             _ if self.rules.is_none() => {}
             other => self.awaited(other, now),
@@ -188,10 +207,20 @@ impl Life {
         }
     }
 
+    /// When a pause ends that a peer has announced to an id; 0 if there is none.
+    fn back(&self, id: Id, peer: Id) -> u64 {
+        self.pauses.get(&(id, peer)).copied().unwrap_or_default()
+    }
+
     /// An id asks a peer for a sign of life; what is wrong with that.
     fn asks(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         if self.rules.is_none() {
             return Some(format!("asks {peer} for a sign of life, and none are to be asked for"));
+        }
+        if self.back(id, peer) > now {
+            return Some(format!(
+                "asks {peer} for a sign of life, which has announced a pause that is not over"
+            ));
         }
         if self.peers.get(&(id, peer)).is_none_or(|peer| peer.awaited.is_empty()) {
             return self.asks_beside(book, id, peer, now);
@@ -224,7 +253,7 @@ impl Life {
         let known = self.peers.get(&(id, peer)).filter(|known| !known.awaited.is_empty())?;
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         let since = self.suspected.get(&(id, peer)).map_or(known.since(), |(since, _)| *since);
-        let silent = now - known.heard.max(since).max(awake).min(now);
+        let silent = now - known.heard.max(since).max(awake).max(self.back(id, peer)).min(now);
         // It was asked by the time that lies between two questions; one that has not left yet has asked nobody.
         let waited = match (known.asked, known.left_since) {
             (0, _) => u64::MAX,
@@ -242,6 +271,7 @@ impl Life {
         // Those below one that was itself below a silent one have been asked as long as it, unless it was heard since.
         let asked = self.suspected.get(&(id, peer)).map(|(since, _)| *since);
         let silent = known.heard.max(known.since()).max(awake).max(known.left.unwrap_or_default());
+        let silent = silent.max(self.back(id, peer));
         let asked = asked.filter(|since| *since > known.heard).unwrap_or(silent + SUSPECTED_AFTER * every);
         // Nobody suspects one whose question has hardly left.
         let asked = asked.max(known.left.unwrap_or_default() + (SUSPECTED_AFTER - 1) * every);
@@ -278,7 +308,7 @@ impl Life {
             return Some(format!("gives {peer} up, whom it never asked"));
         };
         let (asked, patience) = (known.asked, dead_after - every);
-        let silent = now - known.heard.max(known.first_asked);
+        let silent = now.saturating_sub(known.heard.max(known.first_asked).max(self.back(id, peer)));
         // Whether it was heard before the first look at it, the node has not noted.
         if silent < patience {
             return Some(format!("gives {peer} up after {silent} ns, where {patience} must pass"));

@@ -98,7 +98,9 @@ impl Limits {
                     here.askers.retain(|asker| asker != peer || *peer == *at);
                 }
             }
-            Observation::Injected { fault: Fault::Pause, ids } => self.still.extend(ids.iter()),
+            Observation::Injected { fault: Fault::Pause | Fault::Announced, ids } => {
+                self.still.extend(ids.iter())
+            }
             Observation::Resumed { id } => self.goes_on(*id, now),
             Observation::Ended { id } => {
                 self.still.remove(id);

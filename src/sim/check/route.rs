@@ -66,7 +66,7 @@ impl Route {
             Message::Moved(call) => self.asked(book, to, from, *call, "a word of having moved"),
             Message::Cancel(call) => self.asked(book, from, to, *call, "a cancel"),
             Message::Release(call) => self.asked(book, from, to, *call, "a release"),
-            Message::Ping | Message::Pong => None,
+            Message::Ping | Message::Pong | Message::Pause(_) => None,
         }
     }
 

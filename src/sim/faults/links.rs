@@ -167,6 +167,12 @@ impl Links {
         Some(Passage(pair.epoch))
     }
 
+    /// The peers of an id whose link with it is up.
+    pub(in crate::sim) fn peers_of(&self, id: Id) -> Vec<Id> {
+        let up = self.0.iter().filter(|(_, pair)| pair.up).map(|(key, _)| *key);
+        up.filter_map(|(low, high)| (low == id).then_some(high).or((high == id).then_some(low))).collect()
+    }
+
     /// The pairs whose link is up.
     pub(in crate::sim) fn up(&self) -> Vec<(Id, Id)> {
         self.0.iter().filter(|(_, pair)| pair.up).map(|(key, _)| *key).collect()

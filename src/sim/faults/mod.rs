@@ -47,11 +47,13 @@ pub enum Fault {
     GiveUp,
     /// All processes begin moments before the calls, and one ends and begins anew at once.
     Fresh,
+    /// A process stands still for a while, and has told its peers for how long; it keeps its word, or stays away for longer.
+    Announced,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 17] = [
+    pub const ALL: [Fault; 18] = [
         Fault::Crash,
         Fault::Restart,
         Fault::Pause,
@@ -69,6 +71,7 @@ impl Fault {
         Fault::SecondParent,
         Fault::GiveUp,
         Fault::Fresh,
+        Fault::Announced,
     ];
 
     /// Its name in lists.
@@ -91,6 +94,7 @@ impl Fault {
             Fault::SecondParent => "second-parent",
             Fault::GiveUp => "give-up",
             Fault::Fresh => "fresh",
+            Fault::Announced => "announced-pause",
         }
     }
 }

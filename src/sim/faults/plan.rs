@@ -27,6 +27,12 @@ pub(in crate::sim) enum Mishap {
         id: Id,
         until: u64,
     },
+    /// A pause of which the linked peers are told that it lasts for `stated` nanoseconds.
+    Announced {
+        id: Id,
+        stated: u64,
+        until: u64,
+    },
     Slow {
         id: Id,
         factor: u64,
@@ -92,6 +98,8 @@ pub(in crate::sim) struct Mishaps {
     /// When the last fault is over.
     pub(in crate::sim) end: u64,
     paused: BTreeMap<Id, u64>,
+    /// Of these the ones that have told their peers.
+    announced: BTreeSet<Id>,
     slow: BTreeMap<Id, (u64, u64)>,
     cut: Option<(BTreeSet<Id>, u64)>,
     /// Of a thousand messages so many are late, by so much at most.
@@ -121,6 +129,7 @@ impl Mishaps {
             longest,
             end: times.from + times.span + longest,
             paused: BTreeMap::new(),
+            announced: BTreeSet::new(),
             slow: BTreeMap::new(),
             cut: None,
             late: (0, 0),
@@ -154,6 +163,13 @@ impl Mishaps {
                 add(until, Mishap::Restart(id));
             }
             Fault::Pause => add(at, Mishap::Pause { id, until }),
+            Fault::Announced => {
+                let lasts = until - at;
+                // Three of four keep their word, and some of them are back early.
+                let more = random.below(lasts);
+                let stated = if random.chance(3, 4) { lasts + more } else { 1 + more };
+                add(at, Mishap::Announced { id, stated, until });
+            }
             Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
             Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2) }),
             Fault::Partition => {
@@ -216,6 +232,17 @@ impl Mishaps {
         self.paused.insert(id, until);
     }
 
+    /// The same, of one that has told its peers.
+    pub(in crate::sim) fn announce(&mut self, id: Id, until: u64) {
+        self.pause(id, until);
+        self.announced.insert(id);
+    }
+
+    /// A process goes on; says whether it has told its peers that it would be away.
+    pub(in crate::sim) fn goes_on(&mut self, id: Id) -> bool {
+        self.announced.remove(&id)
+    }
+
     pub(in crate::sim) fn slow_down(&mut self, id: Id, factor: u64, until: u64) {
         self.slow.insert(id, (factor, until));
     }
@@ -238,6 +265,7 @@ impl Mishaps {
     /// A process ends, and with it what was wrong with it.
     pub(in crate::sim) fn forget(&mut self, id: Id) {
         self.paused.remove(&id);
+        self.announced.remove(&id);
         self.slow.remove(&id);
     }
 
