@@ -46,7 +46,7 @@ pub use runtime::{
     FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase,
     PolledNode, Request, Streaming, Wait,
 };
-pub use wire::{Cause, Coverage, Failure, Shown, Stage};
+pub use wire::{Cause, Coverage, Failure, Job, JobError, Shown, Stage};
 
 /// The programs of the README, as tests.
 #[cfg(doctest)]

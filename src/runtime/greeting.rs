@@ -3,7 +3,7 @@
 //! Source: docs/wire.md, "HELLO" and "One link per pair"; the rules themselves are in `peer`.
 
 use gpc_trees::Id;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::link::{HIWATER, Phase, Progress};
 use super::links::{Arrival, CLOSING_LIMIT, GREETING_LIMIT, Links};
@@ -33,6 +33,7 @@ impl Links {
             incarnation: self.incarnation,
             generation,
             hiwater: HIWATER,
+            job: self.job,
             rings: false,
             extents: false,
         }
@@ -40,6 +41,10 @@ impl Links {
 
     /// The hello of someone who has connected.
     pub(super) fn accepted(&mut self, now: Time, key: LinkKey, hello: Hello) {
+        // First of all: whatever else is wrong with it comes from this.
+        if self.refuses_job(now, key, &hello) {
+            return;
+        }
         if hello.to != self.me {
             let text = format!("this is id {}, not {}", self.me, hello.to);
             return self.refuse(now, key, GoodbyeReason::Refused, text);
@@ -135,6 +140,7 @@ impl Links {
 
     /// The answer to our hello.
     pub(super) fn greeted(&mut self, key: LinkKey, peer: Id, hello: Hello) -> Result<(), String> {
+        self.check_job(key, &hello)?;
         if (hello.from, hello.to) != (peer, self.me) {
             return Err(format!("it is id {} and takes this one for id {}", hello.from, hello.to));
         }
@@ -156,6 +162,9 @@ impl Links {
         peer: Id,
         goodbye: Goodbye,
     ) -> Result<(), String> {
+        if goodbye.reason == GoodbyeReason::OtherJob {
+            warn!(id = self.me, peer, text = %goodbye.text, "the node there is of another job");
+        }
         if goodbye.reason != GoodbyeReason::Duplicate {
             return Err(format!("it refused the connection: {}", goodbye.text));
         }

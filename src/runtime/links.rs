@@ -28,7 +28,7 @@ use crate::chain::{Time, ToChild};
 use crate::hint::{likely, unlikely};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
-use crate::wire::{CallId, Message};
+use crate::wire::{CallId, Job, Message};
 
 /// The token of the listener; links have keys of their own, behind it.
 pub(super) const LISTENER: Token = Token(1);
@@ -84,6 +84,7 @@ pub(super) enum Arrival {
 pub(super) struct Links {
     pub(super) me: Id,
     pub(super) incarnation: u64,
+    pub(super) job: Job,
     pub(super) registry: Registry,
     pub(super) listeners: Vec<Accepting>,
     pub(super) accept_again: Option<Time>,
@@ -132,22 +133,31 @@ pub(super) struct Links {
     pub(super) arrivals: VecDeque<Arrival>,
 }
 
+/// Who a node is to others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    pub(super) me: Id,
+    pub(super) incarnation: u64,
+    pub(super) job: Job,
+}
+
 impl Links {
     pub(super) fn new(
-        me: Id,
-        incarnation: u64,
+        identity: Identity,
         registry: Registry,
         mut listeners: Vec<Accepting>,
         addresses: Peers,
         local: Local,
         memory: Memory,
     ) -> io::Result<Links> {
+        let Identity { me, incarnation, job } = identity;
         for listener in &mut listeners {
             listener.register(&registry, LISTENER)?;
         }
         Ok(Links {
             me,
             incarnation,
+            job,
             registry,
             listeners,
             accept_again: None,

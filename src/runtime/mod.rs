@@ -17,6 +17,7 @@ mod functions;
 mod greeting;
 mod handle;
 mod idle;
+mod job;
 pub mod link;
 mod link_table;
 mod links;

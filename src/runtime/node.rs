@@ -21,7 +21,7 @@ use super::event_loop::{EventLoop, Parts, SLEEP_MAX, WAKER};
 use super::executor::Executor;
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::links::Links;
+use super::links::{Identity, Links};
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
 use super::memory::Memory;
@@ -31,6 +31,7 @@ use super::plan::Plan;
 use super::users::Users;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat, Start};
+use crate::wire::Job;
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
@@ -55,6 +56,7 @@ pub struct Builder {
     link: LinkKind,
     users: Vec<u32>,
     memory_max: Option<u64>,
+    job: Option<Job>,
 }
 
 impl Builder {
@@ -64,7 +66,7 @@ impl Builder {
         self
     }
 
-    /// Where the other ids listen.
+    /// Where the other ids listen. If a job is [named](Peers::job) beside them, the node is of that one, unless [`job`](Self::job) says another.
     pub fn peers(mut self, peers: Peers) -> Builder {
         self.peers = peers;
         self
@@ -73,6 +75,22 @@ impl Builder {
     /// Where the node itself listens. A node without a listener can call, and be a leaf of nobody else's call.
     pub fn listener(mut self, listener: Listener) -> Builder {
         self.listener = Some(listener);
+        self
+    }
+
+    /// The job that the node belongs to: it links with nodes of an equal one alone. By default the one that its [peers](Self::peers) name, and where they name none, [no job](Job).
+    ///
+    /// ```
+    /// use chained_gpc::{Job, Node};
+    ///
+    /// // Drawn once, and told to whoever starts a node of this job.
+    /// let job = Job::random();
+    /// let nodes = [0, 1].map(|id| Node::builder(id).job(job).start());
+    /// # for node in nodes { node?; }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn job(mut self, job: Job) -> Builder {
+        self.job = Some(job);
         self
     }
 
@@ -194,7 +212,7 @@ impl Builder {
     }
 
     fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {
-        let Builder { mut config, functions, peers, listener, wait, link, users, memory_max } = self;
+        let Builder { mut config, functions, peers, listener, wait, link, users, memory_max, job } = self;
         let (id, limits) = (config.me, config.trees);
         let memory = Memory::new(id, memory_max);
         config.memory = memory.bodies.clone();
@@ -207,7 +225,9 @@ impl Builder {
         let local = Local { kind: link, mine: address.clone(), users: Users::new(users) };
         let registry = poll.registry().try_clone()?;
         let listeners = listeners.chain(near).collect();
-        let links = Links::new(id, config.incarnation, registry, listeners, peers, local, memory)?;
+        let job = job.or(peers.job()).unwrap_or_default();
+        let identity = Identity { me: id, incarnation: config.incarnation, job };
+        let links = Links::new(identity, registry, listeners, peers, local, memory)?;
         let executor = match polled {
             true => Executor::here(id, functions.clone(), mailbox.clone()),
             false => Executor::threads(id, config.workers, functions.clone(), mailbox.clone())?,
@@ -257,6 +277,7 @@ impl Node {
             link: LinkKind::DEFAULT,
             users: Vec::new(),
             memory_max: None,
+            job: None,
         }
     }
 

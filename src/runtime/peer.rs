@@ -72,7 +72,16 @@ mod tests {
     use super::*;
 
     fn hello(from: Id, incarnation: u64, generation: u32) -> Hello {
-        Hello { from, to: 5, incarnation, generation, hiwater: 1, rings: false, extents: false }
+        Hello {
+            from,
+            to: 5,
+            incarnation,
+            generation,
+            hiwater: 1,
+            job: Default::default(),
+            rings: false,
+            extents: false,
+        }
     }
 
     fn peer(state: State) -> Peer {

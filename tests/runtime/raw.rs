@@ -110,6 +110,7 @@ impl RawPeer {
             incarnation,
             generation,
             hiwater: HIWATER,
+            job: Default::default(),
             rings: false,
             extents: false,
         });

@@ -35,6 +35,7 @@ use self::spawn::{Spawner, Started};
 use super::args::PROCESSES_MAX;
 use super::watching::Watching;
 use crate::runtime::{LinkKind, Peers};
+use crate::wire::Job;
 
 /// How long children have to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
@@ -56,7 +57,7 @@ pub struct Plan {
     pub exe: PathBuf,
     /// How they look out for each other.
     pub watching: Watching,
-    /// Other nodes that the started ones are told about, such as the one of this process.
+    /// Other nodes that the started ones are told about, such as the one of this process. Where they name no job, one is drawn for the launch: its [peers](Launch::peers) name it.
     pub others: Peers,
 }
 
@@ -117,7 +118,9 @@ impl Launch {
             .link
             .listen(plan.ids.clone())
             .map_err(|(id, error)| LaunchError::Start { id, count, doing: "listen for", error })?;
-        let orders = Orders { row, others: plan.others.clone(), watching: plan.watching };
+        let mut others = plan.others.clone();
+        others.set_job(others.job().unwrap_or_else(Job::random));
+        let orders = Orders { row, others, watching: plan.watching };
         let text = orders.to_string();
         let progress = progress_bar(count);
         let spawner = Spawner {
