@@ -43,8 +43,8 @@ pub use chain::{Heartbeat, Reply};
 pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
     AbsentPeers, Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, FunctionError,
-    FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peers, Phase,
-    PolledNode, Request, Streaming, Wait,
+    FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peer, Peers,
+    Phase, PolledNode, Request, Streaming, Wait,
 };
 pub use wire::{Cause, Coverage, Failure, Job, JobError, Shown, Stage};
 

@@ -5,9 +5,10 @@
 use gpc_trees::Id;
 use tracing::{debug, warn};
 
+use super::events::Loss;
 use super::link::{HIWATER, Phase, Progress};
-use super::links::{Arrival, CLOSING_LIMIT, GREETING_LIMIT, Links};
-use super::peer::{LinkKey, Peer, State, Verdict};
+use super::links::{Arrival, GREETING_LIMIT, Links};
+use super::peer::{LinkKey, PeerEntry, State, Verdict};
 use super::shm::RingSocket;
 use crate::chain::Time;
 use crate::wire::Hello;
@@ -60,7 +61,7 @@ impl Links {
         if let Some(text) = self.refuses_stranger(now, hello.from) {
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
-        let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
+        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
         match peer.judge(self.me, &hello) {
             Verdict::Duplicate => {
                 let text = "the other connection stands".to_owned();
@@ -132,6 +133,7 @@ impl Links {
         if let Some(link) = self.links.get_mut(old) {
             let text = format!("id {from} has connected anew, perhaps from another process");
             link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
+            link.loss = Loss::Replaced;
             // What does not go out at once is of no use any more.
             let _ = link.flush(Time::default);
         }
@@ -179,18 +181,13 @@ impl Links {
 
     pub(super) fn refuse(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
         debug!(id = self.me, %text, "a connection is refused");
-        if let Some(link) = self.links.get_mut(key) {
-            link.outbox.goodbye(&Goodbye { reason, text });
-            link.phase = Phase::Closing;
-            link.mark(&mut self.dirty, key);
-            self.give_until(key, Some(now.plus(CLOSING_LIMIT)));
-        }
+        self.say_goodbye(now, key, reason, text);
     }
 
     /// Both hellos are through.
     fn establish(&mut self, key: LinkKey, hello: &Hello) {
         let Some(link) = self.links.get_mut(key) else { return };
-        let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
+        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
         if peer.incarnation != hello.incarnation {
             peer.incarnation = hello.incarnation;
             peer.generation = 0;
@@ -211,6 +208,7 @@ impl Links {
             "link up"
         );
         self.give_until(key, None);
+        self.tell_up(hello.from, hello.incarnation);
         self.arrivals.push_back(Arrival::Up { peer: hello.from, incarnation: hello.incarnation });
     }
 }

@@ -15,12 +15,14 @@ use super::Peers;
 use super::clock::Clock;
 use super::descriptors::Descriptors;
 use super::due::{Due, DueTimes};
+use super::events::{self, Loss};
 use super::link::{Event, Link, Phase, Progress, broken};
 use super::link_table::LinkTable;
+use super::membership::Forgotten;
 use super::memory::Memory;
 use super::newcomers::Newcomers;
 use super::opening::Local;
-use super::peer::{LinkKey, Peer, State};
+use super::peer::{LinkKey, PeerEntry, State};
 use super::shm::{Extents, RingSocket};
 use super::socket::Accepting;
 use super::watched::Watched;
@@ -93,7 +95,11 @@ pub(super) struct Links {
     /// Of some peers the link that was up when it was last used.
     last_up: [LinkKey; LAST_UP],
     /// The peers that there are links with, and of those that may be connected to the ones that there have been links with. Nobody else is remembered, however many say hello.
-    pub(super) peers: BTreeMap<Id, Peer>,
+    pub(super) peers: BTreeMap<Id, PeerEntry>,
+    /// The links that there have been with peers that were forgotten.
+    pub(super) forgotten: Forgotten,
+    /// Who hears of links that come and go; nearly always nobody.
+    pub(super) listeners_of_events: Vec<events::Listener>,
     /// Those that wait for the link of another run of their id.
     pub(super) newcomers: Newcomers,
     /// Whether bytes have come for long messages that links pass on.
@@ -165,6 +171,8 @@ impl Links {
             links: LinkTable::default(),
             last_up: [LinkKey(0); LAST_UP],
             peers: BTreeMap::new(),
+            forgotten: Forgotten::default(),
+            listeners_of_events: Vec::new(),
             newcomers: Newcomers::default(),
             stirred: false,
             dirty: Vec::new(),
@@ -242,7 +250,7 @@ impl Links {
         if !self.addresses.contains(id) {
             return None;
         }
-        if self.peers.entry(id).or_insert_with(Peer::new).state == State::Absent {
+        if self.peers.entry(id).or_insert_with(PeerEntry::new).state == State::Absent {
             self.connect(now, id);
         }
         Some(false)
@@ -261,7 +269,7 @@ impl Links {
             }
             return;
         }
-        let peer = self.peers.entry(to).or_insert_with(Peer::new);
+        let peer = self.peers.entry(to).or_insert_with(PeerEntry::new);
         let absent = peer.state == State::Absent;
         // A cancel or a response is for calls of a link that is gone.
         if !absent || opens {
@@ -278,8 +286,11 @@ impl Links {
         self.expected(peer);
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         entry.pending.clear();
-        if let State::Up(key) | State::Connecting(key) = entry.state {
-            entry.state = State::Absent;
+        let before = std::mem::replace(&mut entry.state, State::Absent);
+        if let State::Up(_) = before {
+            self.tell_lost(peer, Loss::Silent, "it was silent for too long");
+        }
+        if let State::Up(key) | State::Connecting(key) = before {
             self.discard(key);
         }
         self.forget_stranger(peer);
@@ -315,7 +326,7 @@ impl Links {
 
     /// The peer at the other end of every link that is up.
     pub(super) fn peers_up(&self) -> Vec<Id> {
-        let up = |(id, peer): (&Id, &Peer)| matches!(peer.state, State::Up(_)).then_some(*id);
+        let up = |(id, peer): (&Id, &PeerEntry)| matches!(peer.state, State::Up(_)).then_some(*id);
         self.peers.iter().filter_map(up).collect()
     }
 
@@ -497,9 +508,10 @@ impl Links {
     /// A connection has ended, by whatever side.
     pub(super) fn close(&mut self, key: LinkKey, why: &str) {
         let Some(link) = self.discard(key) else { return };
-        let state = |peer| self.peers.get(&peer).map(|entry: &Peer| entry.state);
+        let state = |peer| self.peers.get(&peer).map(|entry: &PeerEntry| entry.state);
         match link.phase {
             Phase::Up(peer) if state(peer) == Some(State::Up(key)) => {
+                self.tell_lost(peer, link.loss, why);
                 self.lose(peer, why);
                 self.take_place(peer);
             }

@@ -12,6 +12,7 @@ mod completion;
 mod descriptors;
 mod due;
 mod event_loop;
+mod events;
 mod executor;
 mod functions;
 mod greeting;
@@ -25,6 +26,7 @@ mod local;
 mod looking;
 mod mailbox;
 mod meeting;
+mod membership;
 mod memory;
 mod near;
 mod newcomers;
@@ -49,12 +51,14 @@ mod watched;
 
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};
+pub use events::{EVENTS_MAX, Events, Loss, NoEvent, PeerEvent, PeerEventKind};
 pub use functions::{
     CallbackHandle, FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, Merges, Phase,
 };
 pub use handle::CallHandle;
 pub use local::{LinkKind, LocalNodes};
 pub use meeting::AbsentPeers;
+pub use membership::{MembershipError, Peer};
 pub use node::{Builder, Node, PolledNode};
 pub use outcome::{CallError, IdReply, Outcome, RepliesError, ReplyRef};
 pub use request::{ChildReply, Deferred, Request};

@@ -18,12 +18,14 @@ use super::call::Call;
 use super::clock;
 use super::command::Command;
 use super::event_loop::{EventLoop, Parts, SLEEP_MAX, WAKER};
+use super::events::Events;
 use super::executor::Executor;
 use super::functions::Functions;
 use super::handle::CallHandle;
 use super::links::{Identity, Links};
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
+use super::membership::{CHANGE_LIMIT, MembershipError, Peer};
 use super::memory::Memory;
 use super::opening::Local;
 use super::outcome::{CallError, Outcome};
@@ -249,6 +251,18 @@ struct Front {
 }
 
 impl Front {
+    fn learns(&self, peer: Peer) -> Result<Command, MembershipError> {
+        self.is_other(peer.id).map(|()| Command::Learn(peer))
+    }
+
+    fn forgets(&self, id: Id) -> Result<Command, MembershipError> {
+        self.is_other(id).map(|()| Command::Forget(id))
+    }
+
+    fn is_other(&self, id: Id) -> Result<(), MembershipError> {
+        if id == self.id { Err(MembershipError::Own(id)) } else { Ok(()) }
+    }
+
     fn prepare(&self, call: Call) -> Result<(Start, Plan), CallError> {
         call.prepare(self.id, &self.functions, &self.limits)
     }
@@ -305,7 +319,66 @@ impl Node {
         CallHandle::submit(&self.front.mailbox, start, plan)
     }
 
+    /// Says where a peer listens, while the node runs: from now on calls reach it there. What is learned before a call is started holds for that call.
+    ///
+    /// A peer that is known already has this address from now on. A link that stands stays, and the address counts when it is lost; to have it closed at once, [forget](Self::forget) the peer before. An attempt to connect
+    /// to the former address begins anew at this one, and calls that wait for it go on. Ids that were learned are treated as those of [`Builder::peers`]: where file descriptors are short, their links stay.
+    ///
+    /// # Errors
+    /// See [`MembershipError`]; it waits at most five seconds for room in the queue of commands.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use chained_gpc::{Call, Functions, IdList, LinkKind, Listener, Node, Peer};
+    ///
+    /// let functions = Functions::new();
+    /// let name = functions.func("name", |request, reply| {
+    ///     reply.data = request.me().to_string().into_bytes();
+    ///     Ok(())
+    /// })?;
+    /// let root = Node::builder(0).functions(&functions).start()?;
+    /// let listener = Listener::bind(&LinkKind::default().fresh_address(5))?;
+    /// let joins = Node::builder(5).functions(&functions).listener(listener).start()?;
+    ///
+    /// root.learn(Peer::new(5, joins.address().expect("it listens").clone()))?;
+    /// root.wait_for_peers(5..6, Duration::from_secs(10))?;
+    /// let outcome = root.call(Call::new(name).ids(IdList::from_ids([0, 5])?))?.wait()?;
+    /// assert_eq!(outcome.replies()?.len(), 2);
+    ///
+    /// root.forget(5)?;
+    /// assert!(root.call(Call::new(name).ids(IdList::from_ids([0, 5])?))?.wait().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn learn(&self, peer: Peer) -> Result<(), MembershipError> {
+        let command = self.front.learns(peer)?;
+        Ok(self.front.mailbox.command(command, CHANGE_LIMIT)?)
+    }
+
+    /// Forgets where a peer listens, and closes the link with it in order: the peer is told, and goes on. Calls in flight through that link fail as if it were lost, and later ones at once, until the peer is
+    /// [learned](Self::learn) again. Of an id that is not known it does nothing.
+    ///
+    /// It is no ban: a forgotten peer that knows where this node listens may connect again, as any stranger may.
+    ///
+    /// # Errors
+    /// As for [`learn`](Self::learn).
+    pub fn forget(&self, id: Id) -> Result<(), MembershipError> {
+        let command = self.front.forgets(id)?;
+        Ok(self.front.mailbox.command(command, CHANGE_LIMIT)?)
+    }
+
+    /// Tells of peers whose links come up and are lost, from now on: see [`Events`]. Each has the events for itself.
+    ///
+    /// # Errors
+    /// [`MembershipError::Busy`], after five seconds, and [`MembershipError::Ended`].
+    pub fn events(&self) -> Result<Events, MembershipError> {
+        let (events, listener) = Events::new();
+        self.front.mailbox.command(Command::Listen(listener), CHANGE_LIMIT)?;
+        Ok(events)
+    }
+
     /// Ends the node in order: no more calls, those in flight get so long to end, peers are told. Calls that are still in flight then end with [`CallError::Ended`].
+    ///
+    /// Peers hear that it has left, as [`Loss::Left`](super::Loss::Left) among their [events](Self::events). Requests that reach it meanwhile are refused, and what is sent to it later finds nobody: either is a failure of the call at this id, at once.
     pub fn shutdown(mut self, limit: Duration) {
         self.end(limit);
     }
@@ -384,6 +457,42 @@ impl PolledNode {
         Ok(handle)
     }
 
+    /// Says where a peer listens: see [`Node::learn`]. It holds from the next turn on, in its order with the calls that are started.
+    ///
+    /// # Errors
+    /// [`MembershipError::Own`]; [`MembershipError::Busy`] at once where 4096 commands wait for the next turn.
+    pub fn learn(&self, peer: Peer) -> Result<(), MembershipError> {
+        self.queue(self.front.learns(peer)?)
+    }
+
+    /// Forgets where a peer listens, and closes the link with it: see [`Node::forget`]. It holds from the next turn on.
+    ///
+    /// # Errors
+    /// As for [`learn`](Self::learn).
+    pub fn forget(&self, id: Id) -> Result<(), MembershipError> {
+        self.queue(self.front.forgets(id)?)
+    }
+
+    /// Tells of peers whose links come up and are lost, from the next turn on: see [`Events`]. Whoever drives the node takes them between two turns; so may any other thread.
+    ///
+    /// # Errors
+    /// [`MembershipError::Busy`], as for [`learn`](Self::learn).
+    pub fn events(&self) -> Result<Events, MembershipError> {
+        let (events, listener) = Events::new();
+        self.queue(Command::Listen(listener))?;
+        Ok(events)
+    }
+
+    /// Has the next turn do something, behind what it is to do already.
+    fn queue(&self, command: Command) -> Result<(), MembershipError> {
+        let mut started = self.started.borrow_mut();
+        if started.len() + self.event_loop.starting() >= COMMANDS {
+            return Err(MembershipError::Busy);
+        }
+        started.push_back(command);
+        Ok(())
+    }
+
     /// Does what there is to do, and waits at most `limit` for something.
     ///
     /// # Errors
@@ -398,6 +507,10 @@ impl PolledNode {
     /// # Errors
     /// As there; [`AbsentPeers::Ended`] where the poll itself fails.
     pub fn wait_for_peers(&mut self, ids: impl Into<IdList>, limit: Duration) -> Result<(), AbsentPeers> {
+        // What was learned is to be known. Ends: nobody adds anything meanwhile.
+        while !self.started.get_mut().is_empty() || self.event_loop.starting() > 0 {
+            self.progress(Duration::ZERO).map_err(|_| AbsentPeers::Ended)?;
+        }
         let mut meeting = Meeting::new(ids.into(), limit);
         let begun = self.event_loop.ask_time();
         // Ends, both do: the time passes.

@@ -384,7 +384,7 @@ fn hello(from: Id, to: Id, rings: bool, extents: bool) -> Vec<u8> {
     assert!(outbox.is_ready());
     let mut parts = SmallVec::new();
     outbox.parts(&mut parts);
-    assert_eq!(parts[0].len(), FRAME_HEADER + 32);
+    assert_eq!(parts[0].len(), FRAME_HEADER + 48);
     parts[0].to_vec()
 }
 
