@@ -228,7 +228,8 @@ impl World {
             return;
         };
         self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
-        let parcel = Parcel { from, to, passage, sent: self.now, message, data: false };
+        let (begun, sent) = (self.hosts.at(from).begun, self.now);
+        let parcel = Parcel { from, to, passage, begun, sent, message, data: false };
         self.queue.push(self.now, Event::Arrive(Box::new(parcel)));
     }
 
@@ -296,7 +297,8 @@ impl World {
             let at = mishaps.links.in_order(liar, to, at);
             self.inject(Fault::SecondParent, &[to, liar, from]);
             self.observe(&Observation::Forged { from: liar, to, call });
-            let parcel = Parcel { from: liar, to, passage, sent: self.now, message, data: false };
+            let (begun, sent) = (self.hosts.at(liar).begun, self.now);
+            let parcel = Parcel { from: liar, to, passage, begun, sent, message, data: false };
             self.queue.push(at, Event::Arrive(Box::new(parcel)));
         }
     }
