@@ -108,7 +108,8 @@ impl World {
     }
 
     fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64, data: bool) {
-        let (sent, up, begun) = (self.now, self.hosts.is_up(to), self.hosts.at(from).begun);
+        let (sent, up) = (self.now, self.hosts.is_up(to));
+        let (run, begun) = (self.hosts.run(from), self.hosts.at(from).begun);
         let Some(mishaps) = &mut self.mishaps else { return };
         let is_request = matches!(message, Message::Request(_));
         let opens = is_request || matches!(message, Message::Ping);
@@ -124,7 +125,7 @@ impl World {
                 if !data
                     && !matches!(message, Message::Response(Response { answer: Answer::Arriving(_), .. }))
                 {
-                    mishaps.remember(from, to, &message);
+                    mishaps.remember(from, run, to, &message);
                 }
                 let late = mishaps.lateness(&mut self.random, sent);
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));

@@ -65,7 +65,7 @@ fn a_stale_peers_file_joins_nobody() {
 /// Each launch has a job of its own, which its processes are told: whoever finds the address of one is not of it.
 #[test]
 fn processes_of_a_launch_are_of_a_job_of_their_own() {
-    let call = Gpc::start("call sleep --header 60s -n 3 --link tcp --time-limit 60s --tree flat");
+    let call = Gpc::start("call sleep --header 60s -n 3 --link tcp --forward-first --tree flat");
     call.until_asleep(1);
     let port = port_of(&call.node(1)).expect("it listens on TCP");
     let folder = tempfile::tempdir().unwrap();
