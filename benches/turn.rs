@@ -18,8 +18,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const LINKS: [u32; 4] = [0, 100, 1000, 5000];
 
 fn hello(from: Id) -> Vec<u8> {
-    let hello =
-        Hello { from, to: 1, incarnation: 1, generation: 1, hiwater: 4, rings: false, extents: false };
+    let hello = Hello {
+        from,
+        to: 1,
+        incarnation: 1,
+        generation: 1,
+        hiwater: 4,
+        job: Default::default(),
+        rings: false,
+        extents: false,
+    };
     let payload = hello.emit();
     let header = FrameHeader { length: payload.len() as u32, kind: Kind::Hello, flags: 0 };
     [&header.emit()[..], &payload].concat()

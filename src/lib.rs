@@ -56,12 +56,13 @@ pub use gpc_trees::{
 };
 pub use runtime::{
     AbsentPeers, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure, CallHandle,
-    CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, FuncHandle, FunctionError,
-    FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError, Listener, LocalNodes,
-    Merges, Node, Outcome, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef,
-    Request, Streaming, Wait, WithCode,
+    CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, Events, FuncHandle,
+    FunctionError, FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError, Listener,
+    LocalNodes, Loss, MembershipError, Merges, NoEvent, Node, Outcome, Peer, PeerEvent, PeerEventKind, Peers,
+    PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef, Request, Streaming, Wait,
+    WithCode,
 };
-pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Shown, Stage, Status};
+pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Job, JobError, Shown, Stage, Status};
 
 /// The programs of the README, as tests.
 #[cfg(doctest)]

@@ -297,7 +297,7 @@ fn fields_of_small_frames() {
     bad_field(&frame(5, 0, &with(&CALL_REF, &[(4, &[1])])), Kind::Cancel, "reserved", 1);
     bad_field(&with(&segment(0, b"x"), &[(8 + 7, &[1])]), Kind::Segment, "reserved", 1 << 24);
     bad_field(&frame(6, 0, &[0; 4]), Kind::Credit, "count", 0);
-    bad_field(&frame(7, 0, &[3]), Kind::Goodbye, "reason", 3);
+    bad_field(&frame(7, 0, &[5]), Kind::Goodbye, "reason", 5);
     bad_field(&frame(7, 0, &[0; 257]), Kind::Goodbye, "text length", 256);
 }
 
@@ -311,7 +311,7 @@ fn hellos() {
     assert_eq!(first(&with(&hello, &[(0, b"HTTP")])), HelloError::Magic(*b"HTTP").into());
     assert_eq!(first(&with(&hello, &[(4, &[2])])), HelloError::Version(2).into());
     assert_eq!(first(&with(&hello, &[(6, &[32])])), HelloError::Proof(32).into());
-    assert_eq!(first(&hello[..31]), FrameError::TooShort { kind: Kind::Hello, length: 31, needed: 32 });
+    assert_eq!(first(&hello[..47]), FrameError::TooShort { kind: Kind::Hello, length: 47, needed: 48 });
     assert_eq!(first(&[&hello[..], &[0]].concat()), FrameError::TooMuch { kind: Kind::Hello, extra: 1 });
     let error = first(&with(&hello, &[(28, &[0])]));
     assert!(matches!(error, FrameError::BadField { kind: Kind::Hello, field: "hiwater", value: 0, .. }));

@@ -57,6 +57,7 @@ fn hello(from: Id) -> Vec<u8> {
         incarnation: u64::from(from),
         generation: 1,
         hiwater: 4,
+        job: Default::default(),
         rings: false,
         extents: false,
     };

@@ -227,7 +227,8 @@ pub struct NodeArgs {
 }
 
 const NODE_EXAMPLES: &str = "\
-A peers file says who listens where, a line each; # begins a comment:
+A peers file says who listens where, a line each, and may name the job of all of them, without which they meet nodes of no job alone; # begins a comment:
+  job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
   0 127.0.0.1:7000
   1 127.0.0.1:7001
   2 unix:/tmp/gpc-2.sock

@@ -187,7 +187,7 @@ fn small_again(event: &Event, cuts: &[usize]) {
     match event {
         Event::Credit(count) => outbox.acknowledge(*count),
         Event::Window(window) => outbox.window(window),
-        Event::Hello(hello) => return assert_eq!(hello.emit().len(), 32),
+        Event::Hello(hello) => return assert_eq!(hello.emit().len(), 48),
         _ => return,
     }
     comes_back(event, &drain(&mut outbox, cuts), cuts);

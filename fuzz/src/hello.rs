@@ -50,9 +50,10 @@ fn by_the_document(payload: &[u8]) -> Option<Hello> {
         incarnation: u64::from(low_and_high.0) | u64::from(low_and_high.1) << 32,
         generation: u32_at(24)?,
         hiwater: u32_at(28)?,
+        job: chained_gpc::Job(payload.get(32..48)?.try_into().ok()?),
         rings: false,
         extents: false,
     };
     let fixed = payload.starts_with(b"cGPC\x01\x00\x00\x00");
-    (fixed && payload.len() == 32 && hello.hiwater > 0).then_some(hello)
+    (fixed && payload.len() == 48 && hello.hiwater > 0).then_some(hello)
 }

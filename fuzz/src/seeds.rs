@@ -112,7 +112,7 @@ fn wire() -> Vec<Seed> {
     seeds.push(Seed {
         target: "frames",
         name: "seed-ending".into(),
-        bytes: [&[64 + 1, 50][..], &link[40..]].concat(),
+        bytes: [&[64 + 1, 50][..], &link[56..]].concat(),
     });
     seeds
 }

@@ -8,15 +8,23 @@ use chained_gpc::wire::body::{Extent, Room, Sealed};
 use chained_gpc::wire::flow::{ArrivingReply, Flow};
 use chained_gpc::wire::frame::{EXTENT_MAX, FrameError};
 use chained_gpc::wire::message::{Answer, Request, Response};
-use chained_gpc::wire::{Body, CallId, Hello, Message};
+use chained_gpc::wire::{Body, CallId, Hello, Job, Message};
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 
 use super::input::pieces;
 
 /// A hello that every inbox takes.
-pub const HELLO: Hello =
-    Hello { from: 3, to: 4, incarnation: 7, generation: 1, hiwater: 64, rings: false, extents: false };
+pub const HELLO: Hello = Hello {
+    from: 3,
+    to: 4,
+    incarnation: 7,
+    generation: 1,
+    hiwater: 64,
+    job: Job([0; 16]),
+    rings: false,
+    extents: false,
+};
 
 /// A node without registered trees, which awaits every call, or those with even numbers.
 #[derive(Clone, Copy, Debug)]

@@ -83,6 +83,24 @@ impl Window {
         next
     }
 
+    /// Forgets the numbers that do not stay; says whether any is left.
+    fn retain(&mut self, stays: impl Fn(u64) -> bool) -> bool {
+        let mut left = None;
+        for sequence in self.last.saturating_sub(WINDOW - 1)..=self.last {
+            let (word, bit) = ((sequence % WINDOW) as usize / 64, 1 << (sequence % 64));
+            match self.bits[word] & bit != 0 {
+                true if stays(sequence) => left = Some(sequence),
+                true => {
+                    self.bits[word] &= !bit;
+                    self.ones -= 1;
+                }
+                false => {}
+            }
+        }
+        self.last = left.unwrap_or(self.last);
+        left.is_some()
+    }
+
     /// Makes room for a number where another one stands, of those up to `ended`.
     fn clear(&mut self, number: u64, ended: u64, forgotten: &mut impl FnMut(u64)) {
         let (word, bit) = ((number % WINDOW) as usize / 64, 1 << (number % 64));
@@ -114,10 +132,11 @@ impl Old {
         }
     }
 
-    /// Forgets those of a root.
-    fn forget_root(&mut self, root: Id) {
-        self.order.retain(|(_, call)| call.root != root);
-        self.calls.retain(|call| call.root != root);
+    /// Forgets those of a root whose numbers do not stay.
+    fn retain_of(&mut self, root: Id, stays: impl Fn(u64) -> bool) {
+        let stays = |call: &CallId| call.root != root || stays(call.sequence);
+        self.order.retain(|(_, call)| stays(call));
+        self.calls.retain(stays);
     }
 
     /// Forgets those that were put here so many ended calls ago.
@@ -210,13 +229,15 @@ impl Recent {
         self.old.remember(call, self.ended);
     }
 
-    /// This id is linked with a run of an id. If it is another one than that whose calls are remembered, it counts its own, and they are no calls that have ended: where its clock was set back
-    /// it may give the same numbers. Partial calls stay until their time has passed, since those of the earlier run may still be asked for by its children.
+    /// This id is linked with a run of an id. If it is another one than that whose calls are remembered, it counts its own from its incarnation on, and those of the earlier one are no calls that have ended: where its clock was
+    /// set back it may give the same numbers. What only the new run can have numbered so has come through others, before its link, and stays. Partial calls stay until their time has passed, since those of the earlier run may
+    /// still be asked for by its children.
     pub(super) fn linked(&mut self, root: Id, run: u64) {
         self.runs.insert(root, run);
         let Some(place) = self.places.get(&root).map(|place| *place as usize) else { return };
-        if self.windows[place].run.replace(run).is_some_and(|before| before != run) {
-            self.forget(root, place);
+        if let Some(before) = self.windows[place].run.replace(run).filter(|before| *before != run) {
+            let stays = |sequence: u64| sequence >= run && (run > before || sequence < before);
+            self.forget(root, place, stays);
         }
     }
 
@@ -225,8 +246,12 @@ impl Recent {
         self.runs.remove(&root);
     }
 
-    fn forget(&mut self, root: Id, place: usize) {
-        self.old.forget_root(root);
+    /// Forgets the calls of a root, but for those with numbers that stay.
+    fn forget(&mut self, root: Id, place: usize, stays: impl Fn(u64) -> bool) {
+        self.old.retain_of(root, &stays);
+        if self.windows[place].retain(stays) {
+            return;
+        }
         self.places.remove(&root);
         self.windows.swap_remove(place);
         if let Some(moved) = self.windows.get(place) {
@@ -313,7 +338,7 @@ mod tests {
         let of = |root: Id, sequence: u64| CallId { root, sequence };
         for root in [1, 2, 3] {
             recent.linked(root, 50);
-            // The last one is too far behind for the window.
+            // The last one is too far behind for the window, and of no run.
             [9000, 9001, 5].iter().for_each(|&sequence| recent.add(of(root, sequence)));
         }
         recent.unlinked(1);
@@ -328,6 +353,25 @@ mod tests {
         recent.add(of(3, 9002));
         assert!(recent.contains(of(1, 5)) && !recent.contains(of(1, 9000)) && recent.contains(of(3, 9002)));
         assert_eq!((recent.windows.len(), recent.places.len(), recent.old.order.len()), (3, 3, 2));
+    }
+
+    /// A call of a new run had come through another parent before the run's link, was forgotten with those of the run before, and executed once more when it came from its root: the simulator found it.
+    #[test]
+    fn what_only_the_new_run_can_have_numbered_so_is_known_though_its_link_comes_later() {
+        for (before, run) in [(1000, 5000), (5000, 1000), (1000, 1_000_000), (1_000_000, 1000)] {
+            let mut recent = Recent::new(1);
+            recent.linked(1, before);
+            (before..before + 20).for_each(|sequence| recent.add(call(sequence)));
+            (run..run + 10).step_by(2).for_each(|sequence| recent.add(call(sequence)));
+            recent.linked(1, run);
+            let known = |recent: &Recent, first: u64| {
+                (first..first + 20).filter(|&sequence| recent.contains(call(sequence))).count()
+            };
+            assert_eq!((known(&recent, before), known(&recent, run)), (0, 5), "{before} then {run}");
+            // It goes on as any other.
+            (run + 10..run + 20).for_each(|sequence| recent.add(call(sequence)));
+            assert_eq!(known(&recent, run), 15, "{before} then {run}");
+        }
     }
 
     /// Whose link it was that its calls came on is not known of those that came through others.

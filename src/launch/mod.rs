@@ -89,6 +89,7 @@ use rustix::process::Signal;
 
 use self::spawn::{Spawner, Started};
 use crate::runtime::{LinkKind, Peers};
+use crate::wire::Job;
 
 /// How long children have to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
@@ -110,7 +111,7 @@ pub struct Plan {
     pub arguments: Vec<OsString>,
     /// Settings of all nodes.
     pub settings: NodeSettings,
-    /// Other nodes that the started ones are told about, such as one of this process that listens; none by default. A node that only makes calls need not be among them.
+    /// Other nodes that the started ones are told about, such as one of this process that listens; none by default. A node that only makes calls need not be among them. Where they name no job, one is drawn for the launch: its [peers](Launch::peers) name it.
     pub others: Peers,
 }
 
@@ -190,7 +191,9 @@ impl Launch {
             .link
             .listen(plan.ids.clone())
             .map_err(|(id, error)| LaunchError::Start { id, count, doing: "listen for", error })?;
-        let orders = Orders { row, others: plan.others.clone(), settings: plan.settings };
+        let mut others = plan.others.clone();
+        others.set_job(others.job().unwrap_or_else(Job::random));
+        let orders = Orders { row, others, settings: plan.settings };
         let text = orders.to_string();
         let spawner = Spawner {
             plan,

@@ -1,6 +1,6 @@
 //! What a process that is launched is told: the same for all, and so short that it is in the control link before the process runs.
 //!
-//! Text, a line for each: `wait adaptive`, `link shm`, `dead-after 10000000000ns`, a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS` for each other node, and `end`. Who reads it trusts none of it: everything is checked and bounded.
+//! Text, a line for each: `wait adaptive`, `link shm`, `dead-after 10000000000ns`, the job of all of them (`job` and 32 digits), a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS` for each other node, and `end`. Who reads it trusts none of it: everything is checked and bounded.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ const QUOTED_MAX: usize = 40;
 pub struct Orders {
     /// Where those listen that are launched together.
     pub row: AddressRow,
-    /// Other nodes, whose addresses come before those of the row.
+    /// Other nodes, whose addresses come before those of the row, and the job of all of them, if it is named.
     pub others: Peers,
     /// The settings of every node.
     pub settings: NodeSettings,
@@ -58,6 +58,7 @@ impl Orders {
         for (id, address) in self.others.iter() {
             peers.insert(id, address);
         }
+        self.others.job().into_iter().for_each(|job| peers.set_job(job));
         peers
     }
 }
@@ -74,6 +75,7 @@ impl fmt::Display for Orders {
         if let Some(dead_after) = dead_after {
             writeln!(f, "dead-after {}", Nanos(dead_after))?;
         }
+        self.others.job().iter().try_for_each(|job| writeln!(f, "job {job}"))?;
         writeln!(f, "{}", self.row)?;
         self.others.iter().try_for_each(|(id, address)| writeln!(f, "peer {id} {address}"))?;
         f.write_str(END)
@@ -99,6 +101,11 @@ impl FromStr for Orders {
                     settings.link = link.parse::<LinkKind>()?;
                 }
                 Some(("dead-after", span)) => settings.dead_after = Some(span.parse::<Nanos>()?.0),
+                // As in a peers file.
+                Some(("job", _)) => {
+                    others.push_str(line);
+                    others.push('\n');
+                }
                 Some(("peer", peer)) => {
                     others.push_str(peer);
                     others.push('\n');
@@ -138,6 +145,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Job;
 
     #[test]
     fn orders_read_as_they_are_written() {
@@ -147,6 +155,7 @@ mod tests {
         assert_eq!((orders.settings, orders.to_string()), (NodeSettings::default(), text));
         orders.others.insert(0, "127.0.0.1:1".parse().unwrap());
         orders.others.insert(2, "unix:@two".parse().unwrap());
+        orders.others.set_job(Job([0x1d; 16]));
         orders.row = "ports 1 127.0.0.1 5 6".parse().unwrap();
         orders.settings = NodeSettings {
             dead_after: Some(Duration::from_millis(1500)),
@@ -156,7 +165,12 @@ mod tests {
         let text = orders.to_string();
         assert_eq!(text.parse(), Ok(orders.clone()));
         assert_eq!(text.strip_suffix(END).unwrap().parse(), Ok(orders.clone()));
-        assert_eq!(orders.peers().to_string(), "0 127.0.0.1:1\n1 127.0.0.1:5\n2 unix:@two\n");
+        let job = "1d".repeat(16);
+        assert!(text.contains(&format!("\njob {job}\n")), "{text}");
+        assert_eq!(
+            orders.peers().to_string(),
+            format!("job {job}\n0 127.0.0.1:1\n1 127.0.0.1:5\n2 unix:@two\n")
+        );
     }
 
     #[test]
@@ -171,6 +185,7 @@ mod tests {
             "link: `rope` is no kind of link: write tcp, unix or shm"
         );
         assert!(read("names 1 2 a\ndead-after never\n").starts_with("`never` is no length"));
+        assert!(read("names 1 2 a\njob x\n").ends_with("`x` is no job: write 32 hexadecimal digits"));
         assert!(read("names 1 x a\n").contains("is no row of addresses"));
         assert!(
             read("names 1 2 a\npeer 5 unix:@a\npeer 6\n")

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use gpc_trees::Id;
 
 use super::AddressRow;
+use crate::wire::{Job, JobError};
 
 /// Longest line of a peers file: an id, a path of the longest length that systems know, and a comment.
 const LINE_MAX: usize = 8192;
@@ -80,12 +81,21 @@ impl fmt::Display for Address {
 
 /// Which id listens where.
 ///
-/// As text, a *peers file*: a line `ID ADDRESS` per node, `#` begins a comment, blank lines do not count.
+/// As text, a *peers file*: a line `ID ADDRESS` per node; at most one line `job` with 32 hexadecimal digits, which names the [job](Job) of all of them; `#` begins a comment, blank lines do not count.
+///
+/// ```
+/// use chained_gpc::{Job, Peers};
+///
+/// let peers: Peers = "job 00112233445566778899aabbccddeeff\n0 127.0.0.1:7000\n1 unix:@one # the other\n".parse()?;
+/// assert_eq!((peers.len(), peers.job().map(Job::is_none)), (2, Some(false)));
+/// # Ok::<(), chained_gpc::runtime::PeersError>(())
+/// ```
 #[derive(Clone, Default, Debug)]
 pub struct Peers {
-    /// These come first.
-    listed: BTreeMap<Id, Address>,
+    /// These come first; none of an id of the row that was taken out.
+    listed: BTreeMap<Id, Option<Address>>,
     row: Option<AddressRow>,
+    job: Option<Job>,
 }
 
 /// A peers file with a fault, and its line.
@@ -106,24 +116,52 @@ impl Peers {
     /// Says where an id listens; returns what was said before.
     pub fn insert(&mut self, id: Id, address: Address) -> Option<Address> {
         let before = self.address(id);
-        self.listed.insert(id, address);
+        self.listed.insert(id, Some(address));
         before
+    }
+
+    /// Takes out an id; returns where it listened, as far as that was known.
+    pub fn remove(&mut self, id: Id) -> Option<Address> {
+        let before = self.address(id);
+        match self.row_has(id) {
+            true => drop(self.listed.insert(id, None)),
+            false => drop(self.listed.remove(&id)),
+        }
+        before
+    }
+
+    /// The job of these nodes, if it is named.
+    pub fn job(&self) -> Option<Job> {
+        self.job
+    }
+
+    /// Names the job of these nodes.
+    pub fn set_job(&mut self, job: Job) {
+        self.job = Some(job);
     }
 
     /// Where an id listens.
     pub fn address(&self, id: Id) -> Option<Address> {
-        self.listed.get(&id).cloned().or_else(|| self.row.as_ref()?.address(id))
+        match self.listed.get(&id) {
+            Some(listed) => listed.clone(),
+            None => self.row.as_ref()?.address(id),
+        }
     }
 
     /// Whether it is known where an id listens.
     pub fn contains(&self, id: Id) -> bool {
-        self.listed.contains_key(&id) || self.row.as_ref().is_some_and(|row| row.ids().contains(&id))
+        self.listed.get(&id).map_or_else(|| self.row_has(id), Option::is_some)
+    }
+
+    fn row_has(&self, id: Id) -> bool {
+        self.row.as_ref().is_some_and(|row| row.ids().contains(&id))
     }
 
     /// All ids, in their order.
     pub fn ids(&self) -> impl Iterator<Item = Id> {
         let row = self.row.as_ref().map(AddressRow::ids).unwrap_or_default();
         let (below, rest) = (self.listed.range(..row.start), self.listed.range(row.end.max(row.start)..));
+        let row = row.filter(|id| self.contains(*id));
         below.map(|(id, _)| *id).chain(row).chain(rest.map(|(id, _)| *id))
     }
 
@@ -135,7 +173,8 @@ impl Peers {
     /// How many ids are known.
     pub fn len(&self) -> usize {
         let row = self.row.as_ref().map(AddressRow::ids).unwrap_or_default();
-        row.len() + self.listed.keys().filter(|id| !row.contains(id)).count()
+        let beside = self.listed.keys().filter(|id| !row.contains(id)).count();
+        row.len() + beside - self.listed.values().filter(|address| address.is_none()).count()
     }
 
     /// Whether none is.
@@ -144,10 +183,10 @@ impl Peers {
     }
 }
 
-/// Equal if the same ids listen at the same addresses, however that was said.
+/// Equal if the same ids listen at the same addresses, however that was said, and the same job is named, or none.
 impl PartialEq for Peers {
     fn eq(&self, other: &Peers) -> bool {
-        self.iter().eq(other.iter())
+        self.job == other.job && self.iter().eq(other.iter())
     }
 }
 
@@ -155,13 +194,14 @@ impl Eq for Peers {}
 
 impl From<AddressRow> for Peers {
     fn from(row: AddressRow) -> Peers {
-        Peers { listed: BTreeMap::new(), row: Some(row) }
+        Peers { row: Some(row), ..Peers::default() }
     }
 }
 
 impl FromIterator<(Id, Address)> for Peers {
     fn from_iter<I: IntoIterator<Item = (Id, Address)>>(peers: I) -> Peers {
-        Peers { listed: peers.into_iter().collect(), row: None }
+        let listed = peers.into_iter().map(|(id, address)| (id, Some(address))).collect();
+        Peers { listed, ..Peers::default() }
     }
 }
 
@@ -174,7 +214,17 @@ impl FromStr for Peers {
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
             let error = |why: String| PeersError { line: number, why };
-            let Some((id, address)) = parse_line(line).map_err(error)? else { continue };
+            let (id, address) = match parse_line(line).map_err(error)? {
+                Line::Empty => continue,
+                Line::Job(_) if peers.job.is_some() => {
+                    return Err(error("a job is named a second time: all nodes are of one".into()));
+                }
+                Line::Job(job) => {
+                    peers.job = Some(job);
+                    continue;
+                }
+                Line::Peer(id, address) => (id, address),
+            };
             if let Some(first) = lines.insert(address.clone(), number) {
                 return Err(error(format!(
                     "{address} stands in line {first} already: each id listens at its own address"
@@ -188,25 +238,37 @@ impl FromStr for Peers {
     }
 }
 
-fn parse_line(line: &str) -> Result<Option<(Id, Address)>, String> {
+/// What a line of a peers file says.
+enum Line {
+    Empty,
+    Job(Job),
+    Peer(Id, Address),
+}
+
+fn parse_line(line: &str) -> Result<Line, String> {
     if line.len() > LINE_MAX {
         return Err(format!("it is longer than {LINE_MAX} bytes"));
     }
     let content = line.split('#').next().unwrap_or_default().trim();
     if content.is_empty() {
-        return Ok(None);
+        return Ok(Line::Empty);
     }
     let mut words = content.split_whitespace();
-    let (Some(id), Some(address), None) = (words.next(), words.next(), words.next()) else {
+    let (Some(first), Some(second), None) = (words.next(), words.next(), words.next()) else {
         return Err(format!("`{content}` is not of the form ID ADDRESS, such as `3 127.0.0.1:7003`"));
     };
-    let id =
-        id.parse().map_err(|_| format!("`{id}` is no id: ids are whole numbers from 0 to {}", Id::MAX))?;
-    address.parse().map(|address| Some((id, address))).map_err(|error: AddressError| error.to_string())
+    if first == "job" {
+        return second.parse().map(Line::Job).map_err(|error: JobError| error.to_string());
+    }
+    let id = first
+        .parse()
+        .map_err(|_| format!("`{first}` is no id: ids are whole numbers from 0 to {}", Id::MAX))?;
+    second.parse().map(|address| Line::Peer(id, address)).map_err(|error: AddressError| error.to_string())
 }
 
 impl fmt::Display for Peers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.job.iter().try_for_each(|job| writeln!(f, "job {job}"))?;
         self.iter().try_for_each(|(id, address)| writeln!(f, "{id} {address}"))
     }
 }
@@ -278,12 +340,34 @@ mod tests {
         assert!(Peers::from(AddressRow::names(7..7, "x").unwrap()).is_empty());
     }
 
+    #[test]
+    fn a_peers_file_names_one_job_for_all() {
+        let (job, other) = ("00112233445566778899aabbccddeeff", "f".repeat(32));
+        let text = format!("0 127.0.0.1:7000\n job {job} # drawn yesterday\n");
+        let peers: Peers = text.parse().unwrap();
+        assert_eq!((peers.job(), peers.len()), (Some(job.parse().unwrap()), 1));
+        assert_eq!(peers.to_string(), format!("job {job}\n0 127.0.0.1:7000\n"));
+        assert_eq!(peers.to_string().parse(), Ok(peers.clone()));
+        let mut others = peers.clone();
+        others.set_job(other.parse().unwrap());
+        assert!(others != peers && "0 127.0.0.1:7000".parse::<Peers>().unwrap() != peers);
+        let fault = |text: String| text.parse::<Peers>().unwrap_err();
+        let twice = fault(format!("job {job}\n\njob {job}\n"));
+        assert_eq!(
+            twice.to_string(),
+            "peers file, line 3: a job is named a second time: all nodes are of one"
+        );
+        assert!(fault("job 12".into()).to_string().contains("line 1: `12` is no job"));
+        assert!(fault("job".into()).to_string().contains("line 1: `job` is not of the form"));
+    }
+
     proptest! {
         #[test]
         fn peers_are_a_map(
             first in 0..20u32,
             count in 0..20u32,
             single in btree_map(0..50u32, 1..9999u16, 0..20),
+            gone in proptest::collection::vec(0..50u32, 0..20),
         ) {
             let row = AddressRow::names(first..first + count, "p").unwrap();
             let mut model: BTreeMap<Id, Address> =
@@ -292,6 +376,12 @@ mod tests {
             for (id, port) in single {
                 let address = Address::Tcp(([127, 0, 0, 1], port).into());
                 prop_assert_eq!(peers.insert(id, address.clone()), model.insert(id, address));
+                if id % 3 == 0 {
+                    prop_assert_eq!(peers.remove(id / 2), model.remove(&(id / 2)));
+                }
+            }
+            for id in gone {
+                prop_assert_eq!(peers.remove(id), model.remove(&id));
             }
             prop_assert_eq!((peers.len(), peers.is_empty()), (model.len(), model.is_empty()));
             for id in 0..60 {

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use gpc_trees::IdList;
+use gpc_trees::{Id, IdList};
 
 use super::completion::Completion;
+use super::events::Listener;
 use super::meeting::Absent;
+use super::membership::Peer;
 use crate::chain::Start;
 
 /// One thing to do.
@@ -19,6 +21,12 @@ pub(super) enum Command {
     NeedsWorkers { tickets: Vec<u64>, answer: Sender<Vec<u64>> },
     /// Open links to these ids where there are none, and say which are not up.
     Meet { ids: IdList, answer: Sender<Absent> },
+    /// Look for a peer at this address from now on.
+    Learn(Peer),
+    /// Close the link to this id, and forget its address.
+    Forget(Id),
+    /// Tell of links that come and go.
+    Listen(Listener),
     /// End the node: take no more calls, give those in flight this long.
     Shutdown { limit: Duration },
 }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use tracing::warn;
 
+use super::events::Loss;
 use super::link::Phase;
 use super::links::{GREETING_LIMIT, Links};
 use super::peer::{LinkKey, State};
@@ -203,10 +204,11 @@ impl Links {
         let text = self.why_closed(self.descriptors.limit);
         let Some(link) = self.links.get_mut(key) else { return };
         let reason = match link.phase {
-            Phase::Up(_) => GoodbyeReason::Shutdown,
+            Phase::Up(_) => GoodbyeReason::LinkClosed,
             _ => GoodbyeReason::Refused,
         };
         link.outbox.goodbye(&Goodbye { reason, text });
+        link.loss = Loss::Closed;
         // What does not go out at once is of no use any more.
         let _ = link.flush(Time::default);
         self.close(key, "it was idle, and descriptors are short");
@@ -214,7 +216,7 @@ impl Links {
 
     /// Connects where there was no descriptor before, if anything still waits for it.
     fn connect_at_last(&mut self, now: Time, to: Id) {
-        let waits = |peer: &super::peer::Peer| peer.state == State::Absent && !peer.pending.is_empty();
+        let waits = |peer: &super::peer::PeerEntry| peer.state == State::Absent && !peer.pending.is_empty();
         if self.peers.get(&to).is_some_and(waits) {
             self.connect(now, to);
         }

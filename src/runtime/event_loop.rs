@@ -479,6 +479,17 @@ impl EventLoop {
                 // Nobody may wait any more.
                 let _ = answer.send(self.meet(&ids));
             }
+            Command::Learn(_) | Command::Forget(_) if self.ending != Ending::No => {}
+            Command::Learn(peer) => {
+                self.links.learn(self.clock.time(), peer);
+                // The chain hears of what that has lost before anything new goes to the peer.
+                self.take_in();
+            }
+            Command::Forget(id) => {
+                self.links.forget(self.clock.time(), id);
+                self.take_in();
+            }
+            Command::Listen(listener) => self.links.listen(listener),
             Command::Shutdown { limit } => {
                 if self.ending == Ending::No {
                     self.node.close();

@@ -3,11 +3,12 @@
 //! Source: docs/wire.md, "HELLO" and "One link per pair"; the rules themselves are in `peer`.
 
 use gpc_trees::Id;
-use tracing::debug;
+use tracing::{debug, warn};
 
+use super::events::Loss;
 use super::link::{HIWATER, Phase, Progress};
-use super::links::{Arrival, CLOSING_LIMIT, GREETING_LIMIT, Links};
-use super::peer::{LinkKey, Peer, State, Verdict};
+use super::links::{Arrival, GREETING_LIMIT, Links};
+use super::peer::{LinkKey, PeerEntry, State, Verdict};
 use super::shm::RingSocket;
 use crate::chain::Time;
 use crate::wire::head::{Goodbye, GoodbyeReason};
@@ -33,6 +34,7 @@ impl Links {
             incarnation: self.incarnation,
             generation,
             hiwater: HIWATER,
+            job: self.job,
             rings: false,
             extents: false,
         }
@@ -40,6 +42,10 @@ impl Links {
 
     /// The hello of someone who has connected.
     pub(super) fn accepted(&mut self, now: Time, key: LinkKey, hello: Hello) {
+        // First of all: whatever else is wrong with it comes from this.
+        if self.refuses_job(now, key, &hello) {
+            return;
+        }
         if hello.to != self.me {
             let text = format!("this is id {}, not {}", self.me, hello.to);
             return self.refuse(now, key, GoodbyeReason::Refused, text);
@@ -55,7 +61,7 @@ impl Links {
         if let Some(text) = self.refuses_stranger(now, hello.from) {
             return self.refuse(now, key, GoodbyeReason::Refused, text);
         }
-        let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
+        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
         match peer.judge(self.me, &hello) {
             Verdict::Duplicate => {
                 let text = "the other connection stands".to_owned();
@@ -127,6 +133,7 @@ impl Links {
         if let Some(link) = self.links.get_mut(old) {
             let text = format!("id {from} has connected anew, perhaps from another process");
             link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
+            link.loss = Loss::Replaced;
             // What does not go out at once is of no use any more.
             let _ = link.flush(Time::default);
         }
@@ -135,6 +142,7 @@ impl Links {
 
     /// The answer to our hello.
     pub(super) fn greeted(&mut self, key: LinkKey, peer: Id, hello: Hello) -> Result<(), String> {
+        self.check_job(key, &hello)?;
         if (hello.from, hello.to) != (peer, self.me) {
             return Err(format!("it is id {} and takes this one for id {}", hello.from, hello.to));
         }
@@ -156,6 +164,9 @@ impl Links {
         peer: Id,
         goodbye: Goodbye,
     ) -> Result<(), String> {
+        if goodbye.reason == GoodbyeReason::OtherJob {
+            warn!(id = self.me, peer, text = %goodbye.text, "the node there is of another job");
+        }
         if goodbye.reason != GoodbyeReason::Duplicate {
             return Err(format!("it refused the connection: {}", goodbye.text));
         }
@@ -170,18 +181,13 @@ impl Links {
 
     pub(super) fn refuse(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
         debug!(id = self.me, %text, "a connection is refused");
-        if let Some(link) = self.links.get_mut(key) {
-            link.outbox.goodbye(&Goodbye { reason, text });
-            link.phase = Phase::Closing;
-            link.mark(&mut self.dirty, key);
-            self.give_until(key, Some(now.plus(CLOSING_LIMIT)));
-        }
+        self.say_goodbye(now, key, reason, text);
     }
 
     /// Both hellos are through.
     fn establish(&mut self, key: LinkKey, hello: &Hello) {
         let Some(link) = self.links.get_mut(key) else { return };
-        let peer = self.peers.entry(hello.from).or_insert_with(Peer::new);
+        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
         if peer.incarnation != hello.incarnation {
             peer.incarnation = hello.incarnation;
             peer.generation = 0;
@@ -202,6 +208,7 @@ impl Links {
             "link up"
         );
         self.give_until(key, None);
+        self.tell_up(hello.from, hello.incarnation);
         self.arrivals.push_back(Arrival::Up { peer: hello.from, incarnation: hello.incarnation });
     }
 }

@@ -15,12 +15,14 @@ use super::Peers;
 use super::clock::Clock;
 use super::descriptors::Descriptors;
 use super::due::{Due, DueTimes};
+use super::events::{self, Loss};
 use super::link::{Event, Link, Phase, Progress, broken};
 use super::link_table::LinkTable;
+use super::membership::Forgotten;
 use super::memory::Memory;
 use super::newcomers::Newcomers;
 use super::opening::Local;
-use super::peer::{LinkKey, Peer, State};
+use super::peer::{LinkKey, PeerEntry, State};
 use super::shm::{Extents, RingSocket};
 use super::socket::Accepting;
 use super::watched::Watched;
@@ -28,7 +30,7 @@ use crate::chain::{Time, ToChild};
 use crate::hint::{likely, unlikely};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
-use crate::wire::{CallId, CauseKind, Message};
+use crate::wire::{CallId, CauseKind, Job, Message};
 
 /// The token of the listener; links have keys of their own, behind it.
 pub(super) const LISTENER: Token = Token(1);
@@ -85,6 +87,7 @@ pub(super) enum Arrival {
 pub(super) struct Links {
     pub(super) me: Id,
     pub(super) incarnation: u64,
+    pub(super) job: Job,
     pub(super) registry: Registry,
     pub(super) listeners: Vec<Accepting>,
     pub(super) accept_again: Option<Time>,
@@ -93,7 +96,11 @@ pub(super) struct Links {
     /// Of some peers the link that was up when it was last used.
     last_up: [LinkKey; LAST_UP],
     /// The peers that there are links with, and of those that may be connected to the ones that there have been links with. Nobody else is remembered, however many say hello.
-    pub(super) peers: BTreeMap<Id, Peer>,
+    pub(super) peers: BTreeMap<Id, PeerEntry>,
+    /// The links that there have been with peers that were forgotten.
+    pub(super) forgotten: Forgotten,
+    /// Who hears of links that come and go; nearly always nobody.
+    pub(super) listeners_of_events: Vec<events::Listener>,
     /// Those that wait for the link of another run of their id.
     pub(super) newcomers: Newcomers,
     /// Whether bytes have come for long messages that links pass on.
@@ -133,22 +140,31 @@ pub(super) struct Links {
     pub(super) arrivals: VecDeque<Arrival>,
 }
 
+/// Who a node is to others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    pub(super) me: Id,
+    pub(super) incarnation: u64,
+    pub(super) job: Job,
+}
+
 impl Links {
     pub(super) fn new(
-        me: Id,
-        incarnation: u64,
+        identity: Identity,
         registry: Registry,
         mut listeners: Vec<Accepting>,
         addresses: Peers,
         local: Local,
         memory: Memory,
     ) -> io::Result<Links> {
+        let Identity { me, incarnation, job } = identity;
         for listener in &mut listeners {
             listener.register(&registry, LISTENER)?;
         }
         Ok(Links {
             me,
             incarnation,
+            job,
             registry,
             listeners,
             accept_again: None,
@@ -156,6 +172,8 @@ impl Links {
             links: LinkTable::default(),
             last_up: [LinkKey(0); LAST_UP],
             peers: BTreeMap::new(),
+            forgotten: Forgotten::default(),
+            listeners_of_events: Vec::new(),
             newcomers: Newcomers::default(),
             stirred: false,
             dirty: Vec::new(),
@@ -233,7 +251,7 @@ impl Links {
         if !self.addresses.contains(id) {
             return None;
         }
-        if self.peers.entry(id).or_insert_with(Peer::new).state == State::Absent {
+        if self.peers.entry(id).or_insert_with(PeerEntry::new).state == State::Absent {
             self.connect(now, id);
         }
         Some(false)
@@ -253,7 +271,7 @@ impl Links {
             }
             return;
         }
-        let peer = self.peers.entry(to).or_insert_with(Peer::new);
+        let peer = self.peers.entry(to).or_insert_with(PeerEntry::new);
         let absent = peer.state == State::Absent;
         // A cancel or a response is for calls of a link that is gone.
         if !absent || opens {
@@ -270,8 +288,11 @@ impl Links {
         self.expected(peer);
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         entry.pending.clear();
-        if let State::Up(key) | State::Connecting(key) = entry.state {
-            entry.state = State::Absent;
+        let before = std::mem::replace(&mut entry.state, State::Absent);
+        if let State::Up(_) = before {
+            self.tell_lost(peer, Loss::Silent, "it was silent for too long");
+        }
+        if let State::Up(key) | State::Connecting(key) = before {
             self.discard(key);
         }
         self.forget_stranger(peer);
@@ -307,7 +328,7 @@ impl Links {
 
     /// The peer at the other end of every link that is up.
     pub(super) fn peers_up(&self) -> Vec<Id> {
-        let up = |(id, peer): (&Id, &Peer)| matches!(peer.state, State::Up(_)).then_some(*id);
+        let up = |(id, peer): (&Id, &PeerEntry)| matches!(peer.state, State::Up(_)).then_some(*id);
         self.peers.iter().filter_map(up).collect()
     }
 
@@ -510,9 +531,10 @@ impl Links {
     /// The same; `kind` is what kind of failure it is for the calls that go over a link that was up.
     pub(super) fn close_for(&mut self, key: LinkKey, kind: CauseKind, why: &str) {
         let Some(link) = self.discard(key) else { return };
-        let state = |peer| self.peers.get(&peer).map(|entry: &Peer| entry.state);
+        let state = |peer| self.peers.get(&peer).map(|entry: &PeerEntry| entry.state);
         match link.phase {
             Phase::Up(peer) if state(peer) == Some(State::Up(key)) => {
+                self.tell_lost(peer, link.loss, why);
                 self.lose_for(peer, kind, why);
                 self.take_place(peer);
             }

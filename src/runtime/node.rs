@@ -18,12 +18,14 @@ use super::caller::Caller;
 use super::clock;
 use super::command::Command;
 use super::event_loop::{EventLoop, Parts, WAKER};
+use super::events::Events;
 use super::executor::{EXECUTORS_MAX, Executor, Names};
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::links::Links;
+use super::links::{Identity, Links};
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
+use super::membership::{CHANGE_LIMIT, MembershipError, Peer};
 use super::memory::Memory;
 use super::opening::Local;
 use super::polled::PolledNode;
@@ -31,6 +33,7 @@ use super::side::Side;
 use super::users::Users;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
+use crate::wire::Job;
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
@@ -56,6 +59,7 @@ pub struct Builder {
     users: Vec<u32>,
     memory_max: Option<u64>,
     executors: Vec<String>,
+    job: Option<Job>,
 }
 
 impl Builder {
@@ -65,7 +69,7 @@ impl Builder {
         self
     }
 
-    /// Where the other ids listen.
+    /// Where the other ids listen. If a job is [named](Peers::job) beside them, the node is of that one, unless [`job`](Self::job) says another.
     pub fn peers(mut self, peers: Peers) -> Builder {
         self.peers = peers;
         self
@@ -74,6 +78,22 @@ impl Builder {
     /// Where the node itself listens. A node without a listener can call, and be a leaf of nobody else's call.
     pub fn listener(mut self, listener: Listener) -> Builder {
         self.listener = Some(listener);
+        self
+    }
+
+    /// The job that the node belongs to: it links with nodes of an equal one alone. By default the one that its [peers](Self::peers) name, and where they name none, [no job](Job).
+    ///
+    /// ```
+    /// use chained_gpc::{Job, Node};
+    ///
+    /// // Drawn once, and told to whoever starts a node of this job.
+    /// let job = Job::random();
+    /// let nodes = [0, 1].map(|id| Node::builder(id).job(job).start());
+    /// # for node in nodes { node?; }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn job(mut self, job: Job) -> Builder {
+        self.job = Some(job);
         self
     }
 
@@ -209,7 +229,7 @@ impl Builder {
     }
 
     fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {
-        let Builder { mut config, functions, peers, listener, wait, link, users, memory_max, executors } =
+        let Builder { mut config, functions, peers, listener, wait, link, users, memory_max, executors, job } =
             self;
         if executors.len() > EXECUTORS_MAX {
             let message =
@@ -232,7 +252,9 @@ impl Builder {
         let local = Local { kind: link, mine: address.clone(), users: Users::new(users) };
         let registry = poll.registry().try_clone()?;
         let listeners = listeners.chain(near).collect();
-        let links = Links::new(id, config.incarnation, registry, listeners, peers, local, memory)?;
+        let job = job.or(peers.job()).unwrap_or_default();
+        let identity = Identity { me: id, incarnation: config.incarnation, job };
+        let links = Links::new(identity, registry, listeners, peers, local, memory)?;
         let executor = Executor::new(&side, &workers, polled)?;
         let node = chain::Node::new(config);
         let front = Front { address, side: side.clone() };
@@ -245,6 +267,20 @@ impl Builder {
 pub(super) struct Front {
     pub(super) address: Option<Address>,
     pub(super) side: Arc<Side>,
+}
+
+impl Front {
+    pub(super) fn learns(&self, peer: Peer) -> Result<Command, MembershipError> {
+        self.is_other(peer.id).map(|()| Command::Learn(peer))
+    }
+
+    pub(super) fn forgets(&self, id: Id) -> Result<Command, MembershipError> {
+        self.is_other(id).map(|()| Command::Forget(id))
+    }
+
+    fn is_other(&self, id: Id) -> Result<(), MembershipError> {
+        if id == self.side.id { Err(MembershipError::Own(id)) } else { Ok(()) }
+    }
 }
 
 /// A node whose event loop runs on a thread of its own. Any thread may call; dropping it says goodbye to its peers and ends its thread.
@@ -271,6 +307,7 @@ impl Node {
             users: Vec::new(),
             memory_max: None,
             executors: Vec::new(),
+            job: None,
         }
     }
 
@@ -302,7 +339,66 @@ impl Node {
         Caller::new(&self.front.side)
     }
 
+    /// Says where a peer listens, while the node runs: from now on calls reach it there. What is learned before a call is started holds for that call.
+    ///
+    /// A peer that is known already has this address from now on. A link that stands stays, and the address counts when it is lost; to have it closed at once, [forget](Self::forget) the peer before. An attempt to connect
+    /// to the former address begins anew at this one, and calls that wait for it go on. Ids that were learned are treated as those of [`Builder::peers`]: where file descriptors are short, their links stay.
+    ///
+    /// # Errors
+    /// See [`MembershipError`]; it waits at most five seconds for room in the queue of commands.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use chained_gpc::{Call, Functions, IdList, LinkKind, Listener, Node, Peer};
+    ///
+    /// let functions = Functions::new();
+    /// let name = functions.func("name", |request, reply| {
+    ///     reply.data = request.me().to_string().into_bytes();
+    ///     Ok(())
+    /// })?;
+    /// let root = Node::builder(0).functions(&functions).start()?;
+    /// let listener = Listener::bind(&LinkKind::default().fresh_address(5))?;
+    /// let joins = Node::builder(5).functions(&functions).listener(listener).start()?;
+    ///
+    /// root.learn(Peer::new(5, joins.address().expect("it listens").clone()))?;
+    /// root.wait_for_peers(5..6, Duration::from_secs(10))?;
+    /// let outcome = root.call(Call::new(name).ids(IdList::from_ids([0, 5])?))?.wait()?;
+    /// assert_eq!(outcome.replies()?.len(), 2);
+    ///
+    /// root.forget(5)?;
+    /// assert!(root.call(Call::new(name).ids(IdList::from_ids([0, 5])?))?.wait().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn learn(&self, peer: Peer) -> Result<(), MembershipError> {
+        let command = self.front.learns(peer)?;
+        Ok(self.front.side.mailbox.command(command, CHANGE_LIMIT)?)
+    }
+
+    /// Forgets where a peer listens, and closes the link with it in order: the peer is told, and goes on. Calls in flight through that link fail as if it were lost, and later ones at once, until the peer is
+    /// [learned](Self::learn) again. Of an id that is not known it does nothing.
+    ///
+    /// It is no ban: a forgotten peer that knows where this node listens may connect again, as any stranger may.
+    ///
+    /// # Errors
+    /// As for [`learn`](Self::learn).
+    pub fn forget(&self, id: Id) -> Result<(), MembershipError> {
+        let command = self.front.forgets(id)?;
+        Ok(self.front.side.mailbox.command(command, CHANGE_LIMIT)?)
+    }
+
+    /// Tells of peers whose links come up and are lost, from now on: see [`Events`]. Each has the events for itself.
+    ///
+    /// # Errors
+    /// [`MembershipError::Busy`], after five seconds, and [`MembershipError::Ended`].
+    pub fn events(&self) -> Result<Events, MembershipError> {
+        let (events, listener) = Events::new();
+        self.front.side.mailbox.command(Command::Listen(listener), CHANGE_LIMIT)?;
+        Ok(events)
+    }
+
     /// Ends the node in order: no more calls, those in flight get so long to end, peers are told. Calls that are still in flight then end with [`CallError::Ended`].
+    ///
+    /// Peers hear that it has left, as [`Loss::Left`](super::Loss::Left) among their [events](Self::events). Requests that reach it meanwhile are refused, and what is sent to it later finds nobody: either is a failure of the call at this id, at once.
     pub fn shutdown(mut self, limit: Duration) {
         self.end(limit);
     }

@@ -26,7 +26,7 @@ pub(super) enum State {
 
 /// Another node.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct PeerEntry {
     pub(super) state: State,
     /// The run of it that was linked with last.
     pub(super) incarnation: u64,
@@ -49,9 +49,9 @@ pub(super) enum Verdict {
     Hold(LinkKey),
 }
 
-impl Peer {
-    pub(super) fn new() -> Peer {
-        Peer { state: State::Absent, incarnation: 0, generation: 0, pending: Vec::new() }
+impl PeerEntry {
+    pub(super) fn new() -> PeerEntry {
+        PeerEntry { state: State::Absent, incarnation: 0, generation: 0, pending: Vec::new() }
     }
 
     /// Judges the hello of a connection that the peer opened to `me`.
@@ -72,11 +72,20 @@ mod tests {
     use super::*;
 
     fn hello(from: Id, incarnation: u64, generation: u32) -> Hello {
-        Hello { from, to: 5, incarnation, generation, hiwater: 1, rings: false, extents: false }
+        Hello {
+            from,
+            to: 5,
+            incarnation,
+            generation,
+            hiwater: 1,
+            job: Default::default(),
+            rings: false,
+            extents: false,
+        }
     }
 
-    fn peer(state: State) -> Peer {
-        Peer { state, incarnation: 10, generation: 3, pending: Vec::new() }
+    fn peer(state: State) -> PeerEntry {
+        PeerEntry { state, incarnation: 10, generation: 3, pending: Vec::new() }
     }
 
     #[test]

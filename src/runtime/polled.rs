@@ -16,9 +16,11 @@ use super::call_error::CallError;
 use super::caller::Caller;
 use super::command::Command;
 use super::event_loop::{EventLoop, SLEEP_MAX};
+use super::events::Events;
 use super::handle::CallHandle;
 use super::mailbox::{COMMANDS, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
+use super::membership::{MembershipError, Peer};
 use super::node::Front;
 use super::outcome::Outcome;
 use super::waiting;
@@ -122,6 +124,46 @@ impl PolledNode {
         Ok(handle)
     }
 
+    /// Says where a peer listens: see [`Node::learn`](super::Node::learn). It holds from the next turn on, in its order with the calls that are started.
+    ///
+    /// # Errors
+    /// [`MembershipError::Own`]; [`MembershipError::Busy`] at once where 4096 commands wait for the next turn.
+    pub fn learn(&self, peer: Peer) -> Result<(), MembershipError> {
+        self.queue(self.front.learns(peer)?)
+    }
+
+    /// Forgets where a peer listens, and closes the link with it: see [`Node::forget`](super::Node::forget). It holds from the next turn on.
+    ///
+    /// # Errors
+    /// As for [`learn`](Self::learn).
+    pub fn forget(&self, id: Id) -> Result<(), MembershipError> {
+        self.queue(self.front.forgets(id)?)
+    }
+
+    /// Tells of peers whose links come up and are lost, from the next turn on: see [`Events`]. Whoever drives the node takes them between two turns; so may any other thread.
+    ///
+    /// # Errors
+    /// [`MembershipError::Busy`], as for [`learn`](Self::learn).
+    pub fn events(&self) -> Result<Events, MembershipError> {
+        let (events, listener) = Events::new();
+        self.queue(Command::Listen(listener))?;
+        Ok(events)
+    }
+
+    /// Has the next turn do something, behind what it is to do already.
+    fn queue(&self, command: Command) -> Result<(), MembershipError> {
+        let mut started = self.started.borrow_mut();
+        if started.len() + self.event_loop.starting() >= COMMANDS {
+            return Err(MembershipError::Busy);
+        }
+        started.push_back(command);
+        if self.event_loop.armed {
+            // Whoever waits for the descriptor next is to see that there is something to do.
+            self.front.side.mailbox.wake();
+        }
+        Ok(())
+    }
+
     /// Makes calls from other threads and from functions. Who drives the node cannot wait for them but by [`wait`](Self::wait).
     pub fn caller(&self) -> Caller {
         Caller::new(&self.front.side)
@@ -207,6 +249,10 @@ impl PolledNode {
     /// # Errors
     /// As there; [`AbsentPeers::Ended`] where the poll itself fails.
     pub fn wait_for_peers(&mut self, ids: impl Into<Ids>, limit: Duration) -> Result<(), AbsentPeers> {
+        // What was learned is to be known. Ends: nobody adds anything meanwhile.
+        while !self.started.get_mut().is_empty() || self.event_loop.starting() > 0 {
+            self.progress(Duration::ZERO).map_err(|_| AbsentPeers::Ended)?;
+        }
         let mut meeting = Meeting::new(ids.into().list()?, limit);
         let begun = self.event_loop.ask_time();
         // Ends, both do: the time passes.

@@ -5,12 +5,14 @@
 use gpc_trees::Id;
 
 use super::clock::Clock;
+use super::events::Loss;
 use super::link::{Event, HIWATER, Phase, Progress};
 use super::links::{Arrival, Links};
 use super::peer::LinkKey;
 use crate::chain::Time;
 use crate::hint::{cold_path, unlikely};
 use crate::wire::frame::WINDOW;
+use crate::wire::head::GoodbyeReason;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage};
 
@@ -215,7 +217,10 @@ impl Links {
                 link.mark(&mut self.dirty, key);
                 None
             }
-            Event::Goodbye(goodbye) => return Err(format!("it said goodbye: {}", goodbye.text)),
+            Event::Goodbye(goodbye) => {
+                link.loss = loss_of(goodbye.reason);
+                return Err(format!("it said goodbye: {}", goodbye.text));
+            }
             Event::Hello(_) => return Err("it sent a second hello".into()),
         };
         self.arrivals.extend(arrival);
@@ -282,6 +287,17 @@ impl Links {
     /// More data of some request or reply have come: links that pass them on have something to write.
     fn stir(&mut self) {
         self.stirred = true;
+    }
+}
+
+/// How a link is lost whose peer says goodbye.
+fn loss_of(reason: GoodbyeReason) -> Loss {
+    match reason {
+        GoodbyeReason::Shutdown => Loss::Left,
+        GoodbyeReason::Duplicate => Loss::Replaced,
+        GoodbyeReason::LinkClosed => Loss::Closed,
+        // They are for hellos: the peer does not keep to the protocol.
+        GoodbyeReason::Refused | GoodbyeReason::OtherJob => Loss::Broken,
     }
 }
 

@@ -104,12 +104,14 @@ impl World {
         if self.mishaps.is_some() {
             return self.send_where_links_break(from, to, message, arrival, data);
         }
-        let parcel = Parcel { from, to, passage: Passage::default(), sent, message, data };
+        let begun = self.hosts.at(from).begun;
+        let parcel = Parcel { from, to, passage: Passage::default(), begun, sent, message, data };
         self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
     }
 
     fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64, data: bool) {
         let (sent, up) = (self.now, self.hosts.is_up(to));
+        let (run, begun) = (self.hosts.run(from), self.hosts.at(from).begun);
         let Some(mishaps) = &mut self.mishaps else { return };
         let is_request = matches!(message, Message::Request(_));
         let opens = is_request || matches!(message, Message::Ping);
@@ -125,13 +127,13 @@ impl World {
                 if !data
                     && !matches!(message, Message::Response(Response { answer: Answer::Arriving(_), .. }))
                 {
-                    mishaps.remember(from, to, &message);
+                    mishaps.remember(from, run, to, &message);
                 }
                 let late = mishaps.lateness(&mut self.random, sent);
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
                 let (orphans, forged) = if is_request { mishaps.request(sent) } else { (false, false) };
                 let copy = forged.then(|| message.clone());
-                let parcel = Parcel { from, to, passage, sent, message, data };
+                let parcel = Parcel { from, to, passage, begun, sent, message, data };
                 self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
                 if late > 0 {
                     self.inject(Fault::Delay, &[from, to]);
@@ -166,7 +168,7 @@ impl World {
     }
 
     pub(super) fn handle(&mut self, parcel: Parcel) {
-        let Parcel { from, to, passage, sent, ref message, data } = parcel;
+        let Parcel { from, to, passage, begun, sent, ref message, data } = parcel;
         if !self.hosts.is_up(to) {
             return;
         }
@@ -176,6 +178,7 @@ impl World {
                 Receipt::In => {}
                 Receipt::InAfterLoss { unreached } => self.lose_link(to, from, unreached),
             }
+            self.link_comes_up(to, from, passage, begun);
         }
         self.trace.fold([self.now, 8, u64::from(from) << 32 | u64::from(to), 0]);
         if self.head_came(to, from, message) {
@@ -196,6 +199,18 @@ impl World {
         self.observe(&Observation::Received { at: to, from, message });
         if !self.on_the_spot(to, from, message) {
             self.input(to, Input::Message { from, message: parcel.message });
+        }
+    }
+
+    /// Something has come on a link. Both ends hear with the first of it which run of the peer it is with; of a link that carries nothing to an end, that end hears nothing.
+    fn link_comes_up(&mut self, id: Id, peer: Id, passage: Passage, incarnation: u64) {
+        let up = self.mishaps.as_mut().is_some_and(|mishaps| mishaps.links.comes_up(peer, id, passage));
+        if up {
+            self.trace.say(
+                self.now,
+                format_args!("{id} is linked with the run of {peer} that began at {incarnation}"),
+            );
+            self.input(id, Input::LinkUp { peer, incarnation });
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Observation, Plan};
-use super::faults::{Fault, Mishap, Mishaps, Timed, Times};
+use super::faults::{Again, Fault, Mishap, Mishaps, Timed, Times};
 use super::scenario::Scenario;
 use super::world::{BEGIN, Event, Parcel, World, expected_ns};
 use crate::chain::{Heartbeat, Input};
@@ -236,9 +236,10 @@ impl World {
         self.tell(a, b, epoch);
         self.tell(b, a, epoch);
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES * 2;
-        for (from, to, message) in again {
+        for Again { from, run, to, message } in again {
             let at = self.now + 1 + self.random.below(latest.max(1));
-            let runs = [self.hosts.run(from), self.hosts.run(to)];
+            // No process sends what an earlier run of its id has sent.
+            let runs = [run, self.hosts.run(to)];
             let message = Box::new(message);
             self.queue.push(at, Event::Mishap(Mishap::Again { from, to, runs, message }));
         }
@@ -254,7 +255,8 @@ impl World {
             return;
         };
         self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
-        let parcel = Parcel { from, to, passage, sent: self.now, message, data: false };
+        let (begun, sent) = (self.hosts.at(from).begun, self.now);
+        let parcel = Parcel { from, to, passage, begun, sent, message, data: false };
         self.queue.push(self.now, Event::Arrive(Box::new(parcel)));
     }
 
@@ -323,7 +325,8 @@ impl World {
             let at = mishaps.links.in_order(liar, to, at);
             self.inject(Fault::SecondParent, &[to, liar, from]);
             self.observe(&Observation::Forged { from: liar, to, call });
-            let parcel = Parcel { from: liar, to, passage, sent: self.now, message, data: false };
+            let (begun, sent) = (self.hosts.at(liar).begun, self.now);
+            let parcel = Parcel { from: liar, to, passage, begun, sent, message, data: false };
             self.queue.push(at, Event::Arrive(Box::new(parcel)));
         }
     }

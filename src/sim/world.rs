@@ -47,6 +47,8 @@ pub(super) struct Parcel {
     pub(super) from: Id,
     pub(super) to: Id,
     pub(super) passage: Passage,
+    /// When the run of the sender began that has sent it: its incarnation.
+    pub(super) begun: u64,
     pub(super) sent: u64,
     pub(super) message: Message,
     /// It is the data of a long reply, whose head has gone before.

@@ -365,6 +365,10 @@ pub enum GoodbyeReason {
     Duplicate = 1,
     /// The hello was not accepted.
     Refused = 2,
+    /// The hello was not accepted, since its sender is of another job.
+    OtherJob = 3,
+    /// The node goes on, and closes this link alone: it is short of file descriptors, or has forgotten the other one.
+    LinkClosed = 4,
 }
 
 /// The payload of GOODBYE.
@@ -389,7 +393,9 @@ impl Goodbye {
             0 => GoodbyeReason::Shutdown,
             1 => GoodbyeReason::Duplicate,
             2 => GoodbyeReason::Refused,
-            _ => return Err(bad("reason", code.into(), "0 to 2")),
+            3 => GoodbyeReason::OtherJob,
+            4 => GoodbyeReason::LinkClosed,
+            _ => return Err(bad("reason", code.into(), "0 to 4")),
         };
         let text = &payload[1..];
         if text.len() > Self::TEXT_MAX {

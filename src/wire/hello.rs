@@ -2,10 +2,11 @@
 
 use gpc_trees::Id;
 
+use super::Job;
 use super::frame::{Fields, FrameError, HelloError, Kind, VERSION};
 
 const MAGIC: [u8; 4] = *b"cGPC";
-const LENGTH: usize = 32;
+const LENGTH: usize = 48;
 
 /// Who one side of a link is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +21,8 @@ pub struct Hello {
     pub generation: u32,
     /// Requests that the speaker takes without having acknowledged them.
     pub hiwater: u32,
+    /// The speaker's job: nodes of different jobs do not link with each other.
+    pub job: Job,
     /// Whether the speaker has mapped the shared memory that the other side has sent, and uses its rings from here on. A flag of the frame, not a field of its payload.
     pub rings: bool,
     /// Whether the speaker takes data by descriptor, once bytes go through rings. A flag of the frame, too.
@@ -48,6 +51,7 @@ impl Hello {
             incarnation: fields.u64(),
             generation: fields.u32(),
             hiwater: fields.u32(),
+            job: Job(fields.take()),
             rings: false,
             extents: false,
         };
@@ -72,6 +76,7 @@ impl Hello {
         bytes.extend_from_slice(&self.incarnation.to_le_bytes());
         bytes.extend_from_slice(&self.generation.to_le_bytes());
         bytes.extend_from_slice(&self.hiwater.to_le_bytes());
+        bytes.extend_from_slice(&self.job.0);
         bytes
     }
 }
@@ -87,6 +92,7 @@ mod tests {
             incarnation: 0x0102_0304_0506_0708,
             generation: 1,
             hiwater: 64,
+            job: Job([7; 16]),
             rings: false,
             extents: false,
         }
@@ -108,7 +114,7 @@ mod tests {
         assert_eq!(with(4, 9), HelloError::Version(9).into());
         assert_eq!(with(6, 32), HelloError::Proof(32).into());
         assert!(matches!(with(28, 0), FrameError::BadField { field: "hiwater", .. }));
-        assert!(matches!(Hello::parse(&hello().emit()[..31]), Err(FrameError::TooShort { length: 31, .. })));
+        assert!(matches!(Hello::parse(&hello().emit()[..47]), Err(FrameError::TooShort { length: 47, .. })));
         let long = [hello().emit(), vec![0]].concat();
         assert!(matches!(Hello::parse(&long), Err(FrameError::TooMuch { extra: 1, .. })));
     }

@@ -19,9 +19,17 @@ use super::raw::{EARLY, RawPeer, call, frame, node, request};
 
 /// A hello to id 1 with one byte changed.
 fn hello_but(place: usize, byte: u8) -> Vec<u8> {
-    let mut payload =
-        Hello { from: 7, to: 1, incarnation: EARLY, generation: 1, hiwater: 4, rings: false, extents: false }
-            .emit();
+    let mut payload = Hello {
+        from: 7,
+        to: 1,
+        incarnation: EARLY,
+        generation: 1,
+        hiwater: 4,
+        job: Default::default(),
+        rings: false,
+        extents: false,
+    }
+    .emit();
     payload[place] = byte;
     frame(Kind::Hello, &payload)
 }

@@ -13,7 +13,7 @@ use chained_gpc::wire::frame::{FrameHeader, Kind};
 use chained_gpc::wire::head::{Goodbye, GoodbyeReason, WindowRef};
 use chained_gpc::wire::message::{Answer, SubtreeReply};
 use chained_gpc::wire::{Body, CallId, Hello, Message, Payload, Request, Response};
-use chained_gpc::{FuncHandle, Functions, Id, IdList, Node};
+use chained_gpc::{FuncHandle, Functions, Id, IdList, Job, Node};
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 
@@ -104,15 +104,14 @@ impl RawPeer {
     }
 
     pub(crate) fn hello(&mut self, from: Id, to: Id, incarnation: u64, generation: u32) {
-        self.outbox.hello(&Hello {
-            from,
-            to,
-            incarnation,
-            generation,
-            hiwater: HIWATER,
-            rings: false,
-            extents: false,
-        });
+        self.hello_of(Job::default(), from, to, incarnation, generation);
+    }
+
+    /// Says hello as a node of some job.
+    pub(crate) fn hello_of(&mut self, job: Job, from: Id, to: Id, incarnation: u64, generation: u32) {
+        let (rings, extents) = (false, false);
+        let hiwater = HIWATER;
+        self.outbox.hello(&Hello { from, to, incarnation, generation, hiwater, job, rings, extents });
         self.flush();
     }
 

@@ -372,11 +372,20 @@ impl Sealed for Read {
 /// A hello of an early run.
 fn hello(from: Id, to: Id, rings: bool, extents: bool) -> Vec<u8> {
     let mut outbox = Outbox::new();
-    outbox.hello(&Hello { from, to, incarnation: EARLY, generation: 1, hiwater: HIWATER, rings, extents });
+    outbox.hello(&Hello {
+        from,
+        to,
+        incarnation: EARLY,
+        generation: 1,
+        hiwater: HIWATER,
+        job: Default::default(),
+        rings,
+        extents,
+    });
     assert!(outbox.is_ready());
     let mut parts = SmallVec::new();
     outbox.parts(&mut parts);
-    assert_eq!(parts[0].len(), FRAME_HEADER + 32);
+    assert_eq!(parts[0].len(), FRAME_HEADER + 48);
     parts[0].to_vec()
 }
 

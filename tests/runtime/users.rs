@@ -74,6 +74,7 @@ fn hello() -> Vec<u8> {
         incarnation: EARLY,
         generation: 1,
         hiwater: HIWATER,
+        job: Default::default(),
         rings: false,
         extents: false,
     };

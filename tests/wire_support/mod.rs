@@ -11,7 +11,7 @@ use chained_gpc::runtime::link::{Context, Event, Handover, Inbox, Outbox, PARTS_
 use chained_gpc::wire::body::{self, Extent, Sealed};
 use chained_gpc::wire::frame::FrameError;
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{CallId, Failure, Hello, Message, Request, Response};
+use chained_gpc::wire::{CallId, Failure, Hello, Job, Message, Request, Response};
 use gpc_trees::Tree;
 use smallvec::SmallVec;
 
@@ -21,6 +21,9 @@ pub(crate) const HELLO: Hello = Hello {
     incarnation: 0x0102_0304_0506_0708,
     generation: 2,
     hiwater: 64,
+    job: Job([
+        0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf,
+    ]),
     rings: false,
     extents: false,
 };

@@ -66,6 +66,7 @@ impl Stranger {
             incarnation: 1,
             generation: 1,
             hiwater: HIWATER,
+            job: Default::default(),
             rings: false,
             extents: false,
         };

@@ -198,8 +198,16 @@ impl Thrown for UnixStream {
 
 /// Bytes that no node sends.
 fn bad_bytes() -> Vec<Vec<u8>> {
-    let hello =
-        Hello { from: 9, to: 1, incarnation: 1, generation: 1, hiwater: 64, rings: false, extents: false };
+    let hello = Hello {
+        from: 9,
+        to: 1,
+        incarnation: 1,
+        generation: 1,
+        hiwater: 64,
+        job: Default::default(),
+        rings: false,
+        extents: false,
+    };
     let frame = |kind: u8, payload: &[u8]| {
         [&(payload.len() as u32).to_le_bytes()[..], &[kind, 0, 0, 0], payload].concat()
     };

@@ -11,6 +11,7 @@ mod calls;
 mod crowd;
 mod deaths;
 mod idle;
+mod jobs;
 mod joined;
 mod memory;
 mod replies;

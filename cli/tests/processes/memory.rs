@@ -51,9 +51,18 @@ impl Target {
         stream.set_write_timeout(Some(LIMIT)).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let (incarnation, generation, hiwater) = (1000, 1, 512);
-        let hello = Hello { from: id, to: 1, incarnation, generation, hiwater, rings: false, extents: false };
+        let hello = Hello {
+            from: id,
+            to: 1,
+            incarnation,
+            generation,
+            hiwater,
+            job: Default::default(),
+            rings: false,
+            extents: false,
+        };
         stream.write_all(&frame(Kind::Hello, 0, &hello.emit())).unwrap();
-        stream.read_exact(&mut [0; 40]).unwrap();
+        stream.read_exact(&mut [0; 56]).unwrap();
         Stranger { stream, id }
     }
 

@@ -29,6 +29,7 @@ pub use outbox::{Outbox, PARTS_MAX};
 
 use self::pace::Pace;
 use self::question::Question;
+use super::events::Loss;
 use super::peer::LinkKey;
 use super::shm::{Extents, RingSocket};
 use super::socket::Socket;
@@ -110,6 +111,8 @@ pub(super) struct Link {
     pub(super) deadline: Option<Time>,
     /// Why nothing can be written any more; what the peer has sent before is still to be read.
     pub(super) unwritable: Option<String>,
+    /// How it is lost if it ends now.
+    pub(super) loss: Loss,
     /// The node's turn in which something came last.
     pub(super) used: u64,
     /// Requests consumed and not acknowledged.
@@ -158,6 +161,7 @@ impl Link {
             phase,
             deadline: None,
             unwritable: None,
+            loss: Loss::default(),
             used: 0,
             consumed: 0,
             unacknowledged: 0,

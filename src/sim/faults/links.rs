@@ -49,6 +49,8 @@ struct Pair {
 struct End {
     /// The epoch that it has come to.
     seen: u32,
+    /// The last epoch of which it knows that the link was up.
+    linked: Option<u32>,
     /// Of the loss that it has not been told of: whether there never was a link.
     unreached: bool,
     /// When the last message arrives at it: the next one does not overtake it.
@@ -120,6 +122,12 @@ impl Links {
         }
         end.seen = passage.0;
         Receipt::InAfterLoss { unreached: end.unreached }
+    }
+
+    /// Whether this message is the first that comes to its receiver on its link: before it, that end hears which run of the peer the link is with.
+    pub(in crate::sim) fn comes_up(&mut self, from: Id, to: Id, passage: Passage) -> bool {
+        let Some(pair) = self.0.get_mut(&key(from, to)) else { return false };
+        pair.end(to, from).linked.replace(passage.0) != Some(passage.0)
     }
 
     /// An end learns of the loss of an epoch: whether there never was a link, or `None` if it knows already.
@@ -201,6 +209,17 @@ mod tests {
             (50, 50, 7)
         );
         assert_eq!(links.up(), [(1, 2)]);
+    }
+
+    #[test]
+    fn each_end_hears_once_that_a_link_is_up() {
+        let (mut links, first) = opened();
+        assert_eq!([1, 2, 3].map(|_| links.comes_up(1, 2, first)), [true, false, false]);
+        assert_eq!([1, 2].map(|_| links.comes_up(2, 1, first)), [true, false]);
+        let epoch = links.break_up(1, 2, true).unwrap();
+        assert_eq!((links.told(1, 2, epoch), links.told(2, 1, epoch)), (Some(false), Some(false)));
+        let Fate::Goes(second) = links.send(1, 2, true, true) else { panic!("there is a new one") };
+        assert_eq!([1, 2].map(|_| links.comes_up(1, 2, second)), [true, false]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod links;
 mod plan;
 
 pub(super) use links::{Fate, Links, Passage, Receipt};
-pub(super) use plan::{Act, Mishap, Mishaps, Timed, Times};
+pub(super) use plan::{Act, Again, Mishap, Mishaps, Timed, Times};
 
 use std::fmt;
 use std::str::FromStr;

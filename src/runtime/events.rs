@@ -1,0 +1,299 @@
+//! What an application hears of the peers of its node: links that come up and that are lost, in their order, in a queue with a bound.
+//!
+//! The event loop never waits for whoever listens: an event that finds no room is counted. Where nobody listens, a link that comes or goes costs one look at an empty list.
+#![allow(clippy::disallowed_methods, reason = "a listener waits by the clock of its own thread")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use gpc_trees::Id;
+
+use super::links::Links;
+use super::peer::{PeerEntry, State};
+
+/// Events that wait for a listener, beside those that tell of the links that stood when it began to listen: all nodes of a large rack that go and come back while it is busy; some 100 KiB.
+pub const EVENTS_MAX: usize = 1024;
+
+/// Something that has happened to the link with a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct PeerEvent {
+    /// The peer.
+    pub id: Id,
+    /// Which run of it the link is, or was, with: a process that is started again under the same id has another one. Which of two is the later one it does not say.
+    pub incarnation: u64,
+    /// What has happened.
+    pub kind: PeerEventKind,
+}
+
+/// What has happened to the link with a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PeerEventKind {
+    /// It stands.
+    Up,
+    /// It stood, and is gone: calls that were under way through it have failed. An attempt to connect that fails is no event.
+    Lost {
+        /// How it was lost.
+        loss: Loss,
+        /// In words, for people.
+        reason: String,
+    },
+}
+
+/// How a link that stood was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The peer has left in order: its node was shut down, and said goodbye.
+    Left,
+    /// The connection broke, or ended without a goodbye: the process of the peer has died, or its host or the network is gone; or what it sent made no sense.
+    #[default]
+    Broken,
+    /// The peer was silent for longer than the [heartbeat](crate::runtime::Builder::heartbeat) allows.
+    Silent,
+    /// Another connection has taken its place: of another run of the id, whose incarnation the next event has, or of the same run, which has connected anew.
+    Replaced,
+    /// This node was told to [forget](crate::Node::forget) the peer.
+    Forgotten,
+    /// One side has closed this link alone, in order, and goes on: file descriptors were short and nobody used the link, or the peer was told to forget this node.
+    Closed,
+}
+
+/// Why there is no event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoEvent {
+    /// None has come yet.
+    #[error("no event has come yet")]
+    Yet,
+    /// The node has ended, its links with it, and all events have been taken.
+    #[error("the node has ended")]
+    Ended,
+}
+
+/// What the application hears of the peers of a node, from [`Node::events`](crate::Node::events) or [`PolledNode::events`](crate::PolledNode::events).
+///
+/// It begins with an event [`Up`](PeerEventKind::Up) for each link that stands when the node begins to tell; from then on each change comes once, in order: for one id [`Up`](PeerEventKind::Up) and
+/// [`Lost`](PeerEventKind::Lost) take turns. Links open when calls first need them, so a peer may be well without any event of it.
+///
+/// At most [`EVENTS_MAX`] events wait, beside those it began with. Later ones are not kept then, nor does the node wait for room: they are counted in [`missed`](Self::missed). Whoever keeps a list of the peers begins anew
+/// with another `Events` when that number has grown.
+///
+/// Any thread may take events, also from several threads at once: each event is given once. Dropping it ends the telling.
+///
+/// ```
+/// use std::time::Duration;
+/// use chained_gpc::runtime::{NoEvent, PeerEventKind};
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+///
+/// let functions = Functions::new();
+/// let hello = functions.func("hello", |_, _| Ok(()))?;
+/// let nodes = LocalNodes::start(2, LinkKind::default(), &functions)?;
+/// let events = nodes.root().events()?;
+/// assert_eq!(events.try_recv(), Err(NoEvent::Yet));
+/// nodes.root().call(Call::new(hello).ids(0..2))?.wait()?;
+/// let event = events.recv_within(Duration::from_secs(10))?;
+/// assert_eq!((event.id, event.kind), (1, PeerEventKind::Up));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Events(Arc<Queue>);
+
+/// The events of one listener.
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<Waiting>,
+    came: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    events: VecDeque<PeerEvent>,
+    /// How many may wait.
+    room: usize,
+    missed: u64,
+    ended: bool,
+    /// Threads that sleep until something comes: to wake nobody is a call of the system, too.
+    sleepers: usize,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn take(&mut self) -> Result<PeerEvent, NoEvent> {
+        match self.events.pop_front() {
+            Some(event) => Ok(event),
+            None if self.ended => Err(NoEvent::Ended),
+            None => Err(NoEvent::Yet),
+        }
+    }
+}
+
+impl Events {
+    /// The end that listens, and the one that tells.
+    pub(super) fn new() -> (Events, Listener) {
+        let queue = Arc::new(Queue::default());
+        queue.state().room = EVENTS_MAX;
+        let listener = Listener(Arc::downgrade(&queue));
+        (Events(queue), listener)
+    }
+
+    /// The next event, if it has come.
+    ///
+    /// # Errors
+    /// [`NoEvent`].
+    pub fn try_recv(&self) -> Result<PeerEvent, NoEvent> {
+        self.0.state().take()
+    }
+
+    /// The next event; waits for it at most `limit`. The thread that drives a [`PolledNode`](crate::PolledNode) waits in [`progress`](crate::PolledNode::progress) instead: nothing comes here meanwhile.
+    ///
+    /// # Errors
+    /// [`NoEvent`], of which [`NoEvent::Yet`] means that the time has passed.
+    pub fn recv_within(&self, limit: Duration) -> Result<PeerEvent, NoEvent> {
+        let begun = Instant::now();
+        let mut state = self.0.state();
+        // Ends: the time passes.
+        loop {
+            let left = limit.saturating_sub(begun.elapsed());
+            match state.take() {
+                Err(NoEvent::Yet) if !left.is_zero() => {}
+                other => return other,
+            }
+            state.sleepers += 1;
+            let (woken, _) = self.0.came.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.sleepers -= 1;
+        }
+    }
+
+    /// How many events found no room, since the beginning.
+    pub fn missed(&self) -> u64 {
+        self.0.state().missed
+    }
+}
+
+/// The end that tells. Dropping it says that the node has ended.
+#[derive(Debug)]
+pub(super) struct Listener(Weak<Queue>);
+
+impl Listener {
+    /// Tells of something; false when nobody listens any more.
+    fn tell(&self, event: PeerEvent) -> bool {
+        let Some(queue) = self.0.upgrade() else { return false };
+        let mut state = queue.state();
+        match state.events.len() < state.room {
+            true => state.events.push_back(event),
+            false => state.missed += 1,
+        }
+        let sleepers = state.sleepers;
+        drop(state);
+        if sleepers > 0 {
+            queue.came.notify_one();
+        }
+        true
+    }
+
+    /// What stands already is told of beside what comes.
+    fn add_room(&self, count: usize) {
+        if let Some(queue) = self.0.upgrade() {
+            queue.state().room += count;
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(queue) = self.0.upgrade() {
+            queue.state().ended = true;
+            queue.came.notify_all();
+        }
+    }
+}
+
+impl Links {
+    /// Somebody listens from now on; hears first of the links that stand.
+    pub(super) fn listen(&mut self, listener: Listener) {
+        self.listeners_of_events.retain(|listener| listener.0.strong_count() > 0);
+        let up = |(id, peer): (&Id, &PeerEntry)| {
+            matches!(peer.state, State::Up(_)).then_some((*id, peer.incarnation))
+        };
+        let up: Vec<(Id, u64)> = self.peers.iter().filter_map(up).collect();
+        listener.add_room(up.len());
+        for (id, incarnation) in up {
+            listener.tell(PeerEvent { id, incarnation, kind: PeerEventKind::Up });
+        }
+        self.listeners_of_events.push(listener);
+    }
+
+    /// The link with a peer is up.
+    pub(super) fn tell_up(&mut self, id: Id, incarnation: u64) {
+        if !self.listeners_of_events.is_empty() {
+            self.tell(&PeerEvent { id, incarnation, kind: PeerEventKind::Up });
+        }
+    }
+
+    /// The link with a peer, which was up, is lost.
+    pub(super) fn tell_lost(&mut self, id: Id, loss: Loss, reason: &str) {
+        if self.listeners_of_events.is_empty() {
+            return;
+        }
+        let incarnation = self.peers.get(&id).map_or(0, |peer| peer.incarnation);
+        let kind = PeerEventKind::Lost { loss, reason: reason.into() };
+        self.tell(&PeerEvent { id, incarnation, kind });
+    }
+
+    fn tell(&mut self, event: &PeerEvent) {
+        self.listeners_of_events.retain(|listener| listener.tell(event.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: Id) -> PeerEvent {
+        PeerEvent { id, incarnation: 7, kind: PeerEventKind::Up }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_what_waits_is_kept() {
+        let (events, listener) = Events::new();
+        let all = EVENTS_MAX as Id + 10;
+        assert!((0..all).all(|id| listener.tell(event(id))));
+        assert_eq!(events.missed(), 10);
+        assert_eq!(events.try_recv(), Ok(event(0)));
+        assert!(listener.tell(event(all)));
+        drop(listener);
+        let rest: Vec<Id> = std::iter::from_fn(|| Some(events.try_recv().ok()?.id)).collect();
+        assert!(rest.iter().copied().eq((1..EVENTS_MAX as Id).chain([all])));
+        assert_eq!((events.try_recv(), events.missed()), (Err(NoEvent::Ended), 10));
+        assert_eq!(events.recv_within(Duration::from_secs(3600)), Err(NoEvent::Ended));
+    }
+
+    #[test]
+    fn who_waits_is_woken_by_an_event_and_by_the_end() {
+        let (events, listener) = Events::new();
+        assert_eq!(events.recv_within(Duration::from_millis(1)), Err(NoEvent::Yet));
+        std::thread::scope(|scope| {
+            let wait = || events.recv_within(Duration::from_secs(3600));
+            let waiting = scope.spawn(move || [wait(), wait()]);
+            assert!(listener.tell(event(5)));
+            drop(listener);
+            assert_eq!(waiting.join().unwrap(), [Ok(event(5)), Err(NoEvent::Ended)]);
+        });
+    }
+
+    #[test]
+    fn nobody_is_told_who_does_not_listen() {
+        let (events, listener) = Events::new();
+        drop(events);
+        assert!(!listener.tell(event(1)));
+    }
+}
