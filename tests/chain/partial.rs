@@ -257,7 +257,8 @@ fn an_adopter_gets_the_answer_that_was_given_and_nothing_is_executed_again() {
     assert!(message(&mut one, 1, Message::Release(CALL)).is_empty() && one.is_quiet());
     let outputs = one.request(0, adopted("3", 2));
     assert!(
-        outputs[1].contains("setup: call 0#5 has already ended here") && outputs[1].ends_with("[?]"),
+        outputs[1].contains("setup (already-ended): call 0#5 has already ended here")
+            && outputs[1].ends_with("[?]"),
         "{outputs:?}"
     );
 }
