@@ -29,7 +29,7 @@
 //!             node.input(Time::from_nanos(5), Input::Ran { call, result }, &mut outputs);
 //!         }
 //!         Output::Finished { ticket, result, .. } => assert_eq!((ticket, result.is_ok()), (1, true)),
-//!         Output::Send { .. } | Output::Consumed { .. } | Output::Abandon { .. } => unreachable!("one id has no peers"),
+//!         _ => unreachable!("one id has no peers"),
 //!     }
 //! }
 //! assert_eq!(node.next_deadline(), None);
