@@ -42,9 +42,10 @@ pub mod wire;
 pub use chain::{Heartbeat, Reply};
 pub use gpc_trees::{Id, IdList, Layout, Tree};
 pub use runtime::{
-    AbsentPeers, Address, Call, CallError, CallHandle, ChildReply, Deferred, FuncHandle, FunctionError,
-    FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Node, Outcome, Peer, Peers,
-    Phase, PolledNode, Request, Streaming, Wait,
+    AbsentPeers, Address, Call, CallError, CallHandle, ChildReply, Deferred, Events, FuncHandle,
+    FunctionError, FunctionResult, Functions, FunctionsError, LinkKind, Listener, LocalNodes, Loss,
+    MembershipError, NoEvent, Node, Outcome, Peer, PeerEvent, PeerEventKind, Peers, Phase, PolledNode,
+    Request, Streaming, Wait,
 };
 pub use wire::{Cause, Coverage, Failure, Job, JobError, Shown, Stage};
 
