@@ -5,17 +5,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Ids, IdsError, Layout, Limits, Tree};
+use gpc_trees::{Id, IdList, Ids, IdsError, Layout, Tree};
 
 use super::call_error::CallError;
-use super::functions::Functions;
-use super::functions_error::FunctionsError;
 use super::handles::{CallbackHandle, FuncHandle};
 use super::plan::Plan;
+use super::side::Side;
 use crate::chain::Start;
 use crate::wire::Body;
 use crate::wire::frame::HEADER_MAX;
-use crate::wire::message::Merging;
 
 /// Time limit of a call that sets none: long enough for work, short enough that nobody takes it for a hang.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -100,7 +98,7 @@ impl Call {
         self
     }
 
-    /// What merges the replies, instead of aggregating them: in list order, unless it is [registered as commutative](Functions::commutative). A func with phases merges by itself.
+    /// What merges the replies, instead of aggregating them: in list order, unless it is [registered as commutative](super::Functions::commutative). A func with phases merges by itself.
     pub fn callback(mut self, callback: CallbackHandle) -> Call {
         self.callback = Some(callback);
         self
@@ -154,14 +152,10 @@ impl Call {
     }
 
     /// Checks everything that can be checked before anything is sent; `left` is the time limit of a call that does not say it.
-    pub(super) fn prepare(
-        self,
-        me: Id,
-        functions: &Functions,
-        limits: &Limits,
-        left: Option<Duration>,
-    ) -> Result<(Start, Plan), CallError> {
-        self.check_functions(functions)?;
+    pub(super) fn prepare(self, side: &Side, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
+        let me = side.id;
+        let class = |placement: &_| side.executors.class(placement).unwrap_or_default();
+        let (classes, merging) = side.functions.of_call(self.func, self.callback, self.watch, class)?;
         if self.header.len() > HEADER_MAX {
             return Err(CallError::Header(self.header.len()));
         }
@@ -170,17 +164,17 @@ impl Call {
             CallTree::Split(tree) => (tree, ids),
             CallTree::Layout(layout) => (layout.tree(), layout.apply(&ids)?),
         };
-        tree.check(ids.len(), limits)?;
+        tree.check(ids.len(), &side.limits)?;
         let phased = self.func.is_phased().then_some(self.func.number());
         let callback = self.callback.map(CallbackHandle::number).or(phased);
         let executing = if self.watch { ids.slice(rest(&ids)) } else { ids.clone() };
         let merged = callback.is_some() && self.replies;
-        let name = functions.name(self.func.number());
         let (func, replies) = (self.func.number(), self.replies);
-        let plan = Plan { root: me, ids: executing, asked, merged, func, name, replies, workers: 0 };
+        let plan = Plan { root: me, ids: executing, asked, merged, func, replies, workers: 0 };
         let start = Start {
             callback,
-            merging: callback.map_or(Merging::default(), |callback| functions.merging(callback)),
+            merging,
+            classes,
             reply_wanted: self.replies,
             forward_first: self.forward_first,
             partial: self.partial,
@@ -193,15 +187,6 @@ impl Call {
             ..Start::new(self.func.number())
         };
         Ok((start, plan))
-    }
-
-    /// A caller that only watches need not know func, if nobody here merges replies by it.
-    fn check_functions(&self, functions: &Functions) -> Result<(), FunctionsError> {
-        match functions.check_func(self.func) {
-            Err(FunctionsError::Unknown(_)) if self.watch && !self.func.is_phased() => {}
-            other => other?,
-        }
-        self.callback.map_or(Ok(()), |callback| functions.check_callback(callback))
     }
 
     /// The list with the root first, and the list as asked.

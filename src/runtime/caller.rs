@@ -109,16 +109,25 @@ impl Caller {
 
     fn start(&self, call: Call, room: Duration) -> Result<CallHandle, CallError> {
         let side = self.side.upgrade().ok_or(CallError::Ended)?;
-        let (start, plan) = side.prepare(call, self.left())?;
-        let room =
-            if waiting::is_driving() || side.mailbox.waiters.is_driver() { Duration::ZERO } else { room };
-        CallHandle::submit(&side, start, plan, room)
+        start(&side, call, self.left(), room)
     }
 
     /// What is left for calls that do not say a limit.
     fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
+}
+
+/// Starts a call at a node; it waits at most so long for room, and on the thread that makes it not at all.
+pub(super) fn start(
+    side: &Side,
+    call: Call,
+    left: Option<Duration>,
+    room: Duration,
+) -> Result<CallHandle, CallError> {
+    let (start, plan) = side.prepare(call, left)?;
+    let drives = waiting::is_driving() || side.mailbox.waiters.is_driver();
+    CallHandle::submit(side, start, plan, if drives { Duration::ZERO } else { room })
 }
 
 impl fmt::Debug for Caller {

@@ -33,7 +33,7 @@ pub(super) struct Names(pub(super) Vec<String>);
 
 impl Names {
     /// The class of a placement; none if there is no such executor.
-    fn class(&self, placement: &Placement) -> Option<u8> {
+    pub(super) fn class(&self, placement: &Placement) -> Option<u8> {
         match placement {
             Placement::Default | Placement::Inline => Some(0),
             Placement::Executor(name) => {
@@ -45,8 +45,7 @@ impl Names {
 
     /// Which workers run these functions. Those of an executor that this node lacks are refused when it is their turn.
     pub(super) fn classes(&self, functions: &Functions, func: u64, callback: Option<u64>) -> Classes {
-        let class = |number| self.class(&functions.placement(number)).unwrap_or_default();
-        Classes { func: class(func), callback: callback.map_or(0, class) }
+        functions.classes(func, callback, |placement| self.class(placement).unwrap_or_default())
     }
 }
 
@@ -284,7 +283,7 @@ fn on_worker(side: &Arc<Side>, class: u8, Handed { job, run }: Handed) -> Input 
     let entry = side.functions.entry(number);
     let name = entry.as_ref().ok().map(|entry| entry.name.clone());
     let run = LazyRun::new(Some(run), may_defer(&job));
-    waiting::running(&side.mailbox, class, call, name, || {
+    waiting::running(side, class, call, name, || {
         finish(entry.as_ref().map_err(Clone::clone), side, job, &run)
     })
 }

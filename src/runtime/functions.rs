@@ -18,7 +18,7 @@ use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
-use crate::wire::message::Merging;
+use crate::wire::message::{Classes, Merging};
 use crate::wire::{CauseKind, Reason};
 
 type Func = dyn Fn(&Request<'_>, &mut Reply) -> FunctionResult + Send + Sync;
@@ -86,6 +86,25 @@ struct Tables {
     /// By the numbers of the names that this process gives.
     entries: HashMap<u64, Entry, QuickHash>,
     trees: Registry,
+}
+
+impl Tables {
+    /// The function of a handle, if it is of one of these kinds.
+    fn check(&self, handle: u64, needed: &'static str, kinds: &[Kind]) -> Result<&Entry, FunctionsError> {
+        let entry = self.entries.get(&handle).ok_or(FunctionsError::Unknown(handle))?;
+        if kinds.contains(&entry.code.kind()) {
+            return Ok(entry);
+        }
+        Err(FunctionsError::OtherKind { name: entry.name.to_string(), is: entry.code.kind_name(), needed })
+    }
+
+    /// The func of a handle.
+    fn func(&self, func: FuncHandle) -> Result<&Entry, FunctionsError> {
+        match func.is_phased() {
+            true => self.check(func.number(), "func with phases", &[Kind::Phased]),
+            false => self.check(func.number(), "func", &[Kind::Func]),
+        }
+    }
 }
 
 /// The functions and trees of a process. Cloning shares them; any thread may register at any time.
@@ -260,11 +279,9 @@ impl Functions {
     }
 
     /// Whether this node can run a func for which a call has this handle.
+    #[cfg(test)]
     pub(super) fn check_func(&self, func: FuncHandle) -> Result<(), FunctionsError> {
-        match func.is_phased() {
-            true => self.check(func.number(), "func with phases", &[Kind::Phased]),
-            false => self.check(func.number(), "func", &[Kind::Func]),
-        }
+        self.read(|tables| tables.func(func).map(drop))
     }
 
     pub(super) fn check_callback(&self, callback: CallbackHandle) -> Result<(), FunctionsError> {
@@ -276,10 +293,45 @@ impl Functions {
         self.read(|tables| tables.entries.get(&number).map(|entry| entry.name.clone()))
     }
 
-    /// Where a function runs here.
-    pub(super) fn placement(&self, number: u64) -> Placement {
-        self.read(|tables| tables.entries.get(&number).map(|entry| entry.placement.clone()))
-            .unwrap_or_default()
+    /// Checks that this node can begin a call of these, and gives what it says of them: their classes, and in which order callback merges. Whoever only watches need not know func, unless it merges.
+    pub(super) fn of_call(
+        &self,
+        func: FuncHandle,
+        callback: Option<CallbackHandle>,
+        watch: bool,
+        class: impl Fn(&Placement) -> u8,
+    ) -> Result<(Classes, Merging), FunctionsError> {
+        self.read(|tables| {
+            let mut classes = Classes::default();
+            let mut merging = Merging::default();
+            match tables.func(func) {
+                Ok(entry) => classes.func = class(&entry.placement),
+                Err(FunctionsError::Unknown(_)) if watch && !func.is_phased() => {}
+                Err(error) => return Err(error),
+            }
+            let merges = match callback {
+                Some(callback) => Some(tables.check(callback.number(), "callback", &[Kind::Callback])?),
+                None if func.is_phased() => tables.entries.get(&func.number()),
+                None => None,
+            };
+            if let Some(entry) = merges {
+                (classes.callback, merging) = (class(&entry.placement), entry.merging);
+            }
+            Ok((classes, merging))
+        })
+    }
+
+    /// The classes of functions; 0 of those that are not known here.
+    pub(super) fn classes(
+        &self,
+        func: u64,
+        callback: Option<u64>,
+        class: impl Fn(&Placement) -> u8,
+    ) -> Classes {
+        self.read(|tables| {
+            let class = |number| tables.entries.get(&number).map_or(0, |entry| class(&entry.placement));
+            Classes { func: class(func), callback: callback.map_or(0, class) }
+        })
     }
 
     /// Whether a func takes its data as they come.
@@ -309,17 +361,7 @@ impl Functions {
     }
 
     fn check(&self, handle: u64, needed: &'static str, kinds: &[Kind]) -> Result<(), FunctionsError> {
-        self.read(|tables| {
-            let entry = tables.entries.get(&handle).ok_or(FunctionsError::Unknown(handle))?;
-            if kinds.contains(&entry.code.kind()) {
-                return Ok(());
-            }
-            Err(FunctionsError::OtherKind {
-                name: entry.name.to_string(),
-                is: entry.code.kind_name(),
-                needed,
-            })
-        })
+        self.read(|tables| tables.check(handle, needed, kinds).map(drop))
     }
 
     fn add(&self, name: &str, code: Code) -> Result<(), FunctionsError> {

@@ -14,7 +14,7 @@ use tracing::error;
 
 use super::call::Call;
 use super::call_error::CallError;
-use super::caller::Caller;
+use super::caller::{self, CALL_BLOCKS_MAX, Caller};
 use super::clock;
 use super::command::Command;
 use super::event_loop::{EventLoop, Parts, WAKER};
@@ -331,7 +331,7 @@ impl Node {
     /// # Errors
     /// What is wrong with the call, before anything is sent.
     pub fn call(&self, call: Call) -> Result<CallHandle, CallError> {
-        self.caller().call(call)
+        caller::start(&self.front.side, call, None, CALL_BLOCKS_MAX)
     }
 
     /// Makes calls from other threads, and where the node itself is out of reach.

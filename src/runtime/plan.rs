@@ -16,8 +16,6 @@ pub(super) struct Plan {
     pub(super) merged: bool,
     /// What it calls.
     pub(super) func: u64,
-    /// What it calls, by its name where that is known here.
-    pub(super) name: Option<Arc<str>>,
     /// Whether it has an outcome that somebody may want.
     pub(super) replies: bool,
     /// The classes of workers that it needs at its root, a bit for each.
@@ -26,8 +24,8 @@ pub(super) struct Plan {
 
 impl Plan {
     /// A function waits for this call, in words.
-    pub(super) fn awaited_in_words(&self, waits: Option<&str>) -> Box<str> {
-        let Plan { name, func, .. } = self;
+    pub(super) fn awaited_in_words(&self, waits: Option<&str>, name: Option<Arc<str>>) -> Box<str> {
+        let Plan { func, .. } = self;
         let waits = waits.map_or("it".into(), |name| format!("`{name}`"));
         match name {
             Some(name) => format!("{waits} waits for a call of `{name}`").into(),

@@ -28,8 +28,7 @@ pub(super) struct Side {
 impl Side {
     /// Checks a call, which has `left` to end where it does not say it itself.
     pub(super) fn prepare(&self, call: Call, left: Option<Duration>) -> Result<(Start, Plan), CallError> {
-        let (mut start, mut plan) = call.prepare(self.id, &self.functions, &self.limits, left)?;
-        start.classes = self.executors.classes(&self.functions, start.func, start.callback);
+        let (start, mut plan) = call.prepare(self, left)?;
         plan.workers = workers(&start);
         Ok((start, plan))
     }

@@ -12,6 +12,7 @@ use super::call_error::{CallError, Deadlock};
 use super::command::Command;
 use super::mailbox::Mailbox;
 use super::plan::Plan;
+use super::side::Side;
 use crate::chain::Input;
 use crate::wire::CallId;
 
@@ -20,7 +21,7 @@ const ASK_LIMIT: Duration = Duration::from_secs(1);
 
 /// A function that this thread runs on a worker of a node.
 struct Running {
-    mailbox: Arc<Mailbox>,
+    side: Arc<Side>,
     class: u8,
     call: CallId,
     name: Option<Arc<str>>,
@@ -49,13 +50,13 @@ pub(super) fn is_driving() -> bool {
 
 /// Runs a function of a call on a worker of this class.
 pub(super) fn running<T>(
-    mailbox: &Arc<Mailbox>,
+    side: &Arc<Side>,
     class: u8,
     call: CallId,
     name: Option<Arc<str>>,
     run: impl FnOnce() -> T,
 ) -> T {
-    RUNNING.replace(Some(Running { mailbox: mailbox.clone(), class, call, name }));
+    RUNNING.replace(Some(Running { side: side.clone(), class, call, name }));
     let result = run();
     RUNNING.take();
     result
@@ -138,7 +139,7 @@ impl Drop for Waits<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.told {
             self.mailbox.waiters.waiting().retain(|waiter| waiter.ticket != self.ticket);
-            with_running(|running| running.mailbox.result(Input::Waits { call, what: None }));
+            with_running(|running| running.side.mailbox.result(Input::Waits { call, what: None }));
         }
     }
 }
@@ -161,7 +162,7 @@ pub(super) fn begin<'a>(mailbox: &'a Arc<Mailbox>, ticket: u64, plan: &Plan) -> 
     let told = with_running(|running| running.call);
     let waits = Waits { mailbox, ticket, told };
     // What is not of this node is not known here.
-    let here = with_running(|running| Arc::ptr_eq(&running.mailbox, mailbox).then_some(running.class));
+    let here = with_running(|running| Arc::ptr_eq(&running.side.mailbox, mailbox).then_some(running.class));
     if let Some(Some(class)) = here {
         mailbox.waiters.waiting().push(Waiter { ticket, class, needs: plan.workers });
         if needs_itself(mailbox, class) {
@@ -169,8 +170,9 @@ pub(super) fn begin<'a>(mailbox: &'a Arc<Mailbox>, ticket: u64, plan: &Plan) -> 
         }
     }
     with_running(|running| {
-        let what = Some(plan.awaited_in_words(running.name.as_deref()));
-        running.mailbox.result(Input::Waits { call: running.call, what });
+        let callee = running.side.functions.name(plan.func);
+        let what = Some(plan.awaited_in_words(running.name.as_deref(), callee));
+        running.side.mailbox.result(Input::Waits { call: running.call, what });
     });
     Ok(waits)
 }
