@@ -1,6 +1,6 @@
 //! Calls on the spot at an id with nobody below it, as are half of the ids of most trees: func runs, and its reply leaves from where it lies. Nothing waits, so nothing of the call is kept but its name.
 //!
-//! Source: as for `spot`; the reply is level-0 data (ws-rendezvous.html, "Data format").
+//! Source: as for `spot`; the reply is level-0 data (the rendezvous web service of Globus (WS Rendezvous), "Data format").
 
 use bytes::{BufMut, BytesMut};
 use gpc_trees::IdList;

@@ -18,6 +18,18 @@ use crate::wire::{CauseKind, Message};
 pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// When a silent peer is asked, and when it is given up.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Heartbeat, Node};
+///
+/// let heartbeat = Heartbeat::dead_after(Duration::from_secs(5));
+/// assert_eq!(heartbeat.every, Duration::from_secs(1));
+/// let node = Node::builder(0).heartbeat(Some(heartbeat)).start()?;
+/// # let _ = node;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     /// How often peers are asked whose answers are awaited; a third of `dead_after` at most.

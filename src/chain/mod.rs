@@ -1,6 +1,6 @@
 //! The chain: the state machine of a chained GPC at one id.
 //!
-//! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps", "The action for any response", "Internal
+//! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps", "The action for any response", "Internal
 //! implementation details", "Alternative approach" and "Exceptions".
 //!
 //! No socket, no thread, no clock: whoever drives a [`Node`] brings in what happened and carries out what it asks for. The runtime
@@ -29,7 +29,8 @@
 //!             node.input(Time::from_nanos(5), Input::Ran { call, result }, &mut outputs);
 //!         }
 //!         Output::Finished { ticket, result, .. } => assert_eq!((ticket, result.is_ok()), (1, true)),
-//!         Output::Send { .. } | Output::Consumed { .. } | Output::Abandon { .. } => unreachable!("one id has no peers"),
+//!         // Nothing else happens at one id alone, whose only call ends well.
+//!         other => unreachable!("{other:?}"),
 //!     }
 //! }
 //! assert_eq!(node.next_deadline(), None);

@@ -1,7 +1,7 @@
 //! Calls on the spot: a short request whose function runs where it was read, and whose children get theirs from what its [plan](super::plans) holds.
 //!
 //! Most calls are like the one before them, and nothing goes wrong with them. What `setup`, `steps` and `gather` do for such a call, input by input and with a place in every table, is done here at once; at the first thing that is
-//! unusual the call is [taken over](Node::take_over) into the tables and goes on the long way, from where it is. Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
+//! unusual the call is [taken over](Node::take_over) into the tables and goes on the long way, from where it is. Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps" and "The action for any response".
 
 use gpc_trees::{Group, Id, IdList};
 

@@ -1,6 +1,6 @@
 //! A call in flight, as its caller holds it.
 //!
-//! Source: chained-gpc.md, nbh: "nonblocking handle which also acts as a context for each individual GPC".
+//! Source: the ARMCI design of chained GPC (2007), nbh: "nonblocking handle which also acts as a context for each individual GPC".
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,6 +1,6 @@
 //! Handles: what calls name functions by. A handle holds 64 bits of the function's name and what it is, so the same name is the same handle in every process, without talking to anyone.
 //!
-//! Source: chained-gpc.md, "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
+//! Source: the ARMCI design of chained GPC (2007), "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
 
 /// Handle of a func: what a call executes at each id.
 ///

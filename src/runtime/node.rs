@@ -48,6 +48,25 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 const NO_COMMANDS: usize = 1;
 
 /// How a node is to be.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Functions, Heartbeat, Listener, LinkKind, Node, Peers, Wait};
+///
+/// let functions = Functions::new();
+/// let node = Node::builder(3)
+///     .functions(&functions)
+///     .peers("0 127.0.0.1:7000".parse::<Peers>()?)
+///     .listener(Listener::bind(&LinkKind::default().fresh_address(3))?)
+///     .executor("io", 2) // two workers for functions that are placed there
+///     .wait(Wait::Block)
+///     .heartbeat(Some(Heartbeat::dead_after(Duration::from_secs(3))))
+///     .memory_max(256 << 20)
+///     .start()?;
+/// assert_eq!(node.id(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Builder {
     config: chain::Config,
@@ -284,6 +303,50 @@ impl Front {
 }
 
 /// A node whose event loop runs on a thread of its own. Any thread may call; dropping it says goodbye to its peers and ends its thread.
+///
+/// A process of a job, which takes its id as argument and finds the others in a peers file:
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Call, Functions, Listener, Node, Peers};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let me = std::env::args().nth(1).ok_or("which id am I?")?.parse()?;
+/// let peers: Peers = std::fs::read_to_string("peers.txt")?.parse()?;
+/// let functions = Functions::new();
+/// let pid = functions.func("pid", |_, reply| {
+///     reply.data = std::process::id().to_string().into_bytes();
+///     Ok(())
+/// })?;
+/// let listener = Listener::bind(&peers.address(me).ok_or("I am not among the peers")?)?;
+/// let node = Node::builder(me).functions(&functions).peers(peers.clone()).listener(listener).start()?;
+/// if me == 0 {
+///     let all: Vec<_> = peers.ids().collect();
+///     node.wait_for_peers(&all, Duration::from_secs(30))?;
+///     let outcome = node.call(Call::new(pid).ids(&all))?.wait()?;
+///     println!("{} processes answered", outcome.replies()?.len());
+/// }
+/// std::io::stdin().read_line(&mut String::new())?; // serve until somebody presses Enter
+/// node.shutdown(Duration::from_secs(1));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A node without a listener can call others:
+///
+/// ```
+/// use chained_gpc::{Call, Functions, Listener, Node, Peers};
+///
+/// let functions = Functions::new();
+/// let hello = functions.func("hello", |_, _| Ok(()))?;
+/// let listener = Listener::bind(&"127.0.0.1:0".parse()?)?;
+/// let peers: Peers = [(1, listener.address()?)].into_iter().collect();
+/// let _serves = Node::builder(1).functions(&functions).listener(listener).start()?;
+/// let calls = Node::builder(0).functions(&functions).peers(peers).start()?;
+/// assert!(calls.call(Call::new(hello).ids([0, 1]))?.wait()?.is_complete());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Node {
     front: Front,
     thread: Option<JoinHandle<()>>,

@@ -17,6 +17,31 @@ use crate::wire::short::{Particulars, PlanKey};
 use crate::wire::{self, CallId, CauseKind, Reason};
 
 /// The request that an id executes.
+///
+/// ```
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+///
+/// let functions = Functions::new();
+/// // Each id takes its share of the data, by its position in the call.
+/// let share = functions.func("share", |request, reply| {
+///     let (position, total) = (request.position() as usize, request.total() as usize);
+///     for byte in request.data().iter().skip(position).step_by(total) {
+///         // A long function looks now and then whether anybody still wants its result.
+///         if request.is_cancelled() || request.remaining().is_zero() {
+///             return Err("given up".into());
+///         }
+///         reply.data.push(*byte);
+///     }
+///     reply.header = format!("id {} below {:?}", request.me(), request.parent()).into_bytes();
+///     Ok(())
+/// })?;
+/// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+/// let outcome = nodes.root().call(Call::new(share).ids(0..3).data("abcdefg"))?.wait()?;
+/// let replies = outcome.replies()?;
+/// assert_eq!([&replies[0].data, &replies[1].data, &replies[2].data], ["adg", "be", "cf"]);
+/// assert_eq!(replies[2].header, "id 2 below Some(0)");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     me: Id,
@@ -244,6 +269,26 @@ pub struct ChildReply<'a> {
 /// })?;
 /// # let _ = slow;
 /// # Ok::<(), chained_gpc::FunctionsError>(())
+/// ```
+///
+/// A task of tokio answers, and another one awaits the call:
+///
+/// ```
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Reply};
+///
+/// let tokio = tokio::runtime::Builder::new_current_thread().build()?;
+/// let tasks = tokio.handle().clone();
+/// let functions = Functions::new();
+/// let greet = functions.deferring("greet", move |request, token| {
+///     let me = request.me();
+///     tasks.spawn(async move {
+///         token.reply(Reply { data: format!("a task of id {me}").into_bytes(), ..Reply::default() });
+///     });
+/// })?;
+/// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+/// let outcome = tokio.block_on(async { nodes.root().call(Call::new(greet).ids(0..3))?.await })?;
+/// assert_eq!(outcome.reply(2).expect("it is done").data, b"a task of id 2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping the token fails the call at this id"]
 pub struct Deferred {

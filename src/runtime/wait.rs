@@ -7,6 +7,19 @@
 use std::time::Duration;
 
 /// How a node waits for what comes next.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Functions, LinkKind, LocalNodes, Wait};
+///
+/// let functions = Functions::new();
+/// // Each node has a core of its own: a message is found within a microsecond.
+/// let wait = Wait::Spin(Duration::from_micros(100));
+/// let nodes = LocalNodes::start_with(2, LinkKind::Unix, &functions, |_, node| node.wait(wait))?;
+/// # let _ = nodes;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Wait {

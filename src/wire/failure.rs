@@ -1,6 +1,6 @@
 //! Why a call failed: the first cause, and what is known of every id.
 //!
-//! Source: chained-gpc.md, "Exceptions" 2 and 3: any failure at any stage goes to the parent. Beyond the source, the first cause travels along.
+//! Source: the ARMCI design of chained GPC (2007), "Exceptions" 2 and 3: any failure at any stage goes to the parent. Beyond the source, the first cause travels along.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! The messages of a chained GPC, as plain values.
 //!
-//! Source: chained-gpc.md, "Send Request to Execute a chained GPC" and "The action for any response to a chained_gpc".
+//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC" and "The action for any response to a chained_gpc".
 
 use std::fmt;
 use std::sync::Arc;
