@@ -66,7 +66,7 @@ pub enum CallError {
     /// The node is a polled one, and only its holder drives it.
     #[error("this node runs only while its application calls progress(): wait with PolledNode::wait")]
     NotDriven,
-    /// The wait could not end before the call's time limit, since the call waits for who would wait. Nothing was waited for.
+    /// The wait could not end before the call's time limit, since the call needs the thread or worker that would wait. It was refused at once.
     #[error(transparent)]
     Deadlock(Deadlock),
     /// The outcome has been taken from this handle before.
@@ -74,7 +74,7 @@ pub enum CallError {
     Taken,
 }
 
-/// Why a wait for a call is refused: the call cannot end while somebody waits there.
+/// Why a wait for a call is refused: the call cannot end while this thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Deadlock {

@@ -131,8 +131,8 @@ impl Functions {
         self.add(name, Code::Func(Arc::new(func))).map(|()| FuncHandle::named(name))
     }
 
-    /// Registers what merges a child's reply into the id's own: one child after the other, in the order of the list. A reply that comes early is held until those before it have been merged, which
-    /// narrows the source's "for any response"; a callback that is [commutative](Self::commutative) takes them as they come.
+    /// Registers what merges a child's reply into the id's own: one child after the other, in the order of the list. A reply that comes early is held until those before it have been merged; a callback that is
+    /// [commutative](Self::commutative) takes them as they come. (The ARMCI design merges each response as it comes.)
     ///
     /// ```
     /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Tree};
@@ -163,9 +163,9 @@ impl Functions {
         self.add(name, Code::Callback(Arc::new(callback))).map(|()| CallbackHandle::named(name))
     }
 
-    /// Says of a callback, or of a func with phases, that its result does not depend on the order in which it gets the replies: then it gets them as they come, and a child that is late holds up nobody.
+    /// Says of a callback, or of a func with phases, that its result does not depend on the order in which it gets the replies: then it gets them as they come, and a child that is late does not hold up the others.
     ///
-    /// Each process says it for itself; where one does not, that one merges in list order.
+    /// Each process declares it for itself; one that does not merges in list order.
     ///
     /// ```
     /// # use chained_gpc::Functions;

@@ -4,7 +4,7 @@
 
 /// Handle of a func: what a call executes at each id.
 ///
-/// Registering a function gives its handle; one who does not implement it makes the handle of its name. Handles of the same name are equal, wherever they were made:
+/// Registering a function gives its handle; a program that does not implement the function makes the handle from its name, and calls it [without taking part](crate::Call::watch). Handles of the same name are equal, wherever they were made:
 ///
 /// ```
 /// use chained_gpc::{FuncHandle, Functions};

@@ -193,7 +193,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What is left of the call's time limit at this id: of an inline function, and on a polled node, as of its beginning.
+    /// What is left of the call's time limit at this id. In an inline function, and on a polled node, it is what was left when the function began.
     pub fn remaining(&self) -> Duration {
         match self.limit {
             Limit::At(until) => self.side.left(until),
@@ -201,7 +201,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether the call has ended at this id while the function runs: it was cancelled, its time limit has passed, or it failed elsewhere. What the function gives is ignored then, so a long one looks now and then and returns.
+    /// Whether the call has ended at this id while the function runs: it was cancelled, its time limit has passed, or it failed elsewhere. What the function returns is ignored then, so a long one checks now and then, and returns.
     /// Nothing can end it while an inline function runs.
     pub fn is_cancelled(&self) -> bool {
         match self.of {
@@ -215,10 +215,10 @@ impl<'a> Request<'a> {
         Caller::until(self.side, self.remaining())
     }
 
-    /// A token to answer with later, for a callback, a func with phases that merges, and the end of a [streaming](super::Streaming) function: what it returns and has replied then means nothing, unless it fails. A func that answers later is
-    /// registered as [deferring](super::Functions::deferring), and has its token from the beginning: here it gets none. A callback that answers later takes its own reply along with [`std::mem::take`].
+    /// A token to answer with later, for a callback, a func with phases that merges, and the end of a [streaming](super::Streaming) function: its return value and its reply are ignored then, unless it fails. A func that answers later is
+    /// registered as [deferring](super::Functions::deferring), and has its token from the beginning: `None` here. A callback that answers later takes its own reply along with [`std::mem::take`].
     ///
-    /// Asked for again, there is none: a call has one answer.
+    /// `None` the second time: a call has one answer.
     pub fn defer(&self) -> Option<Deferred> {
         match self.of {
             Of::Job { run, .. } if run.may_defer.get() => {
@@ -313,7 +313,7 @@ impl Deferred {
         self.run.is_stopped()
     }
 
-    /// Has `tell` run when the call ends at this id before it was answered, at once if it has. It runs on the thread that drives the node, so it must be short and never block.
+    /// Runs `tell` when the call ends at this id before it was answered; at once if it has ended already. It runs on the thread that drives the node, so it must be short and never block.
     pub fn on_cancel(&self, tell: impl FnOnce() + Send + 'static) {
         self.run.on_stop(Box::new(tell));
     }

@@ -36,7 +36,7 @@ impl Status {
     }
 }
 
-/// How many ids fared how. The four add up to the ids asked.
+/// How many ids have which status. The four add up to the ids asked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CoverageCounts {
     /// Ids that are done.

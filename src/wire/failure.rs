@@ -8,7 +8,7 @@ use gpc_trees::Id;
 
 use super::{CauseKind, Coverage, Shown};
 
-/// Longest message of a cause on the wire, bytes: a sentence or two with names in it; a function's novel is cut there.
+/// Longest message of a cause on the wire, bytes: a sentence or two with names in it; longer ones are cut there.
 pub const MESSAGE_MAX: usize = 1024;
 
 /// The stage of a call at which an id failed.

@@ -36,7 +36,7 @@ pub enum Message {
     Request(Arc<Request>),
     /// Child to parent: the subtree is done, or failed.
     Response(Response),
-    /// Parent to child: forget this call.
+    /// Parent to child: this call is cancelled.
     Cancel(CallId),
     /// Parent to child: the root has what it needs; an answer that is kept for an adopter can go.
     Release(CallId),
