@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chained_gpc::chain::PAUSE_MAX;
 use chained_gpc::runtime::link::{BODIES_MAX, Event, Inbox, Outbox};
 use chained_gpc::wire::frame::{
     EXTENT_MAX, EXTENT_MIN, FRAME_MAX, HEADER_MAX, PREFIX_MAX, REPORT_MAX, WINDOW,
@@ -280,14 +281,17 @@ fn the_kinds_of_the_document_are_those_of_the_code() {
 /// Each example is tested above; one that is added to the document is to be tested too.
 #[test]
 fn the_document_has_no_other_examples() {
-    assert_eq!(examples().len(), 22);
+    assert_eq!(examples().len(), 23);
     let kinds: Vec<u8> = examples().iter().map(|(_, bytes)| bytes[4]).collect();
-    assert!((1..=12).all(|kind| kinds.contains(&kind)), "{kinds:?}");
+    assert!((1..=14).all(|kind| kinds.contains(&kind)), "{kinds:?}");
 }
 
 #[test]
 fn the_limits_of_the_document_are_those_of_the_code() {
     assert!(DOCUMENT.contains("at most 1,048,576 (`FRAME_MAX`)") && FRAME_MAX == 1_048_576);
+    assert!(
+        DOCUMENT.contains("above 600,000 (ten minutes, `PAUSE_MAX`)") && PAUSE_MAX.as_millis() == 600_000
+    );
     assert!(DOCUMENT.contains("at most 64 MiB (`PREFIX_MAX`)") && PREFIX_MAX == 64 << 20);
     assert!(DOCUMENT.contains("the header at most 65,536 bytes") && HEADER_MAX == 65_536);
     assert!(DOCUMENT.contains("at most 1,024 bytes") && chained_gpc::wire::failure::MESSAGE_MAX == 1024);

@@ -29,8 +29,7 @@
 //!             node.input(Time::from_nanos(5), Input::Ran { call, result }, &mut outputs);
 //!         }
 //!         Output::Finished { ticket, result, .. } => assert_eq!((ticket, result.is_ok()), (1, true)),
-//!         // Nothing else happens at one id alone, whose only call ends well.
-//!         other => unreachable!("{other:?}"),
+//!         _ => unreachable!("one id has no peers"),
 //!     }
 //! }
 //! assert_eq!(node.next_deadline(), None);

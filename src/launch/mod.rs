@@ -88,8 +88,8 @@ use mio::{Events, Interest, Poll, Token};
 use rustix::process::Signal;
 
 use self::spawn::{Spawner, Started};
+use crate::runtime::Job;
 use crate::runtime::{LinkKind, Peers};
-use crate::wire::Job;
 
 /// How long children have to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);

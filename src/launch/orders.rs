@@ -145,7 +145,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Job;
+    use crate::runtime::Job;
 
     #[test]
     fn orders_read_as_they_are_written() {

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::call_error::CallError;
 use super::functions_error::FunctionsError;
 use crate::wire::{CauseKind, Reason};
 
@@ -91,7 +92,15 @@ pub(super) fn unwinding<T>(run: impl FnOnce() -> Result<T, FunctionError>) -> Re
 /// Why a function failed that returned this error.
 #[cold]
 fn said(error: &(dyn Error + Send + Sync + 'static)) -> Box<Reason> {
-    Box::new(Reason { kind: CauseKind::Failed, code: code_of(error), message: error.to_string() })
+    Box::new(Reason { kind: kind_of(error), code: code_of(error), message: error.to_string() })
+}
+
+/// A wait that was refused stays that, where a function returns it as it is; anything else is a function that failed.
+fn kind_of(error: &(dyn Error + 'static)) -> CauseKind {
+    match error.downcast_ref::<CallError>() {
+        Some(CallError::Deadlock(_) | CallError::NotDriven) => CauseKind::Deadlock,
+        _ => CauseKind::Failed,
+    }
 }
 
 /// The outermost code of an error and those below it; 0 if none has one.

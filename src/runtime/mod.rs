@@ -62,6 +62,7 @@ mod wait;
 mod waiting;
 mod watched;
 
+pub use crate::wire::{Job, JobError};
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};
 pub use call_error::{CallError, CallFailure, Deadlock};

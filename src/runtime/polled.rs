@@ -63,7 +63,7 @@ pub enum Prepared {
 /// epoll::add(&epoll, &node, EventData::new_u64(0), EventFlags::IN)?;
 /// let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 8];
 ///
-/// let mut handle = node.call(Call::new(hello).ids(0..1))?;
+/// let mut handle = node.call(Call::new(hello).ids([0]))?;
 /// let outcome = loop {
 ///     if node.prepare_wait()? == Prepared::MaySleep {
 ///         epoll::wait(&epoll, &mut events, None)?; // and whatever else the application waits for

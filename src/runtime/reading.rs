@@ -6,13 +6,13 @@ use gpc_trees::Id;
 
 use super::clock::Clock;
 use super::events::Loss;
-use super::link::{Event, HIWATER, Phase, Progress};
+use super::link::{Event, HIWATER, Link, Phase, Progress};
 use super::links::{Arrival, Links};
 use super::peer::LinkKey;
 use crate::chain::Time;
 use crate::hint::{cold_path, unlikely};
 use crate::wire::frame::WINDOW;
-use crate::wire::head::GoodbyeReason;
+use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Cause, CauseKind, Coverage, Failure, Message, Stage};
 
@@ -217,10 +217,7 @@ impl Links {
                 link.mark(&mut self.dirty, key);
                 None
             }
-            Event::Goodbye(goodbye) => {
-                link.loss = loss_of(goodbye.reason);
-                return Err(format!("it said goodbye: {}", goodbye.text));
-            }
+            Event::Goodbye(goodbye) => return Err(part(link, &goodbye)),
             Event::Hello(_) => return Err("it sent a second hello".into()),
         };
         self.arrivals.extend(arrival);
@@ -288,6 +285,12 @@ impl Links {
     fn stir(&mut self) {
         self.stirred = true;
     }
+}
+
+/// The peer ends the link: why it is lost.
+fn part(link: &mut Link, goodbye: &Goodbye) -> String {
+    link.loss = loss_of(goodbye.reason);
+    format!("it said goodbye: {}", goodbye.text)
 }
 
 /// How a link is lost whose peer says goodbye.

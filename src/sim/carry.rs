@@ -1,5 +1,6 @@
 //! Inputs for a node, and what it asks for carried out: messages sent, functions run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpc_trees::Id;
@@ -9,7 +10,7 @@ use super::cost::wire_bytes;
 use super::faults::{Act, Fate, Fault, Passage, Receipt};
 use super::path::Came;
 use super::trace::{Shown, digest};
-use super::world::{Event, Parcel, World, held};
+use super::world::{EXECUTOR, Event, Parcel, World, class_of, classes_of, held};
 use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};
@@ -37,6 +38,7 @@ impl World {
             let started = Time::from_nanos(begun);
             Box::new(Node::new(Config {
                 workers,
+                executors: vec![EXECUTOR],
                 first_run,
                 started,
                 restart_margin,
@@ -50,7 +52,7 @@ impl World {
 
     /// A node has done what an input has brought about.
     pub(super) fn settle(&mut self, id: Id) {
-        let (now, workers) = (self.now, self.workers);
+        let (now, workers) = (self.now, [self.workers, EXECUTOR]);
         let host = self.hosts.at(id);
         let Some(node) = host.node.as_deref() else { return };
         let held = held(node);
@@ -198,7 +200,8 @@ impl World {
         }
         self.observe(&Observation::Received { at: to, from, message });
         if !self.on_the_spot(to, from, message) {
-            self.input(to, Input::Message { from, message: parcel.message });
+            let message = placed(parcel.message);
+            self.input(to, Input::Message { from, message });
         }
     }
 
@@ -287,5 +290,16 @@ impl World {
     /// A limit that the wire can carry, nanoseconds.
     pub(super) fn whole_us(ns: u64) -> u64 {
         Duration::from_nanos(ns).as_micros() as u64 * 1000
+    }
+}
+
+/// A request as a node takes it whose functions have their places: those of every other call run on an executor with a name.
+fn placed(message: Message) -> Message {
+    match message {
+        Message::Request(mut request) if class_of(request.call) > 0 => {
+            Arc::make_mut(&mut request).classes = classes_of(request.call);
+            Message::Request(request)
+        }
+        other => other,
     }
 }

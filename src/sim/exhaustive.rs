@@ -109,8 +109,11 @@ pub fn exhaustive_trees() -> Vec<TreeName> {
 /// Runs `of`, a call over all its ids, with every `crashes` processes ending at every event: 0, 1 or 2 of them, and all fewer.
 pub fn exhaustive(of: &Scenario, crashes: u32) -> Exhaustive {
     // Each tree, size and mode draws its own kind of call.
-    let kind = u64::from(of.tree.wire_id()) * 31 + u64::from(of.tree.wire_param());
-    let seed = of.seed.wrapping_add(kind * 1000 + u64::from(of.n) * 2 + u64::from(of.partial));
+    let kind = of.tree.wire_id().wrapping_mul(31).wrapping_add(of.tree.wire_param().into());
+    let seed = of
+        .seed
+        .wrapping_add(kind.wrapping_mul(1000))
+        .wrapping_add(u64::from(of.n) * 2 + u64::from(of.partial));
     let calm = Scenario { calls: 1, faults: FaultSet::NONE, crashes: Some(Vec::new()), seed, ..of.clone() };
     let mut all = Exhaustive::default();
     let parts = all.run(&calm);

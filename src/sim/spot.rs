@@ -9,7 +9,7 @@ use gpc_trees::Id;
 
 use super::check::{Observation, Outcome, part, reason};
 use super::faults::{Act, Fault};
-use super::world::World;
+use super::world::{World, class_of};
 use crate::chain::{Asker, Begun, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
 use crate::wire::message::{Answer, Response};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
@@ -54,7 +54,7 @@ impl World {
         let act = self.call(request.call).and_then(|state| state.acts.get(&id)).copied();
         let mut room = Vec::new();
         let short = ShortRequest::of(request, &data, &mut room)?;
-        if !is_quick(act) {
+        if !is_quick(act) || class_of(request.call) > 0 {
             return None;
         }
         match self.node(id)?.spot_begins(|| now, from, &short) {

@@ -22,6 +22,7 @@ use super::random::Random;
 use super::scenario::Scenario;
 use super::trace::Trace;
 use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Start};
+use crate::wire::message::Classes;
 use crate::wire::{Body, CallId, Message};
 
 /// When a world begins: its processes have been running since 0, for eleven days, if they have not just been launched.
@@ -36,6 +37,18 @@ const FAULTLESS_LIMIT_NS: u64 = 3_600_000_000_000;
 
 /// Handles of the functions; what they do is the world's.
 const FUNC: u64 = 1;
+/// Workers of the executor with a name that every node has beside its default workers.
+pub(super) const EXECUTOR: usize = 1;
+
+/// Which workers run the functions of a call: every other one of a root's calls is a service's, which may not wait behind the others.
+pub(super) fn class_of(call: CallId) -> u8 {
+    (call.sequence % 2) as u8
+}
+
+pub(super) fn classes_of(call: CallId) -> Classes {
+    Classes { func: class_of(call), callback: class_of(call) }
+}
+
 const CALLBACK: u64 = 2;
 
 /// Worlds above this size do without an idle node that has no fault to fear; see [`World::rest`].
@@ -360,10 +373,11 @@ impl World {
             tree: plan.tree.clone(),
             ids: plan.ids.clone(),
             data: Body::whole(Bytes::from(vec![0; plan.data_bytes as usize])),
+            classes: classes_of(name),
             ..Start::new(FUNC)
         };
         let ticket = index as u64;
-        if !self.starts_on_the_spot(root, ticket, &start) {
+        if class_of(name) > 0 || !self.starts_on_the_spot(root, ticket, &start) {
             self.input(root, Input::Start { ticket, start: start.into() });
         }
     }

@@ -171,7 +171,7 @@ pub fn aggregate_arriving(
     if let Some(bytes) = own_data {
         joiner.lift(highest);
         joiner.count(bytes.len());
-        joiner.bytes(bytes.into());
+        joiner.bytes(bytes);
     }
     for child in children {
         joiner.lift(highest - child.level());

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::{
-    Call, CallError, Caller, Deadlock, FuncHandle, Functions, LinkKind, LocalNodes, Node, Placement, Reply,
-    Stage,
+    Call, CallError, Caller, CauseKind, Deadlock, FuncHandle, Functions, LinkKind, LocalNodes, Node,
+    Placement, Reply, Stage,
 };
 use gpc_trees::{IdList, Tree};
 
@@ -57,6 +57,22 @@ fn a_function_that_waits_for_its_own_worker_is_told_so_at_once() {
         nodes.root().call(Call::new(outer).ids(0..1).limit(LONG)).unwrap().wait().unwrap();
         assert_eq!(said.recv_timeout(LIMIT), Ok(Err(CallError::Deadlock(Deadlock::Workers))));
         assert!(begun.elapsed() < LONG);
+    });
+}
+
+/// What it returns of that is told by a kind of its own.
+#[test]
+fn a_function_that_returns_such_a_refusal_fails_by_its_kind() {
+    limited(|| {
+        let functions = Functions::new();
+        let inner = functions.func("inner", |_, _| Ok(())).unwrap();
+        let outer = functions.func("outer", move |request, _| {
+            request.caller().call(Call::new(inner).ids([request.me()]))?.wait()?;
+            Ok(())
+        });
+        let nodes = nodes(&functions, 1);
+        let error = nodes.root().call(Call::new(outer.unwrap()).ids(0..1)).unwrap().wait().unwrap_err();
+        assert_eq!(error.kind(), Some(CauseKind::Deadlock), "{error}");
     });
 }
 

@@ -119,7 +119,9 @@ fn refusals_have_their_kinds() {
         assert_eq!((long.id, long.stage, long.kind), (1, Stage::Setup, CauseKind::OverLimit), "{long}");
 
         let late = cause(&nodes, Call::new(hold).ids(1..2).watch().limit(SHORT));
-        assert_eq!((late.id, late.stage, late.kind), (1, Stage::Func, CauseKind::TimeLimit), "{late}");
+        // On a machine that is busy its parent is the first to say so.
+        assert_eq!((late.id, late.kind), (1, CauseKind::TimeLimit), "{late}");
+        assert!(matches!(late.stage, Stage::Func | Stage::Reply), "{late}");
         let _late = held.recv_timeout(LIMIT).expect("it has begun");
 
         let handle = nodes.root().call(Call::new(hold).ids(1..2).watch()).unwrap();

@@ -1,4 +1,5 @@
 //! What an application hears of the peers of its node: links that come up and are lost.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::thread;
 use std::time::Duration;

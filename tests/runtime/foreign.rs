@@ -231,7 +231,7 @@ fn another_threads_deferred_reply_and_cancel_make_a_node_readable() {
         let functions = Functions::new();
         let (hold, held) = hold(&functions);
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(hold)).unwrap();
+        let mut handle = node.call(Call::new(hold).ids([0])).unwrap();
         settle(&mut node);
         let token = held.try_recv().expect("the func has run");
         let answering =
@@ -241,7 +241,7 @@ fn another_threads_deferred_reply_and_cancel_make_a_node_readable() {
         assert_eq!(end(&mut handle).expect("it has ended").replies().unwrap()[0].data, "woken");
         answering.join().unwrap();
 
-        let handle = node.call(Call::new(hold)).unwrap();
+        let handle = node.call(Call::new(hold).ids([0])).unwrap();
         settle(&mut node);
         let cancelling = thread::spawn(move || {
             handle.cancel();
@@ -260,7 +260,7 @@ fn a_call_that_is_started_before_the_wait_makes_a_node_readable() {
         let who = who(&functions);
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
         settle(&mut node);
-        let mut handle = node.call(Call::new(who)).unwrap();
+        let mut handle = node.call(Call::new(who).ids([0])).unwrap();
         assert_eq!(node.next_deadline(), Some(Duration::ZERO));
         assert!(is_readable(&node));
         assert_eq!(node.prepare_wait().unwrap(), Prepared::Ready);
@@ -278,7 +278,7 @@ fn time_makes_a_node_readable() {
         settle(&mut node);
         assert_eq!(node.next_deadline(), None);
         let limit = Duration::from_millis(50);
-        let mut handle = node.call(Call::new(hold).limit(limit)).unwrap();
+        let mut handle = node.call(Call::new(hold).ids([0]).limit(limit)).unwrap();
         node.progress(Duration::ZERO).unwrap();
         assert!(node.next_deadline().is_some_and(|left| left <= limit));
         run(&mut node, wait_readable, || handle.test().is_some_and(|end| end.is_err()));
@@ -343,9 +343,10 @@ fn calls_and_other_threads_have_their_share_of_a_budget() {
         let functions = Functions::new();
         let (who, (hold, held)) = (who(&functions), hold(&functions));
         let mut node = Node::builder(0).functions(&functions).polled().unwrap();
-        let mut handle = node.call(Call::new(hold)).unwrap();
+        let mut handle = node.call(Call::new(hold).ids([0])).unwrap();
         settle(&mut node);
-        let handles: Vec<CallHandle> = (0..100).map(|_| node.call(Call::new(who)).unwrap()).collect();
+        let handles: Vec<CallHandle> =
+            (0..100).map(|_| node.call(Call::new(who).ids([0])).unwrap()).collect();
         held.try_recv().expect("the func has run").reply(Reply::default());
         assert!((1..=4).contains(&node.progress_at_most(3).unwrap()));
         assert!(end(&mut handle).is_some(), "a reply of another thread waits behind calls");

@@ -1,4 +1,5 @@
 //! Nodes of different jobs meet: by a peers file that outlived its nodes, or by hand.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Peers that a node learns and forgets while it runs.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::thread;
 use std::time::Duration;

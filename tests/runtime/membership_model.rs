@@ -1,4 +1,5 @@
 //! Any sequence of joining, leaving, learning, forgetting and calling, over real nodes, against a model of a few lines.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use chained_gpc::runtime::{Address, Events, Listener, Loss, NoEvent, PeerEventKind};
 use chained_gpc::{Call, FuncHandle, Functions, Id, IdList, LinkKind, Node, Peer, Stage, Tree};

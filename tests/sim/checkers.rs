@@ -238,7 +238,7 @@ fn what_is_out_of_bounds_is_seen() {
         "more calls than there are"
     );
     assert_eq!(holds(Held { answers_kept: 2, ..Held::default() }), ["bounds"], "more answers than calls");
-    assert_eq!(holds(Held { jobs: 2, ..Held::default() }), ["bounds"], "more jobs than workers");
+    assert_eq!(holds(Held { jobs: 3, ..Held::default() }), ["bounds"], "more jobs than workers");
     for left in [
         Held { calls: 1, ..Held::default() },
         Held { answers_kept: 1, ..Held::default() },

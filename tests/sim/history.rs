@@ -226,7 +226,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
             Seen::Ended(id) => Observation::Ended { id: *id },
             Seen::Resumed(id) => Observation::Resumed { id: *id },
-            Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: 1 },
+            Seen::Held(id, held) => Observation::Held { id: *id, held: *held, workers: [1, 1] },
             Seen::Finished(outcome) => Observation::Finished { call: CALL, outcome },
             Seen::Quiet(held) => Observation::Quiet { held },
             Seen::Later(ns) => {

@@ -34,10 +34,10 @@ impl Bounds {
             Observation::Ended { id } => self.owed.retain(|(at, _), _| at != id),
             Observation::Held { id, held, workers } => {
                 let most = book.calls.len() + self.forged;
-                if held.calls > most || held.answers_kept > most || held.jobs > *workers {
+                if held.calls > most || held.answers_kept > most || held.jobs > workers.iter().sum() {
                     findings.add(
                         NAME,
-                        format!("id {id} holds {held:?}; {most} calls there are, {workers} workers"),
+                        format!("id {id} holds {held:?}; {most} calls there are, {workers:?} workers"),
                     );
                 }
             }

@@ -17,13 +17,16 @@ pub(super) fn observe(book: &mut Book, seen: &Observation<'_>, findings: &mut Fi
 /// Takes an execution down; says what is wrong with it.
 fn executed(book: &mut Book, call: CallId, id: gpc_trees::Id, run: u32) -> Option<String> {
     let copied = book.any(&[Fault::Duplicate]);
+    let orphaned = book.calls.get(&call).is_some_and(|record| book.root_ended(record));
     let Some(record) = book.calls.get_mut(&call) else { return Some("that nobody started".into()) };
     let Some(position) = record.position(id) else { return Some("whose list it is not in".into()) };
     if position == 0 && record.plan.watch {
         return Some("as its root that only watches".into());
     }
     let before = std::mem::replace(&mut record.executed[position as usize], run + 1);
-    if before == run + 1 {
+    // What is known of the calls of a root ends with its run. A parent has sent a request once; a second one is a copy, or forged.
+    let forgotten = orphaned && !record.plan.partial && (copied || record.forged);
+    if before == run + 1 && !forgotten {
         return Some("twice".into());
     }
     // A copy of a request may come to a run that cannot know it; or to its parent, which an adopter has passed meanwhile.

@@ -218,8 +218,8 @@ pub enum Observation<'a> {
         id: Id,
         /// What.
         held: Held,
-        /// Jobs that may run.
-        workers: usize,
+        /// Jobs that may run: on the default workers, and on the executor with a name.
+        workers: [usize; 2],
     },
     /// A call ends at its root.
     Finished {

@@ -1,5 +1,5 @@
-//! Nobody waits for nothing: an id whose func has ended, whose children have answered or are lost, and which has a worker to spare, has answered by the end of that input. Whoever
-//! asks gets an answer, is told that the id has moved, cancels, or loses the link. Nobody fails a call of which all has been said, or that is over. And at one id no more functions run than it has workers, never two of one call.
+//! Nobody waits for nothing: an id whose func has ended, whose children have answered or are lost, and which has a worker to spare, has answered by the end of that input; and a func whose class has a worker to spare has begun. Whoever
+//! asks gets an answer, is told that the id has moved, cancels, or loses the link. Nobody fails a call of which all has been said, or that is over. And at one id no more functions of a class run than it has workers, never two of one call.
 //!
 //! What an id waits for is kept for worlds of some size only: a million ids would need more memory for it than for their nodes.
 
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::{Findings, Observation};
-use crate::sim::world::LARGE;
+use crate::sim::world::{LARGE, class_of};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -52,7 +52,12 @@ pub(super) struct Progress {
     /// Those of them that go on without ids that are lost: an id may have to say more than once what became of it.
     partial: BTreeSet<CallId>,
     calls: BTreeMap<(Id, CallId), Here>,
-    running: BTreeMap<Id, usize>,
+    /// By the id and the class of workers.
+    running: BTreeMap<(Id, u8), usize>,
+    /// Those whose requests bring data, which may arrive later.
+    with_data: BTreeSet<CallId>,
+    /// What has begun where: who is asked again, by an adopter, does not begin again.
+    begun: BTreeSet<(Id, CallId)>,
 }
 
 impl Progress {
@@ -61,6 +66,7 @@ impl Progress {
             Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);
                 self.partial.extend(Some(*call).filter(|_| plan.partial));
+                self.with_data.extend(Some(*call).filter(|_| plan.data_bytes > 0));
                 let here = || Here { open_root: true, ran: plan.watch, ..Here::default() };
                 let root = plan.ids.first();
                 root.into_iter().for_each(|root| drop(self.calls.insert((root, *call), here())));
@@ -70,7 +76,8 @@ impl Progress {
                 self.calls.retain(|(_, of), here| of != call || !std::mem::take(&mut here.open_root));
             }
             Observation::Began { id, call } => {
-                *self.running.entry(*id).or_default() += 1;
+                *self.running.entry((*id, class_of(*call))).or_default() += 1;
+                self.begun.insert((*id, *call));
                 let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
                 here.jobs += 1;
                 if here.jobs > 1 {
@@ -78,7 +85,7 @@ impl Progress {
                 }
             }
             Observation::Ran { id, call, deferred } => {
-                let running = self.running.entry(*id).or_default();
+                let running = self.running.entry((*id, class_of(*call))).or_default();
                 *running = running.saturating_sub(1);
                 let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
                 here.jobs = here.jobs.saturating_sub(1);
@@ -103,7 +110,8 @@ impl Progress {
             }
             Observation::Ended { id } => {
                 self.calls.retain(|(at, _), _| at != id);
-                self.running.remove(id);
+                self.running.retain(|(at, _), _| at != id);
+                self.begun.retain(|(at, _)| at != id);
             }
             Observation::Held { id, workers, .. } => self.judge(*id, *workers, findings),
             Observation::Quiet { .. } => {
@@ -191,13 +199,20 @@ impl Progress {
     }
 
     /// An id has taken an input, and done what it does about it.
-    fn judge(&mut self, id: Id, workers: usize, findings: &mut Findings) {
-        let running = self.running.get(&id).copied().unwrap_or_default();
-        if running > workers {
+    fn judge(&mut self, id: Id, workers: [usize; 2], findings: &mut Findings) {
+        let running = [0, 1].map(|class| self.running.get(&(id, class)).copied().unwrap_or_default());
+        for (running, workers) in
+            running.iter().zip(workers).filter(|(running, workers)| **running > *workers)
+        {
             findings.add(NAME, format!("id {id} runs {running} functions and has {workers} workers"));
         }
-        let mut settled: Vec<CallId> = Vec::new();
+        let (mut settled, mut idle): (Vec<CallId>, Vec<CallId>) = (Vec::new(), Vec::new());
         for (call, here) in self.at(id) {
+            let class = usize::from(class_of(call));
+            let (running, workers) = (running[class], workers[class]);
+            if here.owes() && !here.ran && here.jobs == 0 && running < workers {
+                idle.push(call);
+            }
             match (here.is_through(), here.owes()) {
                 (true, true) if running < workers => {
                     findings
@@ -210,5 +225,11 @@ impl Progress {
             }
         }
         settled.into_iter().for_each(|call| drop(self.calls.remove(&(id, call))));
+        // Of an id that has begun no function yet, nobody has said that its functions are seen.
+        let seen = (0..=1).any(|class| self.running.contains_key(&(id, class)));
+        let begun = |call: &CallId| self.begun.contains(&(id, *call)) || self.with_data.contains(call);
+        for call in idle.into_iter().filter(|call| seen && !begun(call)) {
+            findings.add(NAME, format!("id {id} has a worker for call {call}, and does not execute it"));
+        }
     }
 }
