@@ -48,7 +48,7 @@ static COUNTING: Counting = Counting;
 
 const MIB: usize = 1 << 20;
 
-/// What ARCHITECTURE.md says: a second without traffic. The rest is for machines that are busy.
+/// What docs/performance.md says: a second without traffic. The rest is for machines that are busy.
 const GIVEN_BACK: Duration = Duration::from_secs(20);
 
 /// Nodes of this process that know one function, which replies with its data.

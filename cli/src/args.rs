@@ -78,7 +78,7 @@ pub struct CallArgs {
     #[arg(long, value_name = "TREE", default_value = "binary")]
     pub tree: TreeName,
 
-    /// Which ids take part and in which order, such as 0-3,7,5; all of them by default. This process, the root, takes part in any case, as the first where the list leaves it out, except with --watch
+    /// Which ids take part and in which order, such as 0-3,7,5; all of them by default. This process, the root, always takes part, as the first if the list leaves it out, except with --watch
     #[arg(long, value_name = "LIST")]
     pub ids: Option<IdList>,
 
@@ -94,7 +94,7 @@ pub struct CallArgs {
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
 
-    /// Give the call up after this time, such as 500ms, 10s or 1m30s; 1m by default. Functions have at least nine tenths of it: each hop keeps back at most 5ms or 1%
+    /// End the call after this time, such as 500ms, 10s or 1m30s; 1m by default. Functions have at least nine tenths of it: each hop keeps back at most 5ms or 1%
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
@@ -102,7 +102,7 @@ pub struct CallArgs {
     #[arg(long)]
     pub partial: bool,
 
-    /// Take a process for lost that has given no sign of life for this time; 10s by default
+    /// Give a process up when it has sent no heartbeat for this time; 10s by default
     #[arg(long, value_name = "TIME")]
     pub dead_after: Option<Span>,
 
@@ -110,11 +110,11 @@ pub struct CallArgs {
     #[arg(long)]
     pub forward_first: bool,
 
-    /// How the processes are connected. With --peers: what to talk over with nodes of this host; shm and unix also where addresses are TCP ones, tcp what the addresses say
+    /// How the processes are connected. With --peers, links with nodes of this host: shm and unix are used even where addresses are TCP, tcp uses what the addresses say
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
-    /// How each process waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
+    /// How each process waits for messages: block sleeps at once, spin:TIME polls for that time first, adaptive polls as long as that has lately been faster
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     pub wait: WaitName,
 
@@ -134,7 +134,7 @@ pub struct CallArgs {
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time until the nodes that are called are up, such as 30s; without it, one that is not there fails the call
+    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
     #[arg(long, value_name = "TIME", requires = "peers")]
     pub wait_for_peers: Option<Span>,
 }
@@ -173,7 +173,7 @@ pub(crate) fn link_parser() -> impl TypedValueParser<Value = LinkKind> {
     PossibleValuesParser::new([
         named(LinkKind::Tcp, "TCP on the loopback interface"),
         named(LinkKind::Unix, "Unix sockets"),
-        named(LinkKind::Shm, "Rings in shared memory, agreed on over Unix sockets"),
+        named(LinkKind::Shm, "Rings in shared memory, set up over Unix sockets"),
     ])
     .try_map(|name| name.parse())
 }
@@ -205,19 +205,19 @@ pub struct NodeArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "launched")]
     pub peers: Option<PathBuf>,
 
-    /// Listen where other machines can reach it, though links are not authenticated
+    /// Listen where other machines can connect, although links are not authenticated
     #[arg(long)]
     pub insecure: bool,
 
-    /// Take a node for lost that has given no sign of life for this time; 10s by default
+    /// Give a node up when it has sent no heartbeat for this time; 10s by default
     #[arg(long, value_name = "TIME")]
     pub dead_after: Option<Span>,
 
-    /// How the node waits for messages: block sleeps at once, spin:TIME looks for so long before it sleeps, adaptive looks while that pays
+    /// How the node waits for messages: block sleeps at once, spin:TIME polls for that time first, adaptive polls as long as that has lately been faster
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     pub wait: WaitName,
 
-    /// What to talk over with nodes of this host: shm and unix also where addresses are TCP ones, tcp what the addresses say
+    /// Links with nodes of this host: shm and unix are used even where addresses are TCP, tcp uses what the addresses say
     #[arg(long, value_parser = link_parser(), default_value_t = LinkKind::DEFAULT)]
     pub link: LinkKind,
 
@@ -227,7 +227,8 @@ pub struct NodeArgs {
 }
 
 const NODE_EXAMPLES: &str = "\
-A peers file says who listens where, a line each, and may name the job of all of them, without which they meet nodes of no job alone; # begins a comment:
+A peers file has a line `ID ADDRESS` for each node, and may have a line that names their job: nodes of
+another job, or of none, are refused. # begins a comment:
   job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
   0 127.0.0.1:7000
   1 127.0.0.1:7001
@@ -258,7 +259,7 @@ pub struct TreeArgs {
     #[arg(long, value_enum)]
     pub format: Option<TreeFormat>,
 
-    /// Draw every id of a large tree: each line of text, and no boxes for whole subtrees in a picture
+    /// Draw every id of a large tree: all lines of text, and no boxes for whole subtrees in a picture
     #[arg(long)]
     pub all: bool,
 }
@@ -393,7 +394,7 @@ pub struct SimArgs {
     #[arg(long, value_enum, default_value_t = SimOutput::Table)]
     pub output: SimOutput,
 
-    /// Print what happens, a line for each thing
+    /// Print what happens, a line for each event
     #[arg(long, requires = "n")]
     pub trace: bool,
 
@@ -477,7 +478,7 @@ Examples:
   gpc sim -n 8 --exhaustive 2
   gpc sim -n 7 --tree chain --partial --crash 3@17,4@30 --trace
 
-The exit status is 0 only if every checker agrees; else standard error names what must not be and how to see it again.";
+The exit status is 0 only if no checker complains; else standard error says what is wrong and how to replay it.";
 
 impl Args {
     /// Reads arguments, the command's name first.

@@ -1,4 +1,4 @@
-//! What a hop costs: allocations and calls of the system, counted, so that a message takes no more than ARCHITECTURE.md says.
+//! What a hop costs: allocations and calls of the system, counted, so that a message takes no more than docs/performance.md says.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -117,7 +117,7 @@ impl Group {
 fn a_call_allocates_no_more_than_it_must() {
     for link in [LinkKind::Tcp, LinkKind::Unix, LinkKind::Shm] {
         let each = Group::new(link, Tree::Chain, 3).each().0;
-        // Of ARCHITECTURE.md, "What a hop costs".
+        // Of docs/performance.md, "What a hop costs".
         let most = [1.0, 0.0, 0.0];
         let roles = ["root", "one in the middle", "leaf"];
         for ((role, each), most) in roles.iter().zip(each).zip(most) {

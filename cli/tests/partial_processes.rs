@@ -93,7 +93,7 @@ fn a_process_that_is_stopped_is_given_up_and_comes_back_to_nothing() {
         all_asleep(&call, 7);
         let stopped = call.node(1);
         stopped.kill(Signal::STOP);
-        call.until_said("no sign of life");
+        call.until_said("no heartbeat");
         stopped.kill(Signal::CONT);
         check_without(&call.end(), 7, &[1], [6, 0, 0, 1], "link");
     }
@@ -118,7 +118,7 @@ fn a_silent_process_ends_a_call_that_wants_all() {
     let value = ended.json();
     assert_eq!((ended.code(), coverage(&value)), (Some(1), [0, 0, 0, 2]));
     assert!(
-        ended.said().contains("id 1 failed at stage link (link-lost): it gave no sign of life for"),
+        ended.said().contains("id 1 failed at stage link (link-lost): it sent no heartbeat for"),
         "{}",
         ended.said()
     );

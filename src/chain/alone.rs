@@ -1,6 +1,6 @@
-//! Calls on the spot at an id with nobody below it, as are half of the ids of most trees: func runs, and its reply leaves from where it lies. Nothing waits, so nothing of the call is kept but its name.
+//! Calls on the fast path at an id with nobody below it, as are half of the ids of most trees: func runs, and its reply leaves from where it lies. Nothing waits, so nothing of the call is kept but its name.
 //!
-//! Source: as for `spot`; the reply is level-0 data (ws-rendezvous.html, "Data format").
+//! Source: as for `spot`; the reply is level-0 data (the rendezvous web service of Globus (WS Rendezvous), "Data format").
 
 use bytes::{BufMut, BytesMut};
 use gpc_trees::IdList;
@@ -108,7 +108,7 @@ impl Node {
     /// Func has ended, with its reply in that room: what answers the call, the fixed part of its frame and the rest.
     ///
     /// # Errors
-    /// The answer the long way, if it is not short, or a failure.
+    /// The answer for the general path, if it is not short, or a failure.
     #[inline(always)]
     pub fn spot_replied(
         &mut self,

@@ -43,9 +43,9 @@ pub struct Config {
     pub first_run: bool,
     /// How much older than a call a later run of an id must be to be asked by an adopter: longer than a request may be under way.
     pub restart_margin: Duration,
-    /// Signs of life of the children whose answers are awaited; none are asked for if there is none.
+    /// Heartbeats of the children whose answers are awaited; none are asked for if there is none.
     pub heartbeat: Option<Heartbeat>,
-    /// Whether calls run on the spot from the first one of their kind on. Else the first goes the long way: what it would cost to prepare for others like it is lost if there are none.
+    /// Whether calls run on the fast path from the first one of their kind on. Else the first takes the general path: what it would cost to prepare for others like it is lost if there are none.
     pub plan_at_once: bool,
     /// Where calls are put in the node's tables depends on it, and nothing else. A node that strangers send calls to keeps a random one to itself, lest they choose names that slow it down.
     pub seed: u64,
@@ -151,7 +151,7 @@ pub enum Input {
         /// What.
         message: Message,
     },
-    /// Something came from a peer that is no message yet, such as a part of a long reply: a sign of life.
+    /// Something came from a peer that is no message yet, such as a part of a long reply: a heartbeat.
     Heard(Id),
     /// A [`Ping`](Message::Ping) that was sent to this peer has left, and does not wait behind other bytes here any more: its silence counts from now. A driver that never says so has it count from the output.
     PingLeft(Id),
@@ -247,7 +247,7 @@ pub enum Output {
     },
     /// A call is over here whose function still runs, or has kept a token to answer with: what it gives will be ignored.
     Stopped(CallId),
-    /// Close the link to this peer, which gives no sign of life.
+    /// Close the link to this peer, which sends no heartbeat.
     Abandon {
         /// The peer.
         peer: Id,

@@ -1,6 +1,6 @@
 //! How a call fails: the first cause goes up, a cancel goes down, and what comes late finds nothing.
 //!
-//! Source: chained-gpc.md, "Exceptions" 2 and 3.
+//! Source: the ARMCI design of chained GPC (2007), "Exceptions" 2 and 3.
 
 use gpc_trees::Id;
 

@@ -1,6 +1,6 @@
 //! What a node answers when all of its subtree is done.
 //!
-//! Source: chained-gpc.md, "The action for any response" 2; the default aggregation is ws-rendezvous.html, "Data format": level-n data.
+//! Source: the ARMCI design of chained GPC (2007), "The action for any response" 2; the default aggregation is the rendezvous web service of Globus (WS Rendezvous), "Data format": level-n data.
 
 use bytes::Bytes;
 

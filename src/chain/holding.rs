@@ -86,7 +86,7 @@ impl Node {
         self.room(slot, Stage::Reply, |held| held.share.grow(reply.len()))
     }
 
-    /// Whether the node's own reply is longer than a call on the spot holds uncounted: as long as all of its children's together may be.
+    /// Whether the node's own reply is longer than a call on the fast path holds uncounted: as long as all of its children's together may be.
     pub(super) fn holds_long_reply(&self, place: Place) -> bool {
         let spot = self.spots.as_ref().and_then(|spots| spots.get(place));
         spot.is_some_and(|spot| spot.own.len() > SHORT_MAX)

@@ -1,6 +1,6 @@
 //! Replies that a callback merges in list order: those that come early are held until all before them have been merged.
 //!
-//! Source: chained-gpc.md, "The action for any response", which merges each response as it comes. Most callbacks are not commutative, and a result that depends on who was faster is no use to their users; so the order of the
+//! Source: the ARMCI design of chained GPC (2007), "The action for any response", which merges each response as it comes. Most callbacks are not commutative, and a result that depends on who was faster is no use to their users; so the order of the
 //! list is the default, and a callback that is [registered as commutative](crate::Functions::commutative) merges as the source says.
 
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! Heartbeats: a child whose answer is awaited must give a sign of life now and then.
+//! Heartbeats: a child whose answer is awaited must send a heartbeat now and then.
 //!
 //! A lost connection is told by the driver at once; this is for peers that are silent on a connection that stands: stopped, or cut off. Suspicion is not death: a peer is asked
 //! several times before it is given up, and whatever comes from it counts as a sign. One that has announced a pause is not asked while it lasts, and its silence counts from the pause's end. A question counts from when it has left: what lies in a socket behind long data has asked nobody yet. Runs
@@ -17,12 +17,24 @@ use crate::wire::{CauseKind, Message};
 /// (a host without power) is found out only when it has passed, so it is no longer than an operator waits for a call that hangs.
 pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 
-/// When a silent peer is asked, and when it is given up.
+/// When a silent peer is asked for a heartbeat, and when it is given up.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Heartbeat, Node};
+///
+/// let heartbeat = Heartbeat::dead_after(Duration::from_secs(5));
+/// assert_eq!(heartbeat.every, Duration::from_secs(1));
+/// let node = Node::builder(0).heartbeat(Some(heartbeat)).start()?;
+/// # let _ = node;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     /// How often peers are asked whose answers are awaited; a third of `dead_after` at most.
     pub every: Duration,
-    /// How long one may be silent: the next look after its last sign of life asks it, and when it has still said nothing by this time it is given up. Longer by what the question takes to leave.
+    /// How long a peer may be silent until it is given up. It is asked at the first check after its last heartbeat; if the question takes time to leave, the peer has that much longer.
     pub dead_after: Duration,
 }
 
@@ -37,7 +49,7 @@ impl Heartbeat {
         Heartbeat { every: self.every.min(self.dead_after / 3), ..self }
     }
 
-    /// How long a question may go without an answer. It was asked `every` after the last sign of life at the latest, and both together are [`dead_after`](Self::dead_after).
+    /// How long a question may go without an answer. It was asked `every` after the last heartbeat at the latest, and both together are [`dead_after`](Self::dead_after).
     fn patience(&self) -> Duration {
         self.dead_after.saturating_sub(self.every)
     }
@@ -89,7 +101,7 @@ impl Liveness {
         self.next
     }
 
-    /// Whether signs of life are noted at present.
+    /// Whether heartbeats are noted at present.
     pub(super) fn watches(&self) -> bool {
         !self.watched.is_empty()
     }
@@ -123,7 +135,7 @@ impl Liveness {
         }
     }
 
-    /// The link to a peer is gone, and all that was asked on it. Of a descendant nothing was expected but a sign of life, by whatever link.
+    /// The link to a peer is gone, and all that was asked on it. Of a descendant nothing was expected but a heartbeat, by whatever link.
     pub(super) fn lost(&mut self, peer: Id) {
         self.pauses.remove(&peer);
         if !self.descendants.contains(&peer) {
@@ -235,7 +247,7 @@ impl Node {
             for (peer, silent) in silent {
                 self.liveness.watched.remove(&peer);
                 self.emit(Output::Abandon { peer });
-                let why = format!("it gave no sign of life for {silent:?}");
+                let why = format!("it sent no heartbeat for {silent:?}");
                 self.link_lost(peer, CauseKind::LinkLost, &why, false);
             }
         }

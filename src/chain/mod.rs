@@ -1,6 +1,6 @@
 //! The chain: the state machine of a chained GPC at one id.
 //!
-//! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps", "The action for any response", "Internal
+//! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps", "The action for any response", "Internal
 //! implementation details", "Alternative approach" and "Exceptions".
 //!
 //! No socket, no thread, no clock: whoever drives a [`Node`] brings in what happened and carries out what it asks for. The runtime

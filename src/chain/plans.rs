@@ -23,7 +23,7 @@ const ASKED_MAX: usize = 64;
 /// Names that share a place.
 const ASKED_OF_A_PLACE: usize = 4;
 
-/// Most children of a plan: 64 plans of the largest size take some MiB. A call to more of them goes the long way, where each child costs the same and there are many.
+/// Most children of a plan: 64 plans of the largest size take some MiB. A call to more of them takes the general path, where each child costs the same and there are many.
 const CHILDREN_MAX: u32 = 1_024;
 
 /// What calls of one kind have in common.
@@ -140,7 +140,7 @@ pub(super) struct Plans {
     seeded: Seeded,
     /// Where the next one goes when there are as many as may be: the oldest.
     oldest: usize,
-    /// The hashes of those that were asked for once, each at a place of its own: a plan costs as much as a call the long way, so there is none for what is never asked for again.
+    /// The hashes of those that were asked for once, each at a place of its own: a plan costs as much as a call by the general path, so there is none for what is never asked for again.
     asked: Vec<[u64; ASKED_OF_A_PLACE]>,
     /// How often one was forgotten for another.
     turns: usize,

@@ -1,6 +1,6 @@
 //! The calls that this id has lately ended: a request for one of them comes from a second parent, and is not executed again.
 //!
-//! Source: chained-gpc.md, "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long at least; any other only
+//! Source: the ARMCI design of chained GPC (2007), "Exceptions" 1. A partial call may be asked for again until its root's time limit has passed, so it is known for as long at least; any other only
 //! as long as frames may be under way. Time alone makes nothing forgotten: a process that was stopped reads what was sent to it when all time has passed.
 
 use std::collections::VecDeque;

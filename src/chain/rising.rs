@@ -2,7 +2,7 @@
 //!
 //! A child's reply whose head has come counts as a reply. When func has ended and every child has replied so, the level and all lengths of the aggregate are known: the answer goes up, and the data of
 //! the children behind it, in list order. The call stays in the tables until the last of them has come, so that its time limit, a cancel and a lost link still end it; the parent then hears a failure
-//! instead of the rest. Not so where replies are needed whole: at the root, for callback, in a partial call. Source: chained-gpc.md, "The action for any response" 2.
+//! instead of the rest. Not so where replies are needed whole: at the root, for callback, in a partial call. Source: the ARMCI design of chained GPC (2007), "The action for any response" 2.
 
 use gpc_trees::Id;
 

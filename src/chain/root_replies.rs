@@ -1,6 +1,6 @@
 //! The replies of a short call at its root, as they came: nobody need aggregate what nobody wants aggregated.
 //!
-//! Source: ws-rendezvous.html, "Data format": an aggregate is for a parent that reads it. The application at the root wants each id's part; where no child has anybody below it, the parts are what came.
+//! Source: the rendezvous web service of Globus (WS Rendezvous), "Data format": an aggregate is for a parent that reads it. The application at the root wants each id's part; where no child has anybody below it, the parts are what came.
 
 use std::fmt;
 

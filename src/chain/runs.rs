@@ -1,6 +1,6 @@
 //! Whose turn it is: functions and callbacks that are ready, and how many may run at once.
 //!
-//! Source: chained-gpc.md, "Internal implementation details" 4: func and callback are interrupted by setup only, so at one node one runs at a time. Beyond it, a node may have more workers, and classes of
+//! Source: the ARMCI design of chained GPC (2007), "Internal implementation details" 4: func and callback are interrupted by setup only, so at one node one runs at a time. Beyond it, a node may have more workers, and classes of
 //! workers with names, so that functions of one class never wait for those of another.
 //! A call has at most one entry, so the queue is bounded by the calls in flight.
 

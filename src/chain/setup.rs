@@ -1,6 +1,6 @@
 //! Setup: a call comes in, from the application or from a parent, and is queued; or it is refused.
 //!
-//! Source: chained-gpc.md, "Internal implementation details" 2 and 3, and "Exceptions" 1.
+//! Source: the ARMCI design of chained GPC (2007), "Internal implementation details" 2 and 3, and "Exceptions" 1.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! The replies of the children of a call on the spot, and its answer: bytes beside each other, and no allocation for any of them.
+//! The replies of the children of a call on the fast path, and its answer: bytes beside each other, and no allocation for any of them.
 //!
-//! Source: chained-gpc.md, "The action for any response" 2, and ws-rendezvous.html, "Data format", as in `gather`.
+//! Source: the ARMCI design of chained GPC (2007), "The action for any response" 2, and the rendezvous web service of Globus (WS Rendezvous), "Data format", as in `gather`.
 
 use bytes::BufMut;
 
@@ -147,7 +147,7 @@ impl ShortReplies {
         }
     }
 
-    /// Each child's index and reply, in list order, as the long way has them.
+    /// Each child's index and reply, in list order, as the general path has them.
     pub(super) fn replies(&self) -> impl Iterator<Item = (usize, SubtreeReply)> + '_ {
         self.come().map(|(child, entry)| {
             let header = Payload::copy_from_slice(self.header(entry));

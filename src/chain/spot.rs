@@ -1,7 +1,7 @@
-//! Calls on the spot: a short request whose function runs where it was read, and whose children get theirs from what its [plan](super::plans) holds.
+//! Calls on the fast path: a short request whose function runs where it was read, and whose children get theirs from what its [plan](super::plans) holds.
 //!
 //! Most calls are like the one before them, and nothing goes wrong with them. What `setup`, `steps` and `gather` do for such a call, input by input and with a place in every table, is done here at once; at the first thing that is
-//! unusual the call is [taken over](Node::take_over) into the tables and goes on the long way, from where it is. Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
+//! unusual the call is [taken over](Node::take_over) into the tables and goes on along the general path, from where it is. Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps" and "The action for any response".
 
 use gpc_trees::{Group, Id, IdList};
 
@@ -36,13 +36,13 @@ pub struct ToChild<'a> {
 }
 
 impl ToChild<'_> {
-    /// The same request as the long way has it.
+    /// The same request as the general path has it.
     pub fn request(&self) -> Option<Request> {
         self.plan.request(&self.particulars, self.group)
     }
 }
 
-/// Whether a short request runs on the spot.
+/// Whether a short request runs on the fast path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begun {
     /// Not: it is an input like any other.
@@ -53,7 +53,7 @@ pub enum Begun {
     WithChildren,
 }
 
-/// What has become of a call on the spot, when func has run.
+/// What has become of a call on the fast path, when func has run.
 #[derive(Debug)]
 pub enum Ran {
     /// It has ended with this answer.
@@ -65,7 +65,7 @@ pub enum Ran {
 /// What has become of a child's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// No call on the spot waits for it, or not in this form: it is an input like any other.
+    /// No call on the fast path waits for it, or not in this form: it is an input like any other.
     Unusual,
     /// Others are still awaited.
     Waits,
@@ -94,11 +94,11 @@ impl Node {
         self.spots.get_or_insert_with(|| Spots::boxed(seed))
     }
 
-    /// Whether a short request may run on the spot. If so, the driver runs func now, and gives the chain what comes of it before anything else; the request is consumed.
+    /// Whether a short request may run on the fast path. If so, the driver runs func now, and gives the chain what comes of it before anything else; the request is consumed.
     ///
-    /// A function that answers later, or that waits for its turn behind others, does not run on the spot; one that may block does only where nobody but the driver can run it.
+    /// A function that answers later, or that waits for its turn behind others, does not run on the fast path; one that may block does only where nobody but the driver can run it.
     ///
-    /// `now` is asked for if the call takes time here, or signs of life are noted: seldom at an id without children, which ends it at once.
+    /// `now` is asked for if the call takes time here, or heartbeats are noted: seldom at an id without children, which ends it at once.
     #[inline(always)]
     pub fn spot_begins(&mut self, now: impl FnOnce() -> Time, from: Id, request: &ShortRequest<'_>) -> Begun {
         let particulars = &request.particulars;
@@ -146,7 +146,7 @@ impl Node {
         self.spots.as_deref_mut()?.reply_room()
     }
 
-    /// The application starts a call: whether it may run on the spot, and its name if so. `ids` is room for the bytes of its ids.
+    /// The application starts a call: whether it may run on the fast path, and its name if so. `ids` is room for the bytes of its ids.
     pub fn spot_starts<'a>(
         &mut self,
         now: Time,
@@ -175,7 +175,7 @@ impl Node {
         Some(ShortRequest { plan, particulars })
     }
 
-    /// The function of a call on the spot has ended, with its reply in that room. `send` is given what goes to the children, in order; what else is to be done is put into `outputs`.
+    /// The function of a call on the fast path has ended, with its reply in that room. `send` is given what goes to the children, in order; what else is to be done is put into `outputs`.
     ///
     /// # Panics
     /// If outputs of an input before have not been drained.
@@ -277,7 +277,7 @@ impl Node {
         spots.put(spot)
     }
 
-    /// A child answers a call. `now` is asked for where signs of life are noted.
+    /// A child answers a call. `now` is asked for where heartbeats are noted.
     #[inline(always)]
     pub fn spot_heard(
         &mut self,
@@ -309,7 +309,7 @@ impl Node {
         if complete { Heard::Complete(place) } else { Heard::Waits }
     }
 
-    /// The answer of a call whose every child has answered, and the parent to which it goes; none if it goes the long way, or nowhere but to the application.
+    /// The answer of a call whose every child has answered, and the parent to which it goes; none if it takes the general path, or nowhere but to the application.
     #[inline(always)]
     pub fn spot_complete(&self, place: Place) -> Option<(Id, ResponseHead, ShortAnswer<'_>)> {
         let spot = self.spots.as_ref()?.get(place)?;
@@ -332,7 +332,7 @@ impl Node {
         self.end_if_idle();
     }
 
-    /// Ends a complete call whose answer does not go to a parent in a short frame: gives what the application gets, or goes the long way.
+    /// Ends a complete call whose answer does not go to a parent in a short frame: gives what the application gets, or takes the general path.
     pub fn spot_ends_here(
         &mut self,
         now: impl FnOnce() -> Time,
@@ -364,12 +364,12 @@ impl Node {
         self.swap_outputs(outputs);
     }
 
-    /// Where a call is in the tables; one on the spot is taken over into them.
+    /// Where a call is in the tables; one on the fast path is taken over into them.
     pub(super) fn find(&mut self, call: CallId) -> Option<Slot> {
         self.calls.find(call).or_else(|| self.take_over(call))
     }
 
-    /// Takes a call on the spot over into the tables, as if it had come the long way.
+    /// Takes a call on the fast path over into the tables, as if it had come by the general path.
     pub(super) fn take_over(&mut self, call: CallId) -> Option<Slot> {
         let spots = self.spots.as_deref_mut()?;
         let place = spots.find(call)?;

@@ -1,6 +1,6 @@
-//! The calls on the spot that are in flight at one id, waiting for nothing but their children's answers.
+//! The calls on the fast path that are in flight at one id, waiting for nothing but their children's answers.
 //!
-//! A call lies where its name says: the roots count their calls up, so those in flight lie beside each other, and most of them are found by looking once. One whose place is taken goes the long way.
+//! A call lies where its name says: the roots count their calls up, so those in flight lie beside each other, and most of them are found by looking once. One whose place is taken takes the general path.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const PLACES_MAX: usize = 4096;
 /// Places that the first call makes.
 const PLACES_MIN: usize = 4;
 
-/// A table grows while at least every so manieth place is taken; calls that meet in one that is emptier go the long way.
+/// A table grows while at least every so manieth place is taken; calls that meet in one that is emptier take the general path.
 const SPARSE: usize = 8;
 
 /// Ended calls whose room is kept.
@@ -37,7 +37,7 @@ const ROOM_IDLE: usize = 64 << 10;
 /// Room of a reply that is kept for the next one, bytes.
 const REPLY_KEPT: usize = 1024;
 
-/// Who asks for a call on the spot.
+/// Who asks for a call on the fast path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asker {
     /// The application, under this name.

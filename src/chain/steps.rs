@@ -1,6 +1,6 @@
 //! The steps of a call: func, forward, callback, response.
 //!
-//! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps" and "The action for any response".
+//! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps" and "The action for any response".
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -130,6 +130,20 @@ impl Plan {
 }
 
 /// Node processes that are running. Dropping it [ends](Self::end) them, those that do not end within 2 s by force.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use chained_gpc::launch::{Launch, Plan};
+///
+/// let mut launch = Launch::start(&Plan::new(1..64, "/usr/local/bin/my-nodes", &["--started-as"]))?;
+/// println!("{} processes, the first has the pid {:?}", launch.peers().len(), launch.process_of(1));
+/// let ended = launch.end(Duration::from_secs(5));
+/// assert!(ended.killed.is_empty(), "{:?} had to be killed", ended.killed);
+/// # Ok::<(), chained_gpc::launch::LaunchError>(())
+/// ```
+///
+/// The [module](self) has a whole program, with the side of the processes that are started.
 #[derive(Debug)]
 pub struct Launch {
     /// By id, without gaps.

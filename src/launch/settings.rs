@@ -9,7 +9,7 @@ use crate::runtime::{Builder, LinkKind, Wait};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct NodeSettings {
-    /// How long a peer may be silent before it is taken for lost; `None` leaves the heartbeat as it is by default. See [`Heartbeat::dead_after`].
+    /// How long a peer may be silent before it is given up; `None` leaves the heartbeat as it is by default. See [`Heartbeat::dead_after`].
     pub dead_after: Option<Duration>,
     /// How nodes wait for messages: [`Builder::wait`].
     pub wait: Wait,

@@ -17,6 +17,16 @@ const LINE_MAX: usize = 8192;
 /// Where a node listens.
 ///
 /// As text: `127.0.0.1:5000` or `tcp:[::1]:5000`; `unix:/run/gpc/3.sock`; `unix:@name` for a Linux abstract socket, which leaves no file behind.
+///
+/// ```
+/// use chained_gpc::Address;
+///
+/// let address: Address = "tcp:[::1]:5000".parse()?;
+/// assert_eq!((address.is_local(), address.to_string()), (true, "[::1]:5000".to_string()));
+/// assert_eq!("unix:/run/gpc/3.sock".parse(), Ok(Address::Unix("/run/gpc/3.sock".into())));
+/// assert!("localhost:5000".parse::<Address>().unwrap_err().to_string().contains("not an IP address"));
+/// # Ok::<(), chained_gpc::AddressError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Address {

@@ -1,6 +1,6 @@
 //! A call as the application describes it.
 //!
-//! Source: chained-gpc.md, "Send Request to Execute a chained GPC": func, callback, hdr, data, idlst, Tree.
+//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC": func, callback, hdr, data, idlst, Tree.
 
 use std::time::Duration;
 

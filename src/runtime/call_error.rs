@@ -10,6 +10,32 @@ use super::plan::Plan;
 use crate::wire::{Cause, CauseKind, Coverage, Failure, Status};
 
 /// Why there is no outcome.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Call, CallError, CauseKind, Functions, LinkKind, LocalNodes};
+///
+/// let functions = Functions::new();
+/// let slow = functions.func("slow", |request, _| match request.me() {
+///     1 => Ok(std::thread::sleep(Duration::from_millis(300))),
+///     _ => Ok(()),
+/// })?;
+/// let nodes = LocalNodes::start(2, LinkKind::Unix, &functions)?;
+/// let call = Call::new(slow).ids(0..2).limit(Duration::from_millis(50));
+/// match nodes.root().call(call)?.wait() {
+///     Err(CallError::Failed(failed)) => match failed.cause().kind {
+///         CauseKind::TimeLimit => assert_eq!(failed.cause().id, 1, "it was waited for"),
+///         kind => panic!("{kind}"),
+///     },
+///     other => panic!("{other:?}"),
+/// }
+/// // What is wrong with a call is said before anything is sent.
+/// let refused = nodes.root().call(Call::new(slow).ids([0, 1, 1])).unwrap_err();
+/// assert!(refused.is_refusal());
+/// assert_eq!(refused.to_string(), "the list of ids is refused: id 1 is listed twice, at positions 1 and 2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -40,7 +66,7 @@ pub enum CallError {
     /// The node is a polled one, and only its holder drives it.
     #[error("this node runs only while its application calls progress(): wait with PolledNode::wait")]
     NotDriven,
-    /// The wait could not end before the call's time limit, since the call waits for who would wait. Nothing was waited for.
+    /// The wait could not end before the call's time limit, since the call needs the thread or worker that would wait. It was refused at once.
     #[error(transparent)]
     Deadlock(Deadlock),
     /// The outcome has been taken from this handle before.
@@ -48,7 +74,7 @@ pub enum CallError {
     Taken,
 }
 
-/// Why a wait for a call is refused: the call cannot end while somebody waits there.
+/// Why a wait for a call is refused: the call cannot end while this thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Deadlock {

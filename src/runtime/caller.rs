@@ -1,6 +1,6 @@
 //! Calls from anywhere: a handle to a node that does not keep it alive.
 //!
-//! Source: chained-gpc.md, "Send Request to Execute a chained GPC", from any thread and from functions.
+//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC", from any thread and from functions.
 #![allow(
     clippy::disallowed_methods,
     reason = "what is left of a call's time is asked on whatever thread calls"

@@ -112,7 +112,7 @@ pub(super) struct EventLoop {
     pub(super) outputs: Outputs,
     /// Room for the ids of a call that starts.
     pub(super) ids_room: Vec<u8>,
-    /// How many children the last call went to that was started on the spot.
+    /// How many children the last call went to that was started on the fast path.
     pub(super) children: usize,
     /// Calls to start that did not come by mail.
     pub(super) started: VecDeque<Command>,
@@ -386,7 +386,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives the chain what has come in on the links, which for calls on the spot is nothing.
+    /// Gives the chain what has come in on the links, which for calls on the fast path is nothing.
     #[inline]
     pub(super) fn take_in(&mut self) {
         if unlikely(!self.links.arrivals.is_empty()) {

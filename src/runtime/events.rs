@@ -12,7 +12,7 @@ use gpc_trees::Id;
 use super::links::Links;
 use super::peer::{PeerEntry, State};
 
-/// Events that wait for a listener, beside those that tell of the links that stood when it began to listen: all nodes of a large rack that go and come back while it is busy; some 100 KiB.
+/// Events that wait for a listener, in addition to those about links that stood when it began to listen: all nodes of a large rack that go and come back while it is busy; some 100 KiB.
 pub const EVENTS_MAX: usize = 1024;
 
 /// Something that has happened to the link with a peer.
@@ -53,11 +53,11 @@ pub enum Loss {
     Broken,
     /// The peer was silent for longer than the [heartbeat](crate::runtime::Builder::heartbeat) allows.
     Silent,
-    /// Another connection has taken its place: of another run of the id, whose incarnation the next event has, or of the same run, which has connected anew.
+    /// Another connection has taken its place: of another run of the id, whose incarnation the next event has, or of the same run, which has connected again.
     Replaced,
     /// This node was told to [forget](crate::Node::forget) the peer.
     Forgotten,
-    /// One side has closed this link alone, in order, and goes on: file descriptors were short and nobody used the link, or the peer was told to forget this node.
+    /// One side has closed this link in order, and goes on: file descriptors were short and no call used the link, or the peer was told to forget this node.
     Closed,
 }
 
@@ -77,8 +77,8 @@ pub enum NoEvent {
 /// It begins with an event [`Up`](PeerEventKind::Up) for each link that stands when the node begins to tell; from then on each change comes once, in order: for one id [`Up`](PeerEventKind::Up) and
 /// [`Lost`](PeerEventKind::Lost) take turns. Links open when calls first need them, so a peer may be well without any event of it.
 ///
-/// At most [`EVENTS_MAX`] events wait, beside those it began with. Later ones are not kept then, nor does the node wait for room: they are counted in [`missed`](Self::missed). Whoever keeps a list of the peers begins anew
-/// with another `Events` when that number has grown.
+/// At most [`EVENTS_MAX`] events wait, in addition to those it began with. Later ones are dropped and counted in [`missed`](Self::missed); the node does not wait for room. A program that keeps a list of the peers starts again with another
+/// `Events` when that number has grown.
 ///
 /// Any thread may take events, also from several threads at once: each event is given once. Dropping it ends the telling.
 ///

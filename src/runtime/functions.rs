@@ -1,6 +1,6 @@
 //! The functions that calls name: registered under a name, known everywhere by a [handle](super::handles) made of that name.
 //!
-//! Source: chained-gpc.md, "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
+//! Source: the ARMCI design of chained GPC (2007), "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -28,7 +28,7 @@ type Deferring = dyn Fn(&Request<'_>, Deferred) + Send + Sync;
 
 /// What a registered function with phases is called for.
 ///
-/// Source: chained-gpc.md, "Alternative approach": GPC_INIT does what func does, GPC_WAIT what callback does.
+/// Source: the ARMCI design of chained GPC (2007), "Alternative approach": GPC_INIT does what func does, GPC_WAIT what callback does.
 #[derive(Debug)]
 pub enum Phase<'a> {
     /// Execute.
@@ -150,8 +150,28 @@ impl Functions {
         self.add(name, Code::Func(Arc::new(func))).map(|()| FuncHandle::named(name))
     }
 
-    /// Registers what merges a child's reply into the id's own: one child after the other, in the order of the list. A reply that comes early is held until those before it have been merged, which
-    /// narrows the source's "for any response"; a callback that is [commutative](Self::commutative) takes them as they come.
+    /// Registers what merges a child's reply into the id's own: one child after the other, in the order of the list. A reply that comes early is held until those before it have been merged; a callback that is
+    /// [commutative](Self::commutative) takes them as they come. (The ARMCI design merges each response as it comes.)
+    ///
+    /// ```
+    /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Tree};
+    ///
+    /// let functions = Functions::new();
+    /// let name = functions.func("name", |request, reply| {
+    ///     reply.data = request.me().to_string().into_bytes();
+    ///     Ok(())
+    /// })?;
+    /// // Not commutative: the result depends on the order.
+    /// let join = functions.callback("join", |_request, child, own| {
+    ///     own.data.push(b' ');
+    ///     own.data.extend_from_slice(child.data);
+    ///     Ok(())
+    /// })?;
+    /// let nodes = LocalNodes::start(6, LinkKind::Unix, &functions)?;
+    /// let call = Call::new(name).callback(join).ids([0, 5, 4, 3, 2, 1]).tree(Tree::Binomial);
+    /// assert_eq!(nodes.root().call(call)?.wait()?.data(), "0 5 4 3 2 1");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`func`](Self::func).
@@ -162,9 +182,9 @@ impl Functions {
         self.add(name, Code::Callback(Arc::new(callback))).map(|()| CallbackHandle::named(name))
     }
 
-    /// Says of a callback, or of a func with phases, that its result does not depend on the order in which it gets the replies: then it gets them as they come, and a child that is late holds up nobody.
+    /// Says of a callback, or of a func with phases, that its result does not depend on the order in which it gets the replies: then it gets them as they come, and a child that is late does not hold up the others.
     ///
-    /// Each process says it for itself; where one does not, that one merges in list order.
+    /// Each process declares it for itself; one that does not merges in list order.
     ///
     /// ```
     /// # use chained_gpc::Functions;
@@ -194,6 +214,22 @@ impl Functions {
     }
 
     /// Registers one function for both: with [`Phase::Init`] it executes, with [`Phase::Wait`] it merges.
+    ///
+    /// ```
+    /// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Phase};
+    ///
+    /// let functions = Functions::new();
+    /// let count = functions.phased("count", |phase, _request, own| {
+    ///     match phase {
+    ///         Phase::Init => own.data = vec![1],
+    ///         Phase::Wait(child) => own.data[0] += child.data[0],
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// let nodes = LocalNodes::start(5, LinkKind::Unix, &functions)?;
+    /// assert_eq!(nodes.root().call(Call::new(count).ids(0..5))?.wait()?.data(), &[5][..]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`func`](Self::func).
@@ -233,6 +269,23 @@ impl Functions {
     }
 
     /// Registers a split as a tree, by its name.
+    ///
+    /// ```
+    /// use chained_gpc::{Call, Functions, Group, LinkKind, LocalNodes, Registered, Tree};
+    ///
+    /// let functions = Functions::new();
+    /// let parent = functions.func("parent", |request, reply| {
+    ///     reply.data = format!("{:?}", request.parent()).into_bytes();
+    ///     Ok(())
+    /// })?;
+    /// // Of a slice of n ids, the first of which is the receiver, all others go to one child each.
+    /// let star = Registered::new("star", |n, groups| groups.extend((1..n).map(|start| Group { start, len: 1 })))?;
+    /// functions.tree(star.clone())?;
+    /// let nodes = LocalNodes::start(4, LinkKind::Unix, &functions)?;
+    /// let call = Call::new(parent).ids(0..4).tree(Tree::Registered(star));
+    /// assert_eq!(nodes.root().call(call)?.wait()?.reply(3).expect("it is done").data, b"Some(0)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`FunctionsError::Tree`] when the name or its id is taken.

@@ -1,6 +1,6 @@
 //! A call in flight, as its caller holds it.
 //!
-//! Source: chained-gpc.md, nbh: "nonblocking handle which also acts as a context for each individual GPC".
+//! Source: the ARMCI design of chained GPC (2007), nbh: "nonblocking handle which also acts as a context for each individual GPC".
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,8 +20,8 @@ use crate::chain::{Input, Start};
 
 /// A call in flight.
 ///
-/// It ends by its time limit at the latest, whether anybody waits or not. Dropping the handle gives the call up: ids that have not begun it will not; those that have run it have. That never waits, whatever thread it is on. A call
-/// that goes on without its handle is [detached](Self::detach), as is one [without replies](super::Call::no_reply) by itself.
+/// It ends by its time limit at the latest, whether or not a thread waits for it. Dropping the handle cancels the call: ids that have not begun it will not execute it; those that have executed it have. Dropping never blocks, on any
+/// thread. To let a call go on without its handle, [detach](Self::detach) it; a call [without replies](super::Call::no_reply) is detached when its handle is dropped.
 ///
 /// As a [`Future`] it works on any executor. After an outcome has been taken, the handle says [`CallError::Taken`].
 ///
@@ -42,7 +42,7 @@ use crate::chain::{Input, Start};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "dropping a handle gives its call up: wait for it, or detach it"]
+#[must_use = "dropping a handle cancels its call: wait for it, or detach it"]
 pub struct CallHandle {
     ticket: u64,
     completion: Arc<Completion>,
@@ -89,7 +89,7 @@ impl CallHandle {
     /// Waits until the call has ended.
     ///
     /// # Errors
-    /// What made the call fail; [`CallError::NotDriven`] on the thread that drives a polled node, and [`CallError::Deadlock`] where the wait would keep the call from going on: both at once, and the call is given up.
+    /// What made the call fail; [`CallError::NotDriven`] on the thread that drives a polled node, and [`CallError::Deadlock`] where the wait would keep the call from going on: both at once, and the call is cancelled.
     pub fn wait(mut self) -> Result<Outcome, CallError> {
         self.wait_limited(None).unwrap_or(Err(CallError::Taken))
     }
@@ -165,7 +165,7 @@ impl CallHandle {
         self.plan = None;
     }
 
-    /// Gives the call up: it ends with a failure of stage `cancelled`, and the call is cancelled at the other ids. The outcome is still to be waited for. Never blocks.
+    /// Cancels the call: it ends with a failure of stage `cancelled`, and the call is cancelled at the other ids. The outcome is still to be waited for. Never blocks.
     pub fn cancel(&self) {
         self.completion.give_up();
         self.mailbox.result(Input::GiveUp { ticket: self.ticket });

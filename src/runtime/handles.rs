@@ -1,10 +1,10 @@
 //! Handles: what calls name functions by. A handle holds 64 bits of the function's name and what it is, so the same name is the same handle in every process, without talking to anyone.
 //!
-//! Source: chained-gpc.md, "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
+//! Source: the ARMCI design of chained GPC (2007), "Interface and parameters" (func, callback) and "Alternative approach" (one function with phases).
 
 /// Handle of a func: what a call executes at each id.
 ///
-/// Registering a function gives its handle; one who does not implement it makes the handle of its name. Handles of the same name are equal, wherever they were made:
+/// Registering a function gives its handle; a program that does not implement the function makes the handle from its name, and calls it [without taking part](crate::Call::watch). Handles of the same name are equal, wherever they were made:
 ///
 /// ```
 /// use chained_gpc::{FuncHandle, Functions};

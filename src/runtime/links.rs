@@ -72,7 +72,7 @@ pub(super) enum Arrival {
         peer: Id,
         incarnation: u64,
     },
-    /// A question for a sign of life has left.
+    /// A heartbeat request has left.
     PingLeft(Id),
     /// `unreached` when no link ever came up: nothing that was sent can have arrived.
     Lost {
@@ -231,7 +231,7 @@ impl Links {
         }
     }
 
-    /// Sends a request on the spot to a child, whose frame its plan holds; the long way where there is no link, or no credit.
+    /// Sends a request on the fast path to a child, whose frame its plan holds; by the general path where there is no link, or no credit.
     #[inline(always)]
     pub(super) fn relay(&mut self, now: Time, child: &ToChild<'_>) {
         if let Some((link, dirty, key)) = self.link_up(child.to)
@@ -282,9 +282,9 @@ impl Links {
         }
     }
 
-    /// Closes the link to a peer that gives no sign of life. The chain knows already.
+    /// Closes the link to a peer that sends no heartbeat. The chain knows already.
     pub(super) fn abandon(&mut self, peer: Id) {
-        debug!(id = self.me, peer, "no sign of life: the link is closed");
+        debug!(id = self.me, peer, "no heartbeat: the link is closed");
         self.expected(peer);
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         entry.pending.clear();

@@ -15,6 +15,17 @@ use super::node::{Builder, Node};
 use super::{Address, AddressRow, Listener, Peers};
 
 /// What the nodes of one machine talk over. As text, `tcp`, `unix` or `shm`.
+///
+/// ```
+/// use chained_gpc::{LinkKind, Listener};
+///
+/// let link: LinkKind = "unix".parse()?;
+/// assert_eq!(link, LinkKind::Unix);
+/// // An address of this kind that nobody else has.
+/// let listener = Listener::bind(&link.fresh_address(1))?;
+/// assert!(listener.address()?.is_local());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LinkKind {
@@ -113,6 +124,28 @@ fn fresh_prefix() -> String {
 }
 
 /// Nodes 0 to n-1 of one process.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+///
+/// let functions = Functions::new();
+/// let who = functions.func("who", |request, reply| {
+///     reply.data = vec![request.me() as u8];
+///     Ok(())
+/// })?;
+/// let mut nodes = LocalNodes::start(4, LinkKind::Unix, &functions)?;
+/// // Any node may be the root of a call.
+/// let outcome = nodes.node(2).call(Call::new(who).ids([2, 0, 3]))?.wait()?;
+/// let ids: Vec<u8> = outcome.replies()?.iter().map(|reply| reply.data[0]).collect();
+/// assert_eq!(ids, [2, 0, 3]);
+/// // One that is dropped is as one that has died.
+/// drop(nodes.take(3));
+/// assert!(nodes.node(2).call(Call::new(who).ids([2, 3]))?.wait().is_err());
+/// nodes.shutdown(Duration::from_secs(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct LocalNodes(BTreeMap<Id, Node>);
 

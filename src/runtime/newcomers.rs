@@ -36,7 +36,7 @@ struct Newcomer {
 pub(super) struct Newcomers(BTreeMap<Id, Newcomer>);
 
 impl Links {
-    /// Another run of an id than the one whose link is up has said hello: that one is asked for a sign of life, and the other waits for it.
+    /// Another run of an id than the one whose link is up has said hello: that one is asked for a heartbeat, and the other waits for it.
     pub(super) fn hold(&mut self, now: Time, old: LinkKey, key: LinkKey, hello: Hello) {
         let id = hello.from;
         let until = match self.newcomers.0.get(&id).map(|held| (held.key, held.hello)) {

@@ -47,7 +47,26 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 /// Room for the commands of a node that nobody can give one: all of the room is memory from the start.
 const NO_COMMANDS: usize = 1;
 
-/// How a node is to be.
+/// The settings of a node that is to be started.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Functions, Heartbeat, Listener, LinkKind, Node, Peers, Wait};
+///
+/// let functions = Functions::new();
+/// let node = Node::builder(3)
+///     .functions(&functions)
+///     .peers("0 127.0.0.1:7000".parse::<Peers>()?)
+///     .listener(Listener::bind(&LinkKind::default().fresh_address(3))?)
+///     .executor("io", 2) // two workers for functions that are placed there
+///     .wait(Wait::Block)
+///     .heartbeat(Some(Heartbeat::dead_after(Duration::from_secs(3))))
+///     .memory_max(256 << 20)
+///     .start()?;
+/// assert_eq!(node.id(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Builder {
     config: chain::Config,
@@ -69,13 +88,13 @@ impl Builder {
         self
     }
 
-    /// Where the other ids listen. If a job is [named](Peers::job) beside them, the node is of that one, unless [`job`](Self::job) says another.
+    /// Where the other ids listen. If the peers [name a job](Peers::job), the node is of that job, unless [`job`](Self::job) says another.
     pub fn peers(mut self, peers: Peers) -> Builder {
         self.peers = peers;
         self
     }
 
-    /// Where the node itself listens. A node without a listener can call, and be a leaf of nobody else's call.
+    /// Where the node itself listens. A node without a listener can call; others can reach it only over links that it has opened itself.
     pub fn listener(mut self, listener: Listener) -> Builder {
         self.listener = Some(listener);
         self
@@ -103,8 +122,8 @@ impl Builder {
         self
     }
 
-    /// An executor with a name: so many workers of its own, at least one, for the functions that are [placed](super::Placement::Executor) there. They never wait for functions placed elsewhere. Named again, it has the number that
-    /// was said last.
+    /// An executor with a name and this number of workers of its own, at least one, for the functions that are [placed](super::Placement::Executor) there. They never wait for functions placed elsewhere. A node has at most 63; the last
+    /// number given for a name counts.
     pub fn executor(mut self, name: impl Into<String>, workers: usize) -> Builder {
         let (name, workers) = (name.into(), workers.max(1));
         match self.executors.iter().position(|known| *known == name) {
@@ -143,8 +162,8 @@ impl Builder {
         self
     }
 
-    /// Signs of life of the peers whose answers are awaited: each is asked `every` so often, and given up when it has been silent for `dead_after`. By default every 2 s
-    /// and after 10 s; with `None` a peer that is silent on a connection that stands is waited for until the call's time limit.
+    /// Heartbeats of the peers whose answers are awaited: when each is asked, and when a silent one is given up. By default every 2 s and after 10 s. With `None`, a peer that is silent on a connection that stands is
+    /// waited for until the call's time limit.
     pub fn heartbeat(mut self, heartbeat: Option<Heartbeat>) -> Builder {
         self.config.heartbeat = heartbeat;
         self
@@ -172,15 +191,15 @@ impl Builder {
         self
     }
 
-    /// What the node talks over with nodes of its own host that have the same choice: with [`LinkKind::Shm`], which is the default, shared memory, where the system has it; with
-    /// [`LinkKind::Unix`], Unix sockets; both also where addresses are TCP ones; with [`LinkKind::Tcp`], what the addresses say, and no shared memory. Where the choices differ, the slower one holds.
+    /// How the node links with nodes of its own host: with [`LinkKind::Shm`], the default, through shared memory, where the system has it; with [`LinkKind::Unix`], over Unix sockets; both even where addresses are TCP ones.
+    /// With [`LinkKind::Tcp`], as the addresses say, and without shared memory. Where two nodes differ, the slower kind is used.
     pub fn link(mut self, link: LinkKind) -> Builder {
         self.link = link;
         self
     }
 
-    /// Users of this machine, by their numbers, whose processes the node links with over Unix sockets beside those of its own user: by default none. It holds for who connects and for who listens, at paths and at
-    /// abstract names; the system (Linux) says of whom a process is. Over TCP nobody is asked: links are not authenticated there.
+    /// Users of this machine, by their numbers, whose processes the node links with over Unix sockets in addition to those of its own user: by default none. It is checked by the side that connects and by the side that listens, at paths and
+    /// at abstract names; the system (Linux) tells the user of a process. Over TCP links are not authenticated.
     pub fn allow_users(mut self, users: impl IntoIterator<Item = u32>) -> Builder {
         self.users.extend(users);
         self
@@ -284,6 +303,50 @@ impl Front {
 }
 
 /// A node whose event loop runs on a thread of its own. Any thread may call; dropping it says goodbye to its peers and ends its thread.
+///
+/// A process of a job, which takes its id as argument and finds the others in a peers file:
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Call, Functions, Listener, Node, Peers};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let me = std::env::args().nth(1).ok_or("which id am I?")?.parse()?;
+/// let peers: Peers = std::fs::read_to_string("peers.txt")?.parse()?;
+/// let functions = Functions::new();
+/// let pid = functions.func("pid", |_, reply| {
+///     reply.data = std::process::id().to_string().into_bytes();
+///     Ok(())
+/// })?;
+/// let listener = Listener::bind(&peers.address(me).ok_or("I am not among the peers")?)?;
+/// let node = Node::builder(me).functions(&functions).peers(peers.clone()).listener(listener).start()?;
+/// if me == 0 {
+///     let all: Vec<_> = peers.ids().collect();
+///     node.wait_for_peers(&all, Duration::from_secs(30))?;
+///     let outcome = node.call(Call::new(pid).ids(&all))?.wait()?;
+///     println!("{} processes answered", outcome.replies()?.len());
+/// }
+/// std::io::stdin().read_line(&mut String::new())?; // serve until somebody presses Enter
+/// node.shutdown(Duration::from_secs(1));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A node without a listener can call others:
+///
+/// ```
+/// use chained_gpc::{Call, Functions, Listener, Node, Peers};
+///
+/// let functions = Functions::new();
+/// let hello = functions.func("hello", |_, _| Ok(()))?;
+/// let listener = Listener::bind(&"127.0.0.1:0".parse()?)?;
+/// let peers: Peers = [(1, listener.address()?)].into_iter().collect();
+/// let _serves = Node::builder(1).functions(&functions).listener(listener).start()?;
+/// let calls = Node::builder(0).functions(&functions).peers(peers).start()?;
+/// assert!(calls.call(Call::new(hello).ids([0, 1]))?.wait()?.is_complete());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Node {
     front: Front,
     thread: Option<JoinHandle<()>>,
@@ -396,9 +459,9 @@ impl Node {
         Ok(events)
     }
 
-    /// Ends the node in order: no more calls, those in flight get so long to end, peers are told. Calls that are still in flight then end with [`CallError::Ended`].
+    /// Ends the node in order: no more calls are taken, those in flight get `limit` to end, and peers are told. Calls that are still in flight then end with [`CallError::Ended`].
     ///
-    /// Peers hear that it has left, as [`Loss::Left`](super::Loss::Left) among their [events](Self::events). Requests that reach it meanwhile are refused, and what is sent to it later finds nobody: either is a failure of the call at this id, at once.
+    /// Peers hear that it has left, as [`Loss::Left`](super::Loss::Left) among their [events](Self::events). Requests that reach it meanwhile are refused, and later ones find no node: either fails the call at this id at once.
     pub fn shutdown(mut self, limit: Duration) {
         self.end(limit);
     }

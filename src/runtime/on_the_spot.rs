@@ -1,6 +1,6 @@
 //! What comes in on a link: read, and carried out where it lies if it is short and usual; the rest is fed to the link's inbox, frame by frame, in the order in which it came.
 //!
-//! Source: docs/wire.md; what a call on the spot is, `chain::spot` says.
+//! Source: docs/wire.md; what a call on the fast path is, `chain::spot` says.
 
 use std::io;
 
@@ -108,7 +108,7 @@ impl EventLoop {
 
     /// Takes the next bytes of a link, in order.
     fn take_bytes(&mut self, key: LinkKey, mut bytes: &[u8]) -> Result<(), FrameError> {
-        // What a call on the spot has taken was a sign of life, which the chain need not be told of once more.
+        // What a call on the fast path has taken was a heartbeat, which the chain need not be told of once more.
         let mut told = false;
         // Each round takes a frame, or all there is.
         while !bytes.is_empty() {
@@ -133,7 +133,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Takes bytes the long way; `heard` where they are the first sign of life.
+    /// Takes bytes by the general path; `heard` where they are the first heartbeat.
     #[inline(never)]
     fn feed(&mut self, key: LinkKey, bytes: &[u8], heard: bool) -> Result<(), FrameError> {
         let EventLoop { node, side, links, .. } = self;
@@ -231,7 +231,7 @@ impl EventLoop {
         Some(())
     }
 
-    /// Takes a child's answer where it was read, if a call on the spot waits for it.
+    /// Takes a child's answer where it was read, if a call on the fast path waits for it.
     #[inline(never)]
     fn response_on_the_spot(&mut self, peer: Id, response: &ShortResponse<'_>) -> bool {
         match self.node.spot_heard(|| self.clock.time(), peer, response) {
@@ -245,7 +245,7 @@ impl EventLoop {
         true
     }
 
-    /// Every child of a call on the spot has answered.
+    /// Every child of a call on the fast path has answered.
     #[inline(always)]
     fn complete(&mut self, place: Place) {
         let EventLoop { node, links, outputs, clock, .. } = self;
@@ -267,7 +267,7 @@ impl EventLoop {
         self.finish(ticket, call, answer.into_result().map(|reply| reply.map(RootReply::Aggregated)), None);
     }
 
-    /// Starts a call, on the spot if it may.
+    /// Starts a call, on the fast path if it may.
     pub(super) fn start(&mut self, ticket: u64, start: Box<Start>) {
         if !self.start_on_the_spot(ticket, &start) {
             self.apply(Input::Start { ticket, start });

@@ -77,7 +77,7 @@ pub enum Prepared {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A node that is not driven answers nobody, and after ten seconds of silence peers that await an answer of it give it up: an application that is about to compute for longer says so with [`pause`](Self::pause).
+/// A node that is not driven answers no peer, and peers that await its answer give it up after ten seconds of silence: an application that is about to compute for longer announces that with [`pause`](Self::pause).
 pub struct PolledNode {
     front: Front,
     event_loop: EventLoop,
@@ -164,13 +164,13 @@ impl PolledNode {
         Ok(())
     }
 
-    /// Makes calls from other threads and from functions. Who drives the node cannot wait for them but by [`wait`](Self::wait).
+    /// Makes calls from other threads and from functions. The thread that drives the node waits for a call with [`wait`](Self::wait).
     pub fn caller(&self) -> Caller {
         Caller::new(&self.front.side)
     }
 
-    /// Does what there is to do, and waits at most `limit` for something. Returns how many things were done: messages taken in, calls started, replies taken from other threads, deadlines met. It may
-    /// be 0 where all that happened is that somebody connected, or that bytes left.
+    /// Does what there is to do; if there is nothing, waits for something at most `limit`. Returns how many things were done: messages taken in, calls started, replies taken from other threads, deadlines met. It may
+    /// be 0 where all that happened is that a peer connected, or that bytes left.
     ///
     /// # Errors
     /// The system's, of the poll itself.
@@ -202,9 +202,9 @@ impl PolledNode {
     /// Announces to every linked peer that the node is not driven for up to `length`, at most [`PAUSE_MAX`](Self::PAUSE_MAX), because the application computes. The next [`progress`](Self::progress) ends the pause. Returns how
     /// many peers were told: one whose link takes no bytes at present hears of it only when the node is driven again.
     ///
-    /// Peers whose calls await an answer of this node would else give it up when it has been silent for as long as their [`Builder::heartbeat`](super::Builder::heartbeat) allows, 10 s by default. Of a pause
-    /// they count nothing; one that takes longer than announced counts from its announced end. Nothing else waits longer: calls keep their time limits, and nobody who connects meanwhile is answered
-    /// before the pause ends, though who connects gives up after 10 s. A later announcement takes the place of the one before.
+    /// Peers whose calls await an answer of this node would else give it up when it has been silent for as long as their [`Builder::heartbeat`](super::Builder::heartbeat) allows, 10 s by default. They do not
+    /// count the pause; one that takes longer than announced counts from its announced end. Nothing else waits longer: calls keep their time limits, and a peer that connects meanwhile is not answered
+    /// before the pause ends, though it gives up after 10 s. A later announcement replaces the one before.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a pause longer than [`PAUSE_MAX`](Self::PAUSE_MAX): peers would not grant it.
@@ -226,7 +226,7 @@ impl PolledNode {
     /// The step before a wait for the node's [descriptor](Self::as_fd): sets the node's timer, has peers and other threads wake the descriptor, and says whether something has come meanwhile. After
     /// [`Prepared::MaySleep`], and until the next [`progress`](Self::progress), the descriptor becomes readable as soon as there is something to do.
     ///
-    /// It does no work, and costs no call of the system but where the timer has to be set anew. May be called again before `progress`.
+    /// It does no work, and makes no system call except where the timer has to be set again. May be called again before `progress`.
     ///
     /// # Errors
     /// The system's, of the timer.
@@ -235,8 +235,7 @@ impl PolledNode {
         Ok(if self.event_loop.prepare_sleep()? { Prepared::MaySleep } else { Prepared::Ready })
     }
 
-    /// How long until there is something to do though nothing comes: zero if there is already, none if nothing is due. The descriptor becomes readable then by itself; this is for
-    /// loops that plan ahead.
+    /// How long until a deadline of the node is due: zero if there is something to do now, `None` if nothing is due. The descriptor becomes readable then by itself; this is for loops that plan ahead.
     pub fn next_deadline(&self) -> Option<Duration> {
         if self.event_loop.is_busy() || !self.started.borrow().is_empty() {
             return Some(Duration::ZERO);
@@ -277,7 +276,7 @@ impl PolledNode {
         self.wait_until(&mut handle, None).unwrap_or(Err(CallError::Taken))
     }
 
-    /// Like [`wait`](Self::wait), but at most `limit`, beside what functions take that run meanwhile; `None` if the call has not ended then. The node takes one turn at least, but for a call that has ended.
+    /// Like [`wait`](Self::wait), but at most `limit`, not counting functions that run meanwhile; `None` if the call has not ended then. The node takes at least one turn, unless the call has ended already.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait), and [`CallError::Ended`] where the poll itself fails.

@@ -119,7 +119,7 @@ impl Links {
         }
     }
 
-    /// The same, where something has come of it that no call on the spot took.
+    /// The same, where something has come of it that no call on the fast path took.
     #[inline(never)]
     fn note_reading(&mut self, key: LinkKey, progress: Progress) {
         if let Some(link) = self.links.get_mut(key)

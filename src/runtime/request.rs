@@ -17,6 +17,31 @@ use crate::wire::short::{Particulars, PlanKey};
 use crate::wire::{self, CallId, CauseKind, Reason};
 
 /// The request that an id executes.
+///
+/// ```
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes};
+///
+/// let functions = Functions::new();
+/// // Each id takes its share of the data, by its position in the call.
+/// let share = functions.func("share", |request, reply| {
+///     let (position, total) = (request.position() as usize, request.total() as usize);
+///     for byte in request.data().iter().skip(position).step_by(total) {
+///         // A long function looks now and then whether anybody still wants its result.
+///         if request.is_cancelled() || request.remaining().is_zero() {
+///             return Err("given up".into());
+///         }
+///         reply.data.push(*byte);
+///     }
+///     reply.header = format!("id {} below {:?}", request.me(), request.parent()).into_bytes();
+///     Ok(())
+/// })?;
+/// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+/// let outcome = nodes.root().call(Call::new(share).ids(0..3).data("abcdefg"))?.wait()?;
+/// let replies = outcome.replies()?;
+/// assert_eq!([&replies[0].data, &replies[1].data, &replies[2].data], ["adg", "be", "cf"]);
+/// assert_eq!(replies[2].header, "id 2 below Some(0)");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     me: Id,
@@ -168,7 +193,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What is left of the call's time limit at this id: of an inline function, and on a polled node, as of its beginning.
+    /// What is left of the call's time limit at this id. In an inline function, and on a polled node, it is what was left when the function began.
     pub fn remaining(&self) -> Duration {
         match self.limit {
             Limit::At(until) => self.side.left(until),
@@ -176,7 +201,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether the call has ended at this id while the function runs: it was cancelled, its time limit has passed, or it failed elsewhere. What the function gives is ignored then, so a long one looks now and then and returns.
+    /// Whether the call has ended at this id while the function runs: it was cancelled, its time limit has passed, or it failed elsewhere. What the function returns is ignored then, so a long one checks now and then, and returns.
     /// Nothing can end it while an inline function runs.
     pub fn is_cancelled(&self) -> bool {
         match self.of {
@@ -190,10 +215,10 @@ impl<'a> Request<'a> {
         Caller::until(self.side, self.remaining())
     }
 
-    /// A token to answer with later, for a callback, a func with phases that merges, and the end of a [streaming](super::Streaming) function: what it returns and has replied then means nothing, unless it fails. A func that answers later is
-    /// registered as [deferring](super::Functions::deferring), and has its token from the beginning: here it gets none. A callback that answers later takes its own reply along with [`std::mem::take`].
+    /// A token to answer with later, for a callback, a func with phases that merges, and the end of a [streaming](super::Streaming) function: its return value and its reply are ignored then, unless it fails. A func that answers later is
+    /// registered as [deferring](super::Functions::deferring), and has its token from the beginning: `None` here. A callback that answers later takes its own reply along with [`std::mem::take`].
     ///
-    /// Asked for again, there is none: a call has one answer.
+    /// `None` the second time: a call has one answer.
     pub fn defer(&self) -> Option<Deferred> {
         match self.of {
             Of::Job { run, .. } if run.may_defer.get() => {
@@ -245,6 +270,26 @@ pub struct ChildReply<'a> {
 /// # let _ = slow;
 /// # Ok::<(), chained_gpc::FunctionsError>(())
 /// ```
+///
+/// A task of tokio answers, and another one awaits the call:
+///
+/// ```
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Reply};
+///
+/// let tokio = tokio::runtime::Builder::new_current_thread().build()?;
+/// let tasks = tokio.handle().clone();
+/// let functions = Functions::new();
+/// let greet = functions.deferring("greet", move |request, token| {
+///     let me = request.me();
+///     tasks.spawn(async move {
+///         token.reply(Reply { data: format!("a task of id {me}").into_bytes(), ..Reply::default() });
+///     });
+/// })?;
+/// let nodes = LocalNodes::start(3, LinkKind::Unix, &functions)?;
+/// let outcome = tokio.block_on(async { nodes.root().call(Call::new(greet).ids(0..3))?.await })?;
+/// assert_eq!(outcome.reply(2).expect("it is done").data, b"a task of id 2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "dropping the token fails the call at this id"]
 pub struct Deferred {
     call: CallId,
@@ -268,7 +313,7 @@ impl Deferred {
         self.run.is_stopped()
     }
 
-    /// Has `tell` run when the call ends at this id before it was answered, at once if it has. It runs on the thread that drives the node, so it must be short and never block.
+    /// Runs `tell` when the call ends at this id before it was answered; at once if it has ended already. It runs on the thread that drives the node, so it must be short and never block.
     pub fn on_cancel(&self, tell: impl FnOnce() + Send + 'static) {
         self.run.on_stop(Box::new(tell));
     }

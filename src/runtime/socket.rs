@@ -270,6 +270,17 @@ impl Address {
 }
 
 /// A socket that peers connect to, bound but not yet part of a node: it can be handed to another process.
+///
+/// ```
+/// use chained_gpc::{Listener, Node, Peers};
+///
+/// // Port 0 lets the system choose one.
+/// let listener = Listener::bind(&"127.0.0.1:0".parse()?)?;
+/// let peers: Peers = [(7, listener.address()?)].into_iter().collect();
+/// let node = Node::builder(7).listener(listener).start()?;
+/// assert_eq!(node.address().cloned(), peers.address(7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Listener {

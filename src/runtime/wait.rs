@@ -1,4 +1,4 @@
-//! How a node waits for what comes next: asleep, or looking for it a while first.
+//! How a node waits for the next message: blocking, polling, or adaptive polling.
 //!
 //! To wake a process that sleeps on another core costs some 20 µs, twice for each hop; one that looks finds a message in less than one. But looking takes a
 //! core, and where processes share cores it takes it from those that have work. So a node looks only after something has come, at most for a limit,
@@ -7,14 +7,27 @@
 use std::time::Duration;
 
 /// How a node waits for what comes next.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use chained_gpc::{Functions, LinkKind, LocalNodes, Wait};
+///
+/// let functions = Functions::new();
+/// // Each node has a core of its own: a message is found within a microsecond.
+/// let wait = Wait::Spin(Duration::from_micros(100));
+/// let nodes = LocalNodes::start_with(2, LinkKind::Unix, &functions, |_, node| node.wait(wait))?;
+/// # let _ = nodes;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Wait {
     /// Sleeps at once. The least CPU time, and a wake-up for each message.
     Block,
-    /// Looks for this long after every message before it sleeps, whoever else wants the core. For processes that have a core each.
+    /// Polls for this long after every message before it sleeps, whether or not other processes want the core. For processes that have a core each.
     Spin(Duration),
-    /// Looks for a moment if that has lately brought something, gives the core to whoever wants it meanwhile, and sleeps otherwise.
+    /// Adaptive polling: polls for up to 50 µs as long as that has lately been faster than to sleep (500 µs where other processes take the core each time), yields the core between two polls, and sleeps otherwise.
     #[default]
     Adaptive,
 }

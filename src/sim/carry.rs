@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// A question for a sign of life has left.
+    /// A heartbeat request has left.
     pub(super) fn ping_left(&mut self, id: Id, run: u32, peer: Id) {
         if self.hosts.is_up(id) && self.hosts.run(id) == run {
             self.trace.say(self.now, format_args!("{id} has sent its question to {peer}"));

@@ -1,6 +1,6 @@
 //! The simulator: the very same state machine in virtual time, over a network with costs and faults.
 //!
-//! [`run`] drives unchanged [`chain::Node`](crate::chain::Node)s through one [`Scenario`] and reports what it came to; [`swarm`] does so for many seeds over all cores. Source: the design's *What it is*, "protocol logic does no I/O".
+//! [`run`] drives unchanged [`chain::Node`](crate::chain::Node)s through one [`Scenario`] and reports what it came to; [`swarm`] does so for many seeds over all cores.
 //!
 //! - **World.** Time is an integer, nanoseconds. Events come in the order of their time and making. One seed decides everything, so equal scenarios have equal hashes.
 //! - **Network.** [LogGP](cost), by class of link; sizes are those of the wire. Beside the messages of calls there are hellos and credits, which cost nothing here, and long messages go as one, not segment by segment; of long replies the head goes first.

@@ -1,4 +1,4 @@
-//! Calls on the spot, as the runtime makes them with functions that are quick.
+//! Calls on the fast path, as the runtime makes them with functions that are quick.
 //!
 //! Only in worlds where something goes wrong, at every other id: there nothing is predicted, and both ways meet.
 
@@ -16,7 +16,7 @@ use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
 use crate::wire::{CallId, Message, Reason, Request};
 
 impl World {
-    /// Takes a message on the spot, if that may be; says whether it has.
+    /// Takes a message on the fast path, if that may be; says whether it has.
     pub(super) fn on_the_spot(&mut self, id: Id, from: Id, message: &Message) -> bool {
         if !self.takes_short_ways(id) {
             return false;
@@ -32,7 +32,7 @@ impl World {
         self.mishaps.is_some() && id % 2 == 1
     }
 
-    /// Starts a call on the spot, if that may be; says whether it has.
+    /// Starts a call on the fast path, if that may be; says whether it has.
     pub(super) fn starts_on_the_spot(&mut self, id: Id, ticket: u64, start: &Start) -> bool {
         self.takes_short_ways(id) && self.start_on_the_spot(id, ticket, start).is_some()
     }
@@ -215,7 +215,7 @@ impl World {
     }
 }
 
-/// What takes its time or answers later does not run on the spot.
+/// What takes its time or answers later does not run on the fast path.
 fn is_quick(act: Option<Act>) -> bool {
     matches!(act, None | Some(Act::Fail | Act::Panic))
 }

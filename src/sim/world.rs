@@ -29,7 +29,7 @@ use crate::wire::{Body, CallId, Message};
 pub(super) const BEGIN: u64 = 1_000_000_000_000_000;
 
 /// Events of one run, and of each id and call of it; a run that needs more does not come to rest. A call costs an id some events, and where it waits for its limit
-/// some hundred signs of life.
+/// some hundred heartbeats.
 const EVENTS_MAX: (u64, u64) = (100_000, 2_000);
 
 /// Time limit of calls where nothing can go wrong: an hour.
@@ -87,7 +87,7 @@ pub(super) enum Event {
     Answered { id: Id, run: u32, call: CallId, reply: Vec<u8> },
     /// An end learns that its link is lost.
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
-    /// A question for a sign of life does not wait any more to leave.
+    /// A heartbeat request does not wait any more to leave.
     PingLeft { id: Id, run: u32, peer: Id },
     /// A process that has a core can do the next thing.
     Turn(Id),

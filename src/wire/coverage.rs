@@ -36,7 +36,7 @@ impl Status {
     }
 }
 
-/// How many ids fared how. The four add up to the ids asked.
+/// How many ids have which status. The four add up to the ids asked.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CoverageCounts {
     /// Ids that are done.
@@ -50,6 +50,22 @@ pub struct CoverageCounts {
 }
 
 /// The status of every id of a list, in the list's order, run-length encoded.
+///
+/// ```
+/// use chained_gpc::{Call, Functions, LinkKind, LocalNodes, Status, Tree};
+///
+/// let functions = Functions::new();
+/// let odd = functions.func("odd", |request, _| match request.me() {
+///     3 => Err("not today".into()),
+///     _ => Ok(()),
+/// })?;
+/// let nodes = LocalNodes::start(6, LinkKind::Unix, &functions)?;
+/// let outcome = nodes.root().call(Call::new(odd).ids(0..6).tree(Tree::Flat).partial())?.wait()?;
+/// let coverage = outcome.coverage();
+/// assert_eq!(coverage.runs(), [(Status::Done, 3), (Status::Failed, 1), (Status::Done, 2)]);
+/// assert_eq!((coverage.counts().done, coverage.counts().failed), (5, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Coverage {
     runs: SmallVec<[(Status, u32); 4]>,

@@ -1,6 +1,6 @@
 //! Why a call failed: the first cause, and what is known of every id.
 //!
-//! Source: chained-gpc.md, "Exceptions" 2 and 3: any failure at any stage goes to the parent. Beyond the source, the first cause travels along.
+//! Source: the ARMCI design of chained GPC (2007), "Exceptions" 2 and 3: any failure at any stage goes to the parent. Beyond the source, the first cause travels along.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use gpc_trees::Id;
 
 use super::{CauseKind, Coverage, Shown};
 
-/// Longest message of a cause on the wire, bytes: a sentence or two with names in it; a function's novel is cut there.
+/// Longest message of a cause on the wire, bytes: a sentence or two with names in it; longer ones are cut there.
 pub const MESSAGE_MAX: usize = 1024;
 
 /// The stage of a call at which an id failed.

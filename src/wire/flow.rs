@@ -1,7 +1,7 @@
 //! The reply of a subtree whose data are still arriving.
 //!
 //! Its level, its header and all lengths are known; its data are parts that are here and parts that are on their way, each with the [`Body`] that the link reads from as it comes. An id aggregates such
-//! replies as it does whole ones, by what it puts in front of them, and hands them on before their bytes are there. Source: chained-gpc.md, "The action for any response" 2, for replies that are long.
+//! replies as it does whole ones, by what it puts in front of them, and hands them on before their bytes are there. Source: the ARMCI design of chained GPC (2007), "The action for any response" 2, for replies that are long.
 
 use bytes::Bytes;
 

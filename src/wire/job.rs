@@ -18,7 +18,7 @@ const QUOTED_MAX: usize = 40;
 ///
 /// A node that is told nothing has the default, 16 zeros, which means *no job*: it links with others that have no job either, and with nobody else. So a program whose nodes never name a job works as if there were none,
 /// and is not kept apart from another such program. Name one where addresses may be used again by other processes, as in a peers file that outlives its nodes: [`Job::random`] draws one, and everybody else is told
-/// it along with the addresses. A job is no secret and no authentication: it guards against mistakes, not against attackers.
+/// it along with the addresses. A job is no secret and no authentication: it prevents mistakes, not attacks.
 ///
 /// As text: 32 hexadecimal digits. The short form in messages is the first 8 of them.
 ///

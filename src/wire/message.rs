@@ -1,6 +1,6 @@
 //! The messages of a chained GPC, as plain values.
 //!
-//! Source: chained-gpc.md, "Send Request to Execute a chained GPC" and "The action for any response to a chained_gpc".
+//! Source: the ARMCI design of chained GPC (2007), "Send Request to Execute a chained GPC" and "The action for any response to a chained_gpc".
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub enum Message {
     Request(Arc<Request>),
     /// Child to parent: the subtree is done, or failed.
     Response(Response),
-    /// Parent to child: forget this call.
+    /// Parent to child: this call is cancelled.
     Cancel(CallId),
     /// Parent to child: the root has what it needs; an answer that is kept for an adopter can go.
     Release(CallId),

@@ -223,7 +223,7 @@ fn payload(bytes: &[u8], kind: Kind) -> Option<(u8, &[u8], &[u8])> {
 }
 
 impl<'a> ShortRequest<'a> {
-    /// The same of a request that was read the long way, with its data; `room` is for the bytes of its ids. None if it would not be a short one.
+    /// The same of a request that was read by the general path, with its data; `room` is for the bytes of its ids. None if it would not be a short one.
     pub fn of(request: &'a Request, data: &'a [u8], room: &'a mut Vec<u8>) -> Option<ShortRequest<'a>> {
         let Request { call, func, callback, reply_wanted, forward_first, ids, header, .. } = request;
         let usual = !request.partial && !request.adopted && request.skipped == 0;
@@ -381,7 +381,7 @@ fn readdress(frame: &mut [u8], id: Id, position: u32) {
 }
 
 impl Particulars<'_> {
-    /// The request of a plan to these ids, as the long way has it.
+    /// The request of a plan to these ids, as the general path has it.
     pub fn request(&self, plan: &PlanKey<'_>, ids: IdList) -> Option<Request> {
         let tree = plan.tree()?;
         Some(Request {

@@ -1,4 +1,4 @@
-//! How a call fails: chained-gpc.md, "Exceptions".
+//! How a call fails: the ARMCI design of chained GPC (2007), "Exceptions".
 
 use chained_gpc::chain::{Config, Input, JobResult, Start};
 use chained_gpc::wire::message::Answer;

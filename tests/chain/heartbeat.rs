@@ -1,4 +1,4 @@
-//! Signs of life, with virtual time: who is silent on a link that stands.
+//! Heartbeats, with virtual time: who is silent on a link that stands.
 
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ fn a_call_that_wants_all_fails_with_the_silent_peer() {
         pong(&mut one, 3);
     });
     let outputs = tick(&mut one);
-    let end = "end 1: id 1 failed at stage link (link-lost): it gave no sign of life for 10s [d????]";
+    let end = "end 1: id 1 failed at stage link (link-lost): it sent no heartbeat for 10s [d????]";
     assert_eq!(outputs, ["abandon 1", end, "to 3: cancel"]);
     assert!(one.is_quiet());
 }
@@ -289,7 +289,7 @@ fn a_chain_that_is_cut_off_is_found_lost_after_one_detection() {
     }
 }
 
-/// Whom to ask for a sign of life is a matter of one's own: whoever has a million ids below a silent one does not open a link to each.
+/// Whom to ask for a heartbeat is a matter of one's own: whoever has a million ids below a silent one does not open a link to each.
 #[test]
 fn no_more_than_64_descendants_are_asked() {
     let mut one = One::with(config(0));

@@ -266,8 +266,7 @@ fn a_child_whose_data_are_under_way_is_asked_for_signs_of_life() {
             [abandon, failed] => {
                 assert_eq!((&abandon[..], round), ("abandon 4", 4));
                 assert!(
-                    failed
-                        .starts_with("to 0: id 4 failed at stage link (link-lost): it gave no sign of life"),
+                    failed.starts_with("to 0: id 4 failed at stage link (link-lost): it sent no heartbeat"),
                     "{failed}"
                 );
                 break;

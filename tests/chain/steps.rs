@@ -1,4 +1,4 @@
-//! The steps of a call, in the source's order: chained-gpc.md, "A chained GPC's propagation works in the following steps" and
+//! The steps of a call, in the source's order: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps" and
 //! "The action for any response to a chained_gpc".
 
 use std::sync::Arc;

@@ -83,7 +83,7 @@ pub(crate) struct World {
     pub(crate) begun: BTreeMap<u64, u64>,
     pub(crate) ended: BTreeMap<u64, u64>,
     pub(crate) routes: Vec<Routed>,
-    /// Who asked whom for a sign of life.
+    /// Who asked whom for a heartbeat.
     pub(crate) pings: Vec<(Id, Id)>,
     pub(crate) abandoned: Vec<(Id, Id)>,
     paused: BTreeSet<Id>,

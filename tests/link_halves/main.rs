@@ -57,7 +57,7 @@ enum Op {
         writes: usize,
     },
     Consume,
-    /// A small frame of a partial call, or a sign of life.
+    /// A small frame of a partial call, or a heartbeat.
     Small(u8),
 }
 

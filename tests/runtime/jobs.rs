@@ -87,7 +87,7 @@ fn a_hello_of_another_job_has_no_effect_but_its_answer() {
                 assert!(stranger.next().is_none());
             }
         }
-        // It was not asked for a sign of life: the answer is the first that comes.
+        // It was not asked for a heartbeat: the answer is the first that comes.
         first.request(call(7, 1), who, &ids("1"));
         first.expect_response(call(7, 1));
         assert!(!first.has_something());

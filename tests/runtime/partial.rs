@@ -177,7 +177,7 @@ fn a_silent_peer_is_given_up_and_a_slow_one_is_not() {
         slow.send(Message::Response(Response { call, answer }));
         let outcome = outcome_of(handle);
         assert_eq!(letters(&outcome), "dd?");
-        assert_cause(&outcome.causes()[0], 6, Stage::Link, "no sign of life");
+        assert_cause(&outcome.causes()[0], 6, Stage::Link, "no heartbeat");
         assert!(outcome.replies().unwrap()[1].data == "late");
     });
 }

@@ -77,7 +77,7 @@ fn who_computes_and_has_not_said_so_is_given_up() {
         // That was the last one's: its end is announced.
         below.progress(Duration::ZERO).unwrap();
         let cause = cause_of(root.call(Call::new(who).ids(0..2)).unwrap());
-        assert_cause(&cause, 1, Stage::Link, "no sign of life");
+        assert_cause(&cause, 1, Stage::Link, "no heartbeat");
     });
 }
 
@@ -138,7 +138,7 @@ fn who_stays_away_for_longer_than_announced_is_given_up() {
     limited(|| {
         let (_root, mut peer, handle) = asked();
         peer.send(Message::Pause(Duration::from_millis(500)));
-        assert_cause(&cause_of(handle), 5, Stage::Link, "no sign of life");
+        assert_cause(&cause_of(handle), 5, Stage::Link, "no heartbeat");
     });
 }
 

@@ -420,7 +420,7 @@ fn a_node_brings_memory_that_nobody_can_truncate() {
         assert_eq!(request.ids, ids("5"));
         peer.set(0, CONSUMED, u64::MAX);
         peer.bell();
-        // Found when the node next writes there, at the latest when it asks for a sign of life.
+        // Found when the node next writes there, at the latest when it asks for a heartbeat.
         peer.set(1, PRODUCED, CAPACITY + 1);
         peer.bell();
         peer.is_closed();

@@ -460,7 +460,7 @@ fn signs_of_life_are_judged() {
     assert_eq!(asked(&then(hasty, &lost)), ["life"], "asked once alone");
     let questioned = [Seen::Received(2, 1, ping()), Seen::Sent(2, 1, pong()), input(2)];
     assert_eq!(asked(&questioned), [""; 0]);
-    assert_eq!(asked(&without(questioned.to_vec(), 1)), ["life"], "no sign of life");
+    assert_eq!(asked(&without(questioned.to_vec(), 1)), ["life"], "no heartbeat");
 }
 
 /// Of an announced pause nothing counts, and what comes after it does.

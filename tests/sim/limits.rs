@@ -62,7 +62,7 @@ fn a_call_that_ends_before_its_time_is_seen() {
     assert!(!ends(CauseKind::Failed, 500_000).contains(&"limits"), "another reason has its own time");
 }
 
-/// The way down of a call in which every microsecond is asked for a sign of life, and four are too many without one.
+/// The way down of a call in which every microsecond is asked for a heartbeat, and four are too many without one.
 fn with_heartbeat(partial: bool, more: &[Seen]) -> Vec<&'static str> {
     let mut history = vec![Seen::Heartbeat(1_000, 4_000)];
     history.extend(down(plan(partial)));

@@ -35,6 +35,17 @@ pub struct Run {
 ///
 /// A range costs no allocation, a clone and a [`slice`](Self::slice) share storage. A scattered list costs 8
 /// bytes for each run of consecutive ids. Two lists are equal where they hold the same ids in the same order.
+///
+/// ```
+/// use gpc_trees::IdList;
+///
+/// let ids: IdList = "0-3,70,65".parse()?;
+/// assert_eq!(ids.iter().collect::<Vec<_>>(), [0, 1, 2, 3, 70, 65]);
+/// assert_eq!((ids.len(), ids.position(70), ids.contains(4)), (6, Some(4), false));
+/// assert_eq!(IdList::from_ids([0, 1, 2, 3])?, IdList::range(0..4));
+/// assert!(IdList::from_ids([5, 6, 5]).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct IdList {
     store: Store,

@@ -15,6 +15,25 @@ use crate::tree::Tree;
 const NONE: u32 = u32::MAX;
 
 /// A user tree: the preorder of its positions, and its shape.
+///
+/// It is made and checked once, where the call is made, and travels with the call: the other nodes need not know it. A call takes it as its tree, and its ids in the order of your positions.
+///
+/// ```
+/// use gpc_trees::{Layout, Limits, TreeError};
+///
+/// // Position 0 has the children 1 and 2, position 2 has 3 and 4.
+/// let layout = Layout::from_parents(&[None, Some(0), Some(0), Some(2), Some(2)], &Limits::default())?;
+/// assert_eq!((layout.len(), layout.order()), (5, &[0, 1, 2, 3, 4][..]));
+/// // The same as a tree file, and as a function.
+/// assert_eq!(Layout::parse("0: 1 2\n2: 3 4\n", &Limits::default()), Ok(layout.clone()));
+/// let children = |position: u32, children: &mut Vec<u32>| match position {
+///     0 => children.extend([1, 2]),
+///     2 => children.extend([3, 4]),
+///     _ => {}
+/// };
+/// assert_eq!(Layout::from_children(5, children, &Limits::default())?, layout);
+/// # Ok::<(), TreeError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     order: Box<[u32]>,

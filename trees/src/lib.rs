@@ -54,7 +54,7 @@
 //!
 //! # Sources
 //!
-//! The ids 0 (binary), 1 (binomial) and n (user-defined) of a tree are those of the chained GPC text. k-ary,
+//! The ids 0 (binary), 1 (binomial) and n (user-defined) of a tree are those of the ARMCI design of chained GPC (2007). k-ary,
 //! k-nomial, chain and flat go beyond it; their ids are negative as a C `int`, so they never meet a user's.
 #![forbid(unsafe_code)]
 

@@ -31,6 +31,27 @@ pub const fn name_hash(name: &str) -> u64 {
 }
 
 /// A split function with its name and id. Cheap to clone; two are equal where they are clones of one.
+///
+/// Every node registers it under the same name, since each id splits its own slice. It need not be trusted: groups that do not cover the list are refused.
+///
+/// ```
+/// use gpc_trees::{Group, Groups, Limits, Registered, Tree};
+///
+/// // The next id alone, and all others below the one after it.
+/// let comb = |n: u32, groups: &mut Groups| {
+///     groups.push(Group { start: 1, len: 1 });
+///     if n > 2 {
+///         groups.push(Group { start: 2, len: n - 2 });
+///     }
+/// };
+/// let tree = Tree::Registered(Registered::new("comb", comb)?);
+/// let summary = tree.check(100, &Limits::default())?;
+/// assert_eq!((summary.depth, summary.fan_out), (50, 2));
+///
+/// let hole = Tree::Registered(Registered::new("hole", |_, groups| groups.push(Group { start: 2, len: 1 }))?);
+/// assert!(hole.check(3, &Limits::default()).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Registered(Arc<Inner<SplitFn>>);
 

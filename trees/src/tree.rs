@@ -50,6 +50,23 @@ impl Radix {
 /// | `Chain` | one | m | min(1, m) |
 /// | `Flat` | m singles | min(1, m) | m |
 /// | `Loggp(lag)` | those of the fastest tree for the lag, the largest first | grows with log n / log of the lag | at most m |
+///
+/// ```
+/// use std::num::NonZeroU32;
+///
+/// use gpc_trees::{Radix, Tree, TreeName};
+///
+/// let kary = Tree::Kary(NonZeroU32::new(8).expect("not zero"));
+/// assert_eq!((kary.fan_out(64), kary.depth(64)), (Some(8), Some(2)));
+/// let knomial = Tree::Knomial(Radix::new(4).expect("at least 2"));
+/// assert_eq!(knomial.to_string(), "knomial:4");
+/// // As people name them.
+/// assert_eq!("kary:8".parse::<TreeName>()?.built_in(), Some(kary));
+/// // The children of the first of seven ids are at positions 1 and 4.
+/// let children: Vec<u32> = Tree::Binary.split(7)?.iter().map(|group| group.start).collect();
+/// assert_eq!(children, [1, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Tree {

@@ -75,7 +75,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub forward_first: bool,
 
-    /// Give a call up after this time; 1m by default
+    /// End a call after this time; 1m by default
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 
@@ -111,7 +111,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 
-    /// Hold the results against those that --save has kept in this file
+    /// Compare the results with those that --save kept in this file
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
 
@@ -123,7 +123,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time until the nodes that are called are up, such as 30s; without it, one that is not there fails the call
+    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
     #[arg(long, value_name = "TIME", requires = "peers")]
     pub wait_for_peers: Option<Span>,
 }
@@ -191,12 +191,12 @@ gpc bench [FUNC] -n <LIST> [OPTIONS]
 
 pub(super) const BENCH_EXAMPLES: &str = "\
 Every combination of the lists is a row, at most 500 of them. A call is timed from being made to
-having every reply in hand. Rows that differ in n, link, wait or root have processes of their own;
-these stand while their rows are measured, and cost nothing but memory when it is not their turn.
+having all replies. Rows that differ in n, link, wait or root have processes of their own;
+these stay while their rows are measured, and cost nothing but memory when it is not their turn.
 Where they would be more than 1,100, rows are measured in groups, one after the other.
 
 First each row warms up. In a repetition each row has its turn: some calls unmeasured, then those
-that count. The seed shuffles the order, so that what else the machine does strikes all rows alike.
+that count. The seed shuffles the order, so that other load on the machine affects all rows alike.
 
 Figures:
   round     of a turn, the median of its calls' times; with several in flight, the time of the

@@ -1,6 +1,6 @@
 //! Do the checkers bite? Planted protocol bugs, switched on one at a time in a test build; each must be caught by a checker of `gpc sim`.
 //!
-//! The bugs are data (`bugs/*.txt`), so the code that they are planted in has no branch for them. ARCHITECTURE.md, "Do the checkers bite?", says how to add one.
+//! The bugs are data (`bugs/*.txt`), so the code that they are planted in has no branch for them. ARCHITECTURE.md, "Planted bugs", says how to add one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -123,7 +123,7 @@ fn a_slow_reader_of_a_unix_socket_is_not_given_up() {
     assert_eq!(end_of(pair.long_data(3_000_000)).unwrap().ids().len(), 2);
 }
 
-/// The other side of it: what the wire still takes for a while is a sign of life, and no more than that.
+/// The other side of it: what the wire still takes for a while is a heartbeat, and no more than that.
 #[test]
 fn a_peer_that_is_cut_off_under_long_data_is_found() {
     let _alone = ALONE.lock();
@@ -135,7 +135,7 @@ fn a_peer_that_is_cut_off_under_long_data_is_found() {
     let Err(CallError::Failed(failure)) = end_of(long) else { panic!("nobody can have it all") };
     let found = cut.elapsed();
     assert_eq!((failure.cause().id, failure.cause().stage), (1, Stage::Link), "{failure}");
-    assert!(failure.cause().message.contains("no sign of life"), "{failure}");
+    assert!(failure.cause().message.contains("no heartbeat"), "{failure}");
     assert!(found < DEAD_AFTER + SLACK, "{found:?}");
 }
 
@@ -169,7 +169,7 @@ fn small_calls_do_not_wait_for_long_data_on_a_slow_link() {
 }
 
 /// A reader that stands still now and then is slow, too, through whatever it reads: its process is stopped for most of the time. One that was stopped for good while it took data from shared memory was never found: the
-/// questions found room in the ring, and that they did counted as a sign of life.
+/// questions found room in the ring, and that they did counted as a heartbeat.
 #[test]
 fn a_process_that_stands_still_now_and_then_is_not_given_up_and_one_that_stands_still_is() {
     let _alone = ALONE.lock();
@@ -208,7 +208,7 @@ fn a_process_that_stands_still_now_and_then_is_not_given_up_and_one_that_stands_
         let Err(CallError::Failed(failure)) = end_of(long) else {
             panic!("{name}: a stopped process answers")
         };
-        assert!(failure.cause().message.contains("no sign of life"), "{name}: {failure}");
+        assert!(failure.cause().message.contains("no heartbeat"), "{name}: {failure}");
         assert!(begun.elapsed() < DEAD_AFTER + SLACK, "{name}: {:?}", begun.elapsed());
     }
 }

@@ -103,9 +103,9 @@ pub enum Event {
     Release(CallId),
     /// The child has another parent.
     Moved(CallId),
-    /// The peer asks for a sign of life.
+    /// The peer asks for a heartbeat.
     Ping,
-    /// The peer gives a sign of life.
+    /// The peer sends a heartbeat.
     Pong,
     /// The peer answers nothing for so long; zero: it is back.
     Pause(Duration),

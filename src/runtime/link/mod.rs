@@ -121,7 +121,7 @@ pub(super) struct Link {
     pub(super) unacknowledged: u32,
     /// Whether the system has taken anything since requests were acknowledged last, of long data or what goes with them.
     takes: bool,
-    /// Whether the peer has given a sign of life since this was last looked at: bytes have come, or it has taken some of what had to wait for it.
+    /// Whether the peer has sent a heartbeat since this was last looked at: bytes have come, or it has taken some of what had to wait for it.
     pub(super) heard: bool,
     /// Whether it is noted among those that have something to write.
     pub(super) marked: bool,
@@ -142,7 +142,7 @@ pub(super) struct Link {
     pub(super) streams: bool,
     /// How fast it takes long data; none before the first.
     pace: Option<Box<Pace>>,
-    /// Whether a question for a sign of life is on its way out.
+    /// Whether a heartbeat request is on its way out.
     question: Question,
     /// Whether the system tells when the socket takes bytes again.
     pub(super) told_of_room: bool,
@@ -293,7 +293,7 @@ impl Link {
         self.outbox.push(message);
     }
 
-    /// Queues a question for a sign of life, unless one has still to leave.
+    /// Queues a heartbeat request, unless one has still to leave.
     #[cold]
     fn ask(&mut self) {
         if self.question == Question::None {
@@ -302,7 +302,7 @@ impl Link {
         }
     }
 
-    /// Says once that a question for a sign of life has left.
+    /// Says once that a heartbeat request has left.
     pub(super) fn question_left(&mut self) -> bool {
         self.question.take_left()
     }

@@ -1,6 +1,6 @@
 //! The pace of a link: how fast the system takes long data, and how much of them is given to it at a time.
 //!
-//! What lies in a socket cannot be overtaken: a small call that comes behind it waits until the wire has taken it, and so does a question for a sign of life. So long data are cut to what the wire takes in
+//! What lies in a socket cannot be overtaken: a small call that comes behind it waits until the wire has taken it, and so does a heartbeat request. So long data are cut to what the wire takes in
 //! [`AT_A_TIME`], and the next piece follows when the system says that it has room; of a fast link that is as long as a segment may be, and then the system is given as much as it takes. Without a socket and
 //! without a clock: the [link](super::Link) brings both.
 

@@ -1,4 +1,4 @@
-//! Where the question for a sign of life is that a link has been given: one at a time, since behind bytes that do not leave another would say nothing new.
+//! Where the heartbeat request is that a link has been given: one at a time, since behind bytes that do not leave another would say nothing new.
 
 /// A PING on its way out.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -25,7 +25,7 @@ const SILENT: [Fault; 12] = [
     Fault::SecondParent,
 ];
 
-/// Faults after which an id may be taken for lost. Of an announced pause by whoever was not told; who was is judged with the signs of life.
+/// Faults after which an id may be taken for lost. Of an announced pause by whoever was not told; who was is judged with the heartbeats.
 const LOST: [Fault; 11] = [
     Fault::SecondParent,
     Fault::Crash,

@@ -1,7 +1,7 @@
 //! What a request says is what the caller meant, at every id: the functions, the options, the tree, the data, the time. And an id sends only what it may by then: its request when its
 //! own func has begun, its answer when all of its children have given theirs.
 //!
-//! Source: chained-gpc.md, "A chained GPC's propagation works in the following steps".
+//! Source: the ARMCI design of chained GPC (2007), "A chained GPC's propagation works in the following steps".
 
 use std::collections::BTreeMap;
 

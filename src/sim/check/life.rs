@@ -43,7 +43,7 @@ impl Peer {
     }
 }
 
-/// Who has asked whom. Empty where no signs of life are asked for.
+/// Who has asked whom. Empty where no heartbeats are asked for.
 #[derive(Default)]
 pub(super) struct Life {
     /// How often silent peers are asked, and how long one may be silent, nanoseconds.
@@ -85,7 +85,7 @@ impl Life {
             Observation::Held { id, .. } => {
                 while let Some(&(_, asker)) = self.questions.range((*id, 0)..=(*id, Id::MAX)).next() {
                     self.questions.remove(&(*id, asker));
-                    findings.add(NAME, format!("id {id} gives {asker} no sign of life, which asked for one"));
+                    findings.add(NAME, format!("id {id} sends {asker} no heartbeat, which asked for one"));
                 }
             }
             Observation::Sent { from, to, message: Message::Ping } => {
@@ -212,14 +212,14 @@ impl Life {
         self.pauses.get(&(id, peer)).copied().unwrap_or_default()
     }
 
-    /// An id asks a peer for a sign of life; what is wrong with that.
+    /// An id asks a peer for a heartbeat; what is wrong with that.
     fn asks(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         if self.rules.is_none() {
-            return Some(format!("asks {peer} for a sign of life, and none are to be asked for"));
+            return Some(format!("asks {peer} for a heartbeat, and none are to be asked for"));
         }
         if self.back(id, peer) > now {
             return Some(format!(
-                "asks {peer} for a sign of life, which has announced a pause that is not over"
+                "asks {peer} for a heartbeat, which has announced a pause that is not over"
             ));
         }
         if self.peers.get(&(id, peer)).is_none_or(|peer| peer.awaited.is_empty()) {
@@ -237,7 +237,7 @@ impl Life {
         if !silent.any(|(other, call)| book.calls.get(call).is_some_and(|record| below(record, other, peer)))
         {
             return Some(format!(
-                "asks {peer} for a sign of life, whose answer it does not await, and nobody above it is silent"
+                "asks {peer} for a heartbeat, whose answer it does not await, and nobody above it is silent"
             ));
         }
         let before = if (self.beside.0, self.beside.1) == (now, id) { self.beside.2 } else { 0 };

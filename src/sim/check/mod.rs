@@ -160,21 +160,21 @@ pub enum Observation<'a> {
         /// Whose request.
         from: Id,
     },
-    /// How signs of life are asked for; without this they are not.
+    /// How heartbeats are asked for; without this they are not.
     Heartbeat {
         /// How often, nanoseconds.
         every_ns: u64,
         /// How long a peer may be silent, nanoseconds.
         dead_after_ns: u64,
     },
-    /// A question for a sign of life has left.
+    /// A heartbeat request has left.
     PingLeft {
         /// Whose.
         at: Id,
         /// For whom.
         peer: Id,
     },
-    /// A node gives up a peer that gives no sign of life.
+    /// A node gives up a peer that sends no heartbeat.
     Abandoned {
         /// Which node.
         at: Id,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Counts are ASCII decimal numbers of at most 64 bits, without sign or leading zero (`0` itself is a count). The
-//! bytes do not name their level: it travels beside them. Source: `spec/ws-rendezvous.html`, section "Data format".
+//! bytes do not name their level: it travels beside them. Source: the rendezvous web service of Globus (WS Rendezvous), "Data format".
 //!
 //! - [`aggregate`] puts a process's own data and its children's into data of the next level, with little copying.
 //! - [`StreamDecoder`] takes the data in chunks cut anywhere and keeps nothing of them.
