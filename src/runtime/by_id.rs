@@ -1,12 +1,12 @@
 //! What became of each id of a call: looked up by id, and listed in the caller's order.
 //!
-//! The wire tells it as runs over the tree order. An index of them is made at the first question, in time linear in the number of ids, and after that a question takes constant time; a call whose caller asks nothing pays nothing. A list that is a range, or
-//! a few, needs no map, and ids that all fared alike no entry each.
+//! The wire tells it as runs over the tree order, and so it is kept: what a question takes, in time and in memory, depends on how often neighbours fared differently and on how many ranges the ids are, not on how many ids there are. An index is made at
+//! the first question; a call whose caller asks nothing pays nothing. Only a list of many ranges needs a map with an entry for each id.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use gpc_trees::{Id, IdList};
+use gpc_trees::{Group, Id, IdList};
 
 use crate::wire::{Coverage, Status};
 
@@ -35,8 +35,17 @@ struct Index {
 enum Fates {
     /// All fared alike.
     All(Status),
-    /// By place: the status, and of how many ids before it the status is the same.
-    Each(Vec<(Status, u32)>),
+    /// By the place at which each run of ids begins that fared alike.
+    Runs(Vec<Run>),
+}
+
+/// Neighbours in tree order that fared alike.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: u32,
+    status: Status,
+    /// Of how many ids before them the status is the same.
+    before: u32,
 }
 
 impl ById {
@@ -81,8 +90,17 @@ impl ById {
             IdList::from_ids(ids).expect("the ids of a list are distinct, and so are some of them")
         };
         if self.ids == self.asked {
-            let fates = self.ids.iter().zip(self.coverage.statuses());
-            return list(&mut fates.filter(|(_, fate)| *fate == status).map(|(id, _)| id));
+            let mut start = 0u32;
+            let mut ranges = Vec::new();
+            for &(fate, count) in self.coverage.runs() {
+                // No more than there are ids, whatever a report says.
+                let len = count.min(self.ids.len() - start);
+                if fate == status {
+                    ranges.extend(self.ids.slice(Group { start, len }).runs());
+                }
+                start += len;
+            }
+            return IdList::from_runs(ranges).expect("runs of a list are distinct, and so are some of them");
         }
         list(&mut self.asked.iter().filter(|id| self.status(*id) == Some(status)))
     }
@@ -97,7 +115,10 @@ impl ById {
         match &index.fates {
             Fates::All(status) => Some((*status, place)),
             // A report that is too short says nothing of the rest, and that may have run.
-            Fates::Each(fates) => Some(fates.get(place as usize).copied().unwrap_or((Status::Unknown, 0))),
+            Fates::Runs(runs) => {
+                let run = runs[..runs.partition_point(|run| run.start <= place)].last()?;
+                Some((run.status, run.before + (place - run.start)))
+            }
         }
     }
 }
@@ -118,14 +139,19 @@ impl Index {
         let fates = match coverage.runs() {
             [(status, count)] if *count == ids.len() => Fates::All(*status),
             _ => {
-                let mut before = [0; 4];
-                let fate = |status: Status| {
-                    let same = &mut before[status as usize];
-                    *same += 1;
-                    (status, *same - 1)
-                };
-                // No more than there are ids, whatever a report says.
-                Fates::Each(coverage.statuses().take(ids.len() as usize).map(fate).collect())
+                let (mut start, mut before, mut runs) = (0u32, [0u32; 4], Vec::new());
+                // A report that is too short says nothing of the rest, and that may have run.
+                let rest = (Status::Unknown, u32::MAX);
+                for (status, count) in coverage.runs().iter().copied().chain([rest]) {
+                    // No more than there are ids, whatever a report says.
+                    let len = count.min(ids.len() - start);
+                    if len > 0 {
+                        runs.push(Run { start, status, before: before[status as usize] });
+                    }
+                    before[status as usize] += len;
+                    start += len;
+                }
+                Fates::Runs(runs)
             }
         };
         Index { places, fates }

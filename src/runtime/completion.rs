@@ -67,7 +67,7 @@ impl Completion {
             self.changed.notify_all();
         }
         if let Some(waker) = waker {
-            waker.wake();
+            wake(waker);
         }
     }
 
@@ -136,6 +136,13 @@ impl Completion {
     /// The state is plain data, valid after any panic.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes a task, whose executor may panic, from a thread that must go on.
+pub(super) fn wake(task: Waker) {
+    if catch_unwind(AssertUnwindSafe(|| task.wake())).is_err() {
+        error!("the waker of a task that waits for a call panicked");
     }
 }
 

@@ -109,6 +109,10 @@ fn code_of(mut error: &(dyn Error + 'static)) -> i64 {
         if let Some(coded) = error.downcast_ref::<WithCode>() {
             return coded.code;
         }
+        // What a call said that the function made.
+        if let Some(cause) = error.downcast_ref::<CallError>().and_then(CallError::cause) {
+            return cause.code;
+        }
         let Some(source) = error.source() else { break };
         error = source;
     }

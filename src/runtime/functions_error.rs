@@ -20,7 +20,7 @@ pub enum FunctionsError {
     Name(usize),
     /// Nothing is registered here under a handle, and this node would have to run it.
     #[error(
-        "no function is registered here under the handle {0:#x}: register it, under the name that the handle was made of, or let the caller only watch"
+        "no function is registered here under the handle {0:#x}: register it under the name that the handle was made of; a caller that does not have it can only watch"
     )]
     Unknown(u64),
     /// No function has a name.

@@ -10,6 +10,7 @@ use mio::Waker;
 use tracing::error;
 
 use super::command::Command;
+use super::completion::wake;
 use super::waiting::Waiters;
 use crate::chain::Input;
 
@@ -113,7 +114,7 @@ impl Mailbox {
     pub(super) fn made_room(&self) {
         if self.crowded.load(Ordering::SeqCst) && self.crowded.swap(false, Ordering::SeqCst) {
             let crowd = std::mem::take(&mut *self.crowd.lock().unwrap_or_else(PoisonError::into_inner));
-            crowd.into_iter().for_each(Task::wake);
+            crowd.into_iter().for_each(wake);
         }
     }
 

@@ -45,6 +45,9 @@ pub enum AbsentPeers {
     /// The ids are no list.
     #[error("the list of ids is refused: {0}")]
     Ids(#[from] IdsError),
+    /// The thread that drives the node cannot wait for it: an inline function, a continuation, or what is told of the end of a call. Nothing was waited for.
+    #[error("the thread that drives a node cannot wait for its peers: wait on another thread")]
+    Driver,
     /// The node has ended.
     #[error("the node has been shut down")]
     Ended,

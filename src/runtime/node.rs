@@ -31,9 +31,13 @@ use super::opening::Local;
 use super::polled::PolledNode;
 use super::side::Side;
 use super::users::Users;
+use super::waiting;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
 use crate::wire::Job;
+
+/// Most workers of a node's own, and of an executor: each is a thread, and no machine runs more functions at a time.
+const WORKERS_MAX: usize = 4096;
 
 /// Rare enough to cost nothing beside a call; a machine that is busy for some seconds is not taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
@@ -118,14 +122,14 @@ impl Builder {
 
     /// Functions that may run at once, one by default; still never two of the same call. More than one needs the feature `rayon`.
     pub fn workers(mut self, workers: usize) -> Builder {
-        self.config.workers = workers.max(1);
+        self.config.workers = workers.clamp(1, WORKERS_MAX);
         self
     }
 
     /// An executor with a name and this number of workers of its own, at least one, for the functions that are [placed](super::Placement::Executor) there. They never wait for functions placed elsewhere. A node has at most 63; the last
     /// number given for a name counts.
     pub fn executor(mut self, name: impl Into<String>, workers: usize) -> Builder {
-        let (name, workers) = (name.into(), workers.max(1));
+        let (name, workers) = (name.into(), workers.clamp(1, WORKERS_MAX));
         match self.executors.iter().position(|known| *known == name) {
             Some(place) => self.config.executors[place] = workers,
             None => {
@@ -473,6 +477,9 @@ impl Node {
     /// [`AbsentPeers`], which names those that did not come up, and why the first of them did not.
     #[allow(clippy::disallowed_methods, reason = "the pause between two attempts is not a wait for anything")]
     pub fn wait_for_peers(&self, ids: impl Into<Ids>, limit: Duration) -> Result<(), AbsentPeers> {
+        if waiting::is_driving() {
+            return Err(AbsentPeers::Driver);
+        }
         let mut meeting = Meeting::new(ids.into().list()?, limit);
         let begun = Instant::now();
         // Ends: the time passes.
@@ -486,6 +493,11 @@ impl Node {
 
     fn end(&mut self, limit: Duration) {
         let Some(thread) = self.thread.take() else { return };
+        if thread.thread().id() == thread::current().id() {
+            // Dropped by a function or a continuation of its own: the node ends when this turn has, and nobody can wait for that here. Where the queue is full the calls in it end by their limits.
+            let _ = self.front.side.mailbox.command(Command::Shutdown { limit }, Duration::ZERO);
+            return;
+        }
         // A loop that makes no room cannot be joined either. One that has ended by itself takes no command, and its thread is there to be joined.
         while self.front.side.mailbox.command(Command::Shutdown { limit }, COMMAND_LIMIT) == Err(Unsent::Full)
         {

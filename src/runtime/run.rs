@@ -2,8 +2,11 @@
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::error;
 
 type Told = Box<dyn FnOnce() + Send>;
 
@@ -23,7 +26,7 @@ impl Run {
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         let told = std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner));
-        told.into_iter().for_each(|tell| tell());
+        told.into_iter().for_each(call);
     }
 
     /// Whether its call is over.
@@ -38,7 +41,14 @@ impl Run {
             return told.push(tell);
         }
         drop(told);
-        tell();
+        call(tell);
+    }
+}
+
+/// Runs the application's code, which may panic, on a thread that must go on.
+fn call(tell: Told) {
+    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+        error!("what was to be told of the end of a call panicked");
     }
 }
 

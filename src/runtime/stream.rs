@@ -2,7 +2,10 @@
 //!
 //! Beyond the source, whose func gets its data whole. What such a func has made of the data so far travels with its jobs: the chain keeps it between two of them and drops it with the call.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use tracing::error;
 
 use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::request::Request;
@@ -76,13 +79,24 @@ where
 
 /// What takes the data of a call, and how far it has come.
 pub(super) struct Intake {
-    streaming: Box<dyn Streaming>,
+    /// There until it is dropped.
+    streaming: Option<Box<dyn Streaming>>,
     taken: u64,
+}
+
+impl Drop for Intake {
+    /// The application's value may panic where the chain lets go of it, on whatever thread that is.
+    fn drop(&mut self) {
+        let streaming = self.streaming.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(streaming))).is_err() {
+            error!("a function that takes its data as they come panicked when it was dropped");
+        }
+    }
 }
 
 impl Intake {
     pub(super) fn new(streaming: Box<dyn Streaming>) -> Intake {
-        Intake { streaming, taken: 0 }
+        Intake { streaming: Some(streaming), taken: 0 }
     }
 
     /// Takes what is there, up to a bound; ends with the reply if that was all.
@@ -93,7 +107,9 @@ impl Intake {
             if bytes.is_empty() {
                 break;
             }
-            if let Err(reason) = unwinding(|| self.streaming.segment(&bytes)) {
+            if let Err(reason) =
+                unwinding(|| self.streaming.as_mut().map_or(Ok(()), |streaming| streaming.segment(&bytes)))
+            {
                 return JobResult::Failed(reason);
             }
             self.taken += bytes.len() as u64;
@@ -104,7 +120,9 @@ impl Intake {
             return JobResult::Taken(Taken(Box::new(self)));
         }
         let mut reply = Reply::default();
-        match unwinding(|| self.streaming.finish(request, &mut reply)) {
+        match unwinding(|| {
+            self.streaming.as_mut().map_or(Ok(()), |streaming| streaming.finish(request, &mut reply))
+        }) {
             Ok(()) => {
                 reply.settle();
                 JobResult::Replied(reply)

@@ -427,7 +427,7 @@ fn who_does_not_implement_a_function_calls_it_by_its_name() {
         let outcome = caller.call(Call::new(THERE).ids(0..2).watch()).unwrap().wait().unwrap();
         assert!(outcome.is_complete());
         let refused = caller.call(Call::new(THERE).ids(0..2)).unwrap_err();
-        assert!(refused.to_string().contains("let the caller only watch"), "{refused}");
+        assert!(refused.to_string().contains("can only watch"), "{refused}");
         let nobody = caller.call(Call::new(FuncHandle::named("nowhere")).ids(0..2).watch()).unwrap().wait();
         assert_eq!(nobody.unwrap_err().failure().expect("a failure").cause.stage, Stage::Setup);
     });

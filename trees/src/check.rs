@@ -91,7 +91,7 @@ fn check_registered(split: &Registered, n: u32, limits: &Limits) -> Result<Summa
 }
 
 fn split_twice(split: &Registered, n: u32) -> Result<Groups, TreeError> {
-    let (first, second) = (split.answer(n), split.answer(n));
+    let (first, second) = (split.answer(n)?, split.answer(n)?);
     if first != second {
         return Err(TreeError::SplitNotDeterministic { n, first: first.to_vec(), second: second.to_vec() });
     }

@@ -147,6 +147,8 @@ pub enum GroupFault {
         /// Where it begins.
         start: u32,
     },
+    /// The split function panicked.
+    Panicked,
     /// The groups hold fewer or more positions than there are after the receiver.
     Sum {
         /// How many positions they hold.
@@ -247,6 +249,7 @@ impl fmt::Display for TreeError {
 impl fmt::Display for GroupFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            GroupFault::Panicked => write!(f, "the split function panicked"),
             GroupFault::Empty { group } => write!(f, "group {group} is empty"),
             GroupFault::Gap { group, expected, start } => {
                 write!(f, "group {group} begins at position {start} where it must begin at {expected}")

@@ -9,6 +9,7 @@ use crate::limits::MAX_FAN_OUT;
 use crate::split::{Group, Groups};
 use crate::split_name::{NameError, SplitName};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The bit that tells the ids of registered splits from those of built-in trees, which are small.
@@ -95,12 +96,21 @@ impl Registered {
     }
 
     /// What the function says, not checked. It is not asked for a single id, which has no groups.
-    pub(crate) fn answer(&self, n: u32) -> Groups {
-        let mut groups = Groups::new();
-        if n > 1 {
-            (self.0.split)(n, &mut groups);
+    ///
+    /// # Errors
+    /// When the function panics: what a user's split does is its own fault, and nobody else's end.
+    pub(crate) fn answer(&self, n: u32) -> Result<Groups, TreeError> {
+        if n <= 1 {
+            return Ok(Groups::new());
         }
-        groups
+        let split = || {
+            let mut groups = Groups::new();
+            (self.0.split)(n, &mut groups);
+            groups
+        };
+        // The groups are dropped with the panic; what the function has captured is its own affair.
+        catch_unwind(AssertUnwindSafe(split))
+            .map_err(|_| TreeError::BadGroups { n, fault: GroupFault::Panicked })
     }
 }
 

@@ -120,7 +120,7 @@ impl Tree {
             Tree::Flat => split::parts(n, u32::MAX, &mut groups),
             Tree::Loggp(lag) => postal::split(n, *lag, &mut groups),
             Tree::Registered(function) => {
-                groups = function.answer(n);
+                groups = function.answer(n)?;
                 registered::check_groups(n, &groups)?;
             }
             Tree::Explicit(shape) => shape.split(n, &mut groups)?,
