@@ -95,15 +95,10 @@
 //!
 //! # Platforms
 //!
-//! | | Linux | other Unix systems |
-//! |---|---|---|
-//! | TCP, Unix sockets at paths | yes | yes |
-//! | abstract Unix sockets, shared memory, data by descriptor | yes | no: [`LinkKind::DEFAULT`] is TCP there |
-//! | Unix sockets refuse other users | yes | no: the permissions of the path decide |
-//! | small calls overtake long data over TCP | yes | less: the system buffers more |
-//! | tested | yes | no |
+//! Linux. Nothing else is built or tested: the event loop waits by `epoll` and `timerfd`, and abstract Unix sockets, shared memory, data by descriptor and the check of users are Linux's. Most of those parts are
+//! kept apart by `cfg(target_os)`, as a start for a port to another Unix system ([`LinkKind::DEFAULT`] is TCP there); Windows is not considered.
 //!
-//! Windows is not supported. Minimum Rust version: 1.91.
+//! All nodes of a job run the same version of the protocol; machines may differ, since integers on the wire are little-endian. Minimum Rust version: 1.91.
 //!
 //! # Features
 //!

@@ -227,8 +227,8 @@ pub struct NodeArgs {
 }
 
 const NODE_EXAMPLES: &str = "\
-A peers file has a line `ID ADDRESS` for each node, and may have a line that names their job: nodes of
-another job, or of none, are refused. # begins a comment:
+A peers file has a line `ID ADDRESS` for each node, and may name their job: nodes of another job,
+or of none, are refused. # begins a comment:
   job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
   0 127.0.0.1:7000
   1 127.0.0.1:7001

@@ -44,7 +44,7 @@ impl Default for LinkKind {
 }
 
 impl LinkKind {
-    /// The fastest kind where it leaves no file behind, which is so on Linux.
+    /// The fastest kind that leaves no file behind: shared memory on Linux.
     pub const DEFAULT: LinkKind = if cfg!(target_os = "linux") { LinkKind::Shm } else { LinkKind::Tcp };
 
     /// What it is called in arguments, files and output.
