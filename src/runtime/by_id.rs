@@ -173,6 +173,24 @@ mod tests {
         ById::new(list(ids), list(&asked), coverage)
     }
 
+    /// A question about a call over all ids that there are took 32 GiB, or minutes.
+    #[test]
+    fn questions_cost_nothing_for_each_id() {
+        let ids = IdList::range(0..Id::MAX);
+        let mut coverage = Coverage::new();
+        for (status, count) in
+            [(Status::Done, 7), (Status::Unknown, 1 << 30), (Status::Unreached, Id::MAX - 7 - (1 << 30))]
+        {
+            coverage.push(status, count);
+        }
+        let by_id = ById::new(ids.clone(), ids, coverage);
+        assert_eq!((by_id.status(6), by_id.status(7)), (Some(Status::Done), Some(Status::Unknown)));
+        assert_eq!((by_id.part(6), by_id.part(7)), (Some(6), None));
+        assert_eq!(by_id.status(Id::MAX - 1), Some(Status::Unreached));
+        assert_eq!(by_id.those(Status::Unknown), IdList::range(7..7 + (1 << 30)));
+        assert_eq!(by_id.those(Status::Failed).len(), 0);
+    }
+
     /// Ids with what became of each, and the caller's order as places in theirs: ranges and scattered ones.
     fn calls() -> impl Strategy<Value = (Vec<Id>, Vec<usize>, Vec<Status>)> {
         let ids = prop_oneof![

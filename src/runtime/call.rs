@@ -145,7 +145,7 @@ impl Call {
         self
     }
 
-    /// The caller only watches: it neither executes nor contributes.
+    /// The caller only watches: it neither executes nor contributes. With a [callback](Self::callback) it still merges, and begins with an empty [`Reply`](super::super::Reply) of its own: the callback gets that with the first child's reply.
     pub fn watch(mut self) -> Call {
         self.watch = true;
         self

@@ -124,7 +124,7 @@ impl CallError {
         self.failed_call()?.status(id)
     }
 
-    /// The ids that the request surely never reached: see [`CallFailure::never_reached`]. None if the call did not get under way; if it [was refused here](Self::is_refusal), that is all of them.
+    /// The ids that the request surely never reached: see [`CallFailure::never_reached`]. None if the call did not get under way: one that [was refused here](Self::is_refusal) reached nobody, and all of its ids are safe to call.
     pub fn never_reached(&self) -> Option<IdList> {
         self.failed_call().map(CallFailure::never_reached)
     }
@@ -152,7 +152,7 @@ impl CallError {
 
 /// A call that got under way and failed: the first cause, and what became of each id.
 ///
-/// The first question about an id takes time linear in the number of ids, each one after it constant time.
+/// What a question about an id takes does not grow with the number of ids where these are a range or a few: it grows with the logarithm of how often neighbours fared differently. For a list of many ranges the first question makes a map of them.
 ///
 /// ```
 /// use chained_gpc::{Call, CauseKind, Functions, LinkKind, LocalNodes, Status, Tree};

@@ -20,7 +20,7 @@ use crate::chain::{Input, Start};
 
 /// A call in flight.
 ///
-/// It ends by its time limit at the latest, whether or not a thread waits for it. Dropping the handle cancels the call: ids that have not begun it will not execute it; those that have executed it have. Dropping never blocks, on any
+/// It ends by its time limit at the latest, whether or not a thread waits for it; on a [polled node](super::PolledNode), when that is driven next. Dropping the handle cancels the call: ids that have not begun it will not execute it; those that have executed it have. Dropping never blocks, on any
 /// thread. To let a call go on without its handle, [detach](Self::detach) it; a call [without replies](super::Call::no_reply) is detached when its handle is dropped.
 ///
 /// As a [`Future`] it works on any executor. After an outcome has been taken, the handle says [`CallError::Taken`].
@@ -89,7 +89,7 @@ impl CallHandle {
     /// Waits until the call has ended.
     ///
     /// # Errors
-    /// What made the call fail; [`CallError::NotDriven`] on the thread that drives a polled node, and [`CallError::Deadlock`] where the wait would keep the call from going on: both at once, and the call is cancelled.
+    /// What made the call fail; [`CallError::NotDriven`] on the thread that drives a polled node, and [`CallError::Deadlock`] where the wait would keep the call from going on at this node: both at once, and the call is cancelled. Functions that wait for each other over several nodes, or through a thread that they join, end by the time limit.
     pub fn wait(mut self) -> Result<Outcome, CallError> {
         self.wait_limited(None).unwrap_or(Err(CallError::Taken))
     }
@@ -137,7 +137,7 @@ impl CallHandle {
         outcome(self.plan.take(), ended)
     }
 
-    /// Goes on with `then` when the call has ended, at once if it has: without waiting, and so from anywhere. It runs on the thread that drives the node, so it must be short and never block; it may start calls.
+    /// Goes on with `then` when the call has ended, at once, on this thread, if it has: without waiting, and so from anywhere. Otherwise it runs on the thread that drives the node, so it must be short and never block; it may start calls. It should not need a lock that is held here. A panic in it is caught and logged.
     ///
     /// ```
     /// use std::sync::mpsc;

@@ -120,13 +120,13 @@ impl Builder {
         self
     }
 
-    /// Functions that may run at once, one by default; still never two of the same call. More than one needs the feature `rayon`.
+    /// Functions that may run at once, one by default, at least one and at most 4,096; still never two of the same call. More than one needs the feature `rayon`.
     pub fn workers(mut self, workers: usize) -> Builder {
         self.config.workers = workers.clamp(1, WORKERS_MAX);
         self
     }
 
-    /// An executor with a name and this number of workers of its own, at least one, for the functions that are [placed](super::Placement::Executor) there. They never wait for functions placed elsewhere. A node has at most 63; the last
+    /// An executor with a name and this number of workers of its own, at least one and at most 4,096, for the functions that are [placed](super::Placement::Executor) there. They never wait for functions placed elsewhere. A node has at most 63; the last
     /// number given for a name counts.
     pub fn executor(mut self, name: impl Into<String>, workers: usize) -> Builder {
         let (name, workers) = (name.into(), workers.clamp(1, WORKERS_MAX));
@@ -494,8 +494,16 @@ impl Node {
     fn end(&mut self, limit: Duration) {
         let Some(thread) = self.thread.take() else { return };
         if thread.thread().id() == thread::current().id() {
-            // Dropped by a function or a continuation of its own: the node ends when this turn has, and nobody can wait for that here. Where the queue is full the calls in it end by their limits.
-            let _ = self.front.side.mailbox.command(Command::Shutdown { limit }, Duration::ZERO);
+            // Dropped by a function or a continuation of its own: the node ends when this turn has, and nobody can wait for that here.
+            let side = self.front.side.clone();
+            let ask = move |room| side.mailbox.command(Command::Shutdown { limit }, room);
+            if ask(Duration::ZERO) == Err(Unsent::Full) {
+                // Ends: the loop makes room, or ends by itself.
+                let asking = move || while ask(COMMAND_LIMIT) == Err(Unsent::Full) {};
+                if let Err(error) = thread::Builder::new().name("gpc-ends".into()).spawn(asking) {
+                    error!(%error, "a node that was dropped cannot be told to end");
+                }
+            }
             return;
         }
         // A loop that makes no room cannot be joined either. One that has ended by itself takes no command, and its thread is there to be joined.

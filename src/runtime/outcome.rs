@@ -17,8 +17,8 @@ use crate::wire::{Cause, Coverage, Report, Status};
 
 /// A call that every id has executed; or of a [partial](super::Call::partial) one, what there is.
 ///
-/// Its replies come all at once, in the caller's order ([`replies`](Self::replies)), or one by one, by id ([`reply`](Self::reply)); and of each id it says what became of it. The first question by id takes time linear in the
-/// number of ids and the length of the replies, each one after it constant time.
+/// Its replies come all at once, in the caller's order ([`replies`](Self::replies)), or one by one, by id ([`reply`](Self::reply)); and of each id it says what became of it. The first question for a reply takes time
+/// linear in the length of the replies, each one after it constant time; what became of an id does not take longer for more ids where these are a range or a few.
 ///
 /// ```
 /// use chained_gpc::{Call, CauseKind, Functions, IdList, LinkKind, LocalNodes, Status, WithCode};
@@ -216,7 +216,7 @@ impl Outcome {
         })
     }
 
-    /// The reply of each id, in the order in which the caller listed them (a root that the list left out comes first). With a callback, one reply: the root's, into which all are merged.
+    /// The reply of each id, in the order in which the caller listed them (a root that the list left out comes first). With a callback, one reply: the root's, into which all are merged. Of a partial call in which a callback failed there may be several, under the root's id: values that could not be merged, in tree order.
     /// Empty when no reply was asked for.
     ///
     /// Each shares the bytes of [`header`](Self::header) and [`data`](Self::data), and may outlive the outcome. [`replies_ref`](Self::replies_ref) gives the same without making these, and without

@@ -116,7 +116,7 @@ kinds! {
     BadRequest = 21 "bad-request";
     /// The reply is not one to this request.
     BadReply = 22 "bad-reply";
-    /// A function waits for a call that waits for the function itself.
+    /// A function would have waited at its own node for a call that needs the worker, or the thread, which waits. Over several nodes such a wait ends as a [time limit](Self::TimeLimit).
     Deadlock = 23 "deadlock";
 }
 

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use chained_gpc::{
-    Call, CallError, Caller, CauseKind, Deadlock, FuncHandle, Functions, LinkKind, LocalNodes, Node,
-    Placement, Reply, Stage,
+    AbsentPeers, Call, CallError, Caller, CauseKind, Deadlock, FuncHandle, FunctionResult, Functions, Group,
+    LinkKind, LocalNodes, Node, Placement, Registered, Reply, Stage, Streaming,
 };
 use gpc_trees::{IdList, Tree};
 
@@ -116,6 +116,108 @@ fn nothing_waits_on_the_thread_that_drives_a_node() {
         });
         assert_eq!(said.recv_timeout(LIMIT).unwrap().unwrap_err(), CallError::Deadlock(Deadlock::Driver));
     });
+}
+
+/// It hung for ever, limit or not, and the node with it.
+#[test]
+fn nobody_waits_for_peers_on_the_thread_that_drives_a_node() {
+    limited(|| {
+        let functions = Functions::new();
+        let hello = functions.func("hello", |_, _| Ok(())).unwrap();
+        let node = Arc::new(Node::builder(0).functions(&functions).start().unwrap());
+        let (say, said) = mpsc::channel();
+        let same = node.clone();
+        node.call(Call::new(hello).ids([0])).unwrap().on_end(move |_| {
+            let _ = say.send(same.wait_for_peers([0], LONG));
+        });
+        assert_eq!(said.recv_timeout(LIMIT).unwrap().unwrap_err(), AbsentPeers::Driver);
+    });
+}
+
+/// The last one to hold a node was a continuation of it: its thread panicked as it joined itself.
+#[test]
+fn a_node_that_is_dropped_on_its_own_thread_ends() {
+    limited(|| {
+        let functions = Functions::new();
+        let hello = functions.func("hello", |_, _| Ok(())).unwrap();
+        let node = Node::builder(0).functions(&functions).start().unwrap();
+        let caller = node.caller();
+        let (say, said) = mpsc::channel();
+        let handle = node.call(Call::new(hello).ids([0])).unwrap();
+        handle.on_end(move |_| {
+            drop(node);
+            let _ = say.send(());
+        });
+        assert_eq!(said.recv_timeout(LIMIT), Ok(()));
+        let until = Instant::now() + LIMIT;
+        while caller.id().is_some() {
+            assert!(Instant::now() < until, "the node goes on");
+            thread::yield_now();
+        }
+    });
+}
+
+/// Whatever a program hands over may panic where the node uses it: a continuation, what is told of a cancelled call, a waker, a value that is dropped, a split. It ended the node, which said that it had been shut down.
+#[test]
+fn a_panic_in_what_a_program_hands_over_ends_no_node() {
+    limited(|| {
+        let functions = Functions::new();
+        let hello = functions.func("hello", |_, _| Ok(())).unwrap();
+        let later = functions.deferring("later", |_, deferred| {
+            deferred.on_cancel(|| panic!("told"));
+            std::mem::forget(deferred);
+        });
+        let takes = functions.at(Placement::Inline).streaming("takes", |_| Ok(Panics)).unwrap();
+        let split = Registered::new("panics", |n, groups| {
+            assert!(n == 3, "a split of {n}");
+            groups.push(Group { start: 1, len: 2 });
+        });
+        functions.tree(split.unwrap()).unwrap();
+        let nodes = nodes(&functions, 3);
+        let root = nodes.root();
+        let fine = || assert!(root.call(Call::new(hello).ids(0..3)).unwrap().wait().unwrap().is_complete());
+        root.call(Call::new(hello).ids(0..3)).unwrap().on_end(|_| panic!("continued"));
+        fine();
+        let limit = Duration::from_millis(100);
+        assert!(root.call(Call::new(later.unwrap()).ids(0..3).limit(limit)).unwrap().wait().is_err());
+        fine();
+        assert!(root.call(Call::new(takes).ids(0..3).data("x")).unwrap().wait().is_ok());
+        fine();
+        let mut handle = pin!(root.call(Call::new(hello).ids(0..3)).unwrap());
+        let _ = handle.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Panics))));
+        fine();
+        let tree = functions.named_tree(&"panics".parse().unwrap()).unwrap();
+        let refused = root.call(Call::new(hello).ids(0..3).tree(tree)).unwrap_err();
+        assert!(refused.to_string().contains("the split function panicked"), "{refused}");
+        fine();
+    });
+}
+
+/// Panics whatever is done with it.
+struct Panics;
+
+impl Streaming for Panics {
+    fn segment(&mut self, _: &[u8]) -> FunctionResult {
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &chained_gpc::Request<'_>, _: &mut Reply) -> FunctionResult {
+        Ok(())
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            panic!("dropped")
+        }
+    }
+}
+
+impl std::task::Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("woken")
+    }
 }
 
 #[test]
