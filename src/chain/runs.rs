@@ -11,6 +11,10 @@ use smallvec::SmallVec;
 use super::slot::Slot;
 use crate::wire::CallId;
 
+/// How it is said that a function waits, and that it did.
+const WAITS: &str = " waits for ";
+const WAITED: &str = " waited for ";
+
 /// A place in the queue of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Turn {
@@ -23,7 +27,7 @@ pub(super) struct Turn {
 struct Running {
     call: CallId,
     class: u8,
-    /// What it waits for itself, in words.
+    /// What it waits for itself, in words, or what it waited for last: a call that inherits the time of the one that is served ends a moment before that.
     waits: Option<Box<str>>,
 }
 
@@ -114,7 +118,10 @@ impl Runs {
     /// The function of a call waits, or does not any more.
     pub(super) fn waits(&mut self, call: CallId, what: Option<Box<str>>) {
         if let Some(running) = self.running.iter_mut().find(|running| running.call == call) {
-            running.waits = what;
+            running.waits = match (what, running.waits.take()) {
+                (None, Some(before)) => Some(before.replace(WAITS, WAITED).into()),
+                (what, _) => what,
+            };
         }
     }
 
@@ -203,7 +210,8 @@ mod tests {
         runs.waits(call(1), Some("`a` waits".into()));
         assert_eq!((runs.awaited_by(call(1)), runs.awaited_by(call(2))), (Some("`a` waits"), None));
         assert_eq!((runs.awaited_before(turns[1]), runs.awaited_before(turns[2])), (Some("`a` waits"), None));
+        runs.waits(call(1), Some("`a` waits for `b`".into()));
         runs.waits(call(1), None);
-        assert_eq!(runs.awaited_before(turns[1]), None);
+        assert_eq!(runs.awaited_before(turns[1]), Some("`a` waited for `b`"));
     }
 }

@@ -88,9 +88,9 @@ impl Completion {
         self.state().ended.is_some()
     }
 
-    /// The caller wants the call no more.
-    pub(super) fn give_up(&self) {
-        self.given_up.store(true, Ordering::SeqCst);
+    /// The caller wants the call no more; says whether that is new.
+    pub(super) fn give_up(&self) -> bool {
+        !self.given_up.swap(true, Ordering::SeqCst)
     }
 
     /// Whether the caller wants it no more.

@@ -20,7 +20,7 @@ const SOURCES_MAX: usize = 32;
 
 /// An error with a number of the application's own, which the caller finds as [`Cause::code`](crate::Cause::code).
 ///
-/// What it says is what its error says. A function may return it as it is, or below other errors that name it as their [source](Error::source): the outermost code counts. A code of 0 is none.
+/// What it says is what its error says. A function may return it as it is, or below other errors that name it as their [source](Error::source): the outermost code counts. A function that returns the error of a call that it made passes on that call's code. A code of 0 is none.
 ///
 /// ```
 /// use std::fs;

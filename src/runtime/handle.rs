@@ -167,8 +167,10 @@ impl CallHandle {
 
     /// Cancels the call: it ends with a failure of stage `cancelled`, and the call is cancelled at the other ids. The outcome is still to be waited for. Never blocks.
     pub fn cancel(&self) {
-        self.completion.give_up();
-        self.mailbox.result(Input::GiveUp { ticket: self.ticket });
+        // Once: however often it is said, it takes one place among the results.
+        if self.completion.give_up() {
+            self.mailbox.result(Input::GiveUp { ticket: self.ticket });
+        }
     }
 }
 
