@@ -29,7 +29,7 @@ type Deferring = dyn Fn(&Request<'_>, Deferred) + Send + Sync;
 /// What a registered function with phases is called for.
 ///
 /// Source: the ARMCI design of chained GPC (2007), "Alternative approach": GPC_INIT does what func does, GPC_WAIT what callback does.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Phase<'a> {
     /// Execute.
     Init,
@@ -363,6 +363,10 @@ impl Functions {
                 Err(error) => return Err(error),
             }
             let merges = match callback {
+                Some(_) if func.is_phased() => {
+                    let name = tables.entries.get(&func.number()).map(|entry| entry.name.to_string());
+                    return Err(FunctionsError::MergesItself(name.unwrap_or_default()));
+                }
                 Some(callback) => Some(tables.check(callback.number(), "callback", &[Kind::Callback])?),
                 None if func.is_phased() => tables.entries.get(&func.number()),
                 None => None,

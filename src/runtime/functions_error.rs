@@ -36,6 +36,9 @@ pub enum FunctionsError {
         /// What it should be.
         needed: &'static str,
     },
+    /// A func with phases is called with a callback beside it.
+    #[error("`{0}` merges replies itself, in its second phase: call it without a callback")]
+    MergesItself(String),
     /// A tree that cannot be registered.
     #[error(transparent)]
     Tree(#[from] gpc_trees::RegisterError),

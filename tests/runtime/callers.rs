@@ -575,3 +575,17 @@ fn an_executor_that_a_node_lacks_is_named() {
         assert!(failed.to_string().contains("no executor `gpu`"), "{failed}");
     });
 }
+
+/// The callback was left out without a word.
+#[test]
+fn a_func_with_phases_takes_no_callback_beside_it() {
+    limited(|| {
+        let functions = Functions::new();
+        let phased = functions.phased("phased", |_, _, _| Ok(())).unwrap();
+        let merge = functions.callback("merge", |_, _, _| Ok(())).unwrap();
+        let nodes = nodes(&functions, 1);
+        let refused = nodes.root().call(Call::new(phased).callback(merge).ids([0])).unwrap_err();
+        assert!(refused.to_string().contains("`phased` merges replies itself"), "{refused}");
+        assert!(nodes.root().call(Call::new(phased).ids([0])).unwrap().wait().is_ok());
+    });
+}
