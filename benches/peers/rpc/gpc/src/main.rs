@@ -48,7 +48,7 @@ impl Streaming for Last {
         Ok(())
     }
 
-    fn finish(&mut self, _request: &Request<'_>, reply: &mut Reply) -> FunctionResult {
+    fn finish(&mut self, _request: &chained_gpc::Request<'_>, reply: &mut Reply) -> FunctionResult {
         reply.data = book::part(&self.bytes, self.id);
         Ok(())
     }
