@@ -103,7 +103,7 @@ impl Node {
         let Some(call) = call else { return 0 };
         let classes = call.request.classes;
         let func = matches!(call.own, Own::Pending | Own::Taking(_));
-        let callback = call.request.callback.is_some();
+        let callback = call.request.callback.is_some() && call.request.ids.len() > 1;
         let bit = |needed: bool, class: u8| u64::from(needed) << class.min(63);
         bit(func, classes.func) | bit(callback, classes.callback)
     }

@@ -220,10 +220,15 @@ impl Node {
     /// The time limit of a partial call has passed: what is not there by now is left out.
     pub(super) fn expire_partial(&mut self, slot: Slot, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
+        let (id, later) = (call.request.call, matches!(call.own, Own::Deferred | Own::LentLater));
         match call.own {
             Own::Ready(_) | Own::Failed => call.add_cause(cause),
             Own::Pending | Own::Taking(_) | Own::Deferred => call.own_failed(cause),
             Own::Lent | Own::LentLater | Own::Given => call.own_failed(cause),
+        }
+        if later {
+            // Its own part has failed, so its end does not tell the one that keeps the token.
+            self.emit(Output::Stopped(id));
         }
         self.respond_partial(slot);
     }

@@ -60,6 +60,10 @@ impl Node {
         let Some(slot) = self.calls.find(id) else { return };
         let Some(call) = self.calls.get_mut(slot) else { return };
         call.job = JobState::Idle;
+        if !matches!(result, JobResult::Deferred) {
+            // An answer that nobody was to give.
+            call.early = None;
+        }
         let stage = match call.own {
             Own::Lent => Stage::Callback,
             _ => Stage::Func,

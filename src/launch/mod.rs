@@ -97,6 +97,14 @@ const DROP_LIMIT: Duration = Duration::from_secs(2);
 /// Ends of processes that are taken from the system at a time.
 const EVENTS: usize = 256;
 
+/// Longer than any launch lasts: where a caller's patience has no end that a clock can show.
+const FAR: Duration = Duration::from_secs(1 << 30);
+
+/// When so long a time is over.
+fn far(limit: Duration) -> Instant {
+    Instant::now() + limit.min(FAR)
+}
+
 /// What to start.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -247,7 +255,7 @@ impl Launch {
     /// A process that dies loses its connections one by one, so who has just lost one of them waits a moment for the rest: `patience`.
     pub fn exit_of(&mut self, id: Id, patience: Duration) -> Option<String> {
         let place = self.place(id)?;
-        let deadline = Instant::now() + patience;
+        let deadline = far(patience);
         self.look_until(deadline, |launch| launch.nodes.get(place).is_none_or(|node| node.status.is_some()));
         self.nodes.get(place)?.status.map(describe)
     }
@@ -272,7 +280,7 @@ impl Launch {
             // Fails when the child has gone already.
             let _ = node.control.shutdown(Shutdown::Write);
         }
-        self.look_until(Instant::now() + limit, |launch| launch.running == 0);
+        self.look_until(far(limit), |launch| launch.running == 0);
         let mut ended = Ended::default();
         for node in self.nodes.iter_mut().filter(|node| node.status.is_none()) {
             ended.killed.push(node.id);

@@ -160,7 +160,9 @@ impl Executor {
     pub(super) fn heed(&mut self, input: &Input) {
         match input {
             Input::Ran { result: JobResult::Deferred, .. } => {}
-            Input::Ran { call, .. } | Input::Answered { call, .. } => drop(self.runs.remove(call)),
+            // Whoever was given a token, and then failed, is told; of one that has answered nobody asks.
+            Input::Ran { call, .. } => self.stop(*call),
+            Input::Answered { call, .. } => drop(self.runs.remove(call)),
             _ => {}
         }
     }
@@ -212,12 +214,28 @@ impl Executor {
                 let (call, known) = (job.call, runs.get(&job.call).cloned());
                 let run = LazyRun::new(known, may_defer(&job));
                 let input = finish(entry, side, job, &run);
-                if let Some(run) = run.kept() {
-                    runs.insert(call, run);
+                match (run.kept(), &input) {
+                    (Some(run), Input::Ran { result: JobResult::Deferred, .. }) => {
+                        drop(runs.insert(call, run))
+                    }
+                    (Some(run), _) => run.stop(),
+                    (None, _) => {}
                 }
                 Some(input)
             }
         }
+    }
+}
+
+impl Drop for Executor {
+    /// The node ends: functions that run are told so, those that wait for a worker do not begin, and who keeps a token learns that nobody waits for it.
+    fn drop(&mut self) {
+        for hands in &self.hands {
+            if let Hands::Threads { jobs: (_, waiting), .. } = hands {
+                waiting.try_iter().for_each(drop);
+            }
+        }
+        self.runs.drain().for_each(|(_, run)| run.stop());
     }
 }
 
@@ -309,8 +327,9 @@ fn result(entry: Result<&Entry, FunctionsError>, side: &Arc<Side>, mut job: Job,
     let request = Request::of_job(side, &job, &data, run);
     match work {
         Work::Func if entry.streams() => {
+            let begun = entry.begin(&request);
             run.may_defer.set(true);
-            take(entry.begin(&request), &request, &job.request.data)
+            take(begun, &request, &job.request.data)
         }
         Work::More(taken) => take(resume(taken), &request, &job.request.data),
         Work::Func => entry.execute(&request, || Deferred::new(job.call, &side.mailbox, run.defer())),

@@ -121,8 +121,12 @@ impl CallHandle {
         if self.polled {
             return Some(Err(CallError::NotDriven));
         }
+        if limit.is_some_and(|limit| limit.is_zero()) {
+            // Nobody waits.
+            return None;
+        }
         let (mailbox, plan) = (self.mailbox.clone(), self.plan.as_ref()?);
-        let ended = match waiting::begin(&mailbox, self.ticket, plan) {
+        let ended = match waiting::begin(&mailbox, self.ticket, plan, limit) {
             Ok(waits) => {
                 let ended = self.completion.wait(limit);
                 drop(waits);

@@ -90,13 +90,17 @@ impl Mailbox {
             Err(TrySendError::Full(command)) => command,
         };
         let mut crowd = self.crowd.lock().unwrap_or_else(PoisonError::into_inner);
-        crowd.push(task.clone());
+        if !crowd.iter().any(|waits| waits.will_wake(task)) {
+            crowd.push(task.clone());
+        }
         // Either the loop sees this, or room that it has made since is seen here.
         self.crowded.store(true, Ordering::SeqCst);
         drop(crowd);
         match self.commands.try_send(command) {
             Ok(()) => self.sent(),
             Err(TrySendError::Disconnected(_)) => Err(Unsent::Ended),
+            // The loop wakes nobody after its last look; it says that it is closed before that, and this is asked after the task has said that it waits.
+            Err(TrySendError::Full(_)) if self.closed.load(Ordering::SeqCst) => Err(Unsent::Ended),
             Err(TrySendError::Full(_)) => Err(Unsent::Full),
         }
     }

@@ -48,8 +48,8 @@ const DROP_LIMIT: Duration = Duration::ZERO;
 /// Room in the command queue is waited for so long at a time when a node is shut down.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 
-/// Room for the commands of a node that nobody can give one: all of the room is memory from the start.
-const NO_COMMANDS: usize = 1;
+/// Room for the commands of a node that is served: only its functions give it any. All of the room is memory from the start, and there may be thousands of such processes.
+const SERVED_COMMANDS: usize = 256;
 
 /// The settings of a node that is to be started.
 ///
@@ -246,7 +246,7 @@ impl Builder {
     /// # Errors
     /// As for [`start`](Self::start), and the system's, of the poll itself.
     pub fn serve(self, keeper: UnixStream) -> io::Result<()> {
-        let (_, mut event_loop) = self.build(false, NO_COMMANDS)?;
+        let (_, mut event_loop) = self.build(false, SERVED_COMMANDS)?;
         event_loop.end_with(keeper)?;
         event_loop.run()
     }

@@ -42,6 +42,8 @@ impl Side {
 /// The classes of workers, a bit for each, that a call needs here.
 fn workers(start: &Start) -> u64 {
     let func = if start.watch { 0 } else { 1 << start.classes.func };
-    let callback = if start.callback.is_some() { 1 << start.classes.callback } else { 0 };
+    // Without children there is nothing to merge.
+    let merges = start.callback.is_some() && start.ids.len() > 1;
+    let callback = if merges { 1 << start.classes.callback } else { 0 };
     func | callback
 }

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -56,9 +57,10 @@ pub(super) fn running<T>(
     name: Option<Arc<str>>,
     run: impl FnOnce() -> T,
 ) -> T {
-    RUNNING.replace(Some(Running { side: side.clone(), class, call, name }));
+    let before = RUNNING.replace(Some(Running { side: side.clone(), class, call, name }));
     let result = run();
-    RUNNING.take();
+    // A pool may run another function inside one that waits for its own tasks.
+    RUNNING.set(before);
     result
 }
 
@@ -77,6 +79,8 @@ struct Waiter {
     class: u8,
     /// The classes that its call needs here, a bit for each.
     needs: u64,
+    /// Whether it gives up by itself after a while.
+    limited: bool,
 }
 
 /// Who drives a node, and who of its functions waits for its calls.
@@ -152,7 +156,12 @@ fn with_running<T>(what: impl FnOnce(&Running) -> T) -> Option<T> {
 ///
 /// # Errors
 /// When the wait cannot end before the call's time limit.
-pub(super) fn begin<'a>(mailbox: &'a Arc<Mailbox>, ticket: u64, plan: &Plan) -> Result<Waits<'a>, CallError> {
+pub(super) fn begin<'a>(
+    mailbox: &'a Arc<Mailbox>,
+    ticket: u64,
+    plan: &Plan,
+    limit: Option<Duration>,
+) -> Result<Waits<'a>, CallError> {
     if is_driving() {
         return Err(CallError::Deadlock(Deadlock::Driver));
     }
@@ -164,8 +173,13 @@ pub(super) fn begin<'a>(mailbox: &'a Arc<Mailbox>, ticket: u64, plan: &Plan) -> 
     // What is not of this node is not known here.
     let here = with_running(|running| Arc::ptr_eq(&running.side.mailbox, mailbox).then_some(running.class));
     if let Some(Some(class)) = here {
-        mailbox.waiters.waiting().push(Waiter { ticket, class, needs: plan.workers });
-        if needs_itself(mailbox, class) {
+        mailbox.waiters.waiting().push(Waiter {
+            ticket,
+            class,
+            needs: plan.workers,
+            limited: limit.is_some(),
+        });
+        if needs_itself(mailbox, class, ticket, limit) {
             return Err(CallError::Deadlock(Deadlock::Workers));
         }
     }
@@ -178,17 +192,25 @@ pub(super) fn begin<'a>(mailbox: &'a Arc<Mailbox>, ticket: u64, plan: &Plan) -> 
 }
 
 /// Whether the function that has begun to wait, on a worker of this class, waits for what needs it to go on. What looks so is asked of the event loop: a call may have had its worker already.
-fn needs_itself(mailbox: &Mailbox, class: u8) -> bool {
-    let suspects = mailbox.waiters.waiting().clone();
+fn needs_itself(mailbox: &Mailbox, class: u8, ticket: u64, limit: Option<Duration>) -> bool {
+    // Whoever else waits for a while only gives its worker back by itself.
+    let lasting = |waiter: &&Waiter| !waiter.limited || waiter.ticket == ticket;
+    let suspects: Vec<Waiter> = mailbox.waiters.waiting().iter().filter(lasting).copied().collect();
     if !mailbox.waiters.is_stuck(&suspects, class) {
         return false;
     }
     let (answer, answered) = std::sync::mpsc::channel();
     let tickets = suspects.iter().map(|waiter| waiter.ticket).collect();
-    if mailbox.command(Command::NeedsWorkers { tickets, answer }, ASK_LIMIT).is_err() {
+    let ask = ASK_LIMIT.min(limit.unwrap_or(ASK_LIMIT));
+    if mailbox.command(Command::NeedsWorkers { tickets, answer }, ask).is_err() {
         return false;
     }
-    let Ok(needs) = answered.recv_timeout(ASK_LIMIT) else { return true };
+    let needs = match answered.recv_timeout(ask) {
+        Ok(needs) => needs,
+        // The node has ended, which the wait finds out by itself.
+        Err(RecvTimeoutError::Disconnected) => return false,
+        Err(RecvTimeoutError::Timeout) => return limit.is_none(),
+    };
     let known = |(waiter, needs): (Waiter, u64)| Waiter { needs: waiter.needs & needs, ..waiter };
     let waiting: Vec<Waiter> = suspects.into_iter().zip(needs).map(known).collect();
     mailbox.waiters.is_stuck(&waiting, class)
@@ -199,7 +221,7 @@ mod tests {
     use super::*;
 
     fn waiter(ticket: u64, class: u8, needs: u64) -> Waiter {
-        Waiter { ticket, class, needs }
+        Waiter { ticket, class, needs, limited: false }
     }
 
     #[test]

@@ -495,6 +495,55 @@ fn a_reply_shares_its_data() {
     });
 }
 
+/// Of a partial call it was never told, since its id's own part had failed by then.
+#[test]
+fn the_token_of_a_partial_call_learns_that_its_time_limit_has_passed() {
+    limited(|| {
+        let functions = Functions::new();
+        let (say, said) = mpsc::channel();
+        let say = Mutex::new(say);
+        let later = functions.deferring("later", move |_, deferred| {
+            let say = say.lock().expect("one at a time").clone();
+            deferred.on_cancel(move || {
+                let _ = say.send(());
+            });
+            // Kept as long as the node lives.
+            std::mem::forget(deferred);
+        });
+        let nodes = nodes(&functions, 2);
+        let call = Call::new(later.unwrap()).ids([1]).watch().partial().limit(Duration::from_millis(50));
+        let outcome = nodes.root().call(call).unwrap().wait().unwrap();
+        assert!(!outcome.is_complete());
+        assert_eq!(said.recv_timeout(LIMIT), Ok(()));
+    });
+}
+
+/// A function that runs until it is told to stop ran for ever when its node ended.
+#[test]
+fn functions_are_told_that_their_node_ends() {
+    limited(|| {
+        let functions = Functions::new();
+        let (say, said) = mpsc::channel();
+        let say = Mutex::new(say);
+        let long = functions.func("long", move |request, _| {
+            let say = say.lock().expect("one at a time").clone();
+            say.send("runs")?;
+            let until = Instant::now() + LIMIT;
+            while !request.is_cancelled() && Instant::now() < until {
+                thread::yield_now();
+            }
+            say.send(if request.is_cancelled() { "told" } else { "late" })?;
+            Ok(())
+        });
+        let nodes = nodes(&functions, 1);
+        let handle = nodes.root().call(Call::new(long.unwrap()).ids([0]).limit(LONG)).unwrap();
+        assert_eq!(said.recv_timeout(LIMIT), Ok("runs"));
+        drop(nodes);
+        assert_eq!(said.recv_timeout(LIMIT), Ok("told"));
+        assert_eq!(handle.wait().unwrap_err(), CallError::Ended);
+    });
+}
+
 /// A callback could not: it had to merge at once.
 #[test]
 fn a_callback_answers_later() {
