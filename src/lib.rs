@@ -122,6 +122,7 @@
 pub mod chain;
 mod hint;
 pub mod launch;
+pub mod peering;
 pub mod runtime;
 pub mod sim;
 pub mod wire;
@@ -139,6 +140,8 @@ pub use gpc_trees::{
     DuplicateId, Group, Groups, Id, IdList, Ids, IdsError, Layout, Limits, Registered, Run, Shape, Tree,
     TreeError, TreeName,
 };
+#[doc(inline)]
+pub use peering::{PrivateKey, PublicKey, Secret};
 #[doc(inline)]
 pub use runtime::{
     AbsentPeers, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure, CallHandle,

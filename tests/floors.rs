@@ -59,14 +59,20 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
+        folder: "src/peering",
+        floors: &["hint", "wire", "chain"],
+        packages: &["gpc_trees", "bytes", "smallvec", "thiserror", "ring", "snow", "zeroize"],
+        banned: SYSTEM,
+    },
+    Floor {
         folder: "src/sim",
-        floors: &["wire", "chain"],
+        floors: &["wire", "chain", "peering"],
         packages: &["gpc_trees", "bytes", "thiserror", "rayon"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
         folder: "src/runtime",
-        floors: &["hint", "wire", "chain"],
+        floors: &["hint", "wire", "chain", "peering"],
         packages: &[
             "gpc_trees",
             "bytes",
@@ -78,6 +84,7 @@ const FLOORS: &[Floor] = &[
             "rustix",
             "socket2",
             "tracing",
+            "zeroize",
         ],
         banned: &[],
     },
@@ -89,7 +96,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "cli/src",
-        floors: &["wire", "chain", "runtime", "sim", "launch"],
+        floors: &["wire", "chain", "peering", "runtime", "sim", "launch"],
         packages: &[
             "chained_gpc",
             "gpc_trees",

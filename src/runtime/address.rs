@@ -9,6 +9,7 @@ use std::str::FromStr;
 use gpc_trees::Id;
 
 use super::AddressRow;
+use crate::peering::{KeyError, PublicKey};
 use crate::wire::{Job, JobError};
 
 /// Longest line of a peers file: an id, a path of the longest length that systems know, and a comment.
@@ -91,7 +92,8 @@ impl fmt::Display for Address {
 
 /// Which id listens where.
 ///
-/// As text, a *peers file*: a line `ID ADDRESS` per node; at most one line `job` with 32 hexadecimal digits, which names the [job](Job) of all of them; `#` begins a comment, blank lines do not count.
+/// As text, a *peers file*: a line `ID ADDRESS` per node, or `ID ADDRESS KEY` with the [public key](PublicKey) that the node is known by; at most one line `job` with 32 hexadecimal digits, which names the [job](Job) of all of them; `#` begins a
+/// comment, blank lines do not count.
 ///
 /// ```
 /// use chained_gpc::{Job, Peers};
@@ -106,6 +108,8 @@ pub struct Peers {
     listed: BTreeMap<Id, Option<Address>>,
     row: Option<AddressRow>,
     job: Option<Job>,
+    /// Of ids that are known by their keys.
+    keys: BTreeMap<Id, PublicKey>,
 }
 
 /// A peers file with a fault, and its line.
@@ -137,7 +141,18 @@ impl Peers {
             true => drop(self.listed.insert(id, None)),
             false => drop(self.listed.remove(&id)),
         }
+        self.keys.remove(&id);
         before
+    }
+
+    /// The key that an id is known by, if one is listed.
+    pub fn key(&self, id: Id) -> Option<PublicKey> {
+        self.keys.get(&id).copied()
+    }
+
+    /// Says which key an id is known by: whoever claims the id over TCP must prove that it has the [private half](crate::PrivateKey). Without a key, the secret of the job is enough.
+    pub fn set_key(&mut self, id: Id, key: PublicKey) {
+        self.keys.insert(id, key);
     }
 
     /// The job of these nodes, if it is named.
@@ -193,10 +208,10 @@ impl Peers {
     }
 }
 
-/// Equal if the same ids listen at the same addresses, however that was said, and the same job is named, or none.
+/// Equal if the same ids listen at the same addresses, however that was said, with the same keys, and the same job is named, or none.
 impl PartialEq for Peers {
     fn eq(&self, other: &Peers) -> bool {
-        self.job == other.job && self.iter().eq(other.iter())
+        self.job == other.job && self.keys == other.keys && self.iter().eq(other.iter())
     }
 }
 
@@ -224,7 +239,7 @@ impl FromStr for Peers {
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
             let error = |why: String| PeersError { line: number, why };
-            let (id, address) = match parse_line(line).map_err(error)? {
+            let (id, address, key) = match parse_line(line).map_err(error)? {
                 Line::Empty => continue,
                 Line::Job(_) if peers.job.is_some() => {
                     return Err(error("a job is named a second time: all nodes are of one".into()));
@@ -233,7 +248,7 @@ impl FromStr for Peers {
                     peers.job = Some(job);
                     continue;
                 }
-                Line::Peer(id, address) => (id, address),
+                Line::Peer(id, address, key) => (id, address, key),
             };
             if let Some(first) = lines.insert(address.clone(), number) {
                 return Err(error(format!(
@@ -242,6 +257,9 @@ impl FromStr for Peers {
             }
             if peers.insert(id, address).is_some() {
                 return Err(error(format!("id {id} is there a second time: each id has one line")));
+            }
+            if let Some(key) = key {
+                peers.set_key(id, key);
             }
         }
         Ok(peers)
@@ -252,7 +270,7 @@ impl FromStr for Peers {
 enum Line {
     Empty,
     Job(Job),
-    Peer(Id, Address),
+    Peer(Id, Address, Option<PublicKey>),
 }
 
 fn parse_line(line: &str) -> Result<Line, String> {
@@ -264,22 +282,30 @@ fn parse_line(line: &str) -> Result<Line, String> {
         return Ok(Line::Empty);
     }
     let mut words = content.split_whitespace();
-    let (Some(first), Some(second), None) = (words.next(), words.next(), words.next()) else {
-        return Err(format!("`{content}` is not of the form ID ADDRESS, such as `3 127.0.0.1:7003`"));
+    let (Some(first), Some(second), third, None) = (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(format!(
+            "`{content}` is not of the form ID ADDRESS, such as `3 127.0.0.1:7003`, or ID ADDRESS KEY"
+        ));
     };
-    if first == "job" {
+    if first == "job" && third.is_none() {
         return second.parse().map(Line::Job).map_err(|error: JobError| error.to_string());
     }
     let id = first
         .parse()
         .map_err(|_| format!("`{first}` is no id: ids are whole numbers from 0 to {}", Id::MAX))?;
-    second.parse().map(|address| Line::Peer(id, address)).map_err(|error: AddressError| error.to_string())
+    let address = second.parse().map_err(|error: AddressError| error.to_string())?;
+    let key = third.map(str::parse).transpose().map_err(|error: KeyError| error.to_string())?;
+    Ok(Line::Peer(id, address, key))
 }
 
 impl fmt::Display for Peers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.job.iter().try_for_each(|job| writeln!(f, "job {job}"))?;
-        self.iter().try_for_each(|(id, address)| writeln!(f, "{id} {address}"))
+        self.iter().try_for_each(|(id, address)| match self.key(id) {
+            Some(key) => writeln!(f, "{id} {address} {key}"),
+            None => writeln!(f, "{id} {address}"),
+        })
     }
 }
 
@@ -328,6 +354,7 @@ mod tests {
             "x 127.0.0.1:1",
             "-1 127.0.0.1:1",
             "0 127.0.0.1:1 more",
+            "0 127.0.0.1:1 more and more",
             "4294967296 127.0.0.1:1",
             "0 nowhere",
         ] {
@@ -369,6 +396,21 @@ mod tests {
         );
         assert!(fault("job 12".into()).to_string().contains("line 1: `12` is no job"));
         assert!(fault("job".into()).to_string().contains("line 1: `job` is not of the form"));
+    }
+
+    #[test]
+    fn a_peers_file_lists_keys() {
+        let key = PublicKey([0xab; 32]);
+        let text = format!("0 127.0.0.1:7000\n1 127.0.0.1:7001 {key} # known by it\n");
+        let mut peers: Peers = text.parse().unwrap();
+        assert_eq!((peers.key(0), peers.key(1)), (None, Some(key)));
+        assert_eq!(peers.to_string().parse(), Ok(peers.clone()));
+        assert!(peers != "0 127.0.0.1:7000\n1 127.0.0.1:7001".parse().unwrap());
+        peers.remove(1);
+        assert_eq!(peers.key(1), None);
+        let fault = |text: &str| text.parse::<Peers>().unwrap_err().to_string();
+        assert!(fault("1 127.0.0.1:7001 abc").contains("line 1: `abc` is no public key"));
+        assert!(fault(&format!("job {} x", "0".repeat(32))).contains("`job` is no id"));
     }
 
     proptest! {

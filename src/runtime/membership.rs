@@ -15,6 +15,7 @@ use super::links::{CLOSING_LIMIT, Links};
 use super::mailbox::Unsent;
 use super::peer::{PeerEntry, State};
 use crate::chain::Time;
+use crate::peering::PublicKey;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
 /// How long a change waits for room in the queue of commands: a busy loop makes room in milliseconds.
@@ -25,7 +26,7 @@ const FORGOTTEN_MAX: usize = 1024;
 
 /// Another node, as an application says who it is and where it listens; see [`Node::learn`](crate::Node::learn).
 ///
-/// More may be said of a peer in later versions, such as a key to know it by: so it is made with [`new`](Self::new).
+/// More may be said of a peer in later versions: so it is made with [`new`](Self::new).
 ///
 /// ```
 /// use chained_gpc::Peer;
@@ -41,12 +42,19 @@ pub struct Peer {
     pub id: Id,
     /// Where it listens.
     pub address: Address,
+    /// The key that it is known by; none by default. See [`Peers::set_key`](super::Peers::set_key).
+    pub key: Option<PublicKey>,
 }
 
 impl Peer {
     /// The node of this id, which listens there.
     pub fn new(id: Id, address: Address) -> Peer {
-        Peer { id, address }
+        Peer { id, address, key: None }
+    }
+
+    /// The node that is known by this key.
+    pub fn known_by(self, key: PublicKey) -> Peer {
+        Peer { key: Some(key), ..self }
     }
 }
 
@@ -97,8 +105,9 @@ impl Forgotten {
 impl Links {
     /// From now on a peer is looked for at this address. A link that stands stays; an attempt to connect elsewhere begins anew, with all that waits for it.
     pub(super) fn learn(&mut self, now: Time, peer: Peer) {
-        let Peer { id, address } = peer;
+        let Peer { id, address, key } = peer;
         let before = self.addresses.insert(id, address.clone());
+        key.into_iter().for_each(|key| self.addresses.set_key(id, key));
         if before.as_ref() == Some(&address) {
             return;
         }

@@ -30,10 +30,12 @@ use super::memory::Memory;
 use super::opening::Local;
 use super::polled::PolledNode;
 use super::side::Side;
+use super::trust::Trust;
 use super::users::Users;
 use super::waiting;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
+use crate::peering::{PrivateKey, Secret};
 use crate::wire::Job;
 
 /// Most workers of a node's own, and of an executor: each is a thread, and no machine runs more functions at a time.
@@ -83,6 +85,7 @@ pub struct Builder {
     memory_max: Option<u64>,
     executors: Vec<String>,
     job: Option<Job>,
+    trust: Trust,
 }
 
 impl Builder {
@@ -117,6 +120,31 @@ impl Builder {
     /// ```
     pub fn job(mut self, job: Job) -> Builder {
         self.job = Some(job);
+        self
+    }
+
+    /// The secret of the job: over TCP the node links with those alone that prove that they have it, and proves so itself. Unix sockets do not need it: there the system tells who the other side is. Between hosts links are
+    /// encrypted then, too. Needs the feature `noise`.
+    pub fn secret(mut self, secret: Secret) -> Builder {
+        self.trust.secret = Some(secret);
+        self
+    }
+
+    /// The key of the node: its public half is what others may [know it by](Peers::set_key). Without one, a fresh one is drawn for this run.
+    pub fn key(mut self, key: PrivateKey) -> Builder {
+        self.trust.key = Some(key);
+        self
+    }
+
+    /// Links between hosts are proved by the [secret](Self::secret), and not encrypted after that, where both sides say so: who can change what is on the wire can inject anything then.
+    pub fn no_encryption(mut self) -> Builder {
+        self.trust.no_encryption = true;
+        self
+    }
+
+    /// Listens, and connects, beyond this host without a [secret](Self::secret): whoever reaches the node can call its functions. Refused otherwise.
+    pub fn insecure(mut self) -> Builder {
+        self.trust.insecure = true;
         self
     }
 
@@ -252,8 +280,19 @@ impl Builder {
     }
 
     fn build(self, polled: bool, commands: usize) -> io::Result<(Front, EventLoop)> {
-        let Builder { mut config, functions, peers, listener, wait, link, users, memory_max, executors, job } =
-            self;
+        let Builder {
+            mut config,
+            functions,
+            peers,
+            listener,
+            wait,
+            link,
+            users,
+            memory_max,
+            executors,
+            job,
+            trust: _,
+        } = self;
         if executors.len() > EXECUTORS_MAX {
             let message =
                 format!("{} executors are too many: a node has at most {EXECUTORS_MAX}", executors.len());
@@ -375,6 +414,7 @@ impl Node {
             memory_max: None,
             executors: Vec::new(),
             job: None,
+            trust: Trust::default(),
         }
     }
 

@@ -1,0 +1,120 @@
+//! The keys by which a node is known: it proves that it has the private half of the public one that others have on their list.
+//!
+//! Pure: a pair is drawn with randomness that the caller gives.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zeroize::Zeroizing;
+
+use super::secret::{hex, unhex};
+
+/// Bytes of a key, of either half.
+pub const KEY_LENGTH: usize = 32;
+
+/// Longest text that is quoted in an error, characters.
+const QUOTED_MAX: usize = 70;
+
+/// What others know a node by: its X25519 public key. As text: 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; KEY_LENGTH]);
+
+/// The private half of a node's key: X25519. As text: 64 hexadecimal digits; never shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PrivateKey(Zeroizing<[u8; KEY_LENGTH]>);
+
+/// Text that is no key. A private one is not quoted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Not the public half.
+    #[error("`{0}` is no public key: write its 64 hexadecimal digits")]
+    Public(String),
+    /// Not the private half.
+    #[error("this is no private key, which has 64 hexadecimal digits: draw one with `gpc secret --key FILE`")]
+    Private,
+}
+
+impl PrivateKey {
+    /// A key of these bytes, which nobody else may know or guess.
+    pub fn new(bytes: [u8; KEY_LENGTH]) -> PrivateKey {
+        PrivateKey(Zeroizing::new(bytes))
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8; KEY_LENGTH] {
+        &self.0
+    }
+
+    /// Its text, for keeping it where nobody else reads it.
+    pub fn to_text(&self) -> Zeroizing<String> {
+        hex(&*self.0)
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(..)")
+    }
+}
+
+impl FromStr for PrivateKey {
+    type Err = KeyError;
+
+    /// White space around it, such as the end of a line, does not count.
+    fn from_str(text: &str) -> Result<PrivateKey, KeyError> {
+        let bytes = Zeroizing::new(unhex(text.trim()).ok_or(KeyError::Private)?);
+        bytes.as_slice().try_into().map(PrivateKey::new).map_err(|_| KeyError::Private)
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<PublicKey, KeyError> {
+        let key = unhex(text).and_then(|bytes| bytes.try_into().ok());
+        key.map(PublicKey).ok_or_else(|| KeyError::Public(text.chars().take(QUOTED_MAX).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_key_is_refused_and_a_private_one_not_quoted() {
+        let error = "12".parse::<PublicKey>().unwrap_err().to_string();
+        assert_eq!(error, "`12` is no public key: write its 64 hexadecimal digits");
+        assert!("x".repeat(9999).parse::<PublicKey>().unwrap_err().to_string().len() < 150);
+        assert!(!"4711".parse::<PrivateKey>().unwrap_err().to_string().contains("4711"));
+        assert_eq!(format!("{:?}", PrivateKey::new([7; 32])), "PrivateKey(..)");
+    }
+
+    proptest! {
+        #[test]
+        fn keys_read_as_they_are_written(bytes in any::<[u8; KEY_LENGTH]>()) {
+            let (public, private) = (PublicKey(bytes), PrivateKey::new(bytes));
+            prop_assert_eq!(public.to_string().parse(), Ok(public));
+            prop_assert_eq!(format!("{}\n", *private.to_text()).parse(), Ok(private));
+        }
+
+        #[test]
+        fn any_text_is_a_key_or_refused(text in ".{0,80}") {
+            let _ = (text.parse::<PublicKey>(), text.parse::<PrivateKey>());
+        }
+    }
+}
