@@ -215,7 +215,8 @@ fn trespasses(floor: &Floor, text: &str) -> Vec<String> {
     for path in paths(&code) {
         let mut words = path.iter().skip_while(|word| ["super", "self"].contains(*word)).copied();
         let Some(first) = words.next() else { continue };
-        if packages().contains(first) && !floor.packages.contains(&first) {
+        // A module of the file's own may have a package's name.
+        if path[0] == first && packages().contains(first) && !floor.packages.contains(&first) {
             found.push(format!("package `{first}`"));
         }
         match first {
