@@ -119,6 +119,7 @@
 //! aggregated is that of *WS Rendezvous*, the rendezvous web service of the Globus toolkit. Where this crate goes beyond either, the module says so.
 #![deny(unsafe_code)]
 
+pub mod bootstrap;
 pub mod chain;
 mod hint;
 pub mod launch;

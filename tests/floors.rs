@@ -95,8 +95,14 @@ const FLOORS: &[Floor] = &[
         banned: &[],
     },
     Floor {
+        folder: "src/bootstrap",
+        floors: &["wire", "chain", "peering", "runtime"],
+        packages: &["gpc_trees", "bytes", "thiserror", "rustix", "tracing", "zeroize"],
+        banned: &[],
+    },
+    Floor {
         folder: "cli/src",
-        floors: &["wire", "chain", "peering", "runtime", "sim", "launch"],
+        floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
             "chained_gpc",
             "gpc_trees",

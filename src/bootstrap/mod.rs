@@ -1,0 +1,7 @@
+//! Who am I, who are the others, what is the secret: what a process asks before it has a node, whatever has started it.
+//!
+//! A launcher that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher.
+
+mod space;
+
+pub use space::{Space, SpaceError};
