@@ -1,7 +1,7 @@
 //! Frames: the 8-byte header before everything on a link, and the limits (docs/wire.md, "Frame").
 
 /// The version of the wire that this code speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of a frame's header.
 pub const FRAME_HEADER: usize = 8;
