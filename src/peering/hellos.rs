@@ -143,7 +143,8 @@ impl<B: Book> Peering<B> {
 
     /// A later connection takes a link's place.
     pub(super) fn replace(&mut self, old: LinkKey, peer: Id, kind: CauseKind) {
-        self.outputs.push_back(Output::Replaced { key: old, peer });
+        let incarnation = self.incarnation(peer);
+        self.outputs.push_back(Output::Replaced { key: old, peer, incarnation });
         // Whoever takes its place is not remembered as a stranger in between.
         self.set_state(peer, State::Absent);
         let why = "it has connected anew".into();
@@ -167,7 +168,8 @@ impl<B: Book> Peering<B> {
             let text = differs(me, self.me.job, hello.from, hello.job);
             let goodbye = Goodbye { reason: GoodbyeReason::OtherJob, text: text.clone() };
             self.write_frame(key, Kind::Goodbye, 0, &goodbye.emit());
-            text
+            self.ended(key, None, CauseKind::Unreachable, &text);
+            return self.outputs.push_back(Output::Finish { key });
         } else if (hello.from, hello.to) != (peer, me) {
             format!("it is id {} and takes this one for id {}", hello.from, hello.to)
         } else if hello.extents && !hello.rings {

@@ -33,13 +33,26 @@ pub struct Identity {
     pub hiwater: u32,
 }
 
-/// What a node does without.
+/// How strict a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lenience {
+pub struct Strictness {
     /// Where both sides say so, links between hosts are proved and not encrypted.
     pub no_encryption: bool,
+    /// Links over TCP on one host are encrypted, too.
+    pub encrypt_loopback: bool,
     /// Without a secret the node links with whoever reaches it.
     pub insecure: bool,
+}
+
+impl Strictness {
+    /// Whether this side asks for encryption, and does not link without.
+    pub(super) fn encrypts(self, way: Way) -> bool {
+        match way {
+            Way::User => false,
+            Way::Loopback => self.encrypt_loopback,
+            Way::Network => !self.no_encryption,
+        }
+    }
 }
 
 /// Who the others are.
@@ -87,7 +100,7 @@ pub(super) enum Due {
 pub struct Peering<B> {
     pub(super) me: Identity,
     pub(super) crypto: Option<Box<dyn Crypto>>,
-    pub(super) lenience: Lenience,
+    pub(super) strictness: Strictness,
     /// Who the others are.
     pub book: B,
     /// The peers that there are links with, and of those in the book the ones that there have been links with. Nobody else is remembered, however many say hello.
@@ -104,11 +117,11 @@ pub struct Peering<B> {
 
 impl<B: Book> Peering<B> {
     /// A node without links. Without `crypto` it has no secret.
-    pub fn new(me: Identity, crypto: Option<Box<dyn Crypto>>, lenience: Lenience, book: B) -> Peering<B> {
+    pub fn new(me: Identity, crypto: Option<Box<dyn Crypto>>, strictness: Strictness, book: B) -> Peering<B> {
         Peering {
             me,
             crypto,
-            lenience,
+            strictness,
             book,
             peers: BTreeMap::new(),
             forgotten: Forgotten::default(),
@@ -189,7 +202,7 @@ impl<B: Book> Peering<B> {
     /// # Errors
     /// When it leaves the host and there is no secret, in words.
     pub fn permits(&self, way: Way) -> Result<(), &'static str> {
-        match way == Way::Network && self.crypto.is_none() && !self.lenience.insecure {
+        match way == Way::Network && self.crypto.is_none() && !self.strictness.insecure {
             true => Err(
                 "other machines are linked with by a secret alone, which proves who takes part: give one to all nodes, or accept whoever comes as insecure",
             ),

@@ -26,7 +26,7 @@ pub use greeting::{Proof, Source, Way};
 pub use half_open::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE};
 pub use held::ANSWER_LIMIT;
 pub use key::{KEY_LENGTH, KeyError, PrivateKey, PublicKey};
-pub use machine::{Book, GREETING_LIMIT, Here, Identity, Lenience, Peering, Wanted};
+pub use machine::{Book, GREETING_LIMIT, Here, Identity, Peering, Strictness, Wanted};
 #[cfg(feature = "noise")]
 pub use noise::{Fill, Noise};
 pub use output::{Output, Standing};

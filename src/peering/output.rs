@@ -42,6 +42,8 @@ pub enum Output {
         key: LinkKey,
         /// With whom.
         peer: Id,
+        /// Which run of it.
+        incarnation: u64,
     },
     /// A peer is asked for a heartbeat, since another run of it has connected: the driver says with [`Peering::hold_until`](super::Peering::hold_until) how long its answer may take.
     Ask {

@@ -41,7 +41,7 @@ impl<B: Book> Peering<B> {
 
     /// The preamble, and the first message behind it.
     fn prove_first(&mut self, key: LinkKey, way: Way, to: Id) -> Result<(), Unproved> {
-        let encrypt = way == Way::Network && !self.lenience.no_encryption;
+        let encrypt = self.strictness.encrypts(way);
         let preamble = Preamble { encrypt }.emit();
         let crypto = self.crypto.as_mut().ok_or(Unproved)?;
         let mut handshake = crypto.begin(Turn::First, &preamble)?;
@@ -121,12 +121,12 @@ impl<B: Book> Peering<B> {
     /// Somebody who has connected begins to prove.
     fn heard_preamble(&mut self, key: LinkKey, preamble: [u8; PREAMBLE]) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
-        let plain_allowed = greeting.way != Way::Network || self.lenience.no_encryption;
+        let encrypts = self.strictness.encrypts(greeting.way);
         let why = match (Preamble::parse(preamble), &self.crypto) {
             (Err(why), _) => why.to_string(),
             (Ok(_), None) => "it proves a secret, and this node has none".to_owned(),
-            (Ok(Preamble { encrypt: false }), _) if !plain_allowed => {
-                "it asks for a link between hosts that is not encrypted, which this node was not told to allow".to_owned()
+            (Ok(Preamble { encrypt: false }), _) if encrypts => {
+                "it asks for a link that is not encrypted, which this node was not told to allow".to_owned()
             }
             (Ok(Preamble { encrypt }), Some(_)) => {
                 greeting.encrypt = encrypt;

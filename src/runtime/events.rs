@@ -237,10 +237,14 @@ impl Links {
 
     /// The link with a peer, which was up, is lost.
     pub(super) fn tell_lost(&mut self, id: Id, loss: Loss, reason: &str) {
+        self.tell_lost_run(id, self.peering.incarnation(id), loss, reason);
+    }
+
+    /// The same of a run that is not the last one any more.
+    pub(super) fn tell_lost_run(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
         if self.listeners_of_events.is_empty() {
             return;
         }
-        let incarnation = self.peering.incarnation(id);
         let kind = PeerEventKind::Lost { loss, reason: reason.into() };
         self.tell(&PeerEvent { id, incarnation, kind });
     }

@@ -75,16 +75,10 @@ impl Links {
                     link.mark(&mut self.dirty, key);
                 }
                 Output::Finish { key } => self.finish(now, key),
-                Output::Close { key } => {
-                    if let Some(link) = self.links.get_mut(key) {
-                        // What does not go out at once is of no use any more.
-                        let _ = link.flush(Time::default);
-                    }
-                    self.discard(key);
-                }
+                Output::Close { key } => drop(self.discard(key)),
                 Output::Refused { key, why } => self.log_refusal(now, key, &why),
                 Output::Up(standing) => self.establish(now, *standing),
-                Output::Replaced { key, peer } => self.replaced(key, peer),
+                Output::Replaced { key, peer, incarnation } => self.replaced(key, peer, incarnation),
                 Output::Ask { key, peer } => self.ask_whether_it_lives(now, key, peer),
                 Output::Lost { peer, kind, why, stood } => self.lost(peer, kind, why, !stood),
                 Output::Unreached { peer, kind, why } => {
@@ -109,13 +103,14 @@ impl Links {
     }
 
     /// Another connection has taken a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
-    fn replaced(&mut self, key: LinkKey, peer: Id) {
+    fn replaced(&mut self, key: LinkKey, peer: Id, incarnation: u64) {
         if let Some(link) = self.links.get_mut(key) {
             let text = format!("id {peer} has connected anew, perhaps from another process");
             link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
+            // What does not go out at once is of no use any more.
             let _ = link.flush(Time::default);
         }
-        self.tell_lost(peer, Loss::Replaced, "it has connected anew");
+        self.tell_lost_run(peer, incarnation, Loss::Replaced, "it has connected anew");
         self.discard(key);
     }
 

@@ -143,6 +143,12 @@ impl Builder {
         self
     }
 
+    /// Links over TCP that stay on this host are encrypted as well, as those between hosts are: with a [secret](Self::secret), where both sides say so. Unix sockets and shared memory never are, for the system keeps others from them.
+    pub fn encrypt_loopback(mut self) -> Builder {
+        self.trust.encrypt_loopback = true;
+        self
+    }
+
     /// Listens, and connects, beyond this host without a [secret](Self::secret): whoever reaches the node can call its functions. Refused otherwise.
     pub fn insecure(mut self) -> Builder {
         self.trust.insecure = true;
@@ -318,8 +324,8 @@ impl Builder {
         let listeners = listeners.chain(near).collect();
         let job = job.or(peers.job()).unwrap_or_default();
         let identity = Identity { me: id, incarnation: config.incarnation, job, hiwater: HIWATER };
-        let lenience = trust.lenience();
-        let peering = Peering::new(identity, trust.crypto(job)?, lenience, peers);
+        let strictness = trust.strictness();
+        let peering = Peering::new(identity, trust.crypto(job)?, strictness, peers);
         let links = Links::new(peering, registry, listeners, local, memory)?;
         let executor = Executor::new(&side, &workers, polled)?;
         let node = chain::Node::new(config);

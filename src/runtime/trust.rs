@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Address;
-use crate::peering::{Crypto, Lenience, PrivateKey, Secret};
+use crate::peering::{Crypto, PrivateKey, Secret, Strictness};
 use crate::wire::Job;
 
 /// Settings of a node; by default there is no secret, and none is needed on this host.
@@ -12,12 +12,14 @@ pub(super) struct Trust {
     pub(super) secret: Option<Secret>,
     pub(super) key: Option<PrivateKey>,
     pub(super) no_encryption: bool,
+    pub(super) encrypt_loopback: bool,
     pub(super) insecure: bool,
 }
 
 impl Trust {
-    pub(super) fn lenience(&self) -> Lenience {
-        Lenience { no_encryption: self.no_encryption, insecure: self.insecure }
+    pub(super) fn strictness(&self) -> Strictness {
+        let Trust { no_encryption, encrypt_loopback, insecure, .. } = *self;
+        Strictness { no_encryption, encrypt_loopback, insecure }
     }
 
     /// Whether the node may listen there.

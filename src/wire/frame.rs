@@ -251,9 +251,6 @@ pub enum HelloError {
         "the peer speaks version {0} of the wire, this side version {VERSION}: run the same release on both"
     )]
     Version(u16),
-    /// It proves a secret, and none is expected.
-    #[error("the peer sends a proof of {0} bytes, but this side has no shared secret")]
-    Proof(u16),
 }
 
 /// Reads fixed-width little-endian fields from a slice whose length was checked once.
