@@ -29,6 +29,7 @@ mod polled;
 mod raw;
 mod replies;
 mod rings;
+mod secrets;
 mod shutdown;
 mod streaming;
 mod trees;
