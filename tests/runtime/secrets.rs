@@ -146,6 +146,25 @@ fn a_listed_id_is_known_by_its_key_alone() {
     });
 }
 
+/// An id was linked before its key was known, and went on under whatever key it had.
+#[test]
+fn a_link_does_not_outlive_a_key_that_it_has_not_proved() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let member = |builder: Builder| builder.secret(secret(1));
+        let one = node(1, &functions, Peers::new(), |builder| member(builder).key(key(11)));
+        let zero = node(0, &functions, knows(&one), member);
+        assert_who(&replies_of(zero.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
+        let one_as = |public| Peer::new(1, one.address().unwrap().clone()).known_by(public);
+        zero.learn(one_as(key(11).public())).unwrap();
+        assert_who(&replies_of(zero.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
+        zero.learn(one_as(key(12).public())).unwrap();
+        let cause = cause_of(zero.call(Call::new(who).ids(0..2)).unwrap());
+        assert_cause(&cause, 1, Stage::Link, "has not the key that is listed for id 1");
+    });
+}
+
 /// A peers file with keys, and no secret given: the keys would have meant nothing.
 #[test]
 fn keys_that_nothing_proves_are_not_passed_over() {
