@@ -145,12 +145,12 @@ pub use gpc_trees::{
 pub use peering::{PrivateKey, PublicKey, Secret};
 #[doc(inline)]
 pub use runtime::{
-    AbsentPeers, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure, CallHandle,
-    CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, Events, FuncHandle,
-    FunctionError, FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError, Listener,
-    LocalNodes, Loss, MembershipError, Merges, NoEvent, Node, Outcome, Peer, PeerEvent, PeerEventKind, Peers,
-    PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef, Request, Streaming, Wait,
-    WithCode,
+    AbsentPeers, Access, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure,
+    CallHandle, CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, Events,
+    FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError,
+    Listener, LocalNodes, Loss, MembershipError, Merges, NoEvent, Node, Outcome, Peer, PeerEvent,
+    PeerEventKind, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef,
+    Request, Streaming, Wait, WithCode,
 };
 #[doc(inline)]
 pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Job, JobError, Shown, Stage, Status};

@@ -27,6 +27,8 @@ pub use handing::{Handover, Room};
 pub use inbox::{BODIES_MAX, Inbox};
 pub use outbox::{Outbox, PARTS_MAX};
 
+pub use super::trust::Proof;
+
 use self::pace::Pace;
 use self::question::Question;
 use super::events::Loss;
@@ -107,6 +109,8 @@ pub(super) struct Link {
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
     pub(super) phase: Phase,
+    /// What the other side has proved: by its socket, and by a handshake over it.
+    pub(super) proof: Proof,
     /// Until both hellos are through, or the last frame is out: when to give up.
     pub(super) deadline: Option<Time>,
     /// Why nothing can be written any more; what the peer has sent before is still to be read.
@@ -155,6 +159,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(socket: Socket, phase: Phase, extents: Extents) -> Link {
         Link {
+            proof: Proof::of(&socket),
             socket,
             inbox: Inbox::new(),
             outbox: Outbox::new(),
