@@ -200,7 +200,8 @@ fn the_secret_of_a_launch_is_on_control_links_alone() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("trace");
     let mark = format!("GPC_TEST_MARK={}", folder.path().display());
-    let mut command = traced("call sleep -n 4 --link tcp --forward-first --header 100s --time-limit 110s", &prefix);
+    let mut command =
+        traced("call sleep -n 4 --link tcp --forward-first --header 100s --time-limit 110s", &prefix);
     let running = Running(command.env("GPC_TEST_MARK", folder.path()).spawn().unwrap());
     until("all three were told over TCP to sleep, and do", || {
         let asleep = told_in_proc(&mark).iter().filter(|(pid, _)| has_worker(*pid)).count();
