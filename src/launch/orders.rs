@@ -181,6 +181,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::runtime::Job;
 
@@ -237,5 +239,25 @@ mod tests {
             read("names 1 2 a\npeer 5 unix:@a\npeer 6\n")
                 .starts_with("the other nodes: peers file, line 2: ")
         );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_orders_or_refused(
+            lines in prop::collection::vec(
+                ("(wait|link|dead-after|job|names|ports|secret|peer|end|x)", "( [0-9a-z.:@]{0,20}){0,4}"),
+                0..6,
+            ),
+            secret in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let mut text: String = lines.iter().map(|(word, rest)| format!("{word}{rest}\n")).collect();
+            let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+            text.push_str(&format!("names 1 2 a\nsecret {digits}\n"));
+            match text.parse::<Orders>() {
+                Ok(orders) => prop_assert_eq!(orders.to_text().parse(), Ok(orders)),
+                // Of what should be the secret nothing is quoted.
+                Err(error) => prop_assert!(secret.len() < 4 || !error.to_string().contains(&digits)),
+            }
+        }
     }
 }
