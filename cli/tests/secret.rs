@@ -79,19 +79,46 @@ fn run(mut command: Command) -> (Option<i32>, String, String) {
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// Ends a process when the test does, however.
-struct Running(Child);
+/// A command under `strace`, and all processes that inherit its mark: none of them outlives the test, however that ends.
+struct Running {
+    strace: Child,
+    mark: String,
+}
 
 impl Running {
-    fn interrupt(&self, pid: u32) {
-        let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::INT);
+    fn start(mut strace: Command, folder: &Path) -> Running {
+        let mark = format!("GPC_TEST_MARK={}", folder.display());
+        Running { strace: strace.env("GPC_TEST_MARK", folder).spawn().unwrap(), mark }
+    }
+
+    /// Arguments and environments of its processes, which others on the machine can read.
+    fn told(&self) -> Vec<(u32, Vec<u8>)> {
+        told_in_proc(&self.mark)
+    }
+
+    /// Sends a signal to those of its processes that are the command itself, and not strace; to all, or to those with this argument.
+    fn signal(&self, argument: Option<&str>, signal: Signal) {
+        for (pid, told) in self.told() {
+            let mut words = told.split(|&byte| byte == 0);
+            let is_command = words.next() == Some(EXE.as_bytes());
+            if is_command && argument.is_none_or(|argument| words.any(|word| word == argument.as_bytes())) {
+                let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal);
+            }
+        }
+    }
+
+    /// Interrupts the command that has this argument, and waits until nothing is left, so that all of the trace is written.
+    fn end(self, argument: &str) {
+        self.signal(Some(argument), Signal::INT);
+        until("the command ends", || self.told().is_empty().then_some(()));
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.signal(None, Signal::KILL);
+        let _ = self.strace.kill();
+        let _ = self.strace.wait();
     }
 }
 
@@ -199,22 +226,16 @@ fn the_secret_of_a_launch_is_on_control_links_alone() {
     }
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("trace");
-    let mark = format!("GPC_TEST_MARK={}", folder.path().display());
-    let mut command =
+    let command =
         traced("call sleep -n 4 --link tcp --forward-first --header 100s --time-limit 110s", &prefix);
-    let running = Running(command.env("GPC_TEST_MARK", folder.path()).spawn().unwrap());
+    let running = Running::start(command, folder.path());
     until("all three were told over TCP to sleep, and do", || {
-        let asleep = told_in_proc(&mark).iter().filter(|(pid, _)| has_worker(*pid)).count();
+        let asleep = running.told().iter().filter(|(pid, _)| has_worker(*pid)).count();
         (asleep == 4).then_some(())
     });
-    let told = told_in_proc(&mark);
+    let (told, mark) = (running.told(), running.mark.clone());
     assert!(told.len() >= 5, "strace, the command and its three processes: {}", told.len());
-    let root = told.iter().find(|(_, told)| {
-        told.windows(6).any(|window| window == b"\0call\0") && told.starts_with(EXE.as_bytes())
-    });
-    running.interrupt(root.expect("the command runs").0);
-    until("the command ends", || told_in_proc(&mark).is_empty().then_some(()));
-    // Now all of it is written.
+    running.end("call");
     let calls = calls(&prefix);
     let secret = of_orders(&calls).expect("orders are given");
     assert_not_told(&told, &secret);
@@ -256,10 +277,8 @@ fn the_secret_of_a_file_is_read_there_and_told_to_nobody() {
     let (folder, file, peers) = standing();
     let secret = read_secret(&file).unwrap();
     let (node_trace, call_trace) = (folder.path().join("node"), folder.path().join("call"));
-    let mark = format!("GPC_TEST_MARK={}", folder.path().display());
     let line = format!("node --id 1 --peers {} --secret-file {} --link tcp", peers.display(), file.display());
-    let mut node = traced(&line, &node_trace);
-    let node = Running(node.env("GPC_TEST_MARK", folder.path()).spawn().unwrap());
+    let node = Running::start(traced(&line, &node_trace), folder.path());
     let line = format!(
         "call facts --peers {} --id 0 --secret-file {} --link tcp --wait-for-peers 60s",
         peers.display(),
@@ -267,13 +286,10 @@ fn the_secret_of_a_file_is_read_there_and_told_to_nobody() {
     );
     let (status, said, error) = run(traced(&line, &call_trace));
     assert!(status == Some(0) && said.contains("done 2 of 2"), "{status:?} {said} {error}");
-    let told = told_in_proc(&mark);
+    let told = node.told();
     assert!(told.len() >= 2, "strace and the node");
     assert_not_told(&told, &secret);
-    // Of both it is the only one that is not strace.
-    let pid = told.iter().find(|(_, told)| told.starts_with(EXE.as_bytes())).expect("the node runs").0;
-    node.interrupt(pid);
-    until("the node ends", || told_in_proc(&mark).is_empty().then_some(()));
+    node.end("node");
     for prefix in [node_trace, call_trace] {
         let calls = calls(&prefix);
         assert!(calls.iter().any(|call| call.is_tcp() && call.sends()), "what went over TCP was seen");
