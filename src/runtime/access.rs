@@ -2,7 +2,7 @@
 
 use gpc_trees::{Id, IdList};
 
-use super::trust::Proof;
+use crate::peering::Proof;
 use crate::wire::{CauseKind, Reason};
 
 /// From whom a node takes requests of a function. Each process says it for itself: it does not go over the wire.

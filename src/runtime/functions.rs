@@ -17,9 +17,9 @@ use super::placement::Placement;
 use super::quick_hash::QuickHash;
 use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, Factory, Intake, Streaming};
-use super::trust::Proof;
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
+use crate::peering::Proof;
 use crate::wire::message::{Classes, Merging};
 use crate::wire::{CauseKind, Reason};
 

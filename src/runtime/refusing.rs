@@ -10,9 +10,9 @@ use super::due::Due;
 use super::functions::Functions;
 use super::link::{Event, HIWATER, Refused};
 use super::links::Links;
-use super::peer::LinkKey;
 use super::reading::too_many;
 use crate::chain::Time;
+use crate::peering::LinkKey;
 use crate::wire::message::Answer;
 use crate::wire::{
     CallId, Cause, CauseKind, Coverage, Failure, Message, Reason, Request, Response, Stage, Status,
@@ -140,7 +140,7 @@ impl Links {
             let message = "its ids, shape and header did not come within its time limit";
             let reason = Reason::new(CauseKind::TimeLimit, message);
             if let Err(why) = self.refuse_request(key, call, Coverage::new(), reason) {
-                self.close(key, &why);
+                self.close(now, key, &why);
             }
         }
         if let Some(at) = next {
