@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -305,6 +306,90 @@ fn the_secret_of_a_file_is_read_there_and_told_to_nobody() {
 /// As strace writes names with `-xx`, in some of its versions.
 fn hex_of(text: &str) -> String {
     text.bytes().map(|byte| format!("\\x{byte:02x}")).collect()
+}
+
+/// A node without a tracer, which listens at its address by then.
+struct Serving(Child);
+
+impl Serving {
+    fn start(line: &str) -> Serving {
+        let mut node = gpc(line).spawn().unwrap();
+        let mut said = String::new();
+        let read = BufReader::new(node.stderr.take().unwrap()).read_line(&mut said);
+        let serving = Serving(node);
+        assert!(read.is_ok() && said.contains("listens at"), "{said}");
+        serving
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn another_secret_and_none_are_refused_over_tcp() {
+    let (folder, secret, peers) = standing();
+    let other = folder.path().join("other.secret");
+    write_secret(&other, &Secret::random().unwrap()).unwrap();
+    let _node = Serving::start(&format!(
+        "node --id 1 --peers {} --secret-file {} --link tcp",
+        peers.display(),
+        secret.display()
+    ));
+    let call = |with: String| {
+        let line = format!("call echo --peers {} --id 0 --link tcp --time-limit 30s {with}", peers.display());
+        run(gpc(&line))
+    };
+    for with in [format!("--secret-file {}", other.display()), String::new()] {
+        let (status, said, error) = call(with.clone());
+        assert!(status == Some(1) && error.contains("id 1 failed at stage link"), "{with}: {said} {error}");
+    }
+    let (status, _, error) = call(format!("--secret-file {}", secret.display()));
+    assert_eq!(status, Some(0), "{error}");
+}
+
+/// A known id is one that has the private half of the key that is listed for it: the secret alone is not enough.
+#[test]
+fn a_listed_id_needs_its_key() {
+    let (folder, secret, peers) = standing();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let drawn = |name: &str| run(gpc(&format!("secret --key {}", path(name)))).1.trim().to_owned();
+    let (key, node_key) = (drawn("0.key"), drawn("1.key"));
+    let line = fs::read_to_string(&peers).unwrap();
+    let [node_address, root_address] = [line.trim().split_once(' ').unwrap().1, "127.0.0.1:9"];
+    let listed = format!("0 {root_address} {key}\n1 {node_address} {node_key}\n");
+    fs::write(&peers, listed).unwrap();
+    // Whoever leaves the keys out of his file of peers claims the id all the same.
+    fs::write(path("without"), format!("1 {node_address}\n")).unwrap();
+    let secret = format!("--secret-file {} --link tcp", secret.display());
+    let keyed = format!("--peers {} {secret}", peers.display());
+    let _node = Serving::start(&format!("node --id 1 {keyed} --key-file {}", path("1.key")));
+    let call = |id: u32, with: &str| run(gpc(&format!("call facts --id {id} --time-limit 30s {with}")));
+    let (status, _, error) = call(0, &format!("{keyed} --key-file {}", path("0.key")));
+    assert_eq!(status, Some(0), "{error}");
+    let (status, _, error) = call(0, &format!("--peers {} {secret}", path("without")));
+    assert!(status == Some(1) && error.contains("id 1 failed at stage link"), "{error}");
+    // An id that nobody has listed is a member.
+    assert_eq!(call(7, &format!("--peers {} {secret}", path("without"))).0, Some(0));
+    let (status, _, error) = call(0, &keyed);
+    assert!(status == Some(2) && error.contains("--key-file FILE"), "{error}");
+}
+
+/// What a node tells of its machine is for members.
+#[test]
+fn facts_are_for_links_that_are_proved() {
+    let (_folder, _, peers) = standing();
+    let _node = Serving::start(&format!("node --id 1 --peers {} --link tcp", peers.display()));
+    let call = |func: &str, link: &str| {
+        run(gpc(&format!("call {func} --peers {} --id 0 --link {link} --time-limit 30s", peers.display())))
+    };
+    assert_eq!(call("echo", "tcp").0, Some(0));
+    let (status, _, error) = call("facts", "tcp");
+    assert!(status == Some(1) && error.contains("not-authorised"), "{error}");
+    assert!(error.contains("`facts` is restricted") && error.contains("--secret-file"), "{error}");
 }
 
 #[test]

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use chained_gpc::runtime::Listener;
 use chained_gpc::runtime::link::{Event, HIWATER};
+use chained_gpc::runtime::{Builder, Listener, Peers};
 use chained_gpc::wire::message::Answer;
 use chained_gpc::wire::{CallId, Failure, Message};
 use chained_gpc::{
-    Access, Call, CauseKind, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Node, Placement, Stage,
-    Status, Tree,
+    Access, Call, CauseKind, FuncHandle, Functions, Id, IdList, LinkKind, LocalNodes, Node, Placement,
+    PrivateKey, Secret, Stage, Status, Tree,
 };
 
 use super::common::{LIMIT, cause_of, ids, limited, replies_of};
@@ -221,5 +221,56 @@ fn long_data_of_a_refused_request_leave_the_link_as_it_was() {
         assert_eq!(opened.load(Ordering::SeqCst), 9);
         // The root's own call is permitted at the root.
         assert!(runs.load(Ordering::SeqCst) <= 3);
+    });
+}
+
+/// What the secret proves over TCP, and what it takes a listed key to prove.
+#[test]
+fn over_tcp_a_secret_proves_a_member_and_a_key_an_id() {
+    limited(|| {
+        let functions = Functions::new();
+        let (proved, _) = counting(&functions.access(Access::Proved), "proved");
+        let (listed, _) = counting(&functions.access(Access::Listed), "listed");
+        let (root, _) = counting(&functions.access(only("0")), "root");
+        let (other, _) = counting(&functions.access(only("5")), "other");
+        let secret = Secret::random().unwrap();
+        let keys = [0; 3].map(|_| PrivateKey::random().unwrap());
+        // Of ids 0 and 1 the keys are listed, of id 2 it is not.
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut peers: Peers = [(1, listener.address().unwrap())].into_iter().collect();
+        for id in [0, 1] {
+            peers.set_key(id, keys[id as usize].public());
+        }
+        let start = |id: Id, listener: Option<Listener>| {
+            let builder = Node::builder(id).functions(&functions).peers(peers.clone()).link(LinkKind::Tcp);
+            let builder = builder.secret(secret.clone()).key(keys[id as usize].clone());
+            listener.into_iter().fold(builder, Builder::listener).start().unwrap()
+        };
+        let _callee = start(1, Some(listener));
+        let known = start(0, None);
+        let member = start(2, None);
+        let call = |caller: &Node, func| {
+            let me = caller.id();
+            match caller.call(Call::new(func).ids([me, 1]).tree(Tree::Flat)).unwrap().wait() {
+                Ok(outcome) => {
+                    assert!(outcome.is_complete());
+                    None
+                }
+                Err(error) => {
+                    let cause = error.cause().unwrap().clone();
+                    assert_eq!((cause.id, cause.kind), (1, CauseKind::NotAuthorised), "{cause}");
+                    Some(cause.message)
+                }
+            }
+        };
+        for func in [proved, listed, root] {
+            assert_eq!(call(&known, func), None);
+        }
+        assert!(call(&known, other).unwrap().contains("is of none of them"));
+        assert_eq!(call(&member, proved), None);
+        for func in [listed, root, other] {
+            let said = call(&member, func).unwrap();
+            assert!(said.contains("the secret of the job alone") && said.contains("--key-file"), "{said}");
+        }
     });
 }
