@@ -59,7 +59,7 @@ impl Session {
             }
             Nodes::Start { n, link } => {
                 let launch = launching::start(1..*n, *link, plan.watching, interrupt)?;
-                let (peers, trust) = (launch.peers().clone(), Trust::of_launch(launch.secret()));
+                let (peers, trust) = (launch.peers().clone(), Trust::of_launch(&launch));
                 (Some(launch), peers, trust)
             }
         };

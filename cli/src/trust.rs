@@ -9,6 +9,7 @@ use super::refused::Refused;
 use chained_gpc::bootstrap::{
     KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, named_or_variable, read_key, read_secret,
 };
+use chained_gpc::launch::Launch;
 use chained_gpc::runtime::{Address, Builder, Peers};
 use chained_gpc::{PrivateKey, Secret};
 
@@ -57,8 +58,8 @@ impl Trust {
     }
 
     /// That of a launch's nodes.
-    pub fn of_launch(secret: &Secret) -> Trust {
-        Trust { secret: Some(secret.clone()), ..Trust::default() }
+    pub fn of_launch(launch: &Launch) -> Trust {
+        Trust { secret: launch.secret().cloned(), ..Trust::default() }
     }
 
     /// Checks that a node may listen there.
@@ -153,7 +154,7 @@ mod tests {
         let refuses = |trust: &Trust| trust.check_listen(&beyond).is_err();
         assert!(Trust::default().check_listen(&here).is_ok() && refuses(&Trust::default()));
         assert!(!refuses(&Trust { insecure: true, ..Trust::default() }));
-        assert!(!refuses(&Trust::of_launch(&Secret::random().unwrap())));
+        assert!(!refuses(&Trust { secret: Secret::random().ok(), ..Trust::default() }));
     }
 
     #[test]

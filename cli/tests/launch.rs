@@ -76,11 +76,12 @@ fn processes_are_there_at_once_and_none_is_left() {
 fn a_launch_has_a_secret_of_its_own_or_that_of_its_plan() {
     let launches = [start(1, LinkKind::DEFAULT), start(1, LinkKind::Tcp)];
     assert_ne!(launches[0].secret(), launches[1].secret());
+    assert!(launches[0].secret().is_some());
     let secret = Secret::random().unwrap();
     let mut given = plan(1..2, LinkKind::Tcp, Peers::new());
     given.secret = Some(secret.clone());
     let launch = Launch::start(&given).unwrap();
-    assert_eq!(launch.secret(), &secret);
+    assert_eq!(launch.secret(), Some(&secret));
     assert!(!format!("{launch:?} {given:?}").contains(&**secret.to_text()));
     for launch in launches.into_iter().chain([launch]) {
         let ended = launch.end(PATIENCE);

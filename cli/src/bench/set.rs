@@ -98,7 +98,7 @@ impl Set {
             }
             Nodes::Start { n, link } => {
                 let launch = launching::start(1..*n, *link, watching, interrupt)?;
-                let trust = Trust::of_launch(launch.secret());
+                let trust = Trust::of_launch(&launch);
                 (0, Some(launch), None, trust)
             }
         };
