@@ -30,6 +30,7 @@ mod polled;
 mod raw;
 mod replies;
 mod rings;
+mod secrets;
 mod shutdown;
 mod streaming;
 mod trees;
