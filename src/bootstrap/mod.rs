@@ -3,12 +3,14 @@
 //! A launcher that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher.
 
 mod error;
+mod pmi;
 mod setup;
 mod sources;
 mod space;
 
 use std::time::Duration;
 
+pub use crate::launchers::scrub;
 pub use error::BootstrapError;
 pub use setup::Bootstrap;
 pub use sources::Variables;

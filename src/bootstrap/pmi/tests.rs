@@ -1,0 +1,1 @@
+//! Conversations with a server that is not there, dies, or says nonsense.
