@@ -2,16 +2,27 @@
 //!
 //! A launcher that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher.
 
+mod entry;
 mod error;
+mod exchange;
+mod member;
+mod parts;
+mod place;
 mod pmi;
+mod rounds;
 mod setup;
 mod sources;
 mod space;
+mod table;
+mod watch;
 
 use std::time::Duration;
 
 pub use crate::launchers::scrub;
+pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
+pub use member::Member;
+pub use place::HOST_ADDRESS;
 pub use setup::Bootstrap;
 pub use sources::Variables;
 pub use space::{Space, SpaceError};

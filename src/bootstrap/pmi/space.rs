@@ -18,6 +18,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct PmiSpace {
     client: Client,
     link: Link,
+    /// How long an answer may take that needs no other process.
+    answer_limit: Duration,
 }
 
 /// What a space has come to that did not open.
@@ -44,7 +46,8 @@ impl PmiSpace {
     ) -> Result<PmiSpace, Unopened> {
         let until = Instant::now() + limit;
         let port = known.count == 0;
-        let mut space = PmiSpace { client: Client::new(version, known), link };
+        let answer_limit = limit.min(ANSWER_LIMIT);
+        let mut space = PmiSpace { client: Client::new(version, known), link, answer_limit };
         let first = port.then_some(Ask::Port);
         for ask in first.into_iter().chain(Client::OPENING) {
             let doing = doing(&ask, space.client.known());
@@ -112,7 +115,7 @@ impl Space for PmiSpace {
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<(), SpaceError> {
-        self.done(Ask::Put { key: key.into(), value: value.into() }, ANSWER_LIMIT).map(drop)
+        self.done(Ask::Put { key: key.into(), value: value.into() }, self.answer_limit).map(drop)
     }
 
     fn fence(&mut self, limit: Duration) -> Result<(), SpaceError> {

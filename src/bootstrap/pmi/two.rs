@@ -140,11 +140,11 @@ mod tests {
         let text = |known: &Known, ask: Ask| String::from_utf8(question(known, &ask)).unwrap();
         let slurm = Known { job: Some("77.0".into()), ..told() };
         assert_eq!(text(&told(), Ask::Init), "cmd=init pmi_version=2 pmi_subversion=0\n");
-        assert_eq!(text(&told(), Ask::Register), "    39cmd=fullinit;pmirank=1;threaded=FALSE;");
-        assert_eq!(text(&slurm, Ask::Register), "    53cmd=fullinit;pmijobid=77.0;pmirank=1;threaded=FALSE;");
+        assert_eq!(text(&told(), Ask::Register), "    38cmd=fullinit;pmirank=1;threaded=FALSE;");
+        assert_eq!(text(&slurm, Ask::Register), "    52cmd=fullinit;pmijobid=77.0;pmirank=1;threaded=FALSE;");
         assert_eq!(text(&told(), Ask::Name), "    14cmd=job-getid;");
         let put = Ask::Put { key: "key0".into(), value: "got".into() };
-        assert_eq!(text(&told(), put), "    32cmd=kvs-put;key=key0;value=got;");
+        assert_eq!(text(&told(), put), "    31cmd=kvs-put;key=key0;value=got;");
         assert_eq!(text(&told(), Ask::Fence), "    14cmd=kvs-fence;");
         let get = Ask::Get { of: 0, key: "key0".into() };
         assert_eq!(text(&told(), get), "    37cmd=kvs-get;jobid=J;srcid=0;key=key0;");
