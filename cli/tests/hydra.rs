@@ -1,5 +1,6 @@
 //! The command in the processes that a launcher starts: MPICH's hydra, which speaks PMI-1 and PMI-2. Debian: `apt-get install mpich`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![allow(clippy::disallowed_methods, reason = "a process of another program tells of itself in /proc alone")]
 
 use std::fs;
