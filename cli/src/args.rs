@@ -73,9 +73,9 @@ pub struct CallArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: String,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine
+    /// How many ids: this process is id 0, and the others are started as processes on this machine. Without it, and without --peers, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(required_unless_present = "peers", conflicts_with = "peers")]
+    #[arg(conflicts_with = "peers")]
     pub n: Option<u32>,
 
     /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
@@ -138,8 +138,8 @@ pub struct CallArgs {
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
-    #[arg(long, value_name = "TIME", requires = "peers")]
+    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call. Where a launcher has started this process: how long it waits for the others, 1m by default
+    #[arg(long, value_name = "TIME", conflicts_with = "n")]
     pub wait_for_peers: Option<Span>,
 
     /// Whom the node of this process links with; with --peers.
@@ -155,7 +155,8 @@ const REPEAT_MAX: i64 = 10_000_000;
 
 const CALL_USAGE: &str = "\
 gpc call <FUNC> -n <N> [OPTIONS]
-       gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]";
+       gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]
+       mpiexec -n <N> gpc call <FUNC> [OPTIONS]";
 
 const CALL_EXAMPLES: &str = "\
 Functions:
@@ -176,6 +177,8 @@ Examples:
   gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s
   gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s
   gpc call facts --peers peers.txt --id 0 --secret-file job.secret
+  mpiexec -n 8 gpc call facts                       any launcher with PMI: each process is an id
+  mpiexec -n 8 gpc call sum --tree hosts:launcher+binomial
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
 

@@ -27,6 +27,7 @@ pub mod refused;
 mod secret;
 pub mod session;
 mod sim;
+pub mod started;
 mod stdout;
 mod tree;
 pub mod trust;

@@ -34,9 +34,8 @@ pub struct BenchArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: Option<String>,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers, the first of the file; all by default
+    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers, the first of the file; all by default. Without either, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(required_unless_present = "peers")]
     pub n: Vec<u32>,
 
     /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
@@ -123,8 +122,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
-    #[arg(long, value_name = "TIME", requires = "peers")]
+    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call. Where a launcher has started this process: how long it waits for the others, 1m by default
+    #[arg(long, value_name = "TIME")]
     pub wait_for_peers: Option<Span>,
 
     /// Whom the node of this process links with; with --peers.
@@ -191,7 +190,8 @@ impl fmt::Display for Bytes {
 
 const BENCH_USAGE: &str = "\
 gpc bench [FUNC] -n <LIST> [OPTIONS]
-       gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]";
+       gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]
+       mpiexec -n <N> gpc bench [FUNC] [OPTIONS]";
 
 pub(super) const BENCH_EXAMPLES: &str = "\
 Every combination of the lists is a row, at most 500 of them. A call is timed from being made to

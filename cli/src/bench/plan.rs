@@ -15,6 +15,7 @@ use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
 use crate::plan::tree;
 use crate::refused::Refused;
+use crate::started::Started;
 use crate::trust::Trust;
 use crate::wait::WaitName;
 use chained_gpc::runtime::{Call, Functions, LinkKind, Peers};
@@ -81,6 +82,8 @@ pub(super) struct SetPlan {
 pub(super) enum Nodes {
     /// Ids 1 to n-1 are to be started; this process is id 0.
     Start { n: u32, link: LinkKind },
+    /// A launcher has started them, and this process is id 0.
+    Started,
     /// They are running already.
     Join { peers: Peers, root: Id, patience: Option<Duration>, trust: Trust },
 }
@@ -96,17 +99,21 @@ impl SetPlan {
     fn processes(&self) -> u32 {
         match self.nodes {
             Nodes::Start { n, .. } => n - 1,
-            Nodes::Join { .. } => 0,
+            Nodes::Join { .. } | Nodes::Started => 0,
         }
     }
 }
 
 impl BenchPlan {
-    /// Checks the arguments together, and reads the files that they name.
+    /// Checks the arguments together, and reads the files that they name. `started`: those that a launcher has started with this process.
     ///
     /// # Errors
     /// Everything that can be wrong before anything is started, in words for the one who wrote the arguments.
-    pub(super) fn new(args: &BenchArgs, functions: &Functions) -> Result<BenchPlan, Refused> {
+    pub(super) fn new(
+        args: &BenchArgs,
+        functions: &Functions,
+        started: Option<&Started>,
+    ) -> Result<BenchPlan, Refused> {
         if args.time.is_some_and(|time| time.duration().is_zero()) {
             return Err("--time 0s leaves no time for a turn".into());
         }
@@ -117,7 +124,7 @@ impl BenchPlan {
         let time = if args.rounds.is_none() { time.or(Some(TURN)) } else { time };
         let bound = Bound { rounds: args.rounds, time };
         let what = what(args)?;
-        let source = Source::new(args)?;
+        let source = Source::new(args, started)?;
         let (rows, sets) = rows(args, &what, &source, functions)?;
         for path in [&args.save, &args.svg].into_iter().flatten() {
             check_folder(path).map_err(Refused::File)?;
@@ -163,37 +170,51 @@ fn what(args: &BenchArgs) -> Result<What, Refused> {
 }
 
 /// What the ids are, for each number of them.
-struct Source {
+struct Source<'a> {
     /// The ids that run already, the root first, and where; none where they are to be started.
     joined: Option<(IdList, Peers)>,
     /// What proves to those who this is.
     trust: Trust,
+    /// Those that a launcher has started.
+    started: Option<&'a Started>,
     root: Id,
     /// How long those may take to come up that run already.
     patience: Option<Duration>,
     sizes: Vec<u32>,
 }
 
-impl Source {
-    fn new(args: &BenchArgs) -> Result<Source, Refused> {
+impl<'a> Source<'a> {
+    fn new(args: &BenchArgs, started: Option<&'a Started>) -> Result<Source<'a>, Refused> {
         let (path, root) = match (&args.peers, args.id) {
             (Some(path), Some(root)) => (path, root),
             (Some(_), None) => return Err("--peers needs the id of this process: add --id I".into()),
             (None, _) if args.n.is_empty() => {
+                let Some(started) = started else {
+                    return Err("say how many ids with -n LIST, or join running nodes with --peers FILE --id I, or have a launcher start this program, as in `mpiexec -n 8 gpc bench`".into());
+                };
+                check_one_root(args, "of those that a launcher has started")?;
+                let sizes = vec![started.ids().len()];
+                let trust = Trust::default();
+                return Ok(Source {
+                    joined: None,
+                    trust,
+                    started: Some(started),
+                    root: 0,
+                    patience: None,
+                    sizes,
+                });
+            }
+            (None, _) if args.wait_for_peers.is_some() => {
                 return Err(
-                    "say how many ids with -n LIST, or join running nodes with --peers FILE --id I".into()
+                    "--wait-for-peers goes with --peers: those that -n starts are there at once".into()
                 );
             }
             (None, _) => {
                 let (sizes, trust) = (distinct(&args.n), Trust::default());
-                return Ok(Source { joined: None, trust, root: 0, patience: None, sizes });
+                return Ok(Source { joined: None, trust, started: None, root: 0, patience: None, sizes });
             }
         };
-        if distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>()).len() > 1
-            || distinct(&args.root).len() > 1
-        {
-            return Err("with --peers there is one root, which has one --wait and one --root".into());
-        }
+        check_one_root(args, "with --peers")?;
         let peers = read_peers(path).map_err(Refused::File)?;
         let trust = Trust::read(&args.trust, root, &peers)?;
         let others = peers.ids().filter(|&id| id != root);
@@ -209,6 +230,7 @@ impl Source {
             None => Ok(Source {
                 joined: Some((all, peers)),
                 trust,
+                started: None,
                 root,
                 patience: args.wait_for_peers.map(Duration::from),
                 sizes,
@@ -225,6 +247,7 @@ impl Source {
 
     fn nodes(&self, n: u32, link: LinkKind) -> Nodes {
         match &self.joined {
+            None if self.started.is_some() => Nodes::Started,
             None => Nodes::Start { n, link },
             Some((_, peers)) => {
                 let (peers, trust) = (peers.clone(), self.trust.clone());
@@ -234,17 +257,33 @@ impl Source {
     }
 }
 
+/// Where the processes run already, there is one root, with settings of its own.
+fn check_one_root(args: &BenchArgs, who: &str) -> Result<(), Refused> {
+    let waits = distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>());
+    match waits.len() > 1 || distinct(&args.root).len() > 1 || distinct(&args.link).len() > 1 {
+        true => {
+            Err(format!("{who} there is one root, which has one --wait, one --link and one --root").into())
+        }
+        false => Ok(()),
+    }
+}
+
 /// All combinations, in the order of the lists, and the processes that they need.
 fn rows(
     args: &BenchArgs,
     what: &What,
-    source: &Source,
+    source: &Source<'_>,
     functions: &Functions,
 ) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
     // Each axis makes every combination so far as many as it has values; a list is at most as long as a command line.
     let trees = distinct(&args.tree);
     let (bytes, in_flight) = (distinct(&args.bytes), distinct(&args.in_flight));
-    let (links, waits, roots) = (distinct(&args.link), distinct(&args.wait), distinct(&args.root));
+    let (links, waits) = (distinct(&args.link), distinct(&args.wait));
+    let roots = match source.started {
+        // The node of a member has a thread of its own.
+        Some(_) => vec![RootKind::Thread],
+        None => distinct(&args.root),
+    };
     let lengths = [
         source.sizes.len(),
         trees.len(),
@@ -287,7 +326,7 @@ fn rows(
             wait: wait.to_string(),
             root: name_of(&root),
         };
-        made.push(row(args, what, key, &trees[tree], source.ids(n), set_place, functions)?);
+        made.push(row(args, what, key, &trees[tree], source.ids(n), set_place, (functions, source.started))?);
     }
     Ok((made, sets))
 }
@@ -307,10 +346,10 @@ fn row(
     tree_name: &TreeName,
     ids: IdList,
     set: usize,
-    functions: &Functions,
+    (functions, started): (&Functions, Option<&Started>),
 ) -> Result<Row, Refused> {
     let func = functions.named(&what.func).map_err(|error| error.to_string())?;
-    let (tree, _, _) = tree(tree_name, &ids)?;
+    let (tree, _, _) = tree(tree_name, &ids, started)?;
     let reply = u64::from(key.reply_bytes.unwrap_or(0));
     let flying = u64::from(key.in_flight) * (u64::from(key.bytes) + u64::from(key.n) * reply);
     if flying > FLYING_MAX {
