@@ -4,10 +4,9 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use super::NodeSettings;
-use crate::runtime::{AddressRow, AddressRowError, LinkKind, LinkKindError, Peers, PeersError, Wait};
+use crate::runtime::{AddressRow, AddressRowError, LinkKindError, Peers, PeersError};
 
 /// The line that ends orders.
 pub(super) const END: &str = "end\n";
@@ -65,16 +64,7 @@ impl Orders {
 
 impl fmt::Display for Orders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NodeSettings { dead_after, wait, link } = self.settings;
-        match wait {
-            Wait::Block => writeln!(f, "wait block")?,
-            Wait::Adaptive => writeln!(f, "wait adaptive")?,
-            Wait::Spin(limit) => writeln!(f, "wait {}", Nanos(limit))?,
-        }
-        writeln!(f, "link {link}")?;
-        if let Some(dead_after) = dead_after {
-            writeln!(f, "dead-after {}", Nanos(dead_after))?;
-        }
+        write!(f, "{}", self.settings)?;
         self.others.job().iter().try_for_each(|job| writeln!(f, "job {job}"))?;
         writeln!(f, "{}", self.row)?;
         self.others.iter().try_for_each(|(id, address)| writeln!(f, "peer {id} {address}"))?;
@@ -89,18 +79,10 @@ impl FromStr for Orders {
     fn from_str(text: &str) -> Result<Orders, OrdersError> {
         let (mut row, mut others, mut settings) = (None, String::new(), NodeSettings::default());
         for line in text.strip_suffix(END).unwrap_or(text).lines() {
+            if settings.read_line(line)? {
+                continue;
+            }
             match line.split_once(' ') {
-                Some(("wait", wait)) => {
-                    settings.wait = match wait {
-                        "block" => Wait::Block,
-                        "adaptive" => Wait::Adaptive,
-                        limit => Wait::Spin(limit.parse::<Nanos>()?.0),
-                    };
-                }
-                Some(("link", link)) => {
-                    settings.link = link.parse::<LinkKind>()?;
-                }
-                Some(("dead-after", span)) => settings.dead_after = Some(span.parse::<Nanos>()?.0),
                 // As in a peers file.
                 Some(("job", _)) => {
                     others.push_str(line);
@@ -118,34 +100,17 @@ impl FromStr for Orders {
     }
 }
 
-/// A length of time, as orders have it: `1500ns`.
-struct Nanos(Duration);
-
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is longer than 584 years is as good as for ever.
-        write!(f, "{}ns", u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
-impl FromStr for Nanos {
-    type Err = OrdersError;
-
-    fn from_str(text: &str) -> Result<Nanos, OrdersError> {
-        let nanos = text.strip_suffix("ns").and_then(|nanos| nanos.parse().ok());
-        nanos.map(|nanos| Nanos(Duration::from_nanos(nanos))).ok_or_else(|| OrdersError::Time(quoted(text)))
-    }
-}
-
 /// As much of a line as an error quotes.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     text.chars().take(QUOTED_MAX).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::runtime::Job;
+    use crate::runtime::{Job, LinkKind, Wait};
 
     #[test]
     fn orders_read_as_they_are_written() {
