@@ -56,11 +56,13 @@
     reason = "processes are waited for by the clock, each wait with a limit"
 )]
 
+mod environment;
 mod error;
 mod files;
 mod launched;
 mod limits;
 mod orders;
+pub mod remote;
 mod settings;
 mod spawn;
 
