@@ -2,6 +2,8 @@
 //!
 //! A launcher that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher.
 
+mod host_list;
 mod space;
 
+pub use host_list::{HOST_MAX, HOSTS_MAX, HostList, HostListError};
 pub use space::{Space, SpaceError};
