@@ -3,6 +3,9 @@
 //! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
 
 mod bench;
+mod over;
+
+pub use over::OverArgs;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
 
@@ -42,6 +45,7 @@ Examples:
   gpc tree binomial 16                           draw a tree
   gpc tree kary:4 64 --format svg > tree.svg
   gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
+  gpc call facts --hosts a,b[01-64]              processes on other hosts, started by ssh through a tree
   gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
 
 GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
@@ -71,10 +75,14 @@ pub struct CallArgs {
 
     /// How many ids: this process is id 0, and the others are started as processes on this machine
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(required_unless_present = "peers", conflicts_with = "peers")]
+    #[arg(required_unless_present_any = ["peers", "hosts"], conflicts_with_all = ["peers", "hosts"])]
     pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    /// Processes on other hosts
+    #[command(flatten)]
+    pub over: OverArgs,
+
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
     #[arg(long, value_name = "TREE", default_value = "binary")]
     pub tree: TreeName,
 
@@ -144,6 +152,7 @@ const REPEAT_MAX: i64 = 10_000_000;
 
 const CALL_USAGE: &str = "\
 gpc call <FUNC> -n <N> [OPTIONS]
+       gpc call <FUNC> --hosts <LIST> [OPTIONS]
        gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]";
 
 const CALL_EXAMPLES: &str = "\
@@ -161,6 +170,8 @@ Examples:
   gpc call digest -n 64 --tree binomial --data Cargo.lock
   gpc call sum -n 16 --repeat 1000 --output json
   gpc call fail -n 8 --header 5:callback
+  gpc call facts --hosts a,b[01-64] --per-host 2 --tree hosts+binomial
+  gpc call facts --hosts a,b[01-64] --rsh 'ssh -o BatchMode=yes -l me' --partial
   gpc call facts --peers peers.txt --id 0
   gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s
   gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s

@@ -15,6 +15,7 @@ use super::limits::cannot_start;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
 use chained_gpc::launch::Launch;
+use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, Coverage, Status};
 
@@ -33,6 +34,8 @@ pub struct Session {
     node: Node,
     /// The processes that were started for it; none when running nodes were joined.
     launch: Option<Launch>,
+    /// Those that were started on other hosts.
+    remote: Option<RemoteLaunch>,
 }
 
 /// What the calls of a session came to.
@@ -51,23 +54,31 @@ impl Session {
     /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
     pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Error> {
         let root = plan.root;
-        let (launch, peers) = match &plan.nodes {
+        let builder = Node::builder(root).functions(functions);
+        let (mut launch, mut remote) = (None, None);
+        let builder = match &plan.nodes {
             Nodes::Join { peers, .. } => {
                 refuse_taken(root, peers)?;
-                (None, peers.clone())
+                builder.peers(peers.clone())
             }
             Nodes::Start { n, link } => {
-                let launch = launching::start(1..*n, *link, plan.watching, interrupt)?;
-                let peers = launch.peers().clone();
-                (Some(launch), peers)
+                let started = launching::start(1..*n, *link, plan.watching, interrupt)?;
+                let builder = builder.peers(started.peers().clone());
+                launch = Some(started);
+                builder
+            }
+            Nodes::Hosts(hosts) => {
+                let started = launching::start_remote(hosts, plan.watching, interrupt)?;
+                let builder = started.root(builder);
+                remote = Some(started);
+                builder
             }
         };
-        let builder = Node::builder(root).functions(functions).peers(peers);
         let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
         if let Nodes::Join { patience: Some(patience), .. } = plan.nodes {
             until_up(patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
         }
-        Ok(Session { node, launch })
+        Ok(Session { node, launch, remote })
     }
 
     /// Makes the calls of a plan, one after the other; stops at the first that fails, and when interrupted.
@@ -102,6 +113,9 @@ impl Session {
             for (id, how) in &ended.failed {
                 tracing::debug!(id, how, "a process did not end in order");
             }
+        }
+        if let Some(remote) = self.remote {
+            remote.end(limit);
         }
         self.node.shutdown(Duration::ZERO);
     }
@@ -192,10 +206,10 @@ impl Session {
 
     fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
         let joined = match nodes {
-            Nodes::Start { .. } => None,
+            Nodes::Start { .. } | Nodes::Hosts(_) => None,
             Nodes::Join { peers, .. } => Some(peers),
         };
-        explain(first, self.launch.as_mut(), joined)
+        explain(first, self.launch.as_mut(), self.remote.as_ref(), joined)
     }
 }
 

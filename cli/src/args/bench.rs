@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use gpc_trees::{Id, TreeName};
 
-use super::link_parser;
+use super::{OverArgs, link_parser};
 use crate::duration::Span;
 use crate::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
@@ -34,12 +34,16 @@ pub struct BenchArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: Option<String>,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers, the first of the file; all by default
+    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers or --hosts, the first of those; all by default
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(required_unless_present = "peers")]
+    #[arg(required_unless_present_any = ["peers", "hosts"])]
     pub n: Vec<u32>,
 
-    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    /// Processes on other hosts
+    #[command(flatten)]
+    pub over: OverArgs,
+
+    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "binomial")]
     pub tree: Vec<TreeName>,
 
@@ -187,6 +191,7 @@ impl fmt::Display for Bytes {
 
 const BENCH_USAGE: &str = "\
 gpc bench [FUNC] -n <LIST> [OPTIONS]
+       gpc bench [FUNC] --hosts <LIST> [-n <LIST>] [OPTIONS]
        gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]";
 
 pub(super) const BENCH_EXAMPLES: &str = "\
@@ -221,6 +226,7 @@ Examples:
   gpc bench -n 1024 --rounds 20
   gpc bench -n 2,8,64 --save before.json
   gpc bench -n 2,8,64 --compare before.json
+  gpc bench --hosts a,b[01-64] -n 2,9,65 --tree hosts+binomial,flat
   gpc bench digest --bytes 1M --peers peers.txt --id 0";
 
 #[cfg(test)]

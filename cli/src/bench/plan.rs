@@ -6,17 +6,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, TreeName};
+use gpc_trees::{Id, IdList};
 
 use super::comparison::Earlier;
 use super::report::Key;
 use crate::args::{BenchArgs, RootKind};
 use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
-use crate::plan::tree;
+use crate::plan::hosts_of;
 use crate::refused::Refused;
 use crate::wait::WaitName;
-use chained_gpc::runtime::{Call, Functions, LinkKind, Peers};
+use chained_gpc::launch::remote::RemotePlan;
+use chained_gpc::runtime::{Call, CallTree, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
 
 /// Most rows: with a second for each turn, five repetitions of so many take most of an hour.
@@ -80,6 +81,8 @@ pub(super) struct SetPlan {
 pub(super) enum Nodes {
     /// Ids 1 to n-1 are to be started; this process is id 0.
     Start { n: u32, link: LinkKind },
+    /// Those of other hosts are to be started; this process is id 0.
+    Hosts { plan: Box<RemotePlan>, link: LinkKind },
     /// They are running already.
     Join { peers: Peers, root: Id, patience: Option<Duration> },
 }
@@ -93,9 +96,10 @@ pub(super) struct Bound {
 
 impl SetPlan {
     fn processes(&self) -> u32 {
-        match self.nodes {
+        match &self.nodes {
             Nodes::Start { n, .. } => n - 1,
-            Nodes::Join { .. } => 0,
+            // Elsewhere.
+            Nodes::Hosts { .. } | Nodes::Join { .. } => 0,
         }
     }
 }
@@ -165,6 +169,8 @@ fn what(args: &BenchArgs) -> Result<What, Refused> {
 struct Source {
     /// The ids that run already, the root first, and where; none where they are to be started.
     joined: Option<(IdList, Peers)>,
+    /// Those that are to be started on other hosts.
+    over: Option<RemotePlan>,
     root: Id,
     /// How long those may take to come up that run already.
     patience: Option<Duration>,
@@ -173,6 +179,9 @@ struct Source {
 
 impl Source {
     fn new(args: &BenchArgs) -> Result<Source, Refused> {
+        if let Some(hosts) = &args.over.hosts {
+            return Source::of_hosts(args, args.over.plan(hosts)?);
+        }
         let (path, root) = match (&args.peers, args.id) {
             (Some(path), Some(root)) => (path, root),
             (Some(_), None) => return Err("--peers needs the id of this process: add --id I".into()),
@@ -182,7 +191,8 @@ impl Source {
                 );
             }
             (None, _) => {
-                return Ok(Source { joined: None, root: 0, patience: None, sizes: distinct(&args.n) });
+                let sizes = distinct(&args.n);
+                return Ok(Source { joined: None, over: None, root: 0, patience: None, sizes });
             }
         };
         if distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>()).len() > 1
@@ -203,10 +213,20 @@ impl Source {
             ))),
             None => Ok(Source {
                 joined: Some((all, peers)),
+                over: None,
                 root,
                 patience: args.wait_for_peers.map(Duration::from),
                 sizes,
             }),
+        }
+    }
+
+    fn of_hosts(args: &BenchArgs, plan: RemotePlan) -> Result<Source, Refused> {
+        let all = 1 + plan.processes();
+        let sizes = if args.n.is_empty() { vec![all] } else { distinct(&args.n) };
+        match sizes.iter().find(|&&n| n > all) {
+            Some(n) => Err(format!("-n {n} is more than the {all} ids of the hosts and this process").into()),
+            None => Ok(Source { joined: None, over: Some(plan), root: 0, patience: None, sizes }),
         }
     }
 
@@ -219,7 +239,10 @@ impl Source {
 
     fn nodes(&self, n: u32, link: LinkKind) -> Nodes {
         match &self.joined {
-            None => Nodes::Start { n, link },
+            None => match &self.over {
+                Some(plan) => Nodes::Hosts { plan: Box::new(plan.clone()), link },
+                None => Nodes::Start { n, link },
+            },
             Some((_, peers)) => {
                 Nodes::Join { peers: peers.clone(), root: self.root, patience: self.patience }
             }
@@ -280,7 +303,9 @@ fn rows(
             wait: wait.to_string(),
             root: name_of(&root),
         };
-        made.push(row(args, what, key, &trees[tree], source.ids(n), set_place, functions)?);
+        let over = source.over.as_ref().map(hosts_of);
+        let (tree, _, _) = crate::plan::tree(&trees[tree], &source.ids(n), over.as_ref())?;
+        made.push(row(args, what, key, tree, source.ids(n), set_place, functions)?);
     }
     Ok((made, sets))
 }
@@ -297,13 +322,12 @@ fn row(
     args: &BenchArgs,
     what: &What,
     key: Key,
-    tree_name: &TreeName,
+    tree: CallTree,
     ids: IdList,
     set: usize,
     functions: &Functions,
 ) -> Result<Row, Refused> {
     let func = functions.named(&what.func).map_err(|error| error.to_string())?;
-    let (tree, _, _) = tree(tree_name, &ids)?;
     let reply = u64::from(key.reply_bytes.unwrap_or(0));
     let flying = u64::from(key.in_flight) * (u64::from(key.bytes) + u64::from(key.n) * reply);
     if flying > FLYING_MAX {

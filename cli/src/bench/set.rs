@@ -15,6 +15,7 @@ use crate::launching;
 use crate::limits::cannot_start;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
+use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{
     AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
@@ -36,6 +37,8 @@ const ROUNDS_MIN: u32 = 3;
 pub(super) struct Set {
     root: Root,
     launch: Option<Launch>,
+    /// Those that were started on other hosts.
+    remote: Option<RemoteLaunch>,
     /// Where those are that were joined.
     joined: Option<Peers>,
 }
@@ -86,19 +89,31 @@ impl Set {
     /// When one cannot be started, the root's id is taken, or it is interrupted; then nothing of it is left running.
     pub(super) fn open(plan: &SetPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Set, Error> {
         let link = match plan.nodes {
-            Nodes::Start { link, .. } => link,
+            Nodes::Start { link, .. } | Nodes::Hosts { link, .. } => link,
             Nodes::Join { .. } => LinkKind::DEFAULT,
         };
         let watching = NodeSettings::new(None, plan.wait.0, link);
-        let (id, launch, joined) = match &plan.nodes {
+        let (mut launch, mut remote, mut joined) = (None, None, None);
+        let builder = match &plan.nodes {
             Nodes::Join { peers, root, .. } => {
                 refuse_taken(*root, peers)?;
-                (*root, None, Some(peers.clone()))
+                joined = Some(peers.clone());
+                Node::builder(*root).peers(peers.clone())
             }
-            Nodes::Start { n, link } => (0, Some(launching::start(1..*n, *link, watching, interrupt)?), None),
+            Nodes::Start { n, link } => {
+                let started = launching::start(1..*n, *link, watching, interrupt)?;
+                let peers = started.peers().clone();
+                launch = Some(started);
+                Node::builder(0).peers(peers)
+            }
+            Nodes::Hosts { plan, .. } => {
+                let started = launching::start_remote(plan, watching, interrupt)?;
+                let builder = started.root(Node::builder(0));
+                remote = Some(started);
+                builder
+            }
         };
-        let peers = launch.as_ref().map(Launch::peers).or(joined.as_ref()).cloned().unwrap_or_default();
-        let builder = watching.apply(Node::builder(id).functions(functions).peers(peers));
+        let builder = watching.apply(builder.functions(functions));
         let mut root = match plan.root {
             RootKind::Polled => Root::Polled(Box::new(builder.polled().map_err(cannot_start("this node"))?)),
             RootKind::Thread => Root::Threaded(builder.start().map_err(cannot_start("this node"))?),
@@ -107,13 +122,16 @@ impl Set {
             let ids = IdList::from_ids(peers.ids()).expect("a peers file has each id once");
             until_up(*patience, interrupt, |limit| root.wait_for_peers(&ids, limit))?;
         }
-        Ok(Set { root, launch, joined })
+        Ok(Set { root, launch, remote, joined })
     }
 
     /// Ends all of it.
     pub(super) fn close(self) {
         if let Some(launch) = self.launch {
             launch.end(END_LIMIT);
+        }
+        if let Some(remote) = self.remote {
+            remote.end(END_LIMIT);
         }
         self.root.shutdown();
     }
@@ -188,7 +206,8 @@ impl Set {
             Ok(outcome) if interrupt.signal().is_none() => Ok(Some(outcome)),
             Ok(_) => Ok(None),
             Err(CallError::Failed(failed)) => {
-                Err(explain(failed.cause(), self.launch.as_mut(), self.joined.as_ref()).to_string().into())
+                let (launch, remote) = (self.launch.as_mut(), self.remote.as_ref());
+                Err(explain(failed.cause(), launch, remote, self.joined.as_ref()).to_string().into())
             }
             Err(refused) => Err(refused.into()),
         }

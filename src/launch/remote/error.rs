@@ -22,6 +22,13 @@ pub struct Lost {
     pub why: String,
 }
 
+impl Lost {
+    /// Whether an id is among them.
+    pub(super) fn has(&self, id: Id) -> bool {
+        id >= self.first && id - self.first < self.count
+    }
+}
+
 /// Why processes on other hosts could not be started. None of them is left running then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ const SLEEP: Duration = Duration::from_secs(60);
 const LOST_MAX: usize = 4096;
 
 /// What to start on which hosts.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RemotePlan {
     /// The hosts, as the command takes their names.
@@ -86,6 +86,11 @@ impl RemotePlan {
             network: None,
             partial: false,
         }
+    }
+
+    /// How many processes it starts, the root left out.
+    pub fn processes(&self) -> u32 {
+        u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).saturating_mul(self.per_host)
     }
 
     /// Checks what can be checked before anything is started.
@@ -147,6 +152,8 @@ struct Shared {
     end_limit: AtomicU64,
     /// Ids that were not started, and that are lost since then.
     lost: Mutex<Vec<Lost>>,
+    /// Told of each.
+    more: Condvar,
 }
 
 /// What it comes to when of every process it is known whether it is there.
@@ -239,6 +246,15 @@ impl RemoteLaunch {
         self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Why an id's process could not be started, or has gone, if that is so. Whoever has just lost a link with it waits a moment for that to be known: `patience`.
+    pub fn why_lost(&self, id: Id, patience: Duration) -> Option<String> {
+        let find = |lost: &[Lost]| lost.iter().find(|lost| lost.has(id)).map(|lost| lost.why.clone());
+        let lost = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.shared.more.wait_timeout_while(lost, patience, |lost| find(lost).is_none());
+        let (lost, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        find(&lost)
+    }
+
     /// Ends all processes: those that do not within this time by force.
     pub fn end(mut self, limit: Duration) {
         let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
@@ -326,6 +342,7 @@ impl Keeper {
         if all.len() < LOST_MAX {
             all.push(lost);
         }
+        self.shared.more.notify_all();
     }
 
     /// Tells all of all.
