@@ -78,10 +78,6 @@ pub struct CallArgs {
     #[arg(required_unless_present_any = ["peers", "hosts"], conflicts_with_all = ["peers", "hosts"])]
     pub n: Option<u32>,
 
-    /// Processes on other hosts
-    #[command(flatten)]
-    pub over: OverArgs,
-
     /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
     #[arg(long, value_name = "TREE", default_value = "binary")]
     pub tree: TreeName,
@@ -145,6 +141,11 @@ pub struct CallArgs {
     /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
     #[arg(long, value_name = "TIME", requires = "peers")]
     pub wait_for_peers: Option<Span>,
+
+    // Last, since its heading holds for what follows.
+    /// Processes on other hosts
+    #[command(flatten)]
+    pub over: OverArgs,
 }
 
 /// Most calls of one `--repeat`: the time of each is kept, 80 MB in all.

@@ -27,12 +27,19 @@ pub(super) fn explain(
     let id = cause.id;
     let ended = launched.and_then(|launch| launch.exit_of(id, DEATH_PATIENCE));
     let ended = ended.map(|how| format!("its process ended: {how}"));
-    let far = remote.and_then(|remote| remote.why_lost(id, DEATH_PATIENCE));
+    if let Some(why) = remote.and_then(|remote| remote.why_lost(id, DEATH_PATIENCE)) {
+        // That it has no address is no news then.
+        cause.message = match first.kind {
+            CauseKind::Unreachable => why,
+            _ => format!("{}; {why}", cause.message),
+        };
+        return cause;
+    }
     let address = joined.and_then(|peers| peers.address(id));
     let looked = address.map(|address| {
         format!("the peers file has it at {address}: see that `gpc node --id {id}` runs there")
     });
-    cause.message.extend(ended.or(far).or(looked).map(|more| format!("; {more}")));
+    cause.message.extend(ended.or(looked).map(|more| format!("; {more}")));
     cause
 }
 

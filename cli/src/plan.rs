@@ -160,6 +160,7 @@ pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
 
 /// The nodes, the root, and all ids there are.
 fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), Refused> {
+    args.over.check()?;
     if let Some(hosts) = &args.over.hosts {
         let mut plan = args.over.plan(hosts)?;
         plan.partial = args.partial;

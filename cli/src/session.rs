@@ -138,7 +138,8 @@ impl Session {
             if interrupt.signal().is_some() {
                 handle.cancel();
             } else if dead.is_none() && !plan.partial {
-                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(&plan.ids));
+                let far = self.remote.as_ref().and_then(|remote| remote.first_lost(&plan.ids));
+                dead = far.or_else(|| self.launch.as_mut()?.first_ended(&plan.ids));
                 dead.iter().for_each(|_| handle.cancel());
             }
         };

@@ -39,10 +39,6 @@ pub struct BenchArgs {
     #[arg(required_unless_present_any = ["peers", "hosts"])]
     pub n: Vec<u32>,
 
-    /// Processes on other hosts
-    #[command(flatten)]
-    pub over: OverArgs,
-
     /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "binomial")]
     pub tree: Vec<TreeName>,
@@ -130,6 +126,11 @@ pub struct BenchArgs {
     /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
     #[arg(long, value_name = "TIME", requires = "peers")]
     pub wait_for_peers: Option<Span>,
+
+    // Last, since its heading holds for what follows.
+    /// Processes on other hosts
+    #[command(flatten)]
+    pub over: OverArgs,
 }
 
 /// Who drives the root's node.

@@ -19,27 +19,27 @@ pub struct OverArgs {
     pub hosts: Option<HostList>,
 
     /// Processes on each host; 1 by default
-    #[arg(long, value_name = "K", requires = "hosts", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
     pub per_host: Option<u32>,
 
     /// The command that runs another one on a host, in place of `ssh -o BatchMode=yes`: the host's name and that command are its next words. Quotes keep words together
-    #[arg(long, value_name = "CMD", requires = "hosts")]
+    #[arg(long, value_name = "CMD")]
     pub rsh: Option<Words>,
 
     /// Where gpc is on the hosts; by default where it is here
-    #[arg(long, value_name = "PATH", requires = "hosts")]
+    #[arg(long, value_name = "PATH")]
     pub remote_gpc: Option<PathBuf>,
 
     /// How many hosts a process starts itself, each of which starts its share of the others; 8 by default
-    #[arg(long, value_name = "K", requires = "hosts", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub fan_out: Option<u32>,
 
     /// Give a host up when it has not answered for this time; 30s by default
-    #[arg(long, value_name = "TIME", requires = "hosts")]
+    #[arg(long, value_name = "TIME")]
     pub start_limit: Option<Span>,
 
     /// The network through which the processes reach each other, such as 10.1.0.0/16; by default the one by which ssh reached them
-    #[arg(long, value_name = "ADDR/BITS", requires = "hosts")]
+    #[arg(long, value_name = "ADDR/BITS")]
     pub network: Option<Network>,
 }
 
@@ -48,6 +48,25 @@ pub struct OverArgs {
 pub struct Words(pub Vec<OsString>);
 
 impl OverArgs {
+    /// Refuses what says something of hosts where none are named.
+    ///
+    /// # Errors
+    /// The argument, and what it goes with.
+    pub fn check(&self) -> Result<(), String> {
+        let given = [
+            (self.per_host.is_some(), "--per-host"),
+            (self.rsh.is_some(), "--rsh"),
+            (self.remote_gpc.is_some(), "--remote-gpc"),
+            (self.fan_out.is_some(), "--fan-out"),
+            (self.start_limit.is_some(), "--start-limit"),
+            (self.network.is_some(), "--network"),
+        ];
+        match given.iter().find(|(given, _)| *given && self.hosts.is_none()) {
+            Some((_, name)) => Err(format!("{name} goes with --hosts LIST")),
+            None => Ok(()),
+        }
+    }
+
     /// What to start on the hosts, with the settings that the library has by default.
     ///
     /// # Errors

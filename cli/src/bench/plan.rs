@@ -179,6 +179,7 @@ struct Source {
 
 impl Source {
     fn new(args: &BenchArgs) -> Result<Source, Refused> {
+        args.over.check()?;
         if let Some(hosts) = &args.over.hosts {
             return Source::of_hosts(args, args.over.plan(hosts)?);
         }

@@ -197,7 +197,8 @@ impl Set {
                 return Ok(None);
             }
             if dead.is_none() && looked.elapsed() >= LOOK {
-                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(ids));
+                let far = self.remote.as_ref().and_then(|remote| remote.first_lost(ids));
+                dead = far.or_else(|| self.launch.as_mut()?.first_ended(ids));
                 dead.iter().for_each(|_| handle.cancel());
                 looked = Instant::now();
             }

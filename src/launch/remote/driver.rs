@@ -14,7 +14,6 @@ use super::process::{Process, Spoken};
 use super::share::HostIds;
 use super::starting::{Output, Starting};
 use super::task::{ALIVE, Task};
-use crate::launch::describe;
 
 /// Between two words to those below that this process is there: they end [after a while](super::agent::SILENCE_MAX) without any.
 const ALIVE_PAUSE: Duration = Duration::from_secs(15);
@@ -156,13 +155,13 @@ impl Driver {
                 Spoken::Said(line) => self.starting.said(number, line),
             };
             let sound = process.turn(now, &mut take);
-            let ended = process.end(&mut take);
+            let ended = process.end(now, &mut take);
             if !sound {
                 self.starting.failed(number, &format!("it says a line of more than {LINE_MAX} bytes"), now);
             }
-            if let Some(status) = ended {
+            if let Some(how) = ended {
                 self.processes.remove(&number);
-                self.starting.ended(number, &describe(status), now);
+                self.starting.ended(number, &how, now);
             }
         }
         if now >= self.told + ALIVE_PAUSE {

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 
 use super::answer::LINE_MAX;
 use super::lines::Lines;
+use crate::launch::describe;
 use crate::launch::environment::keep_out;
 
 /// How long a process may stay that has closed its standard output: whoever reads there no more has given it up.
@@ -143,8 +144,8 @@ impl Process {
         answers.is_ok()
     }
 
-    /// How it ended, if it has. What is left of its group is ended as well.
-    pub(super) fn end(&mut self, take: &mut impl FnMut(Spoken<'_>)) -> Option<ExitStatus> {
+    /// How it ended, if it has, in words. What is left of its group is ended as well.
+    pub(super) fn end(&mut self, now: Duration, take: &mut impl FnMut(Spoken<'_>)) -> Option<String> {
         let mut ended = [PollFd::new(&self.ended, PollFlags::IN)];
         let now = poll(&mut ended, Some(&Timespec::default()));
         now.ok().filter(|&count| count > 0)?;
@@ -155,7 +156,9 @@ impl Process {
         self.answers.rest(|line| take(Spoken::Answer(line)));
         // Before it is reaped: until then no other group has its number.
         self.kill();
-        self.child.wait().ok()
+        let status = self.child.wait().ok()?;
+        let outstayed = self.closed.is_some_and(|limit| now >= limit);
+        Some(if outstayed { "it closed its standard output".into() } else { describe(status) })
     }
 
     /// Waits for one that was killed.

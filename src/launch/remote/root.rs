@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use gpc_trees::Id;
+use gpc_trees::{Id, IdList};
 use rustix::event::PollFlags;
 
 use super::agent::tell_people;
@@ -244,6 +244,13 @@ impl RemoteLaunch {
     /// Ids whose processes could not be started, or have gone since then, as far as that is known, and why.
     pub fn lost(&self) -> Vec<Lost> {
         self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Of some ids, the lowest whose process could not be started, or has gone.
+    pub fn first_lost(&self, among: &IdList) -> Option<Id> {
+        let all = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let ids = all.iter().flat_map(|lost| lost.first..lost.first + lost.count);
+        ids.filter(|&id| among.contains(id)).min()
     }
 
     /// Why an id's process could not be started, or has gone, if that is so. Whoever has just lost a link with it waits a moment for that to be known: `patience`.

@@ -127,7 +127,7 @@ impl Starting {
             if agent.phase != Phase::Done && now >= agent.heard + self.limit {
                 let seconds = self.limit.as_secs_f64();
                 let why = match agent.phase {
-                    Phase::Asked => format!("it did not answer within {seconds} s"),
+                    Phase::Asked | Phase::Greeted => format!("it did not answer within {seconds} s"),
                     _ => format!("it fell silent for {seconds} s while it was starting others"),
                 };
                 self.fail(number, &why, now);
@@ -145,6 +145,8 @@ impl Starting {
                 agent.noise += 1;
                 agent.last_noise = quoted(line);
             } else {
+                // Said here, and not once more.
+                agent.noise = 0;
                 let why = format!("it says much that is nothing of this program, such as `{}`", quoted(line));
                 self.fail(number, &why, now);
             }
