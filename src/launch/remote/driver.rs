@@ -157,11 +157,11 @@ impl Driver {
             let sound = process.turn(now, &mut take);
             let ended = process.end(now, &mut take);
             if !sound {
-                self.starting.failed(number, &format!("it says a line of more than {LINE_MAX} bytes"), now);
+                self.starting.fail(number, &format!("it says a line of more than {LINE_MAX} bytes"), now);
             }
             if let Some(how) = ended {
                 self.processes.remove(&number);
-                self.starting.ended(number, &how, now);
+                self.starting.fail(number, &how, now);
             }
         }
         if now >= self.told + ALIVE_PAUSE {
@@ -193,7 +193,7 @@ impl Driver {
                             let now = self.now();
                             let name = self.program(same_host).to_string_lossy();
                             let why = format!("cannot run {name}: {error}");
-                            self.starting.failed(agent, &why, now);
+                            self.starting.fail(agent, &why, now);
                         }
                     }
                 }

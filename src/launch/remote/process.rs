@@ -147,8 +147,8 @@ impl Process {
     /// How it ended, if it has, in words. What is left of its group is ended as well.
     pub(super) fn end(&mut self, now: Duration, take: &mut impl FnMut(Spoken<'_>)) -> Option<String> {
         let mut ended = [PollFd::new(&self.ended, PollFlags::IN)];
-        let now = poll(&mut ended, Some(&Timespec::default()));
-        now.ok().filter(|&count| count > 0)?;
+        let ready = poll(&mut ended, Some(&Timespec::default()));
+        ready.ok().filter(|&count| count > 0)?;
         // What lies in the pipes; others of its group, or of none, may still hold them open.
         let _ = read_some(&mut self.stdout, &mut self.answers, |line| take(Spoken::Answer(line)));
         let _ = read_some(&mut self.stderr, &mut self.said, |line| take(Spoken::Said(line)));

@@ -178,16 +178,6 @@ impl Starting {
         }
     }
 
-    /// The process of an agent, or the command that started it, has ended.
-    pub(super) fn ended(&mut self, number: usize, how: &str, now: Duration) {
-        self.fail(number, how, now);
-    }
-
-    /// An agent says so much that it is none.
-    pub(super) fn failed(&mut self, number: usize, why: &str, now: Duration) {
-        self.fail(number, why, now);
-    }
-
     fn add(&mut self, shares: Vec<Share>, same_host: bool, now: Duration) {
         self.waiting.extend(shares.into_iter().map(|share| (share, same_host)));
         self.fill(now);
@@ -206,8 +196,8 @@ impl Starting {
         }
     }
 
-    /// An agent is given up: its process ends, and somebody else does what it had to do.
-    fn fail(&mut self, number: usize, why: &str, now: Duration) {
+    /// An agent is given up, since its process has ended or is none: it ends, and this one does what it had to do.
+    pub(super) fn fail(&mut self, number: usize, why: &str, now: Duration) {
         let Some(agent) = self.agents.get_mut(number).and_then(Option::take) else { return };
         self.outputs.push_back(Output::Kill { agent: number });
         let why = agent.explain(why);

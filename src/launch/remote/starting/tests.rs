@@ -132,7 +132,7 @@ impl World {
             Fate::Silent => return,
             Fate::Refused => {
                 parent.said(number, "ssh: No route to host");
-                return parent.ended(number, "exit status 255", now);
+                return parent.fail(number, "exit status 255", now);
             }
             Fate::Babbles => {
                 for _ in 0..=NOISE_MAX {
@@ -146,7 +146,7 @@ impl World {
         parent.line(number, GREETING, now);
         parent.line(number, &here(id).to_string(), now);
         if fate == Fate::Dies && (share.len() > 1 || share[0].count > 1) {
-            return self.agents[place].starting.ended(number, "killed by signal 9 (SIGKILL)", now);
+            return self.agents[place].starting.fail(number, "killed by signal 9 (SIGKILL)", now);
         }
         let mut starting = Starting::new(parent.fan_out, LIMIT);
         starting.start_below(share, now);
@@ -237,7 +237,7 @@ fn why_a_host_is_lost_is_said_with_its_own_words() {
     let mut starting = Starting::new(NonZeroU32::new(2).unwrap(), LIMIT);
     starting.start_all(&hosts(2, 3), Duration::ZERO);
     starting.said(0, "ssh: connect to host h0 port 22: No route to host\r");
-    starting.ended(0, "exit status 255", Duration::ZERO);
+    starting.fail(0, "exit status 255", Duration::ZERO);
     starting.line(1, "Last login: today", Duration::ZERO);
     starting.tick(LIMIT);
     let ups: Vec<Answer> = std::iter::from_fn(|| starting.next_output())
@@ -261,7 +261,7 @@ fn who_is_lost_after_that_takes_its_share_along_and_nobody_is_started_again() {
         starting.line(0, line, Duration::ZERO);
     }
     assert!(starting.is_done());
-    starting.ended(0, "exit status 1", LIMIT);
+    starting.fail(0, "exit status 1", LIMIT);
     let outputs: Vec<Output> = std::iter::from_fn(|| starting.next_output()).collect();
     let lost = |first, count, why| Output::Up(Answer::Lost(Gone::new(first, count, why)));
     assert_eq!(outputs[1..3], [Output::Up(here(1)), Output::Up(here(2))]);
