@@ -282,7 +282,7 @@ fn wrong_arguments_are_refused_before_anything_is_started() {
 }
 
 #[test]
-fn a_host_without_an_address_in_the_network_is_named() {
+fn processes_of_one_machine_need_no_address_beyond_it() {
     // With the root they are all of one machine, so they need none.
     let ended = StandIn::new().run("call echo --hosts a,b --network 203.0.113.0/24");
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);

@@ -144,6 +144,8 @@ struct Started {
     /// When something was last said, so that the one above does not take it for lost.
     said: Instant,
     done: bool,
+    /// Whether it has got its book.
+    introduced: bool,
     node: Option<Node>,
 }
 
@@ -201,6 +203,7 @@ impl Agent {
             task,
             said: Instant::now(),
             done: false,
+            introduced: false,
             node: None,
         })
     }
@@ -209,10 +212,11 @@ impl Agent {
     fn serve(&mut self, started: &mut Started, functions: &Functions) -> Result<(), AgentError> {
         loop {
             if let Some(text) = self.hear(GO)? {
-                if !started.done || started.node.is_some() {
+                if !started.done || started.introduced {
                     return Err(AgentError::Told("to go before it was done, or twice"));
                 }
-                started.node = Some(self.node(started, &text, functions)?);
+                started.introduced = true;
+                started.node = self.node(started, &text, functions)?;
             }
             self.report(started)?;
             let wants = self.above.wants();
@@ -241,25 +245,31 @@ impl Agent {
         Ok(())
     }
 
-    /// Makes the node, once the others know where it is.
-    fn node(&self, started: &mut Started, text: &str, functions: &Functions) -> Result<Node, AgentError> {
+    /// Makes the node, once the others know where it is. One that no other host reaches has no node, and goes on for those that it has started.
+    fn node(
+        &self,
+        started: &mut Started,
+        text: &str,
+        functions: &Functions,
+    ) -> Result<Option<Node>, AgentError> {
         // As it is: those below are as far as this one.
         started.driver.tell_all(text);
         let Book { peers, secret } = Book::parse(text)?;
         let listening = started.listening.take();
         let sockets =
             listening.into_iter().flat_map(|listening| [Some(listening.loopback), listening.outside]);
-        let own = peers.address(started.id);
-        let at = |listener: &Listener| own.is_some() && listener.address().ok() == own;
+        let Some(own) = peers.address(started.id) else { return Ok(None) };
+        let at = |listener: &Listener| listener.address().is_ok_and(|address| address == own);
         let listener =
             sockets.flatten().find(at).ok_or(AgentError::Told("of another address than its own"))?;
         let builder =
             Node::builder(started.id).functions(functions).peers(peers).listener(listener).first_run();
         let builder = builder.secret(secret).key(self.key.clone());
-        started.task.settings.apply(builder).start().map_err(|error| {
+        let node = started.task.settings.apply(builder).start().map_err(|error| {
             let text = format!("{error}{}", advice(&error));
             AgentError::System("start the node", io::Error::new(error.kind(), text))
-        })
+        });
+        node.map(Some)
     }
 
     /// A whole part of what it is told, the line that ends it included, if it is there.

@@ -60,6 +60,11 @@ impl Driver {
         self.carry_out();
     }
 
+    /// The hosts of the task.
+    pub(super) fn share(&self) -> &[HostIds] {
+        &self.task.share
+    }
+
     /// Whether it is known of all whether they are there.
     pub(super) fn is_done(&self) -> bool {
         self.starting.is_done()

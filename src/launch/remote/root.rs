@@ -352,6 +352,11 @@ impl Keeper {
         self.shared.more.notify_all();
     }
 
+    fn host_of(&self, id: Id) -> String {
+        let host = self.driver.share().iter().find(|host| (host.first..host.end()).contains(&id));
+        host.map_or_else(String::new, |host| format!("host {}", host.name))
+    }
+
     /// Tells all of all.
     fn introduce(&mut self) -> Started {
         let (place, secret, key) = &self.root;
@@ -367,8 +372,10 @@ impl Keeper {
                 None => self.lose(Lost {
                     first: here.id,
                     count: 1,
-                    why: "its host has no address, or none in the network, that other hosts could reach"
-                        .into(),
+                    why: format!(
+                        "{}: it has no address, or none in the network, that other hosts reach",
+                        self.host_of(here.id)
+                    ),
                 }),
             }
         }
