@@ -25,7 +25,7 @@ use super::error::{Lost, RemoteError};
 use super::network::{Network, place};
 use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_name};
 use super::task::{Book, Task};
-use crate::launch::NodeSettings;
+use crate::launch::{NodeSettings, provide_files};
 use crate::peering::{PrivateKey, Secret};
 use crate::runtime::{Address, Builder, Job, Peers};
 use crate::wire::Shown;
@@ -188,6 +188,8 @@ impl RemoteLaunch {
             settings: plan.settings,
             share: plan.share()?,
         };
+        // Three pipes and a watch for each. Where the system does not allow so many, the host that lacks them is named.
+        let _ = provide_files(4 * plan.fan_out.get() as usize);
         let secret = Secret::random().map_err(system("draw a secret"))?;
         let key = PrivateKey::random().map_err(system("draw a key"))?;
         let shared = Arc::new(Shared::default());

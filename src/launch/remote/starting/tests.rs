@@ -1,3 +1,5 @@
+//! Agents that start each other in virtual time, and fail in every way.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
