@@ -172,7 +172,7 @@ Examples:
   gpc call sum -n 16 --repeat 1000 --output json
   gpc call fail -n 8 --header 5:callback
   gpc call facts --hosts a,b[01-64] --per-host 2 --tree hosts+binomial
-  gpc call facts --hosts a,b[01-64] --rsh 'ssh -o BatchMode=yes -l me' --partial
+  gpc call facts --hosts a,b[01-64] --remote-gpc bin/gpc --start-limit 5s --partial
   gpc call facts --peers peers.txt --id 0
   gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s
   gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s

@@ -236,6 +236,32 @@ fn a_caller_that_is_killed_while_hosts_are_being_reached_leaves_nothing() {
     }
 }
 
+/// It lives, and answers nothing: those that it would have started are started by the one above it.
+#[test]
+fn an_agent_that_is_stopped_while_it_starts_others_is_given_up() {
+    let stand_in = StandIn::new();
+    let call =
+        stand_in.start("call echo --hosts h1,hang1,h2 --fan-out 1 --start-limit 3s --partial --output json");
+    until("an agent tries to reach a host", || {
+        call.processes().iter().any(|process| process.arguments() == ["sleep", "1000"])
+    });
+    // Of the first host: nobody else is there yet.
+    let is_agent =
+        |process: &Process| process.arguments().get(1..) == Some(&["node".into(), "--agent".into()]);
+    let agents: Vec<Process> = call.processes().into_iter().filter(is_agent).collect();
+    let [agent] = &agents[..] else { panic!("{} agents", agents.len()) };
+    agent.kill(Signal::STOP);
+    let ended = call.end();
+    let value = ended.json();
+    assert_eq!((ids(&value), coverage(&value)), (vec![0, 3], [2, 0, 2, 0]), "{}", ended.stderr);
+    for why in [
+        "id 1, host h1: it fell silent for 3 s while it was starting others",
+        "id 2, host hang1: it did not answer within 3 s",
+    ] {
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn nobody_sees_the_secret_and_nobody_inherits_an_outer_launchers_variables() {
     let stand_in = StandIn::new();
