@@ -14,6 +14,7 @@ use super::launching;
 use super::limits::cannot_start;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
+use super::trust::Trust;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
@@ -57,13 +58,14 @@ impl Session {
         let builder = Node::builder(root).functions(functions);
         let (mut launch, mut remote) = (None, None);
         let builder = match &plan.nodes {
-            Nodes::Join { peers, .. } => {
+            Nodes::Join { peers, trust, .. } => {
                 refuse_taken(root, peers)?;
-                builder.peers(peers.clone())
+                trust.clone().apply(builder.peers(peers.clone()))
             }
             Nodes::Start { n, link } => {
                 let started = launching::start(1..*n, *link, plan.watching, interrupt)?;
                 let builder = builder.peers(started.peers().clone());
+                let builder = Trust::of_launch(&started).apply(builder);
                 launch = Some(started);
                 builder
             }
@@ -75,8 +77,8 @@ impl Session {
             }
         };
         let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
-        if let Nodes::Join { patience: Some(patience), .. } = plan.nodes {
-            until_up(patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
+        if let Nodes::Join { patience: Some(patience), .. } = &plan.nodes {
+            until_up(*patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
         }
         Ok(Session { node, launch, remote })
     }

@@ -6,15 +6,32 @@
 //!
 //! Public for drivers and tools of their own, and outside the promise of semantic versioning: any release may change it, but for what stands at the root of the crate.
 
+mod greeting;
+mod half_open;
+mod held;
+mod hellos;
 mod key;
+mod machine;
 #[cfg(feature = "noise")]
 mod noise;
+mod output;
+mod peer;
+mod piece;
+mod preamble;
 mod proof;
+mod proving;
 mod secret;
 
+pub use greeting::{Proof, Source, Way};
+pub use half_open::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE};
+pub use held::ANSWER_LIMIT;
 pub use key::{KEY_LENGTH, KeyError, PrivateKey, PublicKey};
+pub use machine::{Book, GREETING_LIMIT, Here, Identity, Peering, Strictness, Wanted};
 #[cfg(feature = "noise")]
 pub use noise::{Fill, Noise};
+pub use output::{Output, Standing};
+pub use peer::{LinkKey, State};
+pub use piece::LENGTH as LENGTH_BYTES;
 pub use proof::{
     Crypto, FIRST_LENGTH, Handshake, RECORD_MAX, SECOND_LENGTH, Session, TAG, THIRD_LENGTH, Turn, Unproved,
 };

@@ -14,9 +14,11 @@ use tracing::warn;
 
 use super::events::Loss;
 use super::link::Phase;
-use super::links::{GREETING_LIMIT, Links};
-use super::peer::{LinkKey, State};
+use super::links::Links;
+
 use crate::chain::Time;
+use crate::peering::{GREETING_LIMIT, LinkKey, State};
+use crate::wire::CauseKind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
 /// Descriptors that a node and its process have whatever links there are, with room for files and the memory of rings.
@@ -120,12 +122,11 @@ impl Links {
         self.descriptors.full_until = None;
     }
 
-    /// Why a stranger who says hello is refused, if all links are in use.
-    pub(super) fn refuses_stranger(&self, now: Time, id: Id) -> Option<String> {
+    /// Why strangers who say hello are refused, if all links are in use.
+    pub(super) fn has_no_room_for_strangers(&self, now: Time) -> Option<String> {
         let Descriptors { limit, few, full_until, .. } = self.descriptors;
         let refused = full_until.is_some_and(|until| now < until) && self.links.len() >= few;
-        (refused && !self.addresses.contains(id))
-            .then(|| format!("{}, and all others are in use", self.why_closed(limit)))
+        refused.then(|| format!("{}, and all others are in use", self.why_closed(limit)))
     }
 
     fn why_closed(&self, limit: u64) -> String {
@@ -164,7 +165,7 @@ impl Links {
                 "file descriptors are short: idle links of strangers are closed"
             );
             for key in idle.into_iter().take(most) {
-                self.close_idle(key);
+                self.close_idle(now, key);
             }
             if most > 0 && self.accept_again.is_some() {
                 self.accept_again = Some(now);
@@ -177,16 +178,18 @@ impl Links {
 
     /// Links that may be closed, those that are idle longest first; links whose peers have something left to read last.
     fn idle_strangers(&self, now: Time, involved: &BTreeSet<Id>) -> Vec<LinkKey> {
-        let (mut idle, mut silent) = (Vec::new(), Vec::new());
+        let mut idle = Vec::new();
         for (key, link) in self.links.iter() {
-            match link.phase {
-                Phase::Accepted => silent.push((link.deadline, key, link.used)),
-                Phase::Up(peer) if !self.addresses.contains(peer) && !involved.contains(&peer) => {
-                    idle.push((!link.outbox.is_idle(), link.used, key));
-                }
-                _ => {}
+            if let Phase::Up(peer) = link.phase
+                && !self.peering.book.contains(peer)
+                && !involved.contains(&peer)
+            {
+                idle.push((!link.is_through(), link.used, key));
             }
         }
+        let used = |key| self.links.get(key).map_or(0, |link| link.used);
+        let mut silent: Vec<_> =
+            self.peering.half_open().map(|(key, until)| (until, key, used(key))).collect();
         // Who has just connected may be one of the peers, as long as there is room for them.
         let pressed = self.descriptors.none_left || self.links.len() >= self.descriptors.most;
         let late = now.plus(GREETING_LIMIT.saturating_sub(GRACE));
@@ -200,24 +203,22 @@ impl Links {
         idle.into_iter().map(|(_, _, key)| key).collect()
     }
 
-    fn close_idle(&mut self, key: LinkKey) {
+    fn close_idle(&mut self, now: Time, key: LinkKey) {
         let text = self.why_closed(self.descriptors.limit);
         let Some(link) = self.links.get_mut(key) else { return };
-        let reason = match link.phase {
-            Phase::Up(_) => GoodbyeReason::LinkClosed,
-            _ => GoodbyeReason::Refused,
-        };
-        link.outbox.goodbye(&Goodbye { reason, text });
+        if !matches!(link.phase, Phase::Up(_)) {
+            return self.close(now, key, "descriptors are short, and it has not said hello");
+        }
+        link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::LinkClosed, text });
         link.loss = Loss::Closed;
         // What does not go out at once is of no use any more.
         let _ = link.flush(Time::default);
-        self.close(key, "it was idle, and descriptors are short");
+        self.close(now, key, "it was idle, and descriptors are short");
     }
 
     /// Connects where there was no descriptor before, if anything still waits for it.
     fn connect_at_last(&mut self, now: Time, to: Id) {
-        let waits = |peer: &super::peer::PeerEntry| peer.state == State::Absent && !peer.pending.is_empty();
-        if self.peers.get(&to).is_some_and(waits) {
+        if self.peering.state(to) == State::Absent && self.pending.contains_key(&to) {
             self.connect(now, to);
         }
         // There is still none.
@@ -227,7 +228,8 @@ impl Links {
                 "no file descriptor is left (ulimit -n {}): raise the limit, or close what is not needed",
                 self.descriptors.limit
             );
-            self.fail_to_connect(to, &why);
+            self.peering.not_opened(to, CauseKind::Unreachable, &why);
+            self.settle_peering(now);
         }
     }
 }

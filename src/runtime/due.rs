@@ -4,22 +4,17 @@
 
 use std::collections::BTreeSet;
 
-use gpc_trees::Id;
-
-use super::link::Phase;
-use super::links::{GREETING_LIMIT, Links};
-use super::peer::{LinkKey, State};
+use super::links::Links;
 use crate::chain::{Time, sooner};
+use crate::peering::LinkKey;
 
 /// Whose time it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Due {
-    /// A connection that has no link's rights yet, or none any more.
+    /// A connection that has none of a link's rights any more.
     Link(LinkKey),
     /// A link with requests of which more must have come by then.
     Request(LinkKey),
-    /// A peer whose connection is awaited.
-    Expected(Id),
 }
 
 /// What is due, soonest first: an entry for each connection that is being opened or closed, and for each peer that is expected.
@@ -47,25 +42,13 @@ impl DueTimes {
             _ => None,
         }
     }
-
-    /// Connections, those first whose time comes first.
-    fn links(&self) -> impl Iterator<Item = LinkKey> {
-        self.0.iter().filter_map(|(_, what)| match what {
-            Due::Link(key) => Some(*key),
-            Due::Request(_) | Due::Expected(_) => None,
-        })
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 impl Links {
     /// When [`check_deadlines`](Self::check_deadlines) is due.
     #[inline(always)]
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        sooner(self.due.next(), self.accept_again)
+        sooner(sooner(self.due.next(), self.accept_again), self.peering.next_deadline())
     }
 
     /// Until when a connection may go on as it is.
@@ -85,41 +68,14 @@ impl Links {
             self.accept_again = None;
             self.accept(now);
         }
+        self.peering.tick(now);
+        self.settle_peering(now);
         // Ends: what is due later than now stays.
         while let Some(what) = self.due.pop(now) {
             match what {
-                Due::Link(key) => match self.links.get(key).map(|link| link.phase) {
-                    Some(Phase::OnHold(id)) => self.no_answer(id),
-                    _ => self.close(key, &format!("no hello came within {GREETING_LIMIT:?}: the process there is stopped, or out of file descriptors")),
-                },
+                Due::Link(key) => drop(self.discard(key)),
                 Due::Request(key) => self.expire_unfinished(now, key),
-                Due::Expected(id) => self.lose(id, "the connection that it was opening did not come"),
             }
-        }
-    }
-
-    /// Closes the connection that has waited longest for a hello; false where none does.
-    pub(super) fn close_silent(&mut self) -> bool {
-        let waits = |key: &LinkKey| self.links.get(*key).is_some_and(|link| link.phase == Phase::Accepted);
-        let oldest = self.due.links().find(waits);
-        oldest.inspect(|key| self.close(*key, "others have connected, and it has not said hello")).is_some()
-    }
-
-    /// The connection of a peer is awaited, since it has refused ours for it.
-    pub(super) fn expect(&mut self, id: Id, until: Time) {
-        if let Some(peer) = self.peers.get_mut(&id) {
-            peer.state = State::Expecting(until);
-            self.due.add(until, Due::Expected(id));
-        }
-    }
-
-    /// A peer whose connection was expected is here, or is not expected any more.
-    pub(super) fn expected(&mut self, id: Id) {
-        if let Some(peer) = self.peers.get_mut(&id)
-            && let State::Expecting(until) = peer.state
-        {
-            peer.state = State::Absent;
-            self.due.remove(until, Due::Expected(id));
         }
     }
 }
@@ -133,15 +89,15 @@ mod tests {
         let (mut due, at) = (DueTimes::default(), Time::from_nanos);
         let link = |key| Due::Link(LinkKey(key));
         due.add(at(30), link(1));
-        due.add(at(10), Due::Expected(7));
+        due.add(at(10), Due::Request(LinkKey(7)));
         due.add(at(20), link(2));
         due.add(at(20), link(3));
         due.remove(at(20), link(2));
-        assert_eq!((due.next(), due.len()), (Some(at(10)), 3));
+        assert_eq!((due.next(), due.0.len()), (Some(at(10)), 3));
         assert_eq!(due.pop(at(9)), None);
         assert_eq!(
             [due.pop(at(29)), due.pop(at(29)), due.pop(at(29))],
-            [Some(Due::Expected(7)), Some(link(3)), None]
+            [Some(Due::Request(LinkKey(7))), Some(link(3)), None]
         );
         assert_eq!((due.pop(at(30)), due.next()), (Some(link(1)), None));
     }

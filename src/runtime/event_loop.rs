@@ -23,7 +23,6 @@ use super::link_table::FIRST as FIRST_LINK;
 use super::links::{Arrival, LISTENER, Links};
 use super::mailbox::{Mailbox, Slots};
 use super::meeting::Reasons;
-use super::peer::LinkKey;
 use super::quick_hash::QuickHash;
 use super::reading::Readiness;
 use super::side::Side;
@@ -31,6 +30,7 @@ use super::wait::{Wait, Waiting};
 use super::waiting;
 use crate::chain::{Input, Node, Output, Outputs, RootReply, Time, sooner};
 use crate::hint::{likely, unlikely};
+use crate::peering::LinkKey;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Failure, Message, Report};
 
@@ -230,6 +230,7 @@ impl EventLoop {
         (self.done, self.budget) = (0, budget);
         self.wait(limit)?;
         self.links.turn += 1;
+        self.links.proofs_before = self.links.peering.proofs();
         self.awaits_more = false;
         self.serve_links();
         self.budget = budget;
@@ -542,7 +543,7 @@ impl EventLoop {
             }
             Output::Stopped(call) => self.executor.stop(call),
             Output::Consumed { from } => self.links.consumed(from),
-            Output::Abandon { peer } => self.links.abandon(peer),
+            Output::Abandon { peer } => self.links.abandon(self.clock.time(), peer),
             Output::Finished { ticket, call, result, report } => {
                 self.finish(ticket, call, result.map(|reply| reply.map(RootReply::Aggregated)), report);
             }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use gpc_trees::Id;
 
 use super::links::Links;
-use super::peer::{PeerEntry, State};
 
 /// Events that wait for a listener, in addition to those about links that stood when it began to listen: all nodes of a large rack that go and come back while it is busy; some 100 KiB.
 pub const EVENTS_MAX: usize = 1024;
@@ -221,10 +220,7 @@ impl Links {
     /// Somebody listens from now on; hears first of the links that stand.
     pub(super) fn listen(&mut self, listener: Listener) {
         self.listeners_of_events.retain(|listener| listener.0.strong_count() > 0);
-        let up = |(id, peer): (&Id, &PeerEntry)| {
-            matches!(peer.state, State::Up(_)).then_some((*id, peer.incarnation))
-        };
-        let up: Vec<(Id, u64)> = self.peers.iter().filter_map(up).collect();
+        let up: Vec<(Id, u64)> = self.peering.all_up().collect();
         listener.add_room(up.len());
         for (id, incarnation) in up {
             listener.tell(PeerEvent { id, incarnation, kind: PeerEventKind::Up });
@@ -241,10 +237,14 @@ impl Links {
 
     /// The link with a peer, which was up, is lost.
     pub(super) fn tell_lost(&mut self, id: Id, loss: Loss, reason: &str) {
+        self.tell_lost_run(id, self.peering.incarnation(id), loss, reason);
+    }
+
+    /// The same of a run that is not the last one any more.
+    pub(super) fn tell_lost_run(&mut self, id: Id, incarnation: u64, loss: Loss, reason: &str) {
         if self.listeners_of_events.is_empty() {
             return;
         }
-        let incarnation = self.peers.get(&id).map_or(0, |peer| peer.incarnation);
         let kind = PeerEventKind::Lost { loss, reason: reason.into() };
         self.tell(&PeerEvent { id, incarnation, kind });
     }

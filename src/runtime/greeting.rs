@@ -1,214 +1,213 @@
-//! How a connection becomes the link of two nodes: the hellos, and which of two connections stands.
+//! How a connection becomes the link of two nodes: `peering` decides, and what it asks for is carried out here, with sockets.
 //!
-//! Source: docs/wire.md, "HELLO" and "One link per pair"; the rules themselves are in `peer`.
+//! Source: docs/wire.md, "Proof", "HELLO" and "One link per pair".
+
+use std::io::{self, Read as _};
 
 use gpc_trees::Id;
 use tracing::{debug, warn};
 
+use super::Peers;
 use super::events::Loss;
-use super::link::{HIWATER, Phase, Progress};
-use super::links::{Arrival, GREETING_LIMIT, Links};
-use super::peer::{LinkKey, PeerEntry, State, Verdict};
+use super::link::{Phase, Progress, broken};
+use super::links::{Arrival, CLOSING_LIMIT, Links};
 use super::shm::RingSocket;
 use crate::chain::Time;
+use crate::peering::{ANSWER_LIMIT, Book, Here, LinkKey, Output, PublicKey, Standing};
 use crate::wire::head::{Goodbye, GoodbyeReason};
-use crate::wire::{CauseKind, Hello};
+use crate::wire::{CauseKind, Message};
+
+/// Proofs that are answered in a turn, before links there are get theirs: two milliseconds of work. Who has heard the first message of a member can send it again, as often as it likes.
+const PROOFS_PER_TURN: u64 = 8;
+
+impl Book for Peers {
+    fn contains(&self, id: Id) -> bool {
+        Peers::contains(self, id)
+    }
+
+    fn key(&self, id: Id) -> Option<PublicKey> {
+        Peers::key(self, id)
+    }
+}
 
 impl Links {
-    /// Our connection stands: say who we are.
-    pub(super) fn greet(&mut self, key: LinkKey, to: Id) {
-        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation).saturating_add(1);
-        let hello = self.hello(to, generation);
+    /// Our connection stands.
+    pub(super) fn greet(&mut self, now: Time, key: LinkKey) {
         let Some(link) = self.links.get_mut(key) else { return };
-        // With the rings that it offers, if there are any.
-        let hello = Hello { extents: link.socket.ring().is_some(), ..hello };
-        link.phase = Phase::Greeting(to);
-        link.outbox.hello(&hello);
+        link.phase = Phase::Greeting;
+        let (way, _) = link.socket.way();
+        let rings = link.socket.ring().is_some();
+        self.peering.connected(key, way, rings);
+        self.settle_peering(now);
+    }
+
+    /// Reads what a connection that is no link yet needs next, and no byte behind it. None where it is to be gone on with.
+    #[cold]
+    pub(super) fn read_greeting(&mut self, now: Time, key: LinkKey, buffer: &mut [u8]) -> Option<Progress> {
+        let Some(wanted) = self.peering.wants(key) else { return Some(Progress::Waiting) };
+        if self.peering.proofs() >= self.proofs_before + PROOFS_PER_TURN {
+            return Some(Progress::More);
+        }
+        let link = self.links.get_mut(key)?;
+        let wanted = wanted.min(buffer.len());
+        let count = match link.socket.read(&mut buffer[..wanted]) {
+            Ok(0) => return Some(Progress::Closed("the peer closed the connection".into())),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some(Progress::Waiting),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return None,
+            Err(error) => return Some(Progress::Closed(broken(&error))),
+        };
+        let rings = link.socket.ring().is_some_and(RingSocket::has_memory);
+        let here = Here { rings, full: self.has_no_room_for_strangers(now) };
+        self.peering.feed(now, key, &buffer[..count], &here);
+        self.settle_peering(now);
+        None
+    }
+
+    /// Carries out what peering asks for.
+    pub(super) fn settle_peering(&mut self, now: Time) {
+        // Ends: what is carried out brings about finitely much more, since every connection ends once.
+        while let Some(output) = self.peering.poll() {
+            match output {
+                Output::Write { key, bytes } => {
+                    let Some(link) = self.links.get_mut(key) else { continue };
+                    link.outbox.greeting(&bytes);
+                    link.mark(&mut self.dirty, key);
+                }
+                Output::Finish { key } => self.finish(now, key),
+                Output::Close { key } => drop(self.discard(key)),
+                Output::Refused { key, why } => self.log_refusal(now, key, &why),
+                Output::Up(standing) => self.establish(now, *standing),
+                Output::Replaced { key, peer, incarnation } => self.replaced(key, peer, incarnation),
+                Output::Ask { key, peer } => self.ask_whether_it_lives(now, key, peer),
+                Output::Lost { peer, kind, why, stood } => self.lost(peer, kind, why, !stood),
+                Output::Unreached { peer, kind, why } => {
+                    // The address belongs into the reason, since that may be what is wrong.
+                    let why = match self.peering.book.address(peer) {
+                        Some(address) => format!("cannot connect to {address}: {why}"),
+                        None => why,
+                    };
+                    self.lost(peer, kind, why, true);
+                }
+            }
+        }
+    }
+
+    /// Nothing but what waits goes out on a connection any more; then it is closed.
+    pub(super) fn finish(&mut self, now: Time, key: LinkKey) {
+        if let Some(link) = self.links.get_mut(key) {
+            link.phase = Phase::Closing;
+            link.mark(&mut self.dirty, key);
+            self.give_until(key, Some(now.plus(CLOSING_LIMIT)));
+        }
+    }
+
+    /// Another connection has taken a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
+    fn replaced(&mut self, key: LinkKey, peer: Id, incarnation: u64) {
+        if let Some(link) = self.links.get_mut(key) {
+            let text = format!("id {peer} has connected anew, perhaps from another process");
+            link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
+            // What does not go out at once is of no use any more.
+            let _ = link.flush(Time::default);
+        }
+        self.tell_lost_run(peer, incarnation, Loss::Replaced, "it has connected anew");
+        self.discard(key);
+    }
+
+    /// Another run of a peer has connected: the one that is linked is asked for a heartbeat.
+    fn ask_whether_it_lives(&mut self, now: Time, key: LinkKey, peer: Id) {
+        if let Some(link) = self.links.get_mut(key) {
+            link.outbox.push(Message::Ping);
+            link.mark(&mut self.dirty, key);
+        }
+        // One that has announced a pause answers when that is over.
+        let answered = self.answers_from(now, key).plus(ANSWER_LIMIT);
+        self.peering.hold_until(peer, answered);
+        debug!(id = self.me, peer, "another run of it waits until the link of this one answers or not");
+    }
+
+    /// A link has answered a PING: who waits for it to be gone waits in vain.
+    #[cold]
+    pub(super) fn lives(&mut self, now: Time, key: LinkKey, id: Id) {
+        // What a process said before it was killed may be read when it is gone: its end is behind it.
+        if self.links.get(key).is_some_and(|link| !link.socket.is_ended()) {
+            self.peering.lives(id);
+            self.settle_peering(now);
+        }
+    }
+
+    /// What waits for a peer is lost.
+    fn lost(&mut self, peer: Id, kind: CauseKind, why: String, unreached: bool) {
+        self.pending.remove(&peer);
+        debug!(id = self.me, peer, why, "link lost");
+        self.arrivals.push_back(Arrival::Lost { peer, kind, why, unreached });
+    }
+
+    /// Both hellos are through.
+    fn establish(&mut self, now: Time, standing: Standing) {
+        let Standing { key, hello, accepted, rings, extents, session, proof } = standing;
+        if (rings && accepted || session.is_some()) && !self.all_has_left(key) {
+            return self.close(now, key, "the last bytes of the greeting cannot be written");
+        }
+        if !self.settle_rings(key, rings, extents) {
+            return self.close(now, key, "it takes rings that nobody has offered");
+        }
+        if let Some(session) = session {
+            self.links.change(key, |mut link| {
+                link.socket = link.socket.sealed(session);
+                link
+            });
+        }
+        let Some(link) = self.links.get_mut(key) else { return };
+        let peer = hello.from;
+        (link.phase, link.proof) = (Phase::Up(peer), proof);
+        link.inbox.greeted();
+        link.outbox.grant(hello.hiwater);
+        for message in self.pending.remove(&peer).unwrap_or_default() {
+            link.push(message);
+        }
         link.mark(&mut self.dirty, key);
+        let (generation, over) = (hello.generation, link.socket.name());
+        debug!(id = self.me, peer, generation, over, ?proof, "link up");
+        self.tell_up(peer, hello.incarnation);
+        self.arrivals.push_back(Arrival::Up { peer, incarnation: hello.incarnation });
     }
 
-    fn hello(&self, to: Id, generation: u32) -> Hello {
-        Hello {
-            from: self.me,
-            to,
-            incarnation: self.incarnation,
-            generation,
-            hiwater: HIWATER,
-            job: self.job,
-            rings: false,
-            extents: false,
-        }
-    }
-
-    /// The hello of someone who has connected.
-    pub(super) fn accepted(&mut self, now: Time, key: LinkKey, hello: Hello) {
-        // First of all: whatever else is wrong with it comes from this.
-        if self.refuses_job(now, key, &hello) {
-            return;
-        }
-        if hello.to != self.me {
-            let text = format!("this is id {}, not {}", self.me, hello.to);
-            return self.refuse(now, key, GoodbyeReason::Refused, text);
-        }
-        if hello.rings {
-            let text = "a first hello takes no rings: nobody has offered any".to_owned();
-            return self.refuse(now, key, GoodbyeReason::Refused, text);
-        }
-        if hello.from == self.me {
-            let text = format!("id {} is here itself: each process needs an id of its own", self.me);
-            return self.refuse(now, key, GoodbyeReason::Refused, text);
-        }
-        if let Some(text) = self.refuses_stranger(now, hello.from) {
-            return self.refuse(now, key, GoodbyeReason::Refused, text);
-        }
-        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
-        match peer.judge(self.me, &hello) {
-            Verdict::Duplicate => {
-                let text = "the other connection stands".to_owned();
-                return self.refuse(now, key, GoodbyeReason::Duplicate, text);
-            }
-            Verdict::Prefer(ours) => {
-                peer.state = State::Absent;
-                self.discard(ours);
-            }
-            Verdict::Hold(old) => return self.hold(now, old, key, hello),
-            Verdict::Replace(Some(old)) => {
-                // Who connects anew lives.
-                self.turn_away(now, hello.from);
-                self.replace(old, hello.from, CauseKind::LinkLost);
-            }
-            Verdict::Replace(None) => self.expected(hello.from),
-        }
-        self.stands(key, &hello);
-    }
-
-    /// Of all connections with this peer the one stands that this hello came on.
-    pub(super) fn stands(&mut self, key: LinkKey, hello: &Hello) {
-        if self.answer(key, hello) {
-            self.establish(key, hello);
-        } else if self.up(hello.from).is_none() {
-            // Our own attempt, if there was one, has made room for this one: what waits for it waits for nothing.
-            self.lose(hello.from, "it went before the answer to its hello was written");
-        }
-    }
-
-    /// Answers the hello of someone who has connected. What follows goes through the rings, if there are any: so the answer is written before. False when it cannot be; then there is no link.
-    fn answer(&mut self, key: LinkKey, hello: &Hello) -> bool {
-        let mut answer = self.hello(hello.from, hello.generation);
+    /// Writes what is queued on a connection; false when not all of it goes out at once.
+    fn all_has_left(&mut self, key: LinkKey) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
-        answer.rings = link.socket.ring().is_some_and(RingSocket::has_memory);
-        answer.extents = answer.rings && hello.extents;
-        link.outbox.hello(&answer);
-        if answer.rings && (!matches!(link.flush(Time::default), Progress::Waiting) || !link.outbox.is_idle())
-        {
-            self.close(key, "the answer to its hello cannot be written");
-            return false;
-        }
-        self.settle(key, &answer);
-        true
+        matches!(link.flush(Time::default), Progress::Waiting) && link.is_through()
     }
 
     /// From the hellos on, bytes go through the rings, or never do. False when they should and there are none.
-    fn settle(&mut self, key: LinkKey, answer: &Hello) -> bool {
+    fn settle_rings(&mut self, key: LinkKey, rings: bool, extents: bool) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
         let settled = match link.socket.ring_mut() {
-            Some(socket) if answer.rings => {
-                if answer.extents {
+            Some(socket) if rings => {
+                if extents {
                     link.extents.keep_place();
                 }
-                socket.use_rings(answer.extents)
+                socket.use_rings(extents)
             }
             Some(socket) => {
                 socket.use_none();
                 true
             }
-            None => !answer.rings,
+            None => !rings,
         };
         self.watched.watch(key, link);
         settled
     }
 
-    /// A later connection takes a link's place: whoever is at the other end of the old one is told, for it may be another process of the same id.
-    pub(super) fn replace(&mut self, old: LinkKey, from: Id, kind: CauseKind) {
-        if let Some(link) = self.links.get_mut(old) {
-            let text = format!("id {from} has connected anew, perhaps from another process");
-            link.outbox.goodbye(&Goodbye { reason: GoodbyeReason::Duplicate, text });
-            link.loss = Loss::Replaced;
-            // What does not go out at once is of no use any more.
-            let _ = link.flush(Time::default);
+    /// Says in the log that somebody was refused, and why: the other side is told less.
+    fn log_refusal(&mut self, now: Time, key: LinkKey, why: &str) {
+        let Some(left_out) = self.refusals.count(now) else { return };
+        let from = self.links.get(key).map_or_else(String::new, |link| link.socket.whence());
+        match left_out {
+            0 => warn!(id = self.me, %from, why, "a connection is refused"),
+            _ => {
+                warn!(id = self.me, %from, why, left_out, "a connection is refused, like others before it that were not logged")
+            }
         }
-        self.close_for(old, kind, "it has connected anew");
-    }
-
-    /// The answer to our hello.
-    pub(super) fn greeted(&mut self, key: LinkKey, peer: Id, hello: Hello) -> Result<(), String> {
-        self.check_job(key, &hello)?;
-        if (hello.from, hello.to) != (peer, self.me) {
-            return Err(format!("it is id {} and takes this one for id {}", hello.from, hello.to));
-        }
-        if hello.extents && !hello.rings {
-            return Err("it takes data by descriptor, and no rings, beside which alone they come".into());
-        }
-        if !self.settle(key, &hello) {
-            return Err("it takes rings that nobody has offered".into());
-        }
-        self.establish(key, &hello);
-        Ok(())
-    }
-
-    /// Our hello was refused.
-    pub(super) fn refused(
-        &mut self,
-        now: Time,
-        key: LinkKey,
-        peer: Id,
-        goodbye: Goodbye,
-    ) -> Result<(), String> {
-        if goodbye.reason == GoodbyeReason::OtherJob {
-            warn!(id = self.me, peer, text = %goodbye.text, "the node there is of another job");
-        }
-        if goodbye.reason != GoodbyeReason::Duplicate {
-            return Err(format!("it refused the connection: {}", goodbye.text));
-        }
-        if let Some(entry) = self.peers.get(&peer)
-            && entry.state == State::Connecting(key)
-        {
-            self.expect(peer, now.plus(GREETING_LIMIT));
-        }
-        self.discard(key);
-        Ok(())
-    }
-
-    pub(super) fn refuse(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
-        debug!(id = self.me, %text, "a connection is refused");
-        self.say_goodbye(now, key, reason, text);
-    }
-
-    /// Both hellos are through.
-    fn establish(&mut self, key: LinkKey, hello: &Hello) {
-        let Some(link) = self.links.get_mut(key) else { return };
-        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
-        if peer.incarnation != hello.incarnation {
-            peer.incarnation = hello.incarnation;
-            peer.generation = 0;
-        }
-        peer.generation = peer.generation.max(hello.generation);
-        peer.state = State::Up(key);
-        link.phase = Phase::Up(hello.from);
-        link.outbox.grant(hello.hiwater);
-        for message in peer.pending.drain(..) {
-            link.push(message);
-        }
-        link.mark(&mut self.dirty, key);
-        debug!(
-            id = self.me,
-            peer = hello.from,
-            generation = hello.generation,
-            over = link.socket.name(),
-            "link up"
-        );
-        self.give_until(key, None);
-        self.tell_up(hello.from, hello.incarnation);
-        self.arrivals.push_back(Arrival::Up { peer: hello.from, incarnation: hello.incarnation });
     }
 }

@@ -62,6 +62,7 @@ impl Links {
         for link in self.links.values_mut() {
             link.inbox.release_room();
             link.outbox.release_room();
+            link.socket.release_room();
         }
     }
 }

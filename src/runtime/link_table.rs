@@ -3,7 +3,7 @@
 //! A key is never used twice: places are, each time with another number in front, so that an event that comes late finds nothing.
 
 use super::link::Link;
-use super::peer::LinkKey;
+use crate::peering::LinkKey;
 
 /// Bits of a key that say where its link lies; the others count the links. A process has far fewer descriptors.
 const PLACE_BITS: u32 = 24;
@@ -43,6 +43,15 @@ impl LinkTable {
             None => self.places.push(Some((key, link))),
         }
         key
+    }
+
+    /// Puts another link in a link's place, made of it.
+    pub(super) fn change(&mut self, key: LinkKey, change: impl FnOnce(Link) -> Link) {
+        if let Some(found) = self.places.get_mut(place(key))
+            && let Some((there, link)) = found.take()
+        {
+            *found = Some((there, if there == key { change(link) } else { link }));
+        }
     }
 
     pub(super) fn get(&self, key: LinkKey) -> Option<&Link> {

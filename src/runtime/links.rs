@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 use mio::{Interest, Registry, Token};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::Peers;
 use super::clock::Clock;
@@ -18,25 +18,21 @@ use super::due::{Due, DueTimes};
 use super::events::{self, Loss};
 use super::link::{Event, Link, Phase, Progress, broken};
 use super::link_table::LinkTable;
-use super::membership::Forgotten;
 use super::memory::Memory;
-use super::newcomers::Newcomers;
 use super::opening::Local;
-use super::peer::{LinkKey, PeerEntry, State};
+use super::refusals::Refusals;
 use super::shm::{Extents, RingSocket};
 use super::socket::Accepting;
 use super::watched::Watched;
 use crate::chain::{Time, ToChild};
 use crate::hint::{likely, unlikely};
+use crate::peering::{LinkKey, Peering, State, Wanted};
 use crate::wire::body::Spare;
 use crate::wire::head::{Goodbye, GoodbyeReason};
-use crate::wire::{CallId, CauseKind, Job, Message};
+use crate::wire::{CallId, CauseKind, Message};
 
 /// The token of the listener; links have keys of their own, behind it.
 pub(super) const LISTENER: Token = Token(1);
-
-/// How long a connection may take until both hellos are through: longer than any loaded machine needs, short enough to be told of.
-pub(super) const GREETING_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long the last frame of a link may take to be written.
 pub(super) const CLOSING_LIMIT: Duration = Duration::from_secs(1);
@@ -86,23 +82,21 @@ pub(super) enum Arrival {
 /// The connections of one node.
 pub(super) struct Links {
     pub(super) me: Id,
-    pub(super) incarnation: u64,
-    pub(super) job: Job,
     pub(super) registry: Registry,
     pub(super) listeners: Vec<Accepting>,
     pub(super) accept_again: Option<Time>,
-    pub(super) addresses: Peers,
+    /// Who the others are, which connections are links, and what becomes of those that are not.
+    pub(super) peering: Peering<Peers>,
+    /// Proofs that were answered when the turn began.
+    pub(super) proofs_before: u64,
+    pub(super) refusals: Refusals,
     pub(super) links: LinkTable,
     /// Of some peers the link that was up when it was last used.
     last_up: [LinkKey; LAST_UP],
-    /// The peers that there are links with, and of those that may be connected to the ones that there have been links with. Nobody else is remembered, however many say hello.
-    pub(super) peers: BTreeMap<Id, PeerEntry>,
-    /// The links that there have been with peers that were forgotten.
-    pub(super) forgotten: Forgotten,
+    /// Messages for peers whose links are not up yet: a few for each call in flight.
+    pub(super) pending: BTreeMap<Id, Vec<Message>>,
     /// Who hears of links that come and go; nearly always nobody.
     pub(super) listeners_of_events: Vec<events::Listener>,
-    /// Those that wait for the link of another run of their id.
-    pub(super) newcomers: Newcomers,
     /// Whether bytes have come for long messages that links pass on.
     pub(super) stirred: bool,
     /// Links with something to write, in the order in which they had it; each once.
@@ -140,41 +134,29 @@ pub(super) struct Links {
     pub(super) arrivals: VecDeque<Arrival>,
 }
 
-/// Who a node is to others.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Identity {
-    pub(super) me: Id,
-    pub(super) incarnation: u64,
-    pub(super) job: Job,
-}
-
 impl Links {
     pub(super) fn new(
-        identity: Identity,
+        peering: Peering<Peers>,
         registry: Registry,
         mut listeners: Vec<Accepting>,
-        addresses: Peers,
         local: Local,
         memory: Memory,
     ) -> io::Result<Links> {
-        let Identity { me, incarnation, job } = identity;
         for listener in &mut listeners {
             listener.register(&registry, LISTENER)?;
         }
         Ok(Links {
-            me,
-            incarnation,
-            job,
+            me: peering.identity().me,
             registry,
             listeners,
             accept_again: None,
-            addresses,
+            peering,
+            proofs_before: 0,
+            refusals: Refusals::default(),
             links: LinkTable::default(),
             last_up: [LinkKey(0); LAST_UP],
-            peers: BTreeMap::new(),
-            forgotten: Forgotten::default(),
+            pending: BTreeMap::new(),
             listeners_of_events: Vec::new(),
-            newcomers: Newcomers::default(),
             stirred: false,
             dirty: Vec::new(),
             flushed_long: false,
@@ -212,7 +194,7 @@ impl Links {
 
     /// Whether every queued frame has been written.
     pub(super) fn is_drained(&self) -> bool {
-        self.links.values().all(|link| link.outbox.is_idle())
+        self.links.values().all(Link::is_through)
     }
 
     /// Sends a message, opening a link first if there is none.
@@ -245,16 +227,18 @@ impl Links {
 
     /// Whether there is a link to a peer, or it is this node itself; where none is being opened either, one is. `None` where nobody knows its address.
     pub(super) fn meet(&mut self, now: Time, id: Id) -> Option<bool> {
-        if id == self.me || self.up(id).is_some() {
+        if id == self.me {
             return Some(true);
         }
-        if !self.addresses.contains(id) {
-            return None;
+        match self.peering.want(id) {
+            Wanted::Up(_) => Some(true),
+            _ if !self.peering.book.contains(id) => None,
+            Wanted::Open => {
+                self.connect(now, id);
+                Some(false)
+            }
+            Wanted::Coming | Wanted::Unknown => Some(false),
         }
-        if self.peers.entry(id).or_insert_with(PeerEntry::new).state == State::Absent {
-            self.connect(now, id);
-        }
-        Some(false)
     }
 
     /// Keeps a message until there is a link, if it needs one, and opens that.
@@ -262,49 +246,40 @@ impl Links {
         let is_request = matches!(message, Message::Request(_));
         // Of those below a silent child nothing else may have been asked before.
         let opens = is_request || matches!(message, Message::Ping);
-        // A request may name any id there is: only those that can be reached are remembered.
-        if !self.peers.contains_key(&to) && !self.addresses.contains(to) {
-            if is_request {
+        match self.peering.want(to) {
+            // A request may name any id there is: only those that can be reached are remembered.
+            Wanted::Unknown if is_request => {
                 let why = "no address is known for it: add it to the peers".into();
                 let kind = CauseKind::Unreachable;
                 self.arrivals.push_back(Arrival::Lost { peer: to, kind, why, unreached: true });
             }
-            return;
-        }
-        let peer = self.peers.entry(to).or_insert_with(PeerEntry::new);
-        let absent = peer.state == State::Absent;
-        // A cancel or a response is for calls of a link that is gone.
-        if !absent || opens {
-            peer.pending.push(message);
-        }
-        if absent && opens {
-            self.connect(now, to);
+            Wanted::Open if opens => {
+                self.pending.entry(to).or_default().push(message);
+                self.connect(now, to);
+            }
+            Wanted::Coming | Wanted::Up(_) => self.pending.entry(to).or_default().push(message),
+            // A cancel or a response is for calls of a link that is gone.
+            Wanted::Open | Wanted::Unknown => {}
         }
     }
 
     /// Closes the link to a peer that sends no heartbeat. The chain knows already.
-    pub(super) fn abandon(&mut self, peer: Id) {
+    pub(super) fn abandon(&mut self, now: Time, peer: Id) {
         debug!(id = self.me, peer, "no heartbeat: the link is closed");
-        self.expected(peer);
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
-        entry.pending.clear();
-        let before = std::mem::replace(&mut entry.state, State::Absent);
-        if let State::Up(_) = before {
+        self.pending.remove(&peer);
+        if let State::Up(key) = self.peering.state(peer) {
             self.tell_lost(peer, Loss::Silent, "it was silent for too long");
-        }
-        if let State::Up(key) | State::Connecting(key) = before {
             self.discard(key);
         }
-        self.forget_stranger(peer);
-        self.take_place(peer);
+        self.peering.abandon(peer);
+        self.settle_peering(now);
     }
 
     /// The chain is about to hear that this link is lost, and takes all that it has sent there for lost: what it sent since then goes too.
     /// Returns whether surely nothing of it arrives.
     pub(super) fn forget_since(&mut self, peer: Id) -> bool {
-        let Some(entry) = self.peers.get_mut(&peer) else { return true };
-        entry.pending.clear();
-        !matches!(entry.state, State::Up(_))
+        self.pending.remove(&peer);
+        self.up(peer).is_none()
     }
 
     /// A request of this peer has been consumed.
@@ -328,8 +303,7 @@ impl Links {
 
     /// The peer at the other end of every link that is up.
     pub(super) fn peers_up(&self) -> Vec<Id> {
-        let up = |(id, peer): (&Id, &PeerEntry)| matches!(peer.state, State::Up(_)).then_some(*id);
-        self.peers.iter().filter_map(up).collect()
+        self.peering.all_up().map(|(id, _)| id).collect()
     }
 
     /// Says goodbye on every link.
@@ -409,7 +383,7 @@ impl Links {
             match link.flush_small(&mut self.much) {
                 Ok(true) => {}
                 Ok(false) => self.flush_link(key, clock),
-                Err(error) => self.stop_writing(key, broken(&error)),
+                Err(error) => self.stop_writing(clock.time(), key, broken(&error)),
             }
         }
         match likely(self.dirty.len() == count) {
@@ -465,25 +439,23 @@ impl Links {
             self.arrivals.extend(left.into_iter().chain(heard));
         }
         match progress {
-            Progress::Waiting if link.phase == Phase::Closing && link.outbox.is_idle() => {
-                self.close(key, "closed")
-            }
+            Progress::Waiting if link.phase == Phase::Closing && link.is_through() => drop(self.discard(key)),
             Progress::Waiting => {}
             Progress::More => link.mark(&mut self.dirty, key),
-            Progress::Closed(why) => self.stop_writing(key, why),
+            Progress::Closed(why) => self.stop_writing(clock.time(), key, why),
             // It may go on sending for ever.
-            Progress::Stuck(why) => self.close(key, &why),
+            Progress::Stuck(why) => self.close(clock.time(), key, &why),
         }
     }
 
     /// Nothing can be written on a link any more. What the peer said before it went counts, so that is read first.
-    pub(super) fn stop_writing(&mut self, key: LinkKey, why: String) {
+    pub(super) fn stop_writing(&mut self, now: Time, key: LinkKey, why: String) {
         match self.links.get_mut(key) {
             Some(link) if link.phase != Phase::Closing => {
                 link.unwritable = Some(why);
                 self.read_later(key);
             }
-            _ => self.close(key, &why),
+            _ => self.close(now, key, &why),
         }
     }
 
@@ -503,11 +475,9 @@ impl Links {
         }
     }
 
+    #[inline]
     pub(super) fn up(&self, peer: Id) -> Option<LinkKey> {
-        match self.peers.get(&peer)?.state {
-            State::Up(key) => Some(key),
-            _ => None,
-        }
+        self.peering.up(peer)
     }
 
     /// The link to a peer that is up, and what it is noted in when it has something to write.
@@ -524,31 +494,26 @@ impl Links {
     }
 
     /// A connection has ended, by whatever side.
-    pub(super) fn close(&mut self, key: LinkKey, why: &str) {
-        self.close_for(key, CauseKind::LinkLost, why);
+    pub(super) fn close(&mut self, now: Time, key: LinkKey, why: &str) {
+        self.close_for(now, key, CauseKind::LinkLost, why);
     }
 
     /// The same; `kind` is what kind of failure it is for the calls that go over a link that was up.
-    pub(super) fn close_for(&mut self, key: LinkKey, kind: CauseKind, why: &str) {
-        let Some(link) = self.discard(key) else { return };
-        let state = |peer| self.peers.get(&peer).map(|entry: &PeerEntry| entry.state);
-        match link.phase {
-            Phase::Up(peer) if state(peer) == Some(State::Up(key)) => {
-                self.tell_lost(peer, link.loss, why);
-                self.lose_for(peer, kind, why);
-                self.take_place(peer);
-            }
-            Phase::OnHold(peer) => self.gone_on_hold(key, peer),
-            Phase::Connecting(peer) | Phase::Greeting(peer)
-                if state(peer) == Some(State::Connecting(key)) =>
-            {
-                self.fail_to_connect(peer, why);
-            }
-            // Another connection to the peer has taken its place.
-            Phase::Up(_) | Phase::Connecting(_) | Phase::Greeting(_) => {}
-            Phase::Accepted => warn!(id = self.me, why, "a connection ended before its hello"),
-            Phase::Closing => {}
+    fn close_for(&mut self, now: Time, key: LinkKey, kind: CauseKind, why: &str) {
+        let Some(link) = self.links.get(key) else { return };
+        let (phase, loss) = (link.phase, link.loss);
+        let peer = match phase {
+            Phase::Up(peer) if self.up(peer) == Some(key) => Some(peer),
+            // Another connection to the peer has taken its place, or it was refused.
+            Phase::Up(_) | Phase::Closing => return drop(self.discard(key)),
+            Phase::Connecting(_) | Phase::Greeting => None,
+        };
+        if let Some(peer) = peer {
+            self.tell_lost(peer, loss, why);
         }
+        self.peering.ended(key, peer, kind, why);
+        self.settle_peering(now);
+        self.discard(key);
     }
 
     /// Takes a connection out of the loop.
@@ -566,32 +531,6 @@ impl Links {
         // Closing the socket takes it out of the poll all the same.
         let _ = self.registry.deregister(&mut link.socket);
         Some(link)
-    }
-
-    /// There is no link to this peer any more: what waited for it is lost.
-    pub(super) fn lose(&mut self, id: Id, why: &str) {
-        let up = self.peers.get(&id).is_some_and(|peer| matches!(peer.state, State::Up(_)));
-        self.lose_for(id, if up { CauseKind::LinkLost } else { CauseKind::Unreachable }, why);
-    }
-
-    /// The same; `kind` is what kind of failure it is for the calls that wait for the peer.
-    pub(super) fn lose_for(&mut self, id: Id, kind: CauseKind, why: &str) {
-        self.expected(id);
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        let unreached = !matches!(peer.state, State::Up(_));
-        peer.state = State::Absent;
-        peer.pending.clear();
-        debug!(id = self.me, peer = id, why, "link lost");
-        self.arrivals.push_back(Arrival::Lost { peer: id, kind, why: why.into(), unreached });
-        self.forget_stranger(id);
-    }
-
-    /// Forgets a peer that there is no link with, unless this node may connect to it: then the links that there have been count. Anybody may say hello under a million names.
-    fn forget_stranger(&mut self, id: Id) {
-        let absent = self.peers.get(&id).is_some_and(|peer| peer.state == State::Absent);
-        if absent && !self.addresses.contains(id) {
-            self.peers.remove(&id);
-        }
     }
 }
 

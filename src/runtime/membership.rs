@@ -2,7 +2,6 @@
 //!
 //! Both are asked for through the queue of commands, in their order with calls. The table of addresses is as long as the application makes it.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use gpc_trees::Id;
@@ -10,19 +9,14 @@ use tracing::debug;
 
 use super::Address;
 use super::events::Loss;
-use super::link::Phase;
-use super::links::{CLOSING_LIMIT, Links};
+use super::links::Links;
 use super::mailbox::Unsent;
-use super::peer::{PeerEntry, State};
 use crate::chain::Time;
-use crate::peering::PublicKey;
+use crate::peering::{LinkKey, PublicKey, State};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
 /// How long a change waits for room in the queue of commands: a busy loop makes room in milliseconds.
 pub(super) const CHANGE_LIMIT: Duration = Duration::from_secs(5);
-
-/// Forgotten ids whose links are still counted on: when so many others have been forgotten since, the other side has seen its link's end long ago.
-const FORGOTTEN_MAX: usize = 1024;
 
 /// Another node, as an application says who it is and where it listens; see [`Node::learn`](crate::Node::learn).
 ///
@@ -82,106 +76,41 @@ impl From<Unsent> for MembershipError {
     }
 }
 
-/// The links that there have been with ids that were forgotten: one that is learned again goes on counting, or the other side, which may not have seen the last one's end, would take the next one for it.
-#[derive(Debug, Default)]
-pub(super) struct Forgotten(VecDeque<(Id, u64, u32)>);
-
-impl Forgotten {
-    fn keep(&mut self, id: Id, entry: &PeerEntry) {
-        self.0.retain(|(kept, ..)| *kept != id);
-        if self.0.len() >= FORGOTTEN_MAX {
-            self.0.pop_front();
-        }
-        self.0.push_back((id, entry.incarnation, entry.generation));
-    }
-
-    fn take(&mut self, id: Id) -> Option<PeerEntry> {
-        let place = self.0.iter().position(|(kept, ..)| *kept == id)?;
-        let (_, incarnation, generation) = self.0.remove(place)?;
-        Some(PeerEntry { incarnation, generation, ..PeerEntry::new() })
-    }
-}
-
 impl Links {
     /// From now on a peer is looked for at this address. A link that stands stays; an attempt to connect elsewhere begins anew, with all that waits for it.
     pub(super) fn learn(&mut self, now: Time, peer: Peer) {
         let Peer { id, address, key } = peer;
-        let before = self.addresses.insert(id, address.clone());
-        key.into_iter().for_each(|key| self.addresses.set_key(id, key));
+        let before = self.peering.book.insert(id, address.clone());
+        key.into_iter().for_each(|key| self.peering.book.set_key(id, key));
         if before.as_ref() == Some(&address) {
             return;
         }
         debug!(id = self.me, peer = id, %address, "a peer is learned");
-        if !self.peers.contains_key(&id)
-            && let Some(entry) = self.forgotten.take(id)
-        {
-            self.peers.insert(id, entry);
-        }
-        if let Some(entry) = self.peers.get_mut(&id)
-            && let State::Connecting(key) = entry.state
-        {
-            // Nothing has gone there but a hello.
-            entry.state = State::Absent;
-            self.discard(key);
+        self.peering.learned(id);
+        // Nothing has gone there but a greeting.
+        if self.peering.give_up_attempt(id) {
             self.connect(now, id);
         }
     }
 
     /// From now on a peer is a stranger. Its link is closed in order: what waits for it goes out, if it takes it soon, and a goodbye behind it. Whatever is under way through it is lost.
     pub(super) fn forget(&mut self, now: Time, id: Id) {
-        self.addresses.remove(id);
-        let Some(entry) = self.peers.get(&id) else { return };
-        debug!(id = self.me, peer = id, "a peer is forgotten");
-        self.forgotten.keep(id, entry);
-        let why = "this node was told to forget it";
-        match entry.state {
-            State::Up(key) => {
-                self.tell_lost(id, Loss::Forgotten, why);
-                let text = format!("id {} was told to forget id {id}", self.me);
-                self.say_goodbye(now, key, GoodbyeReason::LinkClosed, text);
-            }
-            State::Connecting(key) => drop(self.discard(key)),
-            State::Absent | State::Expecting(_) => {}
+        self.peering.book.remove(id);
+        if let State::Up(key) = self.peering.state(id) {
+            debug!(id = self.me, peer = id, "a peer is forgotten");
+            self.tell_lost(id, Loss::Forgotten, "this node was told to forget it");
+            let text = format!("id {} was told to forget id {id}", self.me);
+            self.say_goodbye(now, key, GoodbyeReason::LinkClosed, text);
         }
-        self.lose(id, why);
-        // Another run of it that has connected is a stranger as good as any.
-        self.take_place(id);
+        self.peering.forget(id);
+        self.settle_peering(now);
     }
 
     /// Nothing but what waits, and a goodbye, goes out on a link any more; then it is closed.
-    pub(super) fn say_goodbye(
-        &mut self,
-        now: Time,
-        key: super::peer::LinkKey,
-        reason: GoodbyeReason,
-        text: String,
-    ) {
+    pub(super) fn say_goodbye(&mut self, now: Time, key: LinkKey, reason: GoodbyeReason, text: String) {
         if let Some(link) = self.links.get_mut(key) {
             link.outbox.goodbye(&Goodbye { reason, text });
-            link.phase = Phase::Closing;
-            link.mark(&mut self.dirty, key);
-            self.give_until(key, Some(now.plus(CLOSING_LIMIT)));
+            self.finish(now, key);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn links_of_forgotten_ids_are_counted_on_up_to_a_bound() {
-        let mut forgotten = Forgotten::default();
-        let entry = |generation| PeerEntry { incarnation: 9, generation, ..PeerEntry::new() };
-        for id in 0..2 * FORGOTTEN_MAX as Id {
-            forgotten.keep(7_000_000, &entry(id));
-            forgotten.keep(id, &entry(id));
-            assert!(forgotten.0.len() <= FORGOTTEN_MAX);
-        }
-        let last = 2 * FORGOTTEN_MAX as Id - 1;
-        let kept = |entry: Option<PeerEntry>| entry.map(|entry| (entry.incarnation, entry.generation));
-        assert_eq!(kept(forgotten.take(7_000_000)), Some((9, last)));
-        assert_eq!(kept(forgotten.take(last)), Some((9, last)));
-        assert_eq!((kept(forgotten.take(last)), kept(forgotten.take(3))), (None, None));
     }
 }

@@ -22,7 +22,8 @@ use super::events::Events;
 use super::executor::{EXECUTORS_MAX, Executor, Names};
 use super::functions::Functions;
 use super::handle::CallHandle;
-use super::links::{Identity, Links};
+use super::link::HIWATER;
+use super::links::Links;
 use super::mailbox::{COMMANDS, Mailbox, Unsent};
 use super::meeting::{AbsentPeers, Meeting};
 use super::membership::{CHANGE_LIMIT, MembershipError, Peer};
@@ -35,7 +36,7 @@ use super::users::Users;
 use super::waiting;
 use super::{Address, LinkKind, Listener, Peers, Wait, near};
 use crate::chain::{self, Heartbeat};
-use crate::peering::{PrivateKey, Secret};
+use crate::peering::{Identity, Peering, PrivateKey, Secret};
 use crate::wire::Job;
 
 /// Most workers of a node's own, and of an executor: each is a thread, and no machine runs more functions at a time.
@@ -142,6 +143,12 @@ impl Builder {
         self
     }
 
+    /// Links over TCP that stay on this host are encrypted as well, as those between hosts are: with a [secret](Self::secret), where both sides say so. Unix sockets and shared memory never are, for the system keeps others from them.
+    pub fn encrypt_loopback(mut self) -> Builder {
+        self.trust.encrypt_loopback = true;
+        self
+    }
+
     /// Listens, and connects, beyond this host without a [secret](Self::secret): whoever reaches the node can call its functions. Refused otherwise.
     pub fn insecure(mut self) -> Builder {
         self.trust.insecure = true;
@@ -231,7 +238,7 @@ impl Builder {
     }
 
     /// Users of this machine, by their numbers, whose processes the node links with over Unix sockets in addition to those of its own user: by default none. It is checked by the side that connects and by the side that listens, at paths and
-    /// at abstract names; the system (Linux) tells the user of a process. Over TCP links are not authenticated.
+    /// at abstract names; the system (Linux) tells the user of a process. Over TCP links are proved by a [secret](Self::secret).
     pub fn allow_users(mut self, users: impl IntoIterator<Item = u32>) -> Builder {
         self.users.extend(users);
         self
@@ -291,7 +298,7 @@ impl Builder {
             memory_max,
             executors,
             job,
-            trust: _,
+            trust,
         } = self;
         if executors.len() > EXECUTORS_MAX {
             let message =
@@ -302,6 +309,7 @@ impl Builder {
         let memory = Memory::new(id, memory_max);
         config.memory = memory.bodies.clone();
         let address = listener.as_ref().map(Listener::address).transpose()?;
+        trust.permits(address.as_ref())?;
         let poll = Poll::new()?;
         let workers: Vec<usize> =
             std::iter::once(config.workers).chain(config.executors.iter().copied()).collect();
@@ -315,8 +323,10 @@ impl Builder {
         let registry = poll.registry().try_clone()?;
         let listeners = listeners.chain(near).collect();
         let job = job.or(peers.job()).unwrap_or_default();
-        let identity = Identity { me: id, incarnation: config.incarnation, job };
-        let links = Links::new(identity, registry, listeners, peers, local, memory)?;
+        let identity = Identity { me: id, incarnation: config.incarnation, job, hiwater: HIWATER };
+        let strictness = trust.strictness();
+        let peering = Peering::new(identity, trust.crypto(job)?, strictness, peers);
+        let links = Links::new(peering, registry, listeners, local, memory)?;
         let executor = Executor::new(&side, &workers, polled)?;
         let node = chain::Node::new(config);
         let front = Front { address, side: side.clone() };

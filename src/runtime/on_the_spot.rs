@@ -10,11 +10,11 @@ use tracing::warn;
 use super::budget::UNBOUNDED;
 use super::event_loop::EventLoop;
 use super::link::{self, Context, MUCH, Phase, Progress, READ_BUDGET};
-use super::peer::LinkKey;
 use super::request::Request;
 use super::side::Side;
 use crate::chain::{self, Asker, Begun, Heard, Input, Place, Ran, RootReply, Start, ToChild};
 use crate::hint::unlikely;
+use crate::peering::LinkKey;
 use crate::wire::frame::{FRAME_HEADER, FrameError, Kind};
 use crate::wire::message::{Answer, Classes, Merging, Response};
 use crate::wire::short::{ShortRequest, ShortResponse};
@@ -71,7 +71,7 @@ impl EventLoop {
         self.links.buffer = buffer;
         let came = read > 0 || matches!(progress, Progress::Closed(_));
         self.links.has_read |= came;
-        self.links.after_reading(key, progress);
+        self.links.after_reading(self.clock.time(), key, progress);
         came
     }
 
@@ -79,6 +79,13 @@ impl EventLoop {
         while *read < READ_BUDGET && !self.has_done_enough() {
             let link = self.links.links.get_mut(key).filter(|link| link.phase != Phase::Closing);
             let Some(link) = link else { return Progress::Waiting };
+            if unlikely(link.phase == Phase::Greeting) {
+                *read += 1;
+                match self.links.read_greeting(self.clock.time(), key, buffer) {
+                    Some(progress) => return progress,
+                    None => continue,
+                }
+            }
             let (read_at_once, whole) = link.read_once(buffer);
             let count = match read_at_once {
                 Ok(0) => return Progress::Closed("the peer closed the connection".into()),
@@ -150,7 +157,7 @@ impl EventLoop {
 
     /// Gives the chain what has become of what a link has taken in.
     fn heed(&mut self, key: LinkKey) {
-        self.links.heed_events(self.clock.time(), key);
+        self.links.heed_events(self.clock.time(), &self.side.functions, key);
         self.take_in();
     }
 

@@ -8,20 +8,18 @@ use tracing::warn;
 
 use super::descriptors::are_short;
 use super::link::{Link, Phase};
-use super::links::{GREETING_LIMIT, Links, interest};
-use super::peer::{LinkKey, State};
+use super::links::{Links, interest};
+
 use super::socket::Socket;
 use super::users::Users;
 use super::{Address, LinkKind, near};
 use crate::chain::Time;
+use crate::peering::{LinkKey, Way};
 use crate::wire::CauseKind;
 use crate::wire::head::GoodbyeReason;
 
 /// Connections accepted in one turn, before the links there are get theirs.
 const ACCEPT_BUDGET: usize = 64;
-
-/// Connections that have not said hello yet: more than all nodes of a large machine at once, few enough not to use up the descriptors.
-const GREETINGS_MAX: usize = 16_384;
 
 /// What a node talks over with those of its own host.
 #[derive(Debug)]
@@ -33,13 +31,15 @@ pub(super) struct Local {
 }
 
 impl Local {
-    fn connect(&self, to: &Address) -> io::Result<Socket> {
+    /// `permitted` says whether a connection may be made by TCP, if that is where it leads.
+    fn connect(&self, to: &Address, permitted: Result<(), &'static str>) -> io::Result<Socket> {
         let rings = self.kind == LinkKind::Shm;
         if self.kind != LinkKind::Tcp
             && let Some(socket) = near::connect(to, self.mine.as_ref(), rings, &self.users)
         {
             return Ok(socket);
         }
+        permitted.map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, why))?;
         let socket = Socket::connect(to, rings)?;
         self.users.check(&socket)?;
         Ok(socket)
@@ -61,12 +61,6 @@ impl Links {
                 break;
             }
             match self.listeners[listener].accept(self.local.kind == LinkKind::Shm) {
-                Ok(_) if self.due.len() >= GREETINGS_MAX && !self.close_silent() => {
-                    warn!(
-                        id = self.me,
-                        "a connection is dropped: {GREETINGS_MAX} others have not said hello yet"
-                    );
-                }
                 Ok(socket) => self.serve(now, socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -82,55 +76,52 @@ impl Links {
 
     /// Awaits the hello of someone who has connected, if that is to be believed.
     fn serve(&mut self, now: Time, socket: Socket) {
-        let trusted = self.local.users.check(&socket);
-        match (self.add(now, socket, Phase::Accepted), trusted) {
-            (Ok(_), Ok(())) => {}
+        let (trusted, (way, source)) = (self.local.users.check(&socket), socket.way());
+        match (self.add(socket, Phase::Greeting), trusted) {
+            (Ok(key), Ok(())) => {
+                self.peering.accepted(now, key, way, source);
+                self.settle_peering(now);
+            }
             // From now on nothing is read.
-            (Ok(key), Err(error)) => self.refuse(now, key, GoodbyeReason::Refused, error.to_string()),
+            (Ok(key), Err(error)) => {
+                warn!(id = self.me, %error, "a connection is refused");
+                self.say_goodbye(now, key, GoodbyeReason::Refused, error.to_string());
+            }
             (Err(error), _) => warn!(id = self.me, %error, "cannot serve a connection"),
         }
     }
 
     /// Opens a link to a peer that has none.
     pub(super) fn connect(&mut self, now: Time, to: Id) {
-        let Some(address) = self.addresses.address(to) else {
-            return self.lose(to, "no address is known for it: add it to the peers");
+        self.begin_to_connect(now, to);
+        self.settle_peering(now);
+    }
+
+    fn begin_to_connect(&mut self, now: Time, to: Id) {
+        let Some(address) = self.peering.book.address(to) else {
+            let why = "no address is known for it: add it to the peers";
+            return self.peering.not_opened(to, CauseKind::Unreachable, why);
         };
-        let socket = self.local.connect(&address);
+        let permitted = self.peering.permits(way_to(&address));
+        let socket = self.local.connect(&address, permitted);
         // A Unix socket is connected at once, and no event may come to say so.
         let at_once = !matches!(socket, Ok(Socket::Tcp(_)));
-        let link = socket.and_then(|socket| self.add(now, socket, Phase::Connecting(to)));
-        match link {
+        match socket.and_then(|socket| self.add(socket, Phase::Connecting(to))) {
             Ok(key) => {
-                if let Some(peer) = self.peers.get_mut(&to) {
-                    peer.state = State::Connecting(key);
-                }
+                self.peering.opened(now, key, to);
                 if at_once {
-                    self.greet(key, to);
+                    self.greet(now, key);
                 }
             }
             Err(error) if are_short(&error) => self.none_to_connect(to),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.fail_to_connect_for(to, CauseKind::NotAuthorised, &error.to_string());
+                self.peering.not_opened(to, CauseKind::NotAuthorised, &error.to_string());
             }
-            Err(error) => self.fail_to_connect(to, &error.to_string()),
+            Err(error) => self.peering.not_opened(to, CauseKind::Unreachable, &error.to_string()),
         }
     }
 
-    /// Our attempt has failed, at whatever step: the address belongs into the reason, since that may be what is wrong.
-    pub(super) fn fail_to_connect(&mut self, to: Id, why: &str) {
-        self.fail_to_connect_for(to, CauseKind::Unreachable, why);
-    }
-
-    fn fail_to_connect_for(&mut self, to: Id, kind: CauseKind, why: &str) {
-        let why = match self.addresses.address(to) {
-            Some(address) => format!("cannot connect to {address}: {why}"),
-            None => why.into(),
-        };
-        self.lose_for(to, kind, &why);
-    }
-
-    fn add(&mut self, now: Time, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
+    fn add(&mut self, mut socket: Socket, phase: Phase) -> io::Result<LinkKey> {
         let key = self.links.next_key();
         let told_of_room = !socket.tells_of_each_read();
         self.registry.register(&mut socket, Token(key.0), interest(told_of_room))?;
@@ -140,8 +131,16 @@ impl Links {
         link.inbox.use_memory(self.spare.within(&memory), &self.memory.pieces);
         link.outbox.use_memory(self.me, &memory, &self.memory.pieces);
         self.links.put(link);
-        self.give_until(key, Some(now.plus(GREETING_LIMIT)));
         self.one_more();
         Ok(key)
+    }
+}
+
+/// By which way an address is reached, where it is not found on this host.
+fn way_to(address: &Address) -> Way {
+    match address {
+        Address::Tcp(address) if !address.ip().to_canonical().is_loopback() => Way::Network,
+        Address::Tcp(_) => Way::Loopback,
+        Address::Unix(_) | Address::Abstract(_) => Way::User,
     }
 }

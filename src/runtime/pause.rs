@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::event_loop::EventLoop;
 use super::links::Links;
-use super::peer::LinkKey;
 use crate::chain::{PAUSE_MAX, Time};
+use crate::peering::LinkKey;
 use crate::wire::Message;
 
 impl EventLoop {

@@ -6,11 +6,12 @@ use gpc_trees::Id;
 
 use super::clock::Clock;
 use super::events::Loss;
+use super::functions::Functions;
 use super::link::{Event, HIWATER, Link, Phase, Progress};
 use super::links::{Arrival, Links};
-use super::peer::LinkKey;
 use crate::chain::Time;
 use crate::hint::{cold_path, unlikely};
+use crate::peering::LinkKey;
 use crate::wire::frame::WINDOW;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::message::{Answer, Response};
@@ -35,25 +36,25 @@ impl From<&mio::event::Event> for Readiness {
 impl Links {
     /// Something happened on a link that was connecting; says whether it is connected.
     #[cold]
-    fn connected(&mut self, key: LinkKey, peer: Id) -> bool {
+    fn connected(&mut self, now: Time, key: LinkKey) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
         match link.socket.take_error() {
             Ok(Some(error)) | Err(error) => {
-                self.close(key, &error.to_string());
+                self.close(now, key, &error.to_string());
                 return false;
             }
             Ok(None) if !link.socket.is_connected() => return false,
             Ok(None) => {}
         }
-        self.greet(key, peer);
+        self.greet(now, key);
         true
     }
 
     /// Something happened on a link's socket; says whether there is something to read.
     pub(super) fn ready(&mut self, clock: &Clock, key: LinkKey, event: Readiness) -> bool {
         let Some(link) = self.links.get_mut(key) else { return false };
-        if let Phase::Connecting(peer) = link.phase
-            && !self.connected(key, peer)
+        if let Phase::Connecting(_) = link.phase
+            && !self.connected(clock.time(), key)
         {
             return false;
         }
@@ -93,12 +94,12 @@ impl Links {
     }
 
     /// Turns what a link has taken in into what the chain is to hear.
-    pub(super) fn heed_events(&mut self, now: Time, key: LinkKey) {
+    pub(super) fn heed_events(&mut self, now: Time, functions: &Functions, key: LinkKey) {
         let mut events = std::mem::take(&mut self.events);
         let arrived = self.arrivals.len();
         for event in events.drain(..) {
-            if let Err(why) = self.event(now, key, event) {
-                self.close(key, &why);
+            if let Err(why) = self.event(now, functions, key, event) {
+                self.close(now, key, &why);
                 break;
             }
         }
@@ -111,17 +112,17 @@ impl Links {
     }
 
     /// A link has been read.
-    pub(super) fn after_reading(&mut self, key: LinkKey, progress: Progress) {
+    pub(super) fn after_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
         let link = self.links.get_mut(key);
         let quiet = link.is_none_or(|link| !link.heard && link.unwritable.is_none());
         if unlikely(!quiet || !matches!(progress, Progress::Waiting)) {
-            self.note_reading(key, progress);
+            self.note_reading(now, key, progress);
         }
     }
 
     /// The same, where something has come of it that no call on the fast path took.
     #[inline(never)]
-    fn note_reading(&mut self, key: LinkKey, progress: Progress) {
+    fn note_reading(&mut self, now: Time, key: LinkKey, progress: Progress) {
         if let Some(link) = self.links.get_mut(key)
             && let Phase::Up(peer) = link.phase
             && std::mem::take(&mut link.heard)
@@ -131,38 +132,34 @@ impl Links {
         match progress {
             Progress::Waiting => {
                 if let Some(why) = self.links.get_mut(key).and_then(|link| link.unwritable.take()) {
-                    self.close(key, &why);
+                    self.close(now, key, &why);
                 }
             }
             Progress::More => self.read_later(key),
-            Progress::Closed(why) | Progress::Stuck(why) => self.close(key, &why),
+            Progress::Closed(why) | Progress::Stuck(why) => self.close(now, key, &why),
         }
     }
 
     /// One event of a link; an error closes it.
-    fn event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
+    fn event(&mut self, now: Time, functions: &Functions, key: LinkKey, event: Event) -> Result<(), String> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         match (link.phase, event) {
             (Phase::Closing, _) => Ok(()),
-            (Phase::Accepted, Event::Hello(hello)) => {
-                self.accepted(now, key, hello);
-                Ok(())
+            (Phase::Up(peer), event) => {
+                if let Event::Request(request) = &event
+                    && (self.forbids(functions, key, peer, request)? || self.refuses(key, request))
+                {
+                    return Ok(());
+                }
+                self.event_up(now, key, peer, event)
             }
-            (Phase::Greeting(peer), Event::Hello(hello)) => self.greeted(key, peer, hello),
-            (Phase::Greeting(peer), Event::Goodbye(goodbye)) => self.refused(now, key, peer, goodbye),
-            (Phase::Up(peer), event) => self.event_up(now, key, peer, event),
-            (Phase::OnHold(_), _) => Err("it went on before its hello was answered".into()),
-            (_, _) => Err("its first frame is no hello".into()),
+            // What comes before is peering's.
+            (Phase::Connecting(_) | Phase::Greeting, _) => Err("its first frame is no hello".into()),
         }
     }
 
     /// One event of a link that is up.
     fn event_up(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
-        if let Event::Request(request) = &event
-            && self.refuses(key, request)
-        {
-            return Ok(());
-        }
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let arrival = match event {
             Event::Request(request) => {
@@ -229,7 +226,9 @@ impl Links {
         let message = match event {
             Event::Ping => Message::Ping,
             Event::Pong => {
-                self.answered_ping(now, key, from);
+                if unlikely(self.peering.holds_any()) {
+                    self.lives(now, key, from);
+                }
                 Message::Pong
             }
             Event::Pause(length) => {

@@ -1,7 +1,7 @@
 //! Connections of all kinds behind one face: TCP without delay, Unix sockets, and Unix sockets that bring rings in shared memory.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net as unix;
 use std::path::Path;
@@ -14,7 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Type};
 
 use super::Address;
+use super::sealed::SealedSocket;
 use super::shm::RingSocket;
+use crate::peering::{Session, Source as Whence, Way};
 
 /// Connections that wait to be accepted: every node of a large machine may connect to one at once.
 const BACKLOG: i32 = 4096;
@@ -45,6 +47,8 @@ pub(super) enum Socket {
     Unix(UnixStream),
     /// Boxed, so that the others stay small.
     Ring(Box<RingSocket>),
+    /// TCP, encrypted.
+    Sealed(Box<SealedSocket>),
 }
 
 impl Socket {
@@ -71,7 +75,7 @@ impl Socket {
     #[cfg(target_os = "linux")]
     pub(super) fn unix(&self) -> Option<&UnixStream> {
         match self {
-            Socket::Tcp(_) => None,
+            Socket::Tcp(_) | Socket::Sealed(_) => None,
             Socket::Unix(socket) => Some(socket),
             Socket::Ring(socket) => Some(socket.stream()),
         }
@@ -81,7 +85,7 @@ impl Socket {
     pub(super) fn ring(&self) -> Option<&RingSocket> {
         match self {
             Socket::Ring(socket) => Some(socket),
-            Socket::Tcp(_) | Socket::Unix(_) => None,
+            Socket::Tcp(_) | Socket::Unix(_) | Socket::Sealed(_) => None,
         }
     }
 
@@ -89,7 +93,7 @@ impl Socket {
     pub(super) fn ring_mut(&mut self) -> Option<&mut RingSocket> {
         match self {
             Socket::Ring(socket) => Some(socket),
-            Socket::Tcp(_) | Socket::Unix(_) => None,
+            Socket::Tcp(_) | Socket::Unix(_) | Socket::Sealed(_) => None,
         }
     }
 
@@ -97,6 +101,7 @@ impl Socket {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Socket::Tcp(_) => "TCP",
+            Socket::Sealed(_) => "encrypted TCP",
             Socket::Ring(socket) if socket.has_rings() => "rings in shared memory",
             Socket::Unix(_) | Socket::Ring(_) => "a Unix socket",
         }
@@ -105,7 +110,7 @@ impl Socket {
     /// Whether the system tells a writer each time that the peer has read, which would wake it for every message.
     pub(super) fn tells_of_each_read(&self) -> bool {
         match self {
-            Socket::Tcp(_) => false,
+            Socket::Tcp(_) | Socket::Sealed(_) => false,
             Socket::Unix(_) => true,
             // With rings, the reader rings when it has made room.
             Socket::Ring(socket) => !socket.has_rings(),
@@ -117,6 +122,7 @@ impl Socket {
         match self {
             // Room is told when half of it has left: a quarter of a segment is still there for the wire.
             Socket::Tcp(socket) => limit_unsent(socket, segment / 2),
+            Socket::Sealed(socket) => limit_unsent(socket.stream(), segment / 2),
             Socket::Unix(socket) => limit_buffer(socket, segment),
             Socket::Ring(socket) => limit_buffer(socket.stream(), segment),
         }
@@ -126,6 +132,7 @@ impl Socket {
     pub(super) fn has_room(&self) -> bool {
         match self {
             Socket::Tcp(socket) => is_writable(socket),
+            Socket::Sealed(socket) => !socket.is_holding() && is_writable(socket.stream()),
             // What they hold lies with the reader.
             Socket::Unix(socket) => is_writable(socket),
             Socket::Ring(socket) if socket.has_rings() => true,
@@ -137,6 +144,7 @@ impl Socket {
     pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
         match self {
             Socket::Tcp(socket) => socket.take_error(),
+            Socket::Sealed(socket) => socket.stream().take_error(),
             Socket::Unix(socket) => socket.take_error(),
             Socket::Ring(socket) => socket.stream().take_error(),
         }
@@ -146,6 +154,7 @@ impl Socket {
     pub(super) fn is_ended(&self) -> bool {
         let socket = match self {
             Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Sealed(socket) => socket.stream().as_fd(),
             Socket::Unix(socket) => socket.as_fd(),
             Socket::Ring(socket) => socket.stream().as_fd(),
         };
@@ -154,10 +163,58 @@ impl Socket {
         answered.is_ok_and(|count| count > 0) && !asked[0].revents().is_empty()
     }
 
+    /// Whether bytes that were written wait in it for the system to take them.
+    #[inline]
+    pub(super) fn is_holding(&self) -> bool {
+        match self {
+            Socket::Sealed(socket) => socket.is_holding(),
+            Socket::Tcp(_) | Socket::Unix(_) | Socket::Ring(_) => false,
+        }
+    }
+
+    /// The same connection, whose bytes are sealed from now on. The proof that makes a session is for TCP alone.
+    pub(super) fn sealed(self, session: Box<dyn Session>) -> Socket {
+        match self {
+            Socket::Tcp(stream) => Socket::Sealed(Box::new(SealedSocket::new(stream, session))),
+            other => other,
+        }
+    }
+
+    /// Gives back memory that nothing needs now.
+    pub(super) fn release_room(&mut self) {
+        if let Socket::Sealed(socket) = self {
+            socket.release_room();
+        }
+    }
+
+    /// By which way it leads, and where it comes from, as a number.
+    pub(super) fn way(&self) -> (Way, Option<Whence>) {
+        let Socket::Tcp(stream) = self else { return (Way::User, None) };
+        // Whoever is gone again has no address: what he has sent is refused with the strangers'.
+        let Ok(address) = stream.peer_addr() else { return (Way::Network, None) };
+        let ip = address.ip().to_canonical();
+        let bits = match ip {
+            IpAddr::V4(ip) => ip.to_bits().into(),
+            IpAddr::V6(ip) => ip.to_bits(),
+        };
+        (if ip.is_loopback() { Way::Loopback } else { Way::Network }, Some(bits))
+    }
+
+    /// Where the other end is, for people.
+    pub(super) fn whence(&self) -> String {
+        let address = match self {
+            Socket::Tcp(stream) => stream.peer_addr(),
+            Socket::Sealed(socket) => socket.stream().peer_addr(),
+            Socket::Unix(_) | Socket::Ring(_) => return "a Unix socket".into(),
+        };
+        address.map_or_else(|_| "an address that is gone".into(), |address| address.to_string())
+    }
+
     /// Whether it is connected by now.
     pub(super) fn is_connected(&self) -> bool {
         match self {
             Socket::Tcp(socket) => socket.peer_addr().is_ok(),
+            Socket::Sealed(socket) => socket.stream().peer_addr().is_ok(),
             Socket::Unix(socket) => socket.peer_addr().is_ok(),
             Socket::Ring(socket) => socket.stream().peer_addr().is_ok(),
         }
@@ -189,6 +246,7 @@ impl Read for Socket {
             Socket::Tcp(socket) => socket.read(buffer),
             Socket::Unix(socket) => socket.read(buffer),
             Socket::Ring(socket) => socket.read(buffer),
+            Socket::Sealed(socket) => socket.read(buffer),
         }
     }
 
@@ -197,6 +255,7 @@ impl Read for Socket {
             Socket::Tcp(socket) => socket.read_vectored(parts),
             Socket::Unix(socket) => socket.read_vectored(parts),
             Socket::Ring(socket) => socket.read_vectored(parts),
+            Socket::Sealed(socket) => socket.read_vectored(parts),
         }
     }
 }
@@ -207,6 +266,7 @@ impl Write for Socket {
             Socket::Tcp(socket) => socket.write(bytes),
             Socket::Unix(socket) => socket.write(bytes),
             Socket::Ring(socket) => socket.write(bytes),
+            Socket::Sealed(socket) => socket.write(bytes),
         }
     }
 
@@ -219,11 +279,16 @@ impl Write for Socket {
             Socket::Tcp(socket) => socket.write_vectored(parts),
             Socket::Unix(socket) => socket.write_vectored(parts),
             Socket::Ring(socket) => socket.write_vectored(parts),
+            Socket::Sealed(socket) => socket.write_vectored(parts),
         }
     }
 
+    /// Writes what the socket itself holds.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Socket::Sealed(socket) => socket.flush(),
+            Socket::Tcp(_) | Socket::Unix(_) | Socket::Ring(_) => Ok(()),
+        }
     }
 }
 
@@ -233,6 +298,7 @@ impl Source for Socket {
             Socket::Tcp(socket) => socket.register(registry, token, interest),
             Socket::Unix(socket) => socket.register(registry, token, interest),
             Socket::Ring(socket) => socket.stream_mut().register(registry, token, interest),
+            Socket::Sealed(socket) => socket.stream_mut().register(registry, token, interest),
         }
     }
 
@@ -241,6 +307,7 @@ impl Source for Socket {
             Socket::Tcp(socket) => socket.reregister(registry, token, interest),
             Socket::Unix(socket) => socket.reregister(registry, token, interest),
             Socket::Ring(socket) => socket.stream_mut().reregister(registry, token, interest),
+            Socket::Sealed(socket) => socket.stream_mut().reregister(registry, token, interest),
         }
     }
 
@@ -249,6 +316,7 @@ impl Source for Socket {
             Socket::Tcp(socket) => socket.deregister(registry),
             Socket::Unix(socket) => socket.deregister(registry),
             Socket::Ring(socket) => socket.stream_mut().deregister(registry),
+            Socket::Sealed(socket) => socket.stream_mut().deregister(registry),
         }
     }
 }

@@ -1,6 +1,10 @@
 //! What a node's builder is told of whom to trust.
 
-use crate::peering::{PrivateKey, Secret};
+use std::io;
+
+use super::Address;
+use crate::peering::{Crypto, PrivateKey, Secret, Strictness};
+use crate::wire::Job;
 
 /// Settings of a node; by default there is no secret, and none is needed on this host.
 #[derive(Clone, Default, Debug)]
@@ -8,5 +12,56 @@ pub(super) struct Trust {
     pub(super) secret: Option<Secret>,
     pub(super) key: Option<PrivateKey>,
     pub(super) no_encryption: bool,
+    pub(super) encrypt_loopback: bool,
     pub(super) insecure: bool,
+}
+
+impl Trust {
+    pub(super) fn strictness(&self) -> Strictness {
+        let Trust { no_encryption, encrypt_loopback, insecure, .. } = *self;
+        Strictness { no_encryption, encrypt_loopback, insecure }
+    }
+
+    /// Whether the node may listen there.
+    ///
+    /// # Errors
+    /// Where others than this host reach it, and nothing proves who they are.
+    pub(super) fn permits(&self, listens: Option<&Address>) -> io::Result<()> {
+        match listens.filter(|address| !address.is_local()) {
+            Some(address) if self.secret.is_none() && !self.insecure => {
+                let text = format!(
+                    "other machines can reach {address}, and without a secret whoever does can call functions here: give all nodes of the job the same secret, or accept that as insecure"
+                );
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What makes the proofs of a node of this job; none without a secret.
+    ///
+    /// # Errors
+    /// The system's, when it has no randomness for a key; without the feature `noise`, that there is a secret.
+    #[cfg(feature = "noise")]
+    pub(super) fn crypto(self, job: Job) -> io::Result<Option<Box<dyn Crypto>>> {
+        use super::drawn::fill;
+        use crate::peering::{Noise, Unproved};
+
+        let Some(secret) = self.secret else { return Ok(None) };
+        let key = self.key.map_or_else(PrivateKey::random, Ok)?;
+        let draw = |bytes: &mut [u8]| fill(bytes).map_err(|_| Unproved);
+        Ok(Some(Box::new(Noise::new(&secret, job, key, Box::new(draw)))))
+    }
+
+    #[cfg(not(feature = "noise"))]
+    pub(super) fn crypto(self, _: Job) -> io::Result<Option<Box<dyn Crypto>>> {
+        match self.secret {
+            None => Ok(None),
+            Some(_) => {
+                let text =
+                    "a secret needs the feature `noise` of chained-gpc, which this program was built without";
+                Err(io::Error::new(io::ErrorKind::Unsupported, text))
+            }
+        }
+    }
 }

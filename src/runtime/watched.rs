@@ -1,8 +1,8 @@
 //! Which links over rings a node looks at by itself: those that have been in use since it last slept.
 
 use super::link::Link;
-use super::peer::LinkKey;
 use super::shm::RingSocket;
+use crate::peering::LinkKey;
 
 /// Links over rings that the node looks at by itself.
 #[derive(Debug, Default)]

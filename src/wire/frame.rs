@@ -1,7 +1,7 @@
 //! Frames: the 8-byte header before everything on a link, and the limits (docs/wire.md, "Frame").
 
 /// The version of the wire that this code speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of a frame's header.
 pub const FRAME_HEADER: usize = 8;
@@ -251,9 +251,6 @@ pub enum HelloError {
         "the peer speaks version {0} of the wire, this side version {VERSION}: run the same release on both"
     )]
     Version(u16),
-    /// It proves a secret, and none is expected.
-    #[error("the peer sends a proof of {0} bytes, but this side has no shared secret")]
-    Proof(u16),
 }
 
 /// Reads fixed-width little-endian fields from a slice whose length was checked once.

@@ -3,7 +3,7 @@
 use gpc_trees::Id;
 
 use super::Job;
-use super::frame::{Fields, FrameError, HelloError, Kind, VERSION};
+use super::frame::{Fields, FrameError, HelloError, Kind, VERSION, zero};
 
 const MAGIC: [u8; 4] = *b"cGPC";
 const LENGTH: usize = 48;
@@ -41,10 +41,7 @@ impl Hello {
         if version != VERSION {
             return Err(HelloError::Version(version).into());
         }
-        let proof = fields.u16();
-        if proof != 0 {
-            return Err(HelloError::Proof(proof).into());
-        }
+        zero(Kind::Hello, "zero", fields.u16().into())?;
         let hello = Hello {
             from: fields.u32(),
             to: fields.u32(),
@@ -112,7 +109,7 @@ mod tests {
         };
         assert_eq!(with(0, b'H'), HelloError::Magic(*b"HGPC").into());
         assert_eq!(with(4, 9), HelloError::Version(9).into());
-        assert_eq!(with(6, 32), HelloError::Proof(32).into());
+        assert!(matches!(with(6, 32), FrameError::BadField { field: "zero", value: 32, .. }));
         assert!(matches!(with(28, 0), FrameError::BadField { field: "hiwater", .. }));
         assert!(matches!(Hello::parse(&hello().emit()[..47]), Err(FrameError::TooShort { length: 47, .. })));
         let long = [hello().emit(), vec![0]].concat();

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use gpc_trees::{Id, TreeName};
 
-use super::{OverArgs, link_parser};
+use super::{OVER_HEADING, OverArgs, TRUST_HEADING, TrustArgs, link_parser};
 use crate::duration::Span;
 use crate::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
@@ -127,9 +127,12 @@ pub struct BenchArgs {
     #[arg(long, value_name = "TIME", requires = "peers")]
     pub wait_for_peers: Option<Span>,
 
-    // Last, since its heading holds for what follows.
-    /// Processes on other hosts
-    #[command(flatten)]
+    /// Whom the node of this process links with; with --peers.
+    #[command(flatten, next_help_heading = TRUST_HEADING)]
+    pub trust: TrustArgs,
+
+    /// Processes on other hosts.
+    #[command(flatten, next_help_heading = OVER_HEADING)]
     pub over: OverArgs,
 }
 

@@ -12,7 +12,6 @@ use chained_gpc::launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
 
 /// Processes on other hosts.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
-#[command(next_help_heading = "Other hosts")]
 pub struct OverArgs {
     /// Start the processes on these hosts, such as a,b[01-64], through a tree of ssh: this process is id 0, and ids from 1 on follow the list
     #[arg(long, value_name = "LIST", conflicts_with = "peers")]

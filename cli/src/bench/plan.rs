@@ -15,6 +15,7 @@ use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
 use crate::plan::hosts_of;
 use crate::refused::Refused;
+use crate::trust::Trust;
 use crate::wait::WaitName;
 use chained_gpc::launch::remote::RemotePlan;
 use chained_gpc::runtime::{Call, CallTree, Functions, LinkKind, Peers};
@@ -84,7 +85,7 @@ pub(super) enum Nodes {
     /// Those of other hosts are to be started; this process is id 0.
     Hosts { plan: Box<RemotePlan>, link: LinkKind },
     /// They are running already.
-    Join { peers: Peers, root: Id, patience: Option<Duration> },
+    Join { peers: Peers, root: Id, patience: Option<Duration>, trust: Trust },
 }
 
 /// How many calls a turn makes, and for how long; one of them at least is given.
@@ -171,6 +172,8 @@ struct Source {
     joined: Option<(IdList, Peers)>,
     /// Those that are to be started on other hosts.
     over: Option<RemotePlan>,
+    /// What proves to those who this is.
+    trust: Trust,
     root: Id,
     /// How long those may take to come up that run already.
     patience: Option<Duration>,
@@ -192,8 +195,8 @@ impl Source {
                 );
             }
             (None, _) => {
-                let sizes = distinct(&args.n);
-                return Ok(Source { joined: None, over: None, root: 0, patience: None, sizes });
+                let (sizes, trust) = (distinct(&args.n), Trust::default());
+                return Ok(Source { joined: None, over: None, trust, root: 0, patience: None, sizes });
             }
         };
         if distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>()).len() > 1
@@ -202,6 +205,7 @@ impl Source {
             return Err("with --peers there is one root, which has one --wait and one --root".into());
         }
         let peers = read_peers(path).map_err(Refused::File)?;
+        let trust = Trust::read(&args.trust, root, &peers)?;
         let others = peers.ids().filter(|&id| id != root);
         let all =
             IdList::from_ids(std::iter::once(root).chain(others)).expect("a peers file has each id once");
@@ -215,6 +219,7 @@ impl Source {
             None => Ok(Source {
                 joined: Some((all, peers)),
                 over: None,
+                trust,
                 root,
                 patience: args.wait_for_peers.map(Duration::from),
                 sizes,
@@ -227,7 +232,10 @@ impl Source {
         let sizes = if args.n.is_empty() { vec![all] } else { distinct(&args.n) };
         match sizes.iter().find(|&&n| n > all) {
             Some(n) => Err(format!("-n {n} is more than the {all} ids of the hosts and this process").into()),
-            None => Ok(Source { joined: None, over: Some(plan), root: 0, patience: None, sizes }),
+            None => {
+                let trust = Trust::default();
+                Ok(Source { joined: None, over: Some(plan), trust, root: 0, patience: None, sizes })
+            }
         }
     }
 
@@ -245,7 +253,8 @@ impl Source {
                 None => Nodes::Start { n, link },
             },
             Some((_, peers)) => {
-                Nodes::Join { peers: peers.clone(), root: self.root, patience: self.patience }
+                let (peers, trust) = (peers.clone(), self.trust.clone());
+                Nodes::Join { peers, root: self.root, patience: self.patience, trust }
             }
         }
     }

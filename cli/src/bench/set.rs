@@ -13,6 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::joining::{refuse_taken, until_up};
 use crate::launching;
 use crate::limits::cannot_start;
+use crate::trust::Trust;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::launch::remote::RemoteLaunch;
@@ -95,16 +96,17 @@ impl Set {
         let watching = NodeSettings::new(None, plan.wait.0, link);
         let (mut launch, mut remote, mut joined) = (None, None, None);
         let builder = match &plan.nodes {
-            Nodes::Join { peers, root, .. } => {
+            Nodes::Join { peers, root, trust, .. } => {
                 refuse_taken(*root, peers)?;
                 joined = Some(peers.clone());
-                Node::builder(*root).peers(peers.clone())
+                trust.clone().apply(Node::builder(*root).peers(peers.clone()))
             }
             Nodes::Start { n, link } => {
                 let started = launching::start(1..*n, *link, watching, interrupt)?;
-                let peers = started.peers().clone();
+                let builder = Node::builder(0).peers(started.peers().clone());
+                let builder = Trust::of_launch(&started).apply(builder);
                 launch = Some(started);
-                Node::builder(0).peers(peers)
+                builder
             }
             Nodes::Hosts { plan, .. } => {
                 let started = launching::start_remote(plan, watching, interrupt)?;

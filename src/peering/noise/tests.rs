@@ -1,3 +1,5 @@
+//! Two sides prove themselves to each other, and what must not pass does not.
+
 use super::super::proof::{FIRST_LENGTH, RECORD_MAX, SECOND_LENGTH, TAG, THIRD_LENGTH};
 use super::*;
 

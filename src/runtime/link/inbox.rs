@@ -99,6 +99,11 @@ impl Inbox {
         Inbox::default()
     }
 
+    /// The peer's hello was read before anything came here.
+    pub fn greeted(&mut self) {
+        self.greeted = true;
+    }
+
     /// Long data that come are put into memory that the node keeps for them, and are of its budget; frames that come in pieces are of `pieces`.
     pub fn use_memory(&mut self, spare: Spare, pieces: &Budget) {
         self.spare = spare;

@@ -30,11 +30,11 @@ pub use outbox::{Outbox, PARTS_MAX};
 use self::pace::Pace;
 use self::question::Question;
 use super::events::Loss;
-use super::peer::LinkKey;
 use super::shm::{Extents, RingSocket};
 use super::socket::Socket;
 use crate::chain::Time;
 use crate::hint::unlikely;
+use crate::peering::{LinkKey, Proof};
 use crate::wire::body::Extent;
 use crate::wire::frame::{FrameError, WINDOW};
 use crate::wire::message::{Classes, Merging};
@@ -75,13 +75,9 @@ const HANDED_BUDGET: usize = WINDOW as usize;
 pub(super) enum Phase {
     /// Our attempt to reach this id is under way.
     Connecting(Id),
-    /// Connected to this id, our hello is sent; its is awaited.
-    Greeting(Id),
-    /// Someone has connected; their hello is awaited.
-    Accepted,
-    /// They have said that they are this id, another run of which has a link that may still stand: they wait for our hello.
-    OnHold(Id),
-    /// Both hellos are through.
+    /// Connected: it is with peering until both hellos are through.
+    Greeting,
+    /// They are.
     Up(Id),
     /// The last frame is queued; closes when it is written.
     Closing,
@@ -107,7 +103,9 @@ pub(super) struct Link {
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
     pub(super) phase: Phase,
-    /// Until both hellos are through, or the last frame is out: when to give up.
+    /// How its peer was proved to be a member.
+    pub(super) proof: Proof,
+    /// Until the last frame is out: when to give up.
     pub(super) deadline: Option<Time>,
     /// Why nothing can be written any more; what the peer has sent before is still to be read.
     pub(super) unwritable: Option<String>,
@@ -159,6 +157,7 @@ impl Link {
             inbox: Inbox::new(),
             outbox: Outbox::new(),
             phase,
+            proof: Proof::None,
             deadline: None,
             unwritable: None,
             loss: Loss::default(),
@@ -274,12 +273,13 @@ impl Link {
         let written = match &mut self.socket {
             Socket::Tcp(socket) => socket.write(bytes),
             Socket::Unix(socket) => socket.write(bytes),
+            Socket::Sealed(socket) => socket.write(bytes),
             Socket::Ring(_) => return Ok(false),
         };
         match written {
             Ok(count) => {
                 *much |= count > MUCH;
-                Ok(self.outbox.small_written(count))
+                Ok(self.outbox.small_written(count) && !self.socket.is_holding())
             }
             Err(error) => again(error).map(|()| false),
         }
@@ -371,6 +371,15 @@ impl Link {
         }
         let mut handed = 0;
         for _ in 0..WRITE_BUDGET {
+            if self.socket.is_holding() {
+                match self.write_held() {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        return self.outbox.waits().map_or_else(Progress::Stuck, |()| Progress::Waiting);
+                    }
+                    Err(error) => return Progress::Closed(broken(&error)),
+                }
+            }
             match self.is_ready(&mut handed) {
                 Ok(true) => {}
                 Ok(false) if self.waits(&now) => return Progress::Waiting,
@@ -385,7 +394,7 @@ impl Link {
                 Ok(count) => {
                     self.much |= count > MUCH;
                     self.written(count);
-                    if self.outbox.is_idle() {
+                    if self.is_through() {
                         self.rest();
                         return Progress::Waiting;
                     }
@@ -455,6 +464,24 @@ impl Link {
             }
         }
         Ok(ready)
+    }
+
+    /// Whether all that was queued is with the system.
+    pub(super) fn is_through(&self) -> bool {
+        self.outbox.is_idle() && !self.socket.is_holding()
+    }
+
+    /// Writes what the socket itself holds; false when the system does not take all of it now.
+    #[cold]
+    fn write_held(&mut self) -> io::Result<bool> {
+        match self.socket.flush() {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                (self.blocked, self.full) = (true, true);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn write_once(&mut self) -> io::Result<usize> {

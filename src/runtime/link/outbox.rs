@@ -157,6 +157,12 @@ impl Outbox {
         self.frame(Kind::Hello, flags, hello.len(), |tail| tail.extend_from_slice(&hello));
     }
 
+    /// Queues bytes of the greeting, before all frames.
+    pub fn greeting(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        self.queued += bytes.len();
+    }
+
     /// Queues the link's last frame.
     pub fn goodbye(&mut self, goodbye: &Goodbye) {
         self.small_frame(Kind::Goodbye, &goodbye.emit());

@@ -1,0 +1,85 @@
+//! Connections that others have opened and that are no links yet: bounded in number, for each address that they come from and in all. Whoever has waited longest makes room, of those of the same address first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::greeting::Source;
+use super::peer::LinkKey;
+
+/// Most of them: more than all nodes of a large machine at once, few enough not to use up the descriptors.
+pub const HALF_OPEN_MAX: usize = 16_384;
+
+/// Most from one address: as many processes as one host starts of a job, and a quarter of all.
+pub const HALF_OPEN_PER_SOURCE: usize = HALF_OPEN_MAX / 4;
+
+/// Those there are. Keys grow, so the lowest has waited longest.
+#[derive(Debug, Default)]
+pub(super) struct HalfOpen {
+    all: BTreeSet<LinkKey>,
+    sources: BTreeMap<Source, BTreeSet<LinkKey>>,
+}
+
+impl HalfOpen {
+    /// Who has to go before another one comes from there.
+    pub(super) fn in_the_way(&self, source: Option<Source>) -> Option<LinkKey> {
+        let of_source = source.and_then(|source| self.sources.get(&source));
+        match of_source.filter(|keys| keys.len() >= HALF_OPEN_PER_SOURCE) {
+            Some(keys) => keys.first().copied(),
+            None if self.all.len() >= HALF_OPEN_MAX => self.all.first().copied(),
+            None => None,
+        }
+    }
+
+    pub(super) fn add(&mut self, key: LinkKey, source: Option<Source>) {
+        self.all.insert(key);
+        if let Some(source) = source {
+            self.sources.entry(source).or_default().insert(key);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: LinkKey, source: Option<Source>) {
+        self.all.remove(&key);
+        if let Some(source) = source
+            && let Some(keys) = self.sources.get_mut(&source)
+        {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    /// The one that has waited longest.
+    pub(super) fn oldest(&self) -> Option<LinkKey> {
+        self.all.first().copied()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = LinkKey> {
+        self.all.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_takes_no_place_of_others() {
+        let mut open = HalfOpen::default();
+        for key in 0..HALF_OPEN_PER_SOURCE {
+            assert_eq!(open.in_the_way(Some(7)), None);
+            open.add(LinkKey(key), Some(7));
+        }
+        assert_eq!(open.in_the_way(Some(7)), Some(LinkKey(0)));
+        assert_eq!(open.in_the_way(Some(8)), None);
+        for key in HALF_OPEN_PER_SOURCE..HALF_OPEN_MAX {
+            open.add(LinkKey(key), None);
+        }
+        assert_eq!(open.in_the_way(Some(8)), Some(LinkKey(0)), "in all there are as many as there may be");
+        open.remove(LinkKey(0), Some(7));
+        assert_eq!((open.in_the_way(Some(8)), open.all.len()), (None, HALF_OPEN_MAX - 1));
+        for key in 1..HALF_OPEN_MAX {
+            open.remove(LinkKey(key), (key < HALF_OPEN_PER_SOURCE).then_some(7));
+        }
+        assert!(open.all.len() == 0 && open.sources.is_empty());
+    }
+}

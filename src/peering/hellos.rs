@@ -1,0 +1,267 @@
+//! The hellos, and what is done about them.
+//!
+//! Source: docs/wire.md, "HELLO", "Jobs" and "One link per pair"; the rules of two connections are in `peer`.
+
+use gpc_trees::Id;
+
+use super::greeting::{FirstFrame, Greeting, Proof, Stage, Way, hello_flags};
+use super::machine::{Book, GREETING_LIMIT, Here, Peering};
+use super::output::{Output, Standing};
+use super::peer::{LinkKey, PeerEntry, State, Verdict};
+use crate::chain::Time;
+use crate::wire::frame::Kind;
+use crate::wire::head::{Goodbye, GoodbyeReason};
+use crate::wire::{CauseKind, Hello, Job};
+
+/// What both sides are told of two nodes of different jobs.
+fn differs(me: Id, mine: Job, peer: Id, theirs: Job) -> String {
+    format!(
+        "id {me} is of {}, id {peer} of {}: only nodes of one job link with each other. See that both have addresses of the same job, as from one peers file, and name the same job",
+        mine.short(),
+        theirs.short()
+    )
+}
+
+impl<B: Book> Peering<B> {
+    pub(super) fn hello(&self, to: Id, generation: u32) -> Hello {
+        let me = self.me;
+        Hello {
+            from: me.me,
+            to,
+            incarnation: me.incarnation,
+            generation,
+            hiwater: me.hiwater,
+            job: me.job,
+            rings: false,
+            extents: false,
+        }
+    }
+
+    /// Our connection stands, and is proved where it has to be: says who this is.
+    pub(super) fn say_hello(&mut self, key: LinkKey, to: Id) {
+        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation).saturating_add(1);
+        let hello = self.hello(to, generation);
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        // With the rings that it offers, if there are any.
+        let hello = Hello { extents: greeting.rings, ..hello };
+        greeting.enter(Stage::Answer);
+        self.write_frame(key, Kind::Hello, hello_flags(&hello), &hello.emit());
+    }
+
+    /// A frame goes out.
+    fn write_frame(&mut self, key: LinkKey, kind: Kind, flags: u8, payload: &[u8]) {
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        match greeting.frame(kind, flags, payload) {
+            Ok(bytes) => self.outputs.push_back(Output::Write { key, bytes }),
+            // A frame of this length is always sealed.
+            Err(_) => self.close(key),
+        }
+    }
+
+    /// The first frame of somebody who has connected.
+    pub(super) fn heard_first(&mut self, key: LinkKey, first: FirstFrame, here: &Here) {
+        match first {
+            FirstFrame::Goodbye(_) => self.broke(key, &"its first frame is no hello"),
+            FirstFrame::Hello(hello) => self.heard_hello(key, hello, here),
+        }
+    }
+
+    /// The hello of somebody who has connected.
+    fn heard_hello(&mut self, key: LinkKey, hello: Hello, here: &Here) {
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        greeting.rings = here.rings;
+        let (claimed, proved, way) = (greeting.peer.replace(hello.from), greeting.key, greeting.way);
+        let unproved = way != Way::User && proved.is_none();
+        if let Some((reason, text)) = self.objects(claimed, unproved, &hello, here) {
+            return self.refuse(key, reason, text);
+        }
+        let me = self.me.me;
+        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
+        match peer.judge(me, &hello, proved) {
+            Verdict::Duplicate => {
+                let text = "the other connection stands".to_owned();
+                return self.refuse(key, GoodbyeReason::Duplicate, text);
+            }
+            Verdict::Impostor => {
+                let text = format!("id {} is linked, and has another key", hello.from);
+                return self.refuse(key, GoodbyeReason::Refused, text);
+            }
+            Verdict::Prefer(ours) => {
+                self.set_state(hello.from, State::Absent);
+                self.end_greeting(ours);
+                self.close(ours);
+            }
+            Verdict::Hold(old) => return self.hold(old, key, hello),
+            Verdict::Replace(Some(old)) => {
+                // Who connects anew lives.
+                self.lives(hello.from);
+                self.replace(old, hello.from, CauseKind::LinkLost);
+            }
+            Verdict::Replace(None) => {}
+        }
+        self.stands(key, &hello);
+    }
+
+    /// Why a hello is refused, whoever else has a link.
+    fn objects(
+        &self,
+        claimed: Option<Id>,
+        unproved: bool,
+        hello: &Hello,
+        here: &Here,
+    ) -> Option<(GoodbyeReason, String)> {
+        let me = self.me.me;
+        // First of all: whatever else is wrong with it comes from this.
+        if hello.job != self.me.job {
+            return Some((GoodbyeReason::OtherJob, differs(me, self.me.job, hello.from, hello.job)));
+        }
+        let text = if hello.to != me {
+            format!("this is id {me}, not {}", hello.to)
+        } else if hello.rings {
+            "a first hello takes no rings: nobody has offered any".to_owned()
+        } else if hello.from == me {
+            format!("id {me} is here itself: each process needs an id of its own")
+        } else if claimed.is_some_and(|claimed| claimed != hello.from) {
+            format!("its proof is of id {}, its hello of id {}", claimed.unwrap_or_default(), hello.from)
+        } else if unproved && self.book.key(hello.from).is_some() {
+            format!("id {} is known by a key here, and a key is proved by a secret alone", hello.from)
+        } else {
+            here.full.clone().filter(|_| !self.book.contains(hello.from))?
+        };
+        Some((GoodbyeReason::Refused, text))
+    }
+
+    /// Of all connections with this peer the one stands that this hello came on: it is answered.
+    pub(super) fn stands(&mut self, key: LinkKey, hello: &Hello) {
+        let mut answer = self.hello(hello.from, hello.generation);
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        answer.rings = greeting.rings;
+        answer.extents = answer.rings && hello.extents;
+        self.write_frame(key, Kind::Hello, hello_flags(&answer), &answer.emit());
+        self.establish(key, hello, &answer);
+    }
+
+    /// A later connection takes a link's place.
+    pub(super) fn replace(&mut self, old: LinkKey, peer: Id, kind: CauseKind) {
+        let incarnation = self.incarnation(peer);
+        self.outputs.push_back(Output::Replaced { key: old, peer, incarnation });
+        // Whoever takes its place is not remembered as a stranger in between.
+        self.set_state(peer, State::Absent);
+        let why = "it has connected anew".into();
+        self.outputs.push_back(Output::Lost { peer, kind, why, stood: true });
+    }
+
+    /// The first frame of the peer that this side has connected to.
+    pub(super) fn answered(&mut self, now: Time, key: LinkKey, first: FirstFrame) {
+        let Some(peer) = self.greetings.get(&key).and_then(|greeting| greeting.peer) else { return };
+        match first {
+            FirstFrame::Hello(hello) => self.greeted(key, peer, &hello),
+            FirstFrame::Goodbye(goodbye) => self.refused(now, key, peer, &goodbye),
+        }
+    }
+
+    /// The answer to our hello.
+    fn greeted(&mut self, key: LinkKey, peer: Id, hello: &Hello) {
+        let me = self.me.me;
+        let offered = self.greetings.get(&key).is_some_and(|greeting| greeting.rings);
+        let wrong = if hello.job != self.me.job {
+            let text = differs(me, self.me.job, hello.from, hello.job);
+            let goodbye = Goodbye { reason: GoodbyeReason::OtherJob, text: text.clone() };
+            self.write_frame(key, Kind::Goodbye, 0, &goodbye.emit());
+            self.ended(key, None, CauseKind::Unreachable, &text);
+            return self.outputs.push_back(Output::Finish { key });
+        } else if (hello.from, hello.to) != (peer, me) {
+            format!("it is id {} and takes this one for id {}", hello.from, hello.to)
+        } else if hello.extents && !hello.rings {
+            "it takes data by descriptor, and no rings, beside which alone they come".into()
+        } else if hello.rings && !offered {
+            "it takes rings that nobody has offered".into()
+        } else {
+            return self.establish(key, hello, hello);
+        };
+        self.fail(key, &wrong);
+    }
+
+    /// Our hello was refused.
+    fn refused(&mut self, now: Time, key: LinkKey, peer: Id, goodbye: &Goodbye) {
+        if goodbye.reason != GoodbyeReason::Duplicate {
+            return self.fail(key, &format!("it refused the connection: {}", goodbye.text));
+        }
+        if self.state(peer) == State::Connecting(key) {
+            self.set_state(peer, State::Expecting(now.plus(GREETING_LIMIT)));
+        }
+        self.end_greeting(key);
+        self.close(key);
+    }
+
+    /// Both hellos are through: `answer` is the second of them.
+    fn establish(&mut self, key: LinkKey, hello: &Hello, answer: &Hello) {
+        let Some(greeting) = self.end_greeting(key) else { return };
+        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
+        if peer.incarnation != hello.incarnation {
+            peer.incarnation = hello.incarnation;
+            peer.generation = 0;
+        }
+        peer.generation = peer.generation.max(hello.generation);
+        self.set_state(hello.from, State::Up(key));
+        let listed = self.book.key(hello.from).is_some();
+        if let Some(peer) = self.peers.get_mut(&hello.from) {
+            peer.pinned = greeting.key;
+        }
+        let accepted = !greeting.is_ours();
+        let Greeting { way, encrypt, session, key: proved, .. } = greeting;
+        let proof = match (way, proved) {
+            (Way::User, _) => Proof::User,
+            (_, Some(_)) if listed => Proof::Key,
+            (_, Some(_)) => Proof::Secret,
+            (_, None) => Proof::None,
+        };
+        let (rings, extents) = (answer.rings, answer.extents);
+        let session = session.filter(|_| encrypt);
+        let standing = Standing { key, hello: *hello, accepted, rings, extents, session, proof };
+        self.outputs.push_back(Output::Up(Box::new(standing)));
+    }
+
+    /// Somebody who has connected is refused, in words.
+    pub(super) fn refuse(&mut self, key: LinkKey, reason: GoodbyeReason, text: String) {
+        let goodbye = Goodbye { reason, text: text.clone() };
+        self.write_frame(key, Kind::Goodbye, 0, &goodbye.emit());
+        if let Some(greeting) = self.end_greeting(key)
+            && let (Some(peer), State::Absent) =
+                (greeting.peer, greeting.peer.map_or(State::Absent, |peer| self.state(peer)))
+            && !self.book.contains(peer)
+        {
+            self.peers.remove(&peer);
+        }
+        self.outputs.push_back(Output::Finish { key });
+        if reason != GoodbyeReason::Duplicate {
+            self.outputs.push_back(Output::Refused { key, why: text });
+        }
+    }
+
+    /// Our own attempt has failed.
+    pub(super) fn fail(&mut self, key: LinkKey, why: &str) {
+        self.ended(key, None, CauseKind::Unreachable, why);
+        self.close(key);
+    }
+
+    /// What came does not follow the protocol: the connection is closed.
+    pub(super) fn broke(&mut self, key: LinkKey, why: &dyn std::fmt::Display) {
+        self.fail(key, &format!("the peer broke the protocol: {why}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_two_jobs_fits_a_goodbye() {
+        let text = differs(Id::MAX, Job([0xff; 16]), Id::MAX - 1, Job([1; 16]));
+        assert!(text.len() <= Goodbye::TEXT_MAX, "{}", text.len());
+        assert!(text.starts_with("id 4294967295 is of job ffffffff, id 4294967294 of job 01010101: "));
+        assert!(
+            differs(1, Job::default(), 2, Job([1; 16])).contains("id 1 is of no job, id 2 of job 01010101")
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! What a node knows of another one, and which of two connections between them stands.
+//!
+//! Source: docs/wire.md, "One link per pair".
+
+use std::collections::VecDeque;
+
+use gpc_trees::Id;
+
+use super::PublicKey;
+use crate::chain::Time;
+use crate::wire::Hello;
+
+/// Names a connection in its node; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkKey(pub usize);
+
+/// How far the link to a peer has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// There is none.
+    Absent,
+    /// Ours is under way.
+    Connecting(LinkKey),
+    /// Ours was refused because theirs stands: it is awaited until this time.
+    Expecting(Time),
+    /// There is one.
+    Up(LinkKey),
+}
+
+/// Another node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerEntry {
+    pub(super) state: State,
+    /// The run of it that was linked with last.
+    pub(super) incarnation: u64,
+    /// Links that there have been.
+    pub(super) generation: u32,
+    /// The key that it has proved to have, of a link that stands.
+    pub(super) pinned: Option<PublicKey>,
+}
+
+/// What to do with someone's hello on a connection that they opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It becomes the link; this one, if any, goes, and what waited on it is lost.
+    Replace(Option<LinkKey>),
+    /// It becomes the link; our own attempt is dropped, nothing is lost.
+    Prefer(LinkKey),
+    /// The other connection stands.
+    Duplicate,
+    /// It is of another run of the id than this link, which stands if it still answers.
+    Hold(LinkKey),
+    /// It says that it is the run of this link, and has not its key.
+    Impostor,
+}
+
+impl PeerEntry {
+    pub(super) fn new() -> PeerEntry {
+        PeerEntry { state: State::Absent, incarnation: 0, generation: 0, pinned: None }
+    }
+
+    /// Judges the hello of a connection that the peer opened to `me`, and proved with this key, if any.
+    pub(super) fn judge(&self, me: Id, hello: &Hello, key: Option<PublicKey>) -> Verdict {
+        match self.state {
+            State::Absent | State::Expecting(_) => Verdict::Replace(None),
+            State::Up(up) if hello.incarnation != self.incarnation => Verdict::Hold(up),
+            State::Up(_) if self.pinned.is_some() && self.pinned != key => Verdict::Impostor,
+            State::Up(up) if hello.generation > self.generation => Verdict::Replace(Some(up)),
+            State::Up(_) => Verdict::Duplicate,
+            State::Connecting(_) if me < hello.from => Verdict::Duplicate,
+            State::Connecting(ours) => Verdict::Prefer(ours),
+        }
+    }
+}
+
+/// Forgotten ids whose links are still counted on: when so many others have been forgotten since, the other side has seen its link's end long ago.
+const FORGOTTEN_MAX: usize = 1024;
+
+/// The links that there have been with ids that were forgotten: one that is learned again goes on counting, or the other side, which may not have seen the last one's end, would take the next one for it.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten(VecDeque<(Id, u64, u32)>);
+
+impl Forgotten {
+    pub(super) fn keep(&mut self, id: Id, entry: &PeerEntry) {
+        self.0.retain(|(kept, ..)| *kept != id);
+        if self.0.len() >= FORGOTTEN_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, entry.incarnation, entry.generation));
+    }
+
+    pub(super) fn take(&mut self, id: Id) -> Option<PeerEntry> {
+        let place = self.0.iter().position(|(kept, ..)| *kept == id)?;
+        let (_, incarnation, generation) = self.0.remove(place)?;
+        Some(PeerEntry { incarnation, generation, ..PeerEntry::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(from: Id, incarnation: u64, generation: u32) -> Hello {
+        Hello {
+            from,
+            to: 5,
+            incarnation,
+            generation,
+            hiwater: 1,
+            job: Default::default(),
+            rings: false,
+            extents: false,
+        }
+    }
+
+    fn peer(state: State) -> PeerEntry {
+        PeerEntry { state, incarnation: 10, generation: 3, pinned: None }
+    }
+
+    #[test]
+    fn of_two_attempts_that_cross_the_lower_ids_stands_on_both_sides() {
+        let connecting = peer(State::Connecting(LinkKey(1)));
+        assert_eq!(connecting.judge(5, &hello(9, 10, 4), None), Verdict::Duplicate);
+        assert_eq!(connecting.judge(5, &hello(2, 10, 4), None), Verdict::Prefer(LinkKey(1)));
+    }
+
+    #[test]
+    fn a_link_is_replaced_by_a_later_one_only() {
+        let up = peer(State::Up(LinkKey(1)));
+        assert_eq!(up.judge(5, &hello(9, 10, 3), None), Verdict::Duplicate);
+        assert_eq!(up.judge(5, &hello(9, 10, 4), None), Verdict::Replace(Some(LinkKey(1))));
+        assert_eq!(peer(State::Absent).judge(5, &hello(9, 10, 1), None), Verdict::Replace(None));
+    }
+
+    /// Whose clock had once been ahead was refused until it had caught up, and so was everybody whose id had once been claimed from the end of time.
+    #[test]
+    fn which_run_of_an_id_says_that_it_is_the_later_one_decides_nothing() {
+        for incarnation in [0, 9, 11, u64::MAX] {
+            for generation in [1, 3, 9] {
+                let hello = hello(9, incarnation, generation);
+                assert_eq!(peer(State::Up(LinkKey(1))).judge(5, &hello, None), Verdict::Hold(LinkKey(1)));
+                assert_eq!(peer(State::Absent).judge(5, &hello, None), Verdict::Replace(None));
+            }
+        }
+    }
+
+    #[test]
+    fn the_key_of_a_link_is_its_peers_as_long_as_it_stands() {
+        let [mine, other] = [1, 2].map(|byte| PublicKey([byte; 32]));
+        let up = PeerEntry { pinned: Some(mine), ..peer(State::Up(LinkKey(1))) };
+        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(mine)), Verdict::Replace(Some(LinkKey(1))));
+        for key in [Some(other), None] {
+            assert_eq!(up.judge(5, &hello(9, 10, 4), key), Verdict::Impostor);
+            assert_eq!(up.judge(5, &hello(9, 11, 1), key), Verdict::Hold(LinkKey(1)), "it may have died");
+        }
+    }
+
+    #[test]
+    fn links_of_forgotten_ids_are_counted_on_up_to_a_bound() {
+        let mut forgotten = Forgotten::default();
+        let entry = |generation| PeerEntry { incarnation: 9, generation, ..PeerEntry::new() };
+        for id in 0..2 * FORGOTTEN_MAX as Id {
+            forgotten.keep(7_000_000, &entry(id));
+            forgotten.keep(id, &entry(id));
+        }
+        assert_eq!(forgotten.0.len(), FORGOTTEN_MAX);
+        let again = forgotten.take(7_000_000).unwrap();
+        assert_eq!((again.generation, again.incarnation), (2 * FORGOTTEN_MAX as u32 - 1, 9));
+        assert!(forgotten.take(7_000_000).is_none() && forgotten.take(3).is_none());
+    }
+}

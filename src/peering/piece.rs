@@ -1,0 +1,211 @@
+//! What comes on a connection before it is a link, piece by piece: frames in clear, messages of the proof, one sealed record.
+//!
+//! No more is kept than a piece may be long, and nothing before it has come.
+
+use super::preamble::{PREAMBLE, Preamble};
+use super::proof::TAG;
+use crate::wire::frame::{FIRST_MAX, FRAME_HEADER, FrameError, FrameHeader};
+
+/// Bytes before each message of the proof, and before each record: how long it is.
+pub const LENGTH: usize = 2;
+
+/// Longest record before the link stands: a first frame.
+const RECORD_FIRST: usize = FRAME_HEADER + FIRST_MAX + TAG;
+
+/// What is to come next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Expected {
+    /// A preamble, or the frame of somebody who proves nothing.
+    Beginning,
+    /// A frame in clear.
+    Frame,
+    /// A message of the proof, of this length; or the word that it is refused.
+    Message(usize),
+    /// A sealed frame.
+    Record,
+    /// Nothing: this side is not through.
+    Nothing,
+}
+
+/// What has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Came {
+    Preamble([u8; PREAMBLE]),
+    Frame(FrameHeader, Vec<u8>),
+    Message(Vec<u8>),
+    /// The other side refuses the proof.
+    Refusal,
+    Record(Vec<u8>),
+}
+
+/// Bytes that are not what is expected.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum Unexpected {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("a message of {0} bytes came in place of its proof")]
+    Message(usize),
+    #[error("a sealed frame of {0} bytes came in place of a hello")]
+    Record(usize),
+    #[error("it went on before its hello was answered")]
+    Early,
+}
+
+/// A piece that is coming.
+#[derive(Debug)]
+pub(super) struct Piece {
+    expected: Expected,
+    /// Bytes of it that are to come first: its header, then all of it.
+    needed: usize,
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    pub(super) fn new(expected: Expected) -> Piece {
+        let needed = match expected {
+            Expected::Beginning | Expected::Frame => FRAME_HEADER,
+            Expected::Message(_) | Expected::Record => LENGTH,
+            Expected::Nothing => 1,
+        };
+        Piece { expected, needed, bytes: Vec::new() }
+    }
+
+    /// How many bytes are to come before there is anything to do: no more of them belong to it, for sure.
+    pub(super) fn wants(&self) -> usize {
+        self.needed - self.bytes.len()
+    }
+
+    /// Takes bytes; gives the piece when it is whole. What is behind it is left.
+    pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> Result<Option<Came>, Unexpected> {
+        // Twice at most: for its header and for the rest.
+        loop {
+            let (taken, rest) = bytes.split_at(self.wants().min(bytes.len()));
+            self.bytes.extend_from_slice(taken);
+            *bytes = rest;
+            if self.wants() > 0 {
+                return Ok(None);
+            }
+            let whole = self.whole()?;
+            if self.needed == whole {
+                let came = self.take();
+                return Ok(Some(came));
+            }
+            self.needed = whole;
+        }
+    }
+
+    /// How long the piece is, by the header that has come.
+    fn whole(&self) -> Result<usize, Unexpected> {
+        let header = |length: usize| match (self.expected, length) {
+            (Expected::Message(exact), length) if length != 0 && length != exact => {
+                Err(Unexpected::Message(length))
+            }
+            (Expected::Record, length) if !(FRAME_HEADER + TAG..=RECORD_FIRST).contains(&length) => {
+                Err(Unexpected::Record(length))
+            }
+            _ => Ok(LENGTH + length),
+        };
+        match (self.expected, self.bytes.first_chunk(), self.bytes.first_chunk()) {
+            (Expected::Nothing, ..) => Err(Unexpected::Early),
+            (Expected::Beginning, Some(first), _) if Preamble::begins(*first) => Ok(PREAMBLE),
+            (Expected::Beginning | Expected::Frame, Some(first), _) => {
+                let FrameHeader { kind, length, .. } = FrameHeader::parse(*first)?;
+                match length as usize {
+                    length if length > FIRST_MAX => {
+                        let extra = (length - FIRST_MAX) as u64;
+                        Err(FrameError::TooMuch { kind, extra }.into())
+                    }
+                    length => Ok(FRAME_HEADER + length),
+                }
+            }
+            (_, _, Some(length)) => header(u16::from_le_bytes(*length).into()),
+            // The header was waited for.
+            (_, _, None) => Ok(self.needed),
+        }
+    }
+
+    fn take(&mut self) -> Came {
+        let bytes = std::mem::take(&mut self.bytes);
+        match (self.expected, bytes.first_chunk()) {
+            (Expected::Beginning, Some(first)) if Preamble::begins(*first) => Came::Preamble(*first),
+            (Expected::Message(_), _) if bytes.len() == LENGTH => Came::Refusal,
+            (Expected::Message(_), _) => Came::Message(bytes[LENGTH..].to_vec()),
+            (Expected::Record, _) => Came::Record(bytes[LENGTH..].to_vec()),
+            (_, Some(first)) => {
+                let header = FrameHeader::parse(*first).expect("its header was read before");
+                Came::Frame(header, bytes[FRAME_HEADER..].to_vec())
+            }
+            (_, None) => unreachable!("no piece is shorter than its header"),
+        }
+    }
+}
+
+/// A message or a record, its length in front.
+pub(super) fn with_length(bytes: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(bytes.len()).expect("no message of the proof, and no record, is longer");
+    [&length.to_le_bytes(), bytes].concat()
+}
+
+/// What says that a proof is refused, and no more.
+pub(super) const REFUSAL: [u8; LENGTH] = [0; LENGTH];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::frame::Kind;
+
+    fn expected() -> impl Strategy<Value = Expected> {
+        prop_oneof![
+            Just(Expected::Beginning),
+            Just(Expected::Frame),
+            Just(Expected::Record),
+            (1..300usize).prop_map(Expected::Message),
+        ]
+    }
+
+    #[test]
+    fn pieces_are_taken_up_to_their_end() {
+        let frame = [&[1, 0, 0, 0, 7, 0, 0, 0][..], b"x", b"behind"].concat();
+        let mut bytes = &frame[..];
+        let came = Piece::new(Expected::Frame).feed(&mut bytes).unwrap().unwrap();
+        let header = FrameHeader { length: 1, kind: Kind::Goodbye, flags: 0 };
+        assert_eq!((came, bytes), (Came::Frame(header, b"x".to_vec()), &b"behind"[..]));
+        let mut bytes = &[0, 0, 9][..];
+        assert_eq!(Piece::new(Expected::Message(56)).feed(&mut bytes), Ok(Some(Came::Refusal)));
+        assert_eq!(bytes, [9]);
+        let refused = |expected, bytes: &[u8]| Piece::new(expected).feed(&mut &*bytes).unwrap_err();
+        assert_eq!(refused(Expected::Message(56), &[57, 0]), Unexpected::Message(57));
+        assert_eq!(refused(Expected::Record, &[0xff, 0xff]), Unexpected::Record(65_535));
+        assert_eq!(refused(Expected::Nothing, &[1]), Unexpected::Early);
+        assert!(matches!(refused(Expected::Frame, &[1, 2, 0, 0, 1, 0, 0, 0]), Unexpected::Frame(_)));
+    }
+
+    proptest! {
+        /// However bytes are cut, the same comes of them, and what is wanted is never more than what belongs to the piece.
+        #[test]
+        fn cuts_make_no_difference(
+            expected in expected(),
+            bytes in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..400),
+            cuts in prop::collection::vec(1..50usize, 1..40),
+        ) {
+            let mut at_once = Piece::new(expected);
+            let mut left = &bytes[..];
+            let whole = at_once.feed(&mut left);
+            let mut pieced = Piece::new(expected);
+            let (mut rest, mut came, mut cuts) = (&bytes[..], Ok(None), cuts.into_iter().cycle());
+            while !rest.is_empty() && matches!(came, Ok(None)) {
+                let wanted = pieced.wants();
+                let (mut now, later) = rest.split_at(cuts.next().unwrap().min(rest.len()).min(wanted));
+                came = pieced.feed(&mut now);
+                prop_assert!(now.is_empty() || came.is_err());
+                rest = later;
+            }
+            if came.is_ok() {
+                prop_assert_eq!(rest, left);
+            }
+            prop_assert_eq!(came, whole);
+        }
+    }
+}

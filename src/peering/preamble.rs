@@ -1,0 +1,72 @@
+//! What the side that connects says in clear before its proof: which protocol, which version, whether records will be sealed.
+//!
+//! Source: docs/wire.md, "Proof". Whoever changes a bit of it breaks the proof, which is bound to it.
+
+use crate::wire::frame::VERSION;
+
+/// Bytes of a preamble.
+pub(super) const PREAMBLE: usize = 8;
+
+/// What it begins with: as the length of a frame it would be more than any has.
+const MAGIC: [u8; 4] = *b"cGPC";
+
+/// The one flag there is.
+const ENCRYPT: u16 = 1;
+
+/// A preamble of this version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Preamble {
+    /// Whether all that follows the hellos is sealed, too.
+    pub(super) encrypt: bool,
+}
+
+/// Why a preamble is refused: what is said here, and not to the other side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum PreambleError {
+    #[error("it speaks version {0} of the protocol, and this node speaks version {VERSION}")]
+    Version(u16),
+    #[error("its preamble has unknown flags {0:#x}")]
+    Flags(u16),
+}
+
+impl Preamble {
+    /// Whether bytes are the start of a preamble, and not of a frame.
+    pub(super) fn begins(bytes: [u8; PREAMBLE]) -> bool {
+        bytes[..4] == MAGIC
+    }
+
+    pub(super) fn parse(bytes: [u8; PREAMBLE]) -> Result<Preamble, PreambleError> {
+        let [_, _, _, _, version @ .., low, high] = bytes;
+        let (version, flags) = (u16::from_le_bytes(version), u16::from_le_bytes([low, high]));
+        match (version, flags) {
+            (VERSION, flags @ (0 | ENCRYPT)) => Ok(Preamble { encrypt: flags == ENCRYPT }),
+            (VERSION, flags) => Err(PreambleError::Flags(flags)),
+            (version, _) => Err(PreambleError::Version(version)),
+        }
+    }
+
+    pub(super) fn emit(self) -> [u8; PREAMBLE] {
+        let mut bytes = [0; PREAMBLE];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[6..].copy_from_slice(&u16::from(self.encrypt).to_le_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preamble_reads_as_it_is_written_and_others_are_refused() {
+        for encrypt in [false, true] {
+            let bytes = Preamble { encrypt }.emit();
+            assert!(Preamble::begins(bytes));
+            assert_eq!(Preamble::parse(bytes), Ok(Preamble { encrypt }));
+        }
+        assert_eq!(Preamble::parse(*b"cGPC\x01\0\0\0"), Err(PreambleError::Version(1)));
+        assert_eq!(Preamble::parse([b'c', b'G', b'P', b'C', 2, 0, 2, 0]), Err(PreambleError::Flags(2)));
+        assert!(!Preamble::begins([48, 0, 0, 0, 1, 0, 0, 0]), "the header of a hello");
+    }
+}

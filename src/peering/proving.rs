@@ -1,0 +1,257 @@
+//! The proof, message by message, and what comes on a connection before it is a link.
+//!
+//! Source: docs/wire.md, "Proof". Until the third message nothing that the other side says has any effect, and it is told nothing but that it is refused; why, only this side's log says.
+
+use gpc_trees::Id;
+
+use super::greeting::{Stage, Way, first_frame};
+use super::machine::{Book, Here, Peering};
+use super::output::Output;
+use super::peer::LinkKey;
+use super::piece::{Came, REFUSAL, with_length};
+use super::preamble::{PREAMBLE, Preamble};
+use super::proof::{FIRST_PAYLOAD, SECOND_PAYLOAD, Turn, Unproved};
+use crate::chain::Time;
+use crate::wire::frame::FrameHeader;
+use crate::wire::frame::Kind;
+use crate::wire::head::{Goodbye, GoodbyeReason};
+
+/// What the side that has connected is told by itself of a refusal that says nothing.
+const UNSAID: &str = "it refused the proof, and does not say why: its secret, job, version or encryption is another than here, or it has no secret; its log says which";
+
+impl<B: Book> Peering<B> {
+    /// A connection that was [opened](Self::opened) stands, by this way; `rings` says whether memory for rings is offered with it.
+    pub fn connected(&mut self, key: LinkKey, way: Way, rings: bool) {
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        (greeting.way, greeting.rings) = (way, rings);
+        let Some(to) = greeting.peer else { return };
+        if let Err(why) = self.permits(way) {
+            return self.fail(key, why);
+        }
+        if way == Way::User || self.crypto.is_none() {
+            return match way != Way::User && self.book.key(to).is_some() {
+                true => self.fail(key, "it is known by a key, which is proved by a secret alone: give this node the secret of the job"),
+                false => self.say_hello(key, to),
+            };
+        }
+        if self.prove_first(key, way, to).is_err() {
+            self.fail(key, "this side has no randomness to prove itself with");
+        }
+    }
+
+    /// The preamble, and the first message behind it.
+    fn prove_first(&mut self, key: LinkKey, way: Way, to: Id) -> Result<(), Unproved> {
+        let encrypt = self.strictness.encrypts(way);
+        let preamble = Preamble { encrypt }.emit();
+        let crypto = self.crypto.as_mut().ok_or(Unproved)?;
+        let mut handshake = crypto.begin(Turn::First, &preamble)?;
+        let ids = [self.me.me.to_le_bytes(), to.to_le_bytes()].concat();
+        let mut message = Vec::new();
+        handshake.write(&ids, &mut message)?;
+        let bytes = [&preamble[..], &with_length(&message)].concat();
+        let greeting = self.greetings.get_mut(&key).ok_or(Unproved)?;
+        greeting.encrypt = encrypt;
+        greeting.enter(Stage::Second(handshake));
+        self.outputs.push_back(Output::Write { key, bytes });
+        Ok(())
+    }
+
+    /// How many bytes are to be read next of a connection that is no link yet: all of them are for [`feed`](Self::feed). None of one that is not known here.
+    pub fn wants(&self, key: LinkKey) -> Option<usize> {
+        self.greetings.get(&key).map(|greeting| greeting.piece.wants())
+    }
+
+    /// Takes bytes that have come on a connection that is no link yet. Gives back how many belong to it: those behind are the link's, if it is one now, and otherwise of no use.
+    pub fn feed(&mut self, now: Time, key: LinkKey, bytes: &[u8], here: &Here) -> usize {
+        let mut left = bytes;
+        // Ends: each round takes bytes.
+        while !left.is_empty()
+            && let Some(greeting) = self.greetings.get_mut(&key)
+        {
+            match greeting.piece.feed(&mut left) {
+                Ok(None) => {}
+                Ok(Some(came)) => self.came(now, key, came, here),
+                Err(why) => self.broke(key, &why),
+            }
+        }
+        bytes.len() - left.len()
+    }
+
+    fn came(&mut self, now: Time, key: LinkKey, came: Came, here: &Here) {
+        match came {
+            Came::Preamble(preamble) => self.heard_preamble(key, preamble),
+            Came::Message(message) => self.heard_message(key, &message),
+            Came::Refusal => self.heard_refusal(key),
+            Came::Frame(header, payload) => self.heard_frame(now, key, header, &payload, here),
+            Came::Record(record) => {
+                let Some(greeting) = self.greetings.get_mut(&key) else { return };
+                match greeting.open(&record) {
+                    Ok((header, payload)) => self.judge_frame(now, key, header, &payload, here),
+                    Err(why) => self.broke(key, &why),
+                }
+            }
+        }
+    }
+
+    /// A frame in clear.
+    fn heard_frame(&mut self, now: Time, key: LinkKey, header: FrameHeader, payload: &[u8], here: &Here) {
+        let Some(greeting) = self.greetings.get(&key) else { return };
+        let proves = greeting.way == Way::User || self.crypto.is_none();
+        if proves || greeting.is_ours() {
+            return self.judge_frame(now, key, header, payload, here);
+        }
+        let goodbye = Goodbye { reason: GoodbyeReason::Refused, text: "refused".into() }.emit();
+        let greeting = self.greetings.get_mut(&key);
+        if let Some(Ok(bytes)) = greeting.map(|greeting| greeting.frame(Kind::Goodbye, 0, &goodbye)) {
+            self.outputs.push_back(Output::Write { key, bytes });
+        }
+        self.finish(key, "it does not prove that it has the secret");
+    }
+
+    /// A first frame that counts.
+    fn judge_frame(&mut self, now: Time, key: LinkKey, header: FrameHeader, payload: &[u8], here: &Here) {
+        let ours = self.greetings.get(&key).is_some_and(super::greeting::Greeting::is_ours);
+        match first_frame(header, payload) {
+            Err(why) => self.broke(key, &why),
+            Ok(first) if ours => self.answered(now, key, first),
+            Ok(first) => self.heard_first(key, first, here),
+        }
+    }
+
+    /// Somebody who has connected begins to prove.
+    fn heard_preamble(&mut self, key: LinkKey, preamble: [u8; PREAMBLE]) {
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        let encrypts = self.strictness.encrypts(greeting.way);
+        let why = match (Preamble::parse(preamble), &self.crypto) {
+            (Err(why), _) => why.to_string(),
+            (Ok(_), None) => "it proves a secret, and this node has none".to_owned(),
+            (Ok(Preamble { encrypt: false }), _) if encrypts => {
+                "it asks for a link that is not encrypted, which this node was not told to allow".to_owned()
+            }
+            (Ok(Preamble { encrypt }), Some(_)) => {
+                greeting.encrypt = encrypt;
+                return greeting.enter(Stage::First(preamble));
+            }
+        };
+        self.deny(key, &why);
+    }
+
+    fn heard_message(&mut self, key: LinkKey, message: &[u8]) {
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        // A stage has no message twice; what stands in between is never seen.
+        match std::mem::replace(&mut greeting.stage, Stage::Silent) {
+            Stage::First(preamble) => self.heard_first_message(key, preamble, message),
+            Stage::Second(handshake) => self.heard_second_message(key, handshake, message),
+            Stage::Third(handshake) => self.heard_third_message(key, handshake, message),
+            other => greeting.stage = other,
+        }
+    }
+
+    /// The first message: nothing but its tag is looked at before that is right, and what it says has no effect.
+    fn heard_first_message(&mut self, key: LinkKey, preamble: [u8; PREAMBLE], message: &[u8]) {
+        let me = self.me.me;
+        let Some(crypto) = &mut self.crypto else { return };
+        let mut ids = [0; FIRST_PAYLOAD];
+        let begun = crypto.begin(Turn::Second, &preamble);
+        let read = begun.and_then(|mut handshake| handshake.read(message, &mut ids).map(|()| handshake));
+        let Ok(mut handshake) = read else {
+            return self.deny(key, "its secret or its job is another one, or its first message was changed");
+        };
+        let (from, to) = ids.split_at(SECOND_PAYLOAD);
+        let id = |bytes: &[u8]| bytes.try_into().map_or(0, Id::from_le_bytes);
+        let (from, to) = (id(from), id(to));
+        if to != me {
+            return self.deny(key, &format!("it looks for id {to}, and this is id {me}"));
+        }
+        if from == me {
+            return self.deny(key, &format!("it says that it is id {me}, which is here itself"));
+        }
+        self.proofs += 1;
+        let mut answer = Vec::new();
+        if handshake.write(&me.to_le_bytes(), &mut answer).is_err() {
+            return self.deny(key, "this side has no randomness to prove itself with");
+        }
+        self.outputs.push_back(Output::Write { key, bytes: with_length(&answer) });
+        if let Some(greeting) = self.greetings.get_mut(&key) {
+            greeting.peer = Some(from);
+            greeting.enter(Stage::Third(handshake));
+        }
+    }
+
+    /// The second message: who was connected to has the secret, and this key.
+    fn heard_second_message(
+        &mut self,
+        key: LinkKey,
+        mut handshake: Box<dyn super::Handshake>,
+        message: &[u8],
+    ) {
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        // It is ours again whatever happens.
+        greeting.stage = Stage::Answer;
+        let Some(to) = greeting.peer else { return };
+        let mut own = [0; SECOND_PAYLOAD];
+        if handshake.read(message, &mut own).is_err() {
+            return self.fail(key, "who answers there does not prove that it has the secret");
+        }
+        let own = Id::from_le_bytes(own);
+        if own != to {
+            return self.fail(key, &format!("it is id {own}, not {to}"));
+        }
+        let remote = handshake.remote();
+        if self.book.key(to).is_some_and(|listed| Some(listed) != remote) {
+            return self.fail(key, &format!("who answers there has not the key that is listed for id {to}"));
+        }
+        let mut answer = Vec::new();
+        let written = handshake.write(&[], &mut answer).and_then(|()| handshake.into_session());
+        let Ok(session) = written else { return self.fail(key, "the proof came to no end") };
+        self.outputs.push_back(Output::Write { key, bytes: with_length(&answer) });
+        if let Some(greeting) = self.greetings.get_mut(&key) {
+            (greeting.key, greeting.session) = (remote, Some(session));
+        }
+        self.say_hello(key, to);
+    }
+
+    /// The third message: who has connected lives now, and has this key. From here on words are said.
+    fn heard_third_message(
+        &mut self,
+        key: LinkKey,
+        mut handshake: Box<dyn super::Handshake>,
+        message: &[u8],
+    ) {
+        let read = handshake.read(message, &mut []);
+        let (remote, session) = match read.map(|()| handshake.remote()) {
+            Ok(Some(remote)) => (remote, handshake.into_session()),
+            _ => return self.deny(key, "its third message is wrong: it was changed, or is of another time"),
+        };
+        let Ok(session) = session else { return self.deny(key, "the proof came to no end") };
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        let claimed = greeting.peer.unwrap_or_default();
+        (greeting.key, greeting.session) = (Some(remote), Some(session));
+        greeting.enter(Stage::Hello);
+        if self.book.key(claimed).is_some_and(|listed| listed != remote) {
+            let text = format!(
+                "id {claimed} is known by another key here: the job's secret alone does not prove that id"
+            );
+            self.refuse(key, GoodbyeReason::Refused, text);
+        }
+    }
+
+    fn heard_refusal(&mut self, key: LinkKey) {
+        match self.greetings.get(&key).is_some_and(super::greeting::Greeting::is_ours) {
+            true => self.fail(key, UNSAID),
+            false => self.broke(key, &"it ended the proof that it had begun"),
+        }
+    }
+
+    /// A proof is refused: the other side is told so, and no more.
+    fn deny(&mut self, key: LinkKey, why: &str) {
+        self.outputs.push_back(Output::Write { key, bytes: REFUSAL.to_vec() });
+        self.finish(key, why);
+    }
+
+    fn finish(&mut self, key: LinkKey, why: &str) {
+        self.end_greeting(key);
+        self.outputs.push_back(Output::Finish { key });
+        self.outputs.push_back(Output::Refused { key, why: why.into() });
+    }
+}
