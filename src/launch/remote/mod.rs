@@ -3,6 +3,8 @@
 //! A [`RemoteLaunch`] runs a command such as `ssh` for some hosts, which starts this program there as an *agent*. An agent is one of the nodes, and starts its share of the others: those of its own host, and agents on further hosts. So the time that it
 //! takes grows with the depth of the tree, not with the number of hosts, and what one host has to do stays small.
 //!
+//! Needs the feature `noise`, since links between hosts are proved and encrypted.
+//!
 //! ```no_run
 //! use chained_gpc::launch::remote::{RemoteLaunch, RemotePlan, own_part};
 //! use chained_gpc::{Call, Functions, Node};
