@@ -19,7 +19,7 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub(super) fn run(args: &CallArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    let by_itself = args.n.is_some() || args.peers.is_some();
+    let by_itself = args.n.is_some() || args.peers.is_some() || args.over.hosts.is_some();
     let (member, started) = match role(by_itself, &functions, settings(args)?, args.wait_for_peers)? {
         Role::Served(status) => return Ok(status),
         Role::Alone => (None, None),

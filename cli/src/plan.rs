@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Limits, TreeName};
+use gpc_trees::{Hosts, Id, IdList, Limits, TreeName};
 
 use super::args::{CallArgs, OutputKind};
 use super::duration::Span;
@@ -17,6 +17,7 @@ use super::started::Started;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::trust::Trust;
 use chained_gpc::launch::NodeSettings;
+use chained_gpc::launch::remote::RemotePlan;
 use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
 
@@ -79,6 +80,8 @@ pub enum Nodes {
         /// Where they are.
         peers: Peers,
     },
+    /// This process is id 0; the others are to be started on other hosts.
+    Hosts(Box<RemotePlan>),
     /// They are running already.
     Join {
         /// Where they listen.
@@ -104,7 +107,12 @@ impl CallPlan {
         let (nodes, root, all) = nodes(args, started)?;
         let (order, part) = order(args, root, &all)?;
         check_ids(&order, &nodes, root)?;
-        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root), started)?;
+        let hosts = match &nodes {
+            Nodes::Hosts(plan) => Some(hosts_of(plan)),
+            Nodes::Started { .. } => started.map(|started| started.hosts.clone()),
+            Nodes::Start { .. } | Nodes::Join { .. } => None,
+        };
+        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root), hosts.as_ref())?;
         let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
@@ -174,6 +182,13 @@ pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
 
 /// The nodes, the root, and all ids there are.
 fn nodes(args: &CallArgs, started: Option<&Started>) -> Result<(Nodes, Id, IdList), Refused> {
+    args.over.check()?;
+    if let Some(hosts) = &args.over.hosts {
+        let mut plan = args.over.plan(hosts)?;
+        plan.partial = args.partial;
+        let n = 1 + plan.processes();
+        return Ok((Nodes::Hosts(Box::new(plan)), 0, IdList::range(0..n)));
+    }
     if let (None, None, None, Some(started)) = (args.n, &args.peers, args.id, started) {
         return Ok((Nodes::Started { peers: started.peers.clone() }, 0, started.ids()));
     }
@@ -193,7 +208,7 @@ fn nodes(args: &CallArgs, started: Option<&Started>) -> Result<(Nodes, Id, IdLis
         }
         (_, Some(_), None) => Err("--peers needs the id of this process: add --id I".into()),
         (None, None, _) => {
-            Err("say how many ids with -n N, or join running nodes with --peers FILE --id I, or have a launcher start this program, as in `mpiexec -n 8 gpc call facts`".into())
+            Err("say how many ids with -n N, on which hosts with --hosts LIST, or join running nodes with --peers FILE --id I, or have a launcher start this program, as in `mpiexec -n 8 gpc call facts`".into())
         }
     }
 }
@@ -224,20 +239,19 @@ fn without_first(ids: &IdList) -> IdList {
 }
 
 fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
+    // By runs: a list of 4 billion ids costs nothing.
+    let beyond = |n: u32| {
+        let highest = |run: gpc_trees::Run| run.first + (run.count - 1);
+        ids.runs().find(|&run| highest(run) >= n).map(|run| run.first.max(n))
+    };
     match nodes {
-        Nodes::Start { n, .. } => {
-            // By runs: a list of 4 billion ids costs nothing.
-            let highest = |run: gpc_trees::Run| run.first + (run.count - 1);
-            match ids.runs().find(|&run| highest(run) >= *n) {
-                Some(run) => {
-                    let (id, last) = (run.first.max(*n), n - 1);
-                    Err(format!(
-                        "--ids names id {id}, but with -n {n} the ids are 0 to {last}: raise -n or correct the list"
-                    ))
-                }
-                None => Ok(()),
-            }
-        }
+        Nodes::Start { n, .. } => match beyond(*n) {
+            Some(id) => Err(format!(
+                "--ids names id {id}, but with -n {n} the ids are 0 to {}: raise -n or correct the list",
+                n - 1
+            )),
+            None => Ok(()),
+        },
         Nodes::Started { peers } => match ids.iter().find(|&id| !peers.contains(id)) {
             Some(id) => {
                 let count = peers.len();
@@ -248,6 +262,13 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
             }
             None => Ok(()),
         },
+        Nodes::Hosts(plan) => match beyond(1 + plan.processes()) {
+            Some(id) => Err(format!(
+                "--ids names id {id}, but on these hosts the ids are 1 to {}: correct the list, or raise --per-host",
+                plan.processes()
+            )),
+            None => Ok(()),
+        },
         // A longer list has an id that is not there, which is found after at most as many steps as there are peers.
         Nodes::Join { peers, .. } => match ids.iter().find(|&id| id != root && !peers.contains(id)) {
             Some(id) => Err(format!("--ids names id {id}, which the peers file does not have")),
@@ -256,22 +277,30 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
     }
 }
 
+/// Which id is on which host; this process, the root, is on one of its own.
+pub(super) fn hosts_of(plan: &RemotePlan) -> Hosts {
+    let others = (1..=plan.processes()).filter_map(|id| Some((id, plan.host_of(id)?)));
+    // No host has this name: it begins with a hyphen.
+    std::iter::once((0, "-")).chain(others).collect()
+}
+
 /// The tree, the ids in its order, and its levels. `ids` has the root first.
 pub(super) fn tree(
     name: &TreeName,
     ids: &IdList,
-    started: Option<&Started>,
+    hosts: Option<&Hosts>,
 ) -> Result<(CallTree, IdList, u32), Refused> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
-    let known = |path: &str| started.and_then(|started| started.hosts_at(path));
     let layout = match name {
         TreeName::File(path) => Some(read_layout(Path::new(path)).map_err(Refused::File)?),
-        TreeName::Hosts { path, tree } => Some(match known(path) {
-            Some(hosts) => hosts
-                .layout(ids, tree, &Limits::default())
-                .map_err(|error| format!("--tree {name}: {error}"))?,
-            None => read_hosts(Path::new(path), ids, tree).map_err(Refused::File)?,
-        }),
+        TreeName::Hosts { path, tree } => {
+            Some(read_hosts(Path::new(path), ids, tree).map_err(Refused::File)?)
+        }
+        TreeName::KnownHosts(tree) => {
+            let hosts = hosts.ok_or_else(|| format!("--tree {name} goes with --hosts LIST, or with a launcher; write hosts:PATH+TREE with a file that says which id is on which host"))?;
+            let layout = hosts.layout(ids, tree, &Limits::default());
+            Some(layout.map_err(|error| format!("--tree {name}: {error}"))?)
+        }
         _ => None,
     };
     if let Some(layout) = layout {

@@ -18,6 +18,7 @@ use super::say;
 use super::trust::Trust;
 use chained_gpc::bootstrap::Member;
 use chained_gpc::launch::Launch;
+use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, Coverage, Status};
 
@@ -36,6 +37,8 @@ pub struct Session {
     node: Own,
     /// The processes that were started for it; none when running nodes were joined.
     launch: Option<Launch>,
+    /// Those that were started on other hosts.
+    remote: Option<RemoteLaunch>,
 }
 
 /// The node of this process.
@@ -68,7 +71,7 @@ pub struct Made {
 impl Session {
     /// Of the process that is id 0 of those that a launcher has started.
     pub fn of_member(member: Member) -> Session {
-        Session { node: Own::Member(Box::new(member)), launch: None }
+        Session { node: Own::Member(Box::new(member)), launch: None, remote: None }
     }
 
     /// Starts the other processes if there are any to start, and this one as the root.
@@ -77,25 +80,34 @@ impl Session {
     /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
     pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Error> {
         let root = plan.root;
-        let (launch, peers, trust) = match &plan.nodes {
+        let builder = Node::builder(root).functions(functions);
+        let (mut launch, mut remote) = (None, None);
+        let builder = match &plan.nodes {
             Nodes::Join { peers, trust, .. } => {
                 refuse_taken(root, peers)?;
-                (None, peers.clone(), trust.clone())
+                trust.clone().apply(builder.peers(peers.clone()))
             }
             // Whoever knows them is a member.
-            Nodes::Started { peers } => (None, peers.clone(), Trust::default()),
+            Nodes::Started { peers } => builder.peers(peers.clone()),
             Nodes::Start { n, link } => {
-                let launch = launching::start(1..*n, *link, plan.watching, interrupt)?;
-                let (peers, trust) = (launch.peers().clone(), Trust::of_launch(&launch));
-                (Some(launch), peers, trust)
+                let started = launching::start(1..*n, *link, plan.watching, interrupt)?;
+                let builder = builder.peers(started.peers().clone());
+                let builder = Trust::of_launch(&started).apply(builder);
+                launch = Some(started);
+                builder
+            }
+            Nodes::Hosts(hosts) => {
+                let started = launching::start_remote(hosts, plan.watching, interrupt)?;
+                let builder = started.root(builder);
+                remote = Some(started);
+                builder
             }
         };
-        let builder = Node::builder(root).functions(functions).peers(peers);
-        let node = plan.watching.apply(trust.apply(builder)).start().map_err(cannot_start("this node"))?;
+        let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
         if let Nodes::Join { patience: Some(patience), .. } = &plan.nodes {
             until_up(*patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
         }
-        Ok(Session { node: Own::Node(node), launch })
+        Ok(Session { node: Own::Node(node), launch, remote })
     }
 
     /// Makes the calls of a plan, one after the other; stops at the first that fails, and when interrupted.
@@ -131,6 +143,9 @@ impl Session {
                 tracing::debug!(id, how, "a process did not end in order");
             }
         }
+        if let Some(remote) = self.remote {
+            remote.end(limit);
+        }
         match self.node {
             Own::Node(node) => node.shutdown(Duration::ZERO),
             Own::Member(member) => {
@@ -159,7 +174,8 @@ impl Session {
             if interrupt.signal().is_some() {
                 handle.cancel();
             } else if dead.is_none() && !plan.partial {
-                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(&plan.ids));
+                let far = self.remote.as_ref().and_then(|remote| remote.first_lost(&plan.ids));
+                dead = far.or_else(|| self.launch.as_mut()?.first_ended(&plan.ids));
                 dead.iter().for_each(|_| handle.cancel());
             }
         };
@@ -227,10 +243,10 @@ impl Session {
 
     fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
         let joined = match nodes {
-            Nodes::Start { .. } | Nodes::Started { .. } => None,
+            Nodes::Start { .. } | Nodes::Hosts(_) | Nodes::Started { .. } => None,
             Nodes::Join { peers, .. } => Some(peers),
         };
-        explain(first, self.launch.as_mut(), joined)
+        explain(first, self.launch.as_mut(), self.remote.as_ref(), joined)
     }
 }
 

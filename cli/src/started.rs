@@ -11,9 +11,6 @@ use chained_gpc::bootstrap::{self, Bootstrap, BootstrapError, Member};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Functions, Loss, Peers};
 
-/// In `--tree hosts:launcher+TREE`, what stands for a file: which id is on which host is known here.
-const HOSTS: &str = "launcher";
-
 /// How long what is under way may take to end where id 0 has left.
 const END_LIMIT: Duration = Duration::ZERO;
 
@@ -34,11 +31,6 @@ impl Started {
     /// All ids, id 0 first.
     pub fn ids(&self) -> IdList {
         IdList::range(0..u32::try_from(self.peers.len()).unwrap_or(u32::MAX))
-    }
-
-    /// Which id is on which host, if that is what the path of a tree over hosts asks for.
-    pub fn hosts_at(&self, path: &str) -> Option<&Hosts> {
-        (path == HOSTS).then_some(&self.hosts)
     }
 }
 

@@ -71,7 +71,7 @@ fn numbers_of_processes_ways_to_the_server_and_links_are_all_the_same() {
         (&["-n", "5", "-pmi-port"], "sum"),
         (&["-n", "5"], "sum --link tcp"),
         (&["-n", "5"], "sum --link unix --tree chain --ids 4,2,0,1,3"),
-        (&["-n", "5"], "sum --tree hosts:launcher+flat"),
+        (&["-n", "5"], "sum --tree hosts+flat"),
     ] {
         let Some(output) = launch(before, &format!("GPC call {call} --output json")) else { return };
         let out: serde_json::Value = serde_json::from_slice(printed(&output).as_bytes()).unwrap();
@@ -87,10 +87,10 @@ fn numbers_of_processes_ways_to_the_server_and_links_are_all_the_same() {
 fn hosts_are_known_and_processes_on_several_reach_each_other_over_tcp() {
     let before = ["-launcher", "fork", "-hosts", "a,b", "-ppn", "3", "-n", "6"];
     let variables = [("GPC_HOST_ADDRESS", "127.0.0.1")];
-    let line = "GPC call sum --tree hosts:launcher+binomial";
+    let line = "GPC call sum --tree hosts+binomial";
     let Some(output) = launch_with(&before, line, &variables) else { return };
     let out = printed(&output);
-    assert!(out.contains("done 6 of 6") && out.contains("hosts:launcher+binomial tree"), "{out}");
+    assert!(out.contains("done 6 of 6") && out.contains("hosts+binomial tree"), "{out}");
     let wrong = [("GPC_HOST_ADDRESS", "my-host")];
     let output = launch_with(&before, line, &wrong).unwrap();
     assert!(!output.status.success() && text(&output.stderr).contains("GPC_HOST_ADDRESS is no IP address"));

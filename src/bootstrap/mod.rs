@@ -30,6 +30,7 @@
 mod entry;
 mod error;
 mod exchange;
+mod host_list;
 mod member;
 mod parts;
 mod place;
@@ -47,6 +48,7 @@ use std::time::Duration;
 pub use crate::launchers::scrub;
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
+pub use host_list::{HOSTS_MAX, HostList, HostListError};
 pub use member::Member;
 pub use place::HOST_ADDRESS;
 pub use secret_file::{

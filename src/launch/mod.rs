@@ -32,6 +32,8 @@
 //! }
 //! ```
 //!
+//! [`remote`] does the same for processes on other hosts.
+//!
 //! # What is started
 //!
 //! For each id of the [`Plan`] one process, which runs `exe ARGUMENTS... ID` in a process group of its own, so that Ctrl-C at the terminal reaches the parent alone. Working directory, standard error and environment are the parent's, but for what the launcher of the parent, if it has one, says in its environment about the parent alone.
@@ -61,11 +63,14 @@
     reason = "processes are waited for by the clock, each wait with a limit"
 )]
 
+#[cfg(feature = "noise")]
 mod error;
 mod files;
 mod launched;
 mod limits;
 mod orders;
+#[cfg(feature = "noise")]
+pub mod remote;
 mod settings;
 mod spawn;
 

@@ -50,6 +50,7 @@ const OF_LAUNCHERS: &[&str] = &[
     "SLURM_SRUN_COMM_*",
     "SLURM_STEP*",
     "SLURM_TASK_PID",
+    "FLUX_*",
     // An indexed job of Kubernetes.
     "JOB_COMPLETION_INDEX",
 ];

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use gpc_trees::{Id, TreeName};
 
-use super::{TRUST_HEADING, TrustArgs, link_parser};
+use super::{OVER_HEADING, OverArgs, TRUST_HEADING, TrustArgs, link_parser};
 use crate::duration::Span;
 use crate::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
@@ -34,11 +34,11 @@ pub struct BenchArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: Option<String>,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers, the first of the file; all by default. Without either, a launcher must have started this process as one of several
+    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers or --hosts, the first of those; all by default. Without any of these, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub n: Vec<u32>,
 
-    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "binomial")]
     pub tree: Vec<TreeName>,
 
@@ -129,6 +129,10 @@ pub struct BenchArgs {
     /// Whom the node of this process links with; with --peers.
     #[command(flatten, next_help_heading = TRUST_HEADING)]
     pub trust: TrustArgs,
+
+    /// Processes on other hosts.
+    #[command(flatten, next_help_heading = OVER_HEADING)]
+    pub over: OverArgs,
 }
 
 /// Who drives the root's node.
@@ -190,6 +194,7 @@ impl fmt::Display for Bytes {
 
 const BENCH_USAGE: &str = "\
 gpc bench [FUNC] -n <LIST> [OPTIONS]
+       gpc bench [FUNC] --hosts <LIST> [-n <LIST>] [OPTIONS]
        gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]
        mpiexec -n <N> gpc bench [FUNC] [OPTIONS]";
 
@@ -225,6 +230,7 @@ Examples:
   gpc bench -n 1024 --rounds 20
   gpc bench -n 2,8,64 --save before.json
   gpc bench -n 2,8,64 --compare before.json
+  gpc bench --hosts a,b[01-64] -n 2,9,65 --tree hosts+binomial,flat
   gpc bench digest --bytes 1M --peers peers.txt --id 0";
 
 #[cfg(test)]

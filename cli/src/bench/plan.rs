@@ -6,19 +6,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, TreeName};
+use gpc_trees::{Id, IdList};
 
 use super::comparison::Earlier;
 use super::report::Key;
 use crate::args::{BenchArgs, RootKind};
 use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
-use crate::plan::tree;
+use crate::plan::hosts_of;
 use crate::refused::Refused;
 use crate::started::Started;
 use crate::trust::Trust;
 use crate::wait::WaitName;
-use chained_gpc::runtime::{Call, Functions, LinkKind, Peers};
+use chained_gpc::launch::remote::RemotePlan;
+use chained_gpc::runtime::{Call, CallTree, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
 
 /// Most rows: with a second for each turn, five repetitions of so many take most of an hour.
@@ -84,6 +85,8 @@ pub(super) enum Nodes {
     Start { n: u32, link: LinkKind },
     /// A launcher has started them, and this process is id 0.
     Started,
+    /// Those of other hosts are to be started; this process is id 0.
+    Hosts { plan: Box<RemotePlan>, link: LinkKind },
     /// They are running already.
     Join { peers: Peers, root: Id, patience: Option<Duration>, trust: Trust },
 }
@@ -97,9 +100,10 @@ pub(super) struct Bound {
 
 impl SetPlan {
     fn processes(&self) -> u32 {
-        match self.nodes {
+        match &self.nodes {
             Nodes::Start { n, .. } => n - 1,
-            Nodes::Join { .. } | Nodes::Started => 0,
+            // Elsewhere, or not started here.
+            Nodes::Hosts { .. } | Nodes::Join { .. } | Nodes::Started => 0,
         }
     }
 }
@@ -173,6 +177,8 @@ fn what(args: &BenchArgs) -> Result<What, Refused> {
 struct Source<'a> {
     /// The ids that run already, the root first, and where; none where they are to be started.
     joined: Option<(IdList, Peers)>,
+    /// Those that are to be started on other hosts.
+    over: Option<RemotePlan>,
     /// What proves to those who this is.
     trust: Trust,
     /// Those that a launcher has started.
@@ -185,6 +191,10 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(args: &BenchArgs, started: Option<&'a Started>) -> Result<Source<'a>, Refused> {
+        args.over.check()?;
+        if let Some(hosts) = &args.over.hosts {
+            return Source::of_hosts(args, args.over.plan(hosts)?);
+        }
         let (path, root) = match (&args.peers, args.id) {
             (Some(path), Some(root)) => (path, root),
             (Some(_), None) => return Err("--peers needs the id of this process: add --id I".into()),
@@ -197,6 +207,7 @@ impl<'a> Source<'a> {
                 let trust = Trust::default();
                 return Ok(Source {
                     joined: None,
+                    over: None,
                     trust,
                     started: Some(started),
                     root: 0,
@@ -211,7 +222,15 @@ impl<'a> Source<'a> {
             }
             (None, _) => {
                 let (sizes, trust) = (distinct(&args.n), Trust::default());
-                return Ok(Source { joined: None, trust, started: None, root: 0, patience: None, sizes });
+                return Ok(Source {
+                    joined: None,
+                    over: None,
+                    trust,
+                    started: None,
+                    root: 0,
+                    patience: None,
+                    sizes,
+                });
             }
         };
         check_one_root(args, "with --peers")?;
@@ -229,12 +248,33 @@ impl<'a> Source<'a> {
             ))),
             None => Ok(Source {
                 joined: Some((all, peers)),
+                over: None,
                 trust,
                 started: None,
                 root,
                 patience: args.wait_for_peers.map(Duration::from),
                 sizes,
             }),
+        }
+    }
+
+    fn of_hosts(args: &BenchArgs, plan: RemotePlan) -> Result<Source<'a>, Refused> {
+        let all = 1 + plan.processes();
+        let sizes = if args.n.is_empty() { vec![all] } else { distinct(&args.n) };
+        match sizes.iter().find(|&&n| n > all) {
+            Some(n) => Err(format!("-n {n} is more than the {all} ids of the hosts and this process").into()),
+            None => {
+                let trust = Trust::default();
+                Ok(Source {
+                    joined: None,
+                    over: Some(plan),
+                    trust,
+                    started: None,
+                    root: 0,
+                    patience: None,
+                    sizes,
+                })
+            }
         }
     }
 
@@ -248,7 +288,10 @@ impl<'a> Source<'a> {
     fn nodes(&self, n: u32, link: LinkKind) -> Nodes {
         match &self.joined {
             None if self.started.is_some() => Nodes::Started,
-            None => Nodes::Start { n, link },
+            None => match &self.over {
+                Some(plan) => Nodes::Hosts { plan: Box::new(plan.clone()), link },
+                None => Nodes::Start { n, link },
+            },
             Some((_, peers)) => {
                 let (peers, trust) = (peers.clone(), self.trust.clone());
                 Nodes::Join { peers, root: self.root, patience: self.patience, trust }
@@ -299,6 +342,10 @@ fn rows(
             "the lists have {count} combinations, at most {ROWS_MAX} are measured: shorten one"
         )));
     }
+    let hosts = match (&source.over, source.started) {
+        (Some(plan), _) => Some(hosts_of(plan)),
+        (None, started) => started.map(|started| started.hosts.clone()),
+    };
     let mut sets: Vec<SetPlan> = Vec::new();
     let mut made = Vec::with_capacity(count);
     for place in 0..count {
@@ -326,7 +373,8 @@ fn rows(
             wait: wait.to_string(),
             root: name_of(&root),
         };
-        made.push(row(args, what, key, &trees[tree], source.ids(n), set_place, (functions, source.started))?);
+        let (tree, _, _) = crate::plan::tree(&trees[tree], &source.ids(n), hosts.as_ref())?;
+        made.push(row(args, what, key, tree, source.ids(n), set_place, functions)?);
     }
     Ok((made, sets))
 }
@@ -343,13 +391,12 @@ fn row(
     args: &BenchArgs,
     what: &What,
     key: Key,
-    tree_name: &TreeName,
+    tree: CallTree,
     ids: IdList,
     set: usize,
-    (functions, started): (&Functions, Option<&Started>),
+    functions: &Functions,
 ) -> Result<Row, Refused> {
     let func = functions.named(&what.func).map_err(|error| error.to_string())?;
-    let (tree, _, _) = tree(tree_name, &ids, started)?;
     let reply = u64::from(key.reply_bytes.unwrap_or(0));
     let flying = u64::from(key.in_flight) * (u64::from(key.bytes) + u64::from(key.n) * reply);
     if flying > FLYING_MAX {

@@ -17,6 +17,7 @@ use crate::trust::Trust;
 use chained_gpc::bootstrap::Member;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
+use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{
     AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
@@ -38,6 +39,8 @@ const ROUNDS_MIN: u32 = 3;
 pub(super) struct Set<'a> {
     root: Root<'a>,
     launch: Option<Launch>,
+    /// Those that were started on other hosts.
+    remote: Option<RemoteLaunch>,
     /// Where those are that were joined.
     joined: Option<Peers>,
 }
@@ -98,29 +101,37 @@ impl<'a> Set<'a> {
         interrupt: &Interrupt,
     ) -> Result<Set<'a>, Error> {
         if let (Nodes::Started, Some(member)) = (&plan.nodes, member) {
-            return Ok(Set { root: Root::Member(member), launch: None, joined: None });
+            return Ok(Set { root: Root::Member(member), launch: None, remote: None, joined: None });
         }
         let link = match plan.nodes {
-            Nodes::Start { link, .. } => link,
+            Nodes::Start { link, .. } | Nodes::Hosts { link, .. } => link,
             Nodes::Join { .. } | Nodes::Started => LinkKind::DEFAULT,
         };
         let watching = NodeSettings::new(None, plan.wait.0, link);
-        let (id, launch, joined, trust) = match &plan.nodes {
+        let (mut launch, mut remote, mut joined) = (None, None, None);
+        let builder = match &plan.nodes {
             // Whoever knows them is a member.
-            Nodes::Started => (0, None, None, Trust::default()),
+            Nodes::Started => Node::builder(0),
             Nodes::Join { peers, root, trust, .. } => {
                 refuse_taken(*root, peers)?;
-                (*root, None, Some(peers.clone()), trust.clone())
+                joined = Some(peers.clone());
+                trust.clone().apply(Node::builder(*root).peers(peers.clone()))
             }
             Nodes::Start { n, link } => {
-                let launch = launching::start(1..*n, *link, watching, interrupt)?;
-                let trust = Trust::of_launch(&launch);
-                (0, Some(launch), None, trust)
+                let started = launching::start(1..*n, *link, watching, interrupt)?;
+                let builder = Node::builder(0).peers(started.peers().clone());
+                let builder = Trust::of_launch(&started).apply(builder);
+                launch = Some(started);
+                builder
+            }
+            Nodes::Hosts { plan, .. } => {
+                let started = launching::start_remote(plan, watching, interrupt)?;
+                let builder = started.root(Node::builder(0));
+                remote = Some(started);
+                builder
             }
         };
-        let peers = launch.as_ref().map(Launch::peers).or(joined.as_ref()).cloned().unwrap_or_default();
-        let builder = watching.apply(Node::builder(id).functions(functions).peers(peers));
-        let builder = trust.apply(builder);
+        let builder = watching.apply(builder.functions(functions));
         let mut root = match plan.root {
             RootKind::Polled => Root::Polled(Box::new(builder.polled().map_err(cannot_start("this node"))?)),
             RootKind::Thread => Root::Threaded(builder.start().map_err(cannot_start("this node"))?),
@@ -129,13 +140,16 @@ impl<'a> Set<'a> {
             let ids = IdList::from_ids(peers.ids()).expect("a peers file has each id once");
             until_up(*patience, interrupt, |limit| root.wait_for_peers(&ids, limit))?;
         }
-        Ok(Set { root, launch, joined })
+        Ok(Set { root, launch, remote, joined })
     }
 
     /// Ends all of it.
     pub(super) fn close(self) {
         if let Some(launch) = self.launch {
             launch.end(END_LIMIT);
+        }
+        if let Some(remote) = self.remote {
+            remote.end(END_LIMIT);
         }
         self.root.shutdown();
     }
@@ -201,7 +215,8 @@ impl<'a> Set<'a> {
                 return Ok(None);
             }
             if dead.is_none() && looked.elapsed() >= LOOK {
-                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(ids));
+                let far = self.remote.as_ref().and_then(|remote| remote.first_lost(ids));
+                dead = far.or_else(|| self.launch.as_mut()?.first_ended(ids));
                 dead.iter().for_each(|_| handle.cancel());
                 looked = Instant::now();
             }
@@ -210,7 +225,8 @@ impl<'a> Set<'a> {
             Ok(outcome) if interrupt.signal().is_none() => Ok(Some(outcome)),
             Ok(_) => Ok(None),
             Err(CallError::Failed(failed)) => {
-                Err(explain(failed.cause(), self.launch.as_mut(), self.joined.as_ref()).to_string().into())
+                let (launch, remote) = (self.launch.as_mut(), self.remote.as_ref());
+                Err(explain(failed.cause(), launch, remote, self.joined.as_ref()).to_string().into())
             }
             Err(refused) => Err(refused.into()),
         }

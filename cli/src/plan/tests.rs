@@ -160,13 +160,11 @@ fn processes_of_a_launcher_are_a_whole_plan() {
     assert_eq!((all.root, all.ids.to_string()), (0, "0-3".into()));
     assert!(matches!(all.nodes, Nodes::Started { peers } if peers.len() == 4));
     // The leader of each host, then those on it.
-    let hosts = plan("echo --tree hosts:launcher+flat").unwrap();
+    let hosts = plan("echo --tree hosts+flat").unwrap();
     assert_eq!((hosts.ids.to_string(), hosts.levels), ("0-1,3,2".into(), 2));
     let error = plan("echo --ids 0-4").unwrap_err();
     assert!(error.contains("id 4, but the launcher has started 4 processes: the ids are 0 to 3"), "{error}");
     assert!(matches!(plan("echo -n 2").unwrap().nodes, Nodes::Start { n: 2, .. }));
     assert!(plan("echo --tree hosts:nowhere+flat").unwrap_err().contains("nowhere"));
-    assert!(
-        super::tests::plan("echo --tree hosts:launcher+flat -n 4").unwrap_err().contains("launcher: No such")
-    );
+    assert!(super::tests::plan("echo --tree hosts+flat -n 4").unwrap_err().contains("launcher: No such"));
 }
