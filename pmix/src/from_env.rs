@@ -1,0 +1,105 @@
+//! Whether this process was started by a launcher that speaks PMIx, as its variables say.
+
+use std::env;
+use std::time::Duration;
+
+use chained_gpc::Shown;
+use chained_gpc::bootstrap::SpaceError;
+
+use crate::space::{LAUNCHER, Pmix};
+
+/// The job's name, as the launcher's server knows it.
+const NAMESPACE: &str = "PMIX_NAMESPACE";
+
+/// The place of this process in the job.
+const RANK: &str = "PMIX_RANK";
+
+/// Longest namespace, bytes.
+const NAMESPACE_MAX: usize = crate::abi::NAMESPACE_BYTES - 1;
+
+/// What the launcher says of this process before anybody asks its server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Told {
+    /// The job's name, 1 to 255 bytes.
+    pub(crate) namespace: String,
+    /// The place of this process.
+    pub(crate) rank: u32,
+}
+
+/// The space of the launcher that has started this process, or nothing where the environment has no variables of PMIx.
+///
+/// # Errors
+/// When the variables are there but make no sense, libpmix is missing or too old, or the launcher's server does not answer within the limit.
+pub fn from_env(limit: Duration) -> Result<Option<Pmix>, SpaceError> {
+    from_vars(|name| env::var(name).ok(), limit)
+}
+
+/// The same, of variables that come from elsewhere; libpmix itself reads the environment of the process in any case.
+///
+/// # Errors
+/// As [`from_env`].
+pub fn from_vars(var: impl Fn(&str) -> Option<String>, limit: Duration) -> Result<Option<Pmix>, SpaceError> {
+    told(var)?.map(|told| Pmix::connect(told, limit)).transpose()
+}
+
+/// What the variables say.
+fn told(var: impl Fn(&str) -> Option<String>) -> Result<Option<Told>, SpaceError> {
+    let refused = |why: String| {
+        Err(SpaceError { launcher: LAUNCHER, doing: "reading the variables of the launcher".to_owned(), why })
+    };
+    let (namespace, rank) = match (var(NAMESPACE), var(RANK)) {
+        (None, None) => return Ok(None),
+        (Some(namespace), Some(rank)) => (namespace, rank),
+        (Some(_), None) => {
+            return refused(format!("{NAMESPACE} is set, {RANK} is not; unset both, or set both"));
+        }
+        (None, Some(_)) => {
+            return refused(format!("{RANK} is set, {NAMESPACE} is not; unset both, or set both"));
+        }
+    };
+    if namespace.is_empty() || namespace.len() > NAMESPACE_MAX {
+        return refused(format!(
+            "{NAMESPACE} has {} bytes, and 1 to {NAMESPACE_MAX} are right",
+            namespace.len()
+        ));
+    }
+    match rank.parse() {
+        // Those above have meanings of their own (`PMIX_RANK_VALID`).
+        Ok(rank) if rank < u32::MAX - 50 => Ok(Some(Told { namespace, rank })),
+        _ => refused(format!("{RANK} is `{}`, which is no place in a job", Shown(&rank))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(namespace: Option<&str>, rank: Option<&str>) -> Result<Option<Told>, String> {
+        let var = |name: &str| if name == NAMESPACE { namespace } else { rank }.map(str::to_owned);
+        told(var).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_variables_say_whether_there_is_a_launcher_and_which_process_this_is() {
+        assert_eq!(read(None, None), Ok(None));
+        let told = Told { namespace: "slurm.pmix.1.0".to_owned(), rank: 7 };
+        assert_eq!(read(Some("slurm.pmix.1.0"), Some("7")), Ok(Some(told)));
+    }
+
+    #[test]
+    fn half_a_launcher_is_an_error() {
+        let failed = |namespace, rank| read(namespace, rank).unwrap_err();
+        let doing = "PMIx: reading the variables of the launcher: ";
+        assert_eq!(
+            failed(Some("a"), None),
+            format!("{doing}PMIX_NAMESPACE is set, PMIX_RANK is not; unset both, or set both")
+        );
+        assert!(failed(None, Some("0")).starts_with(&format!("{doing}PMIX_RANK is set, ")));
+        assert!(failed(Some(""), Some("0")).contains("has 0 bytes"));
+        assert!(failed(Some(&"a".repeat(256)), Some("0")).contains("has 256 bytes"));
+        for rank in ["", "-1", "one", "4294967294", "4294967296", "1\u{1b}[2J"] {
+            assert!(failed(Some("a"), Some(rank)).ends_with("which is no place in a job"), "{rank}");
+        }
+        assert!(failed(Some("a"), Some("1\u{1b}")).contains(r"`1\u{1b}`"));
+    }
+}
