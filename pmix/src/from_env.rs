@@ -96,7 +96,8 @@ mod tests {
         );
         assert!(failed(None, Some("0")).starts_with(&format!("{doing}PMIX_RANK is set, ")));
         assert!(failed(Some(""), Some("0")).contains("has 0 bytes"));
-        assert!(failed(Some(&"a".repeat(256)), Some("0")).contains("has 256 bytes"));
+        let long = "a".repeat(256);
+        assert!(failed(Some(&long), Some("0")).contains("has 256 bytes"));
         for rank in ["", "-1", "one", "4294967294", "4294967296", "1\u{1b}[2J"] {
             assert!(failed(Some("a"), Some(rank)).ends_with("which is no place in a job"), "{rank}");
         }
