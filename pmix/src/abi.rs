@@ -37,6 +37,9 @@ pub(crate) const UINT32: u16 = 14;
 /// `PMIX_JOB_SIZE`: how many processes the job has.
 pub(crate) const JOB_SIZE: &str = "pmix.job.size";
 
+/// `PMIX_LOCAL_SIZE`: how many of them are on this host.
+pub(crate) const LOCAL_SIZE: &str = "pmix.local.size";
+
 /// `PMIX_COLLECT_DATA`: whether a fence brings what was put to every host.
 pub(crate) const COLLECT_DATA: &str = "pmix.collect";
 

@@ -4,7 +4,7 @@ use std::env;
 use std::time::Duration;
 
 use chained_gpc::Shown;
-use chained_gpc::bootstrap::SpaceError;
+use chained_gpc::bootstrap::{self, Bootstrap, BootstrapError, SpaceError};
 
 use crate::space::{LAUNCHER, Pmix};
 
@@ -26,20 +26,23 @@ pub(crate) struct Told {
     pub(crate) rank: u32,
 }
 
+/// What the launcher says that has started this process: one that speaks PMIx before all others, and else as [`chained_gpc::bootstrap::from_env`].
+///
+/// # Errors
+/// When there are variables of a launcher, and they are incomplete, libpmix is missing or too old, or the launcher's server does not answer: such a process must not take itself for a single one.
+pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
+    match space(bootstrap::LIMIT)? {
+        Some(space) => Bootstrap::with_space(Box::new(space)).map(Some),
+        None => bootstrap::from_env(),
+    }
+}
+
 /// The space of the launcher that has started this process, or nothing where the environment has no variables of PMIx.
 ///
 /// # Errors
-/// When the variables are there but make no sense, libpmix is missing or too old, or the launcher's server does not answer within the limit.
-pub fn from_env(limit: Duration) -> Result<Option<Pmix>, SpaceError> {
-    from_vars(|name| env::var(name).ok(), limit)
-}
-
-/// The same, of variables that come from elsewhere; libpmix itself reads the environment of the process in any case.
-///
-/// # Errors
 /// As [`from_env`].
-pub fn from_vars(var: impl Fn(&str) -> Option<String>, limit: Duration) -> Result<Option<Pmix>, SpaceError> {
-    told(var)?.map(|told| Pmix::connect(told, limit)).transpose()
+pub fn space(limit: Duration) -> Result<Option<Pmix>, SpaceError> {
+    told(|name| env::var(name).ok())?.map(|told| Pmix::connect(told, limit)).transpose()
 }
 
 /// What the variables say.

@@ -3,14 +3,12 @@
 //! [`Pmix`] is a launcher's key-value space ([`Space`]) by way of the system's libpmix, version 3 or later, which is loaded when it is needed: nothing links to it, and a program that has this crate starts without it, too.
 //!
 //! ```
-//! use std::time::Duration;
-//!
-//! // Not started by such a launcher: nothing. Started by one whose server cannot be spoken to: an error, never a set of one process.
-//! match gpc_pmix::from_env(Duration::from_secs(30))? {
-//!     Some(_space) => println!("started by a launcher that speaks PMIx"),
-//!     None => println!("started by something else"),
+//! // Not started by a launcher: nothing. Started by one whose server cannot be spoken to: an error, never a set of one process.
+//! match gpc_pmix::from_env()? {
+//!     Some(bootstrap) => println!("id {} of {}, says {}", bootstrap.id(), bootstrap.count(), bootstrap.launcher()),
+//!     None => println!("started by nobody who says so"),
 //! }
-//! # Ok::<(), chained_gpc::bootstrap::SpaceError>(())
+//! # Ok::<(), chained_gpc::bootstrap::BootstrapError>(())
 //! ```
 //!
 //! All `unsafe` of the project that is about foreign code is in this crate, in the module `library`: it says what is asked of libpmix and why that is sound. Calls of libpmix may block for ever, and cannot be ended from outside; so they run on a
@@ -24,5 +22,5 @@ mod limited;
 mod space;
 
 pub use chained_gpc::bootstrap::{Space, SpaceError};
-pub use from_env::{from_env, from_vars};
+pub use from_env::{from_env, space};
 pub use space::Pmix;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use chained_gpc::bootstrap::{Space, SpaceError};
 use chained_gpc::{Id, Shown};
 
-use crate::abi::{self, JOB_SIZE, RANK_WILDCARD, Status};
+use crate::abi::{self, JOB_SIZE, LOCAL_SIZE, RANK_WILDCARD, Status};
 use crate::from_env::Told;
 use crate::library::{Got, Library};
 use crate::limited::{Limited, NoAnswer};
@@ -31,6 +31,7 @@ pub struct Pmix {
     library: Limited<Result<Library, String>>,
     told: Told,
     count: u32,
+    one_host: Option<bool>,
 }
 
 impl fmt::Debug for Pmix {
@@ -46,7 +47,7 @@ impl Pmix {
         let doing = "loading libpmix";
         let library =
             Limited::new("gpc-pmix", Library::load).map_err(|error| failed(doing, error.to_string()))?;
-        let mut pmix = Pmix { library, told, count: 0 };
+        let mut pmix = Pmix { library, told, count: 0, one_host: None };
         pmix.ask(doing, limit, |_| Ok(()))?;
         let doing = "connecting with the launcher's server";
         let (namespace, rank) = pmix.ask(doing, deadline.left(), Library::init).map_err(|error| SpaceError {
@@ -65,6 +66,12 @@ impl Pmix {
             return Err(failed(doing, why));
         }
         pmix.count = pmix.size(deadline.left())?;
+        // A launcher need not say it.
+        let here = pmix.got("asking who is on this host", RANK_WILDCARD, LOCAL_SIZE, deadline.left());
+        pmix.one_host = here.ok().and_then(|got| match got {
+            Got::Number(here) => Some(here == pmix.count),
+            _ => None,
+        });
         Ok(pmix)
     }
 
@@ -126,6 +133,10 @@ impl Space for Pmix {
 
     fn name(&self) -> &str {
         &self.told.namespace
+    }
+
+    fn one_host(&self) -> Option<bool> {
+        self.one_host
     }
 
     fn value_max(&self) -> usize {
