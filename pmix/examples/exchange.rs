@@ -33,8 +33,7 @@ fn exchange(limit: Duration) -> Result<String, SpaceError> {
     let all: Vec<String> =
         (0..count).map(|of| space.get(of, "exchange.id", limit)).collect::<Result<_, _>>()?;
     // Nobody has put it, and nobody waits for it to come.
-    let missing =
-        space.get(count - 1, "exchange.nothing", limit).map_or_else(|error| error.why, |value| value);
+    let missing = space.get(count - 1, "exchange.nothing", limit).unwrap_or_else(|error| error.why);
     let one_host = space.one_host().map_or("maybe".to_owned(), |one| one.to_string());
     space.finish(limit)?;
     Ok(format!("{me} of {count}: {}; one host: {one_host}; nothing: {missing}", all.join(" ")))

@@ -110,3 +110,6 @@ pub(crate) type Finalize = unsafe extern "C" fn(*const Info, usize) -> Status;
 
 /// `free` of the C library, which has what libpmix allocates for its callers.
 pub(crate) type Free = unsafe extern "C" fn(*mut c_void);
+
+#[cfg(test)]
+mod tests;
