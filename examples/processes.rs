@@ -32,7 +32,8 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(Launched::take(id)?.serve(&functions)?);
     }
     let launch = Launch::start(&Plan::new(1..PROCESSES, std::env::current_exe()?, &STARTED))?;
-    let node = Node::builder(0).functions(&functions).peers(launch.peers().clone()).start()?;
+    let node = Node::builder(0).functions(&functions).peers(launch.peers().clone());
+    let node = node.secret(launch.secret().clone()).start()?;
     let outcome = node.call(Call::new(pid).ids(0..PROCESSES))?.wait()?;
     for reply in outcome.replies()? {
         println!("id {} is process {}", reply.id, String::from_utf8_lossy(&reply.data));

@@ -4,6 +4,8 @@
 
 mod error;
 mod host_list;
+mod rule;
+mod secret_file;
 mod setup;
 mod sources;
 mod space;
@@ -12,6 +14,11 @@ use std::time::Duration;
 
 pub use error::BootstrapError;
 pub use host_list::{HOST_MAX, HOSTS_MAX, HostList, HostListError};
+pub use rule::{At, Resolve, Rule};
+pub use secret_file::{
+    KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,
+    read_secret, write_key, write_secret,
+};
 pub use setup::Bootstrap;
 pub use sources::Variables;
 pub use space::{Space, SpaceError};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::{BootstrapError, LIMIT, Space};
+use super::{BootstrapError, LIMIT, Resolve, Rule, Space, read_secret};
+use crate::peering::Secret;
 
 /// An exchange of an embedder's own: gives what this process has, and gets what all of them have given, by id.
 type Allgather = dyn FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, BootstrapError>;
@@ -16,6 +17,16 @@ pub(super) enum Means {
     Space(Box<dyn Space>),
     /// An exchange of an embedder's own.
     Allgather(Box<Allgather>),
+    /// None: where each process is follows from its id.
+    Rule(Ruled),
+}
+
+/// A rule, and what goes with it.
+pub(super) struct Ruled {
+    pub(super) rule: Rule,
+    pub(super) resolve: Resolve,
+    /// `None` where all are on this host.
+    pub(super) secret: Option<Secret>,
 }
 
 /// A process that knows its id and how many there are, and can get to know the others.
@@ -49,6 +60,16 @@ impl Bootstrap {
         let exchange =
             |mine: &[u8]| exchange(mine).map_err(|error| BootstrapError::Allgather(error.to_string()));
         Bootstrap::new(id, count, "allgather", Means::Allgather(Box::new(exchange)))
+    }
+
+    /// By a rule: nothing is exchanged before the nodes are there. Reads the file of the secret.
+    ///
+    /// # Errors
+    /// When that file cannot be read, or others can read it.
+    pub fn with_rule(rule: Rule, resolve: Resolve) -> Result<Bootstrap, BootstrapError> {
+        let (id, count, launcher) = (rule.id(), rule.count(), rule.launcher());
+        let secret = rule.secret_file().map(|file| read_secret(file)).transpose()?;
+        Bootstrap::new(id, count, launcher, Means::Rule(Ruled { rule, resolve, secret }))
     }
 
     fn new(id: Id, count: u32, launcher: &'static str, means: Means) -> Result<Bootstrap, BootstrapError> {
