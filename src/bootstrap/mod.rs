@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use error::BootstrapError;
 pub use host_list::{HOST_MAX, HOSTS_MAX, HostList, HostListError};
-pub use rule::{At, Resolve, Rule};
+pub use rule::{At, Resolve, Rule, rule_of};
 pub use secret_file::{
     KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,
     read_secret, write_key, write_secret,

@@ -48,6 +48,14 @@ enum Places {
     Pods { name: String, service: String, port: u16 },
 }
 
+/// The rule of the launcher of these variables, plain Slurm or Kubernetes; `None` if they are of neither.
+///
+/// # Errors
+/// When its variables are incomplete, or contradict each other.
+pub fn rule_of(variables: &Variables) -> Result<Option<Rule>, BootstrapError> {
+    find_slurm(variables).or_else(|| find_kubernetes(variables)).transpose()
+}
+
 /// Where an id listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
