@@ -123,6 +123,7 @@ pub mod bootstrap;
 pub mod chain;
 mod hint;
 pub mod launch;
+mod launchers;
 pub mod peering;
 pub mod runtime;
 pub mod sim;

@@ -88,15 +88,16 @@ const FLOORS: &[Floor] = &[
         ],
         banned: &[],
     },
+    Floor { folder: "src/launchers", floors: &[], packages: &["rustix"], banned: &["net", "thread"] },
     Floor {
         folder: "src/launch",
-        floors: &["chain", "peering", "runtime"],
+        floors: &["launchers", "chain", "peering", "runtime"],
         packages: &["gpc_trees", "thiserror", "mio", "rustix", "zeroize"],
         banned: &[],
     },
     Floor {
         folder: "src/bootstrap",
-        floors: &["wire", "chain", "peering", "runtime"],
+        floors: &["launchers", "wire", "chain", "peering", "runtime"],
         packages: &["gpc_trees", "bytes", "thiserror", "rustix", "tracing", "zeroize"],
         banned: &[],
     },

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
+use super::place::HOST_ADDRESS;
 use super::{SecretFileError, SpaceError};
-use crate::runtime::{CallError, FunctionsError, MembershipError};
+use crate::runtime::{Address, CallError, FunctionsError, MembershipError};
 
 /// Why there is no [`Member`](super::Member): what failed, where, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,23 @@ pub enum BootstrapError {
         #[source]
         error: io::Error,
     },
+    /// It cannot listen for the others.
+    #[error("cannot listen for the others at {address}: {error}")]
+    Listen {
+        /// Where.
+        address: Address,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// The processes are on several hosts, and this one has no address that the others reach.
+    #[error(
+        "this host has no address that others reach, as far as its routes and its name tell: name one with {HOST_ADDRESS}"
+    )]
+    NoAddress,
+    /// Another process cannot be reached from here.
+    #[error("{0}")]
+    Unreachable(String),
     /// What another process has put for this one to read is not what it should be.
     #[error("what id {of} says of itself is of no use: {why}")]
     Entry {
@@ -39,6 +57,14 @@ pub enum BootstrapError {
         of: Id,
         /// What is wrong.
         why: String,
+    },
+    /// A value is longer than the launcher's space can take, in however many parts.
+    #[error("{launcher} takes values of {max} bytes: too short for what this process has to say")]
+    Room {
+        /// Which launcher.
+        launcher: &'static str,
+        /// Its longest value.
+        max: usize,
     },
     /// The functions of the exchange could not be registered beside the program's.
     #[error("a function of the exchange: {0}; each member needs functions of its own")]
@@ -79,6 +105,18 @@ pub enum BootstrapError {
         limit: Duration,
         /// What was said of the last one.
         why: String,
+    },
+    /// Neighbours do not listen where the rule says.
+    #[error(
+        "nobody listens for ids {ids} within {limit:?}, the first of them at {address}: are they started, do they run the same program, and can this host reach them?"
+    )]
+    Absent {
+        /// Who is missing.
+        ids: String,
+        /// Where the first of them should listen.
+        address: Address,
+        /// How long they were waited for.
+        limit: Duration,
     },
     /// The secret of the job cannot be read.
     #[error("the secret of the job: {0}")]

@@ -2,18 +2,32 @@
 //!
 //! A launcher that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher.
 
+mod entry;
 mod error;
+mod exchange;
 mod host_list;
+mod member;
+mod parts;
+mod place;
+mod pmi;
+mod rounds;
 mod rule;
+mod ruled;
 mod secret_file;
 mod setup;
 mod sources;
 mod space;
+mod table;
+mod watch;
 
 use std::time::Duration;
 
+pub use crate::launchers::scrub;
+pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
-pub use host_list::{HOST_MAX, HOSTS_MAX, HostList, HostListError};
+pub use host_list::{HOSTS_MAX, HostList, HostListError};
+pub use member::Member;
+pub use place::HOST_ADDRESS;
 pub use rule::{At, Resolve, Rule, rule_of};
 pub use secret_file::{
     KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Bootstrap, BootstrapError, Resolve, Rule, rule};
+use super::{Bootstrap, BootstrapError, Resolve, Rule, pmi, rule};
 
 /// The environment of a process. What is not UTF-8 is not in it: no launcher's variables are so.
 pub type Variables = BTreeMap<String, String>;
@@ -24,7 +24,7 @@ pub(super) trait Source: std::fmt::Debug {
 type Find = fn(&Variables) -> Option<Result<Box<dyn Source>, BootstrapError>>;
 
 /// All of them. Before the others come those with a server of their own, which know most; a rule for addresses comes behind them.
-const SOURCES: &[Find] = &[pmix, slurm, kubernetes];
+const SOURCES: &[Find] = &[pmi::find, pmix, slurm, kubernetes];
 
 /// What a launcher that speaks PMIx sets. Such a process is for the package `gpc-pmix`, which looks for them before this list is asked.
 fn pmix(variables: &Variables) -> Option<Result<Box<dyn Source>, BootstrapError>> {

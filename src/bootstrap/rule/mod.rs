@@ -107,6 +107,16 @@ impl Rule {
         self.secret_file.as_ref()
     }
 
+    /// Whether all are on this host.
+    pub(in crate::bootstrap) fn is_here(&self) -> bool {
+        matches!(self.places, Places::Here(_))
+    }
+
+    /// Whether a process may be started again in the place of one that has ended, as Kubernetes does.
+    pub(in crate::bootstrap) fn may_restart(&self) -> bool {
+        matches!(self.places, Places::Pods { .. })
+    }
+
     /// Where an id listens; `None` for one that is not below the number of ids.
     pub fn at(&self, id: Id) -> Option<At> {
         if id >= self.count {
@@ -153,7 +163,7 @@ impl Rule {
                 tasks.highest() + 1
             ));
         }
-        if self.secret_file.is_none() && !matches!(self.places, Places::Here(_)) {
+        if self.secret_file.is_none() && !self.is_here() {
             return fault(format!(
                 "its processes are on several hosts and have no secret: write one with `gpc secret FILE` where all of them can read it, and let {SECRET_VARIABLE} name it"
             ));

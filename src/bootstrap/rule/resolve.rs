@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -191,22 +191,5 @@ fn unresolved(known: &BTreeMap<String, Known>, last: Option<String>, limit: Dura
         hosts: Shown(&hosts).to_string(),
         limit,
         why: Shown(&why).to_string(),
-    }
-}
-
-/// Where a process listens whose own address is this one, and those of its neighbours are the others.
-///
-/// For its own host alone, if none of them is beyond it. Otherwise for every address of the host: the name of a host is often its loopback address on the host itself, and another one elsewhere.
-pub(in crate::bootstrap) fn listens(own: &Address, others: &[(Id, Address)]) -> Address {
-    let local = own.is_local() && others.iter().all(|(_, other)| other.is_local());
-    match own {
-        Address::Tcp(own) if !local => {
-            let any = match own.ip() {
-                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-            };
-            Address::Tcp(SocketAddr::new(any, own.port()))
-        }
-        own => own.clone(),
     }
 }

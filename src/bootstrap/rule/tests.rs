@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::resolve::listens;
 use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -215,17 +214,4 @@ fn who_has_no_address_in_time_is_named() {
     let error = stuck.addresses(&pods(2), 0..2, Duration::from_millis(50)).unwrap_err().to_string();
     assert!(error.contains("w-[0-1].s (no answer came)"), "{error}");
     drop(release);
-}
-
-#[test]
-fn who_has_neighbours_beyond_the_host_listens_for_them() {
-    let listen = |own: &str, others: &[&str]| {
-        let others: Vec<_> = others.iter().map(|other| (1, other.parse().unwrap())).collect();
-        listens(&own.parse().unwrap(), &others).to_string()
-    };
-    assert_eq!(listen("unix:@a", &["unix:@b"]), "unix:@a");
-    assert_eq!(listen("127.0.0.2:7", &["127.0.0.3:7"]), "127.0.0.2:7");
-    assert_eq!(listen("127.0.1.1:7", &["10.0.0.3:7"]), "0.0.0.0:7");
-    assert_eq!(listen("10.0.0.2:7", &[]), "0.0.0.0:7");
-    assert_eq!(listen("[fd00::1]:7", &["10.0.0.3:7"]), "[::]:7");
 }
