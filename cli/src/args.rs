@@ -69,9 +69,9 @@ pub struct CallArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: String,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine
+    /// How many ids: this process is id 0, and the others are started as processes on this machine. Without it, and without --peers, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(required_unless_present = "peers", conflicts_with = "peers")]
+    #[arg(conflicts_with = "peers")]
     pub n: Option<u32>,
 
     /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
@@ -144,7 +144,8 @@ const REPEAT_MAX: i64 = 10_000_000;
 
 const CALL_USAGE: &str = "\
 gpc call <FUNC> -n <N> [OPTIONS]
-       gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]";
+       gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]
+       mpiexec -n <N> gpc call <FUNC> [OPTIONS]";
 
 const CALL_EXAMPLES: &str = "\
 Functions:
@@ -164,6 +165,8 @@ Examples:
   gpc call facts --peers peers.txt --id 0
   gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s
   gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s
+  mpiexec -n 8 gpc call facts                       any launcher with PMI: each process is an id
+  mpiexec -n 8 gpc call sum --tree hosts:launcher+binomial
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
 

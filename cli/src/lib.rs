@@ -26,6 +26,7 @@ mod quantile;
 pub mod refused;
 pub mod session;
 mod sim;
+pub mod started;
 mod stdout;
 mod tree;
 mod wait;

@@ -13,6 +13,7 @@ use super::duration::Span;
 use super::files::read_peers;
 use super::output::RootPart;
 use super::refused::Refused;
+use super::started::Started;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
@@ -72,6 +73,11 @@ pub enum Nodes {
         /// How they are connected.
         link: LinkKind,
     },
+    /// A launcher has started them, and this process is id 0.
+    Started {
+        /// Where they are.
+        peers: Peers,
+    },
     /// They are running already.
     Join {
         /// Where they listen.
@@ -82,16 +88,20 @@ pub enum Nodes {
 }
 
 impl CallPlan {
-    /// Checks the arguments together, and reads the files that they name.
+    /// Checks the arguments together, and reads the files that they name. `started`: those that a launcher has started with this process.
     ///
     /// # Errors
     /// Everything that can be wrong before anything is started or sent, in words for the one who wrote the arguments.
-    pub fn new(args: &CallArgs, functions: &Functions) -> Result<CallPlan, Refused> {
+    pub fn new(
+        args: &CallArgs,
+        functions: &Functions,
+        started: Option<&Started>,
+    ) -> Result<CallPlan, Refused> {
         let func = functions.named(&args.func).map_err(|error| error.to_string())?;
-        let (nodes, root, all) = nodes(args)?;
+        let (nodes, root, all) = nodes(args, started)?;
         let (order, part) = order(args, root, &all)?;
         check_ids(&order, &nodes, root)?;
-        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root))?;
+        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root), started)?;
         let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
@@ -103,7 +113,7 @@ impl CallPlan {
         if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the call".into());
         }
-        check_dead_after(args.dead_after)?;
+        let watching = settings(args)?;
         Ok(CallPlan {
             func,
             func_name: args.func.clone(),
@@ -120,7 +130,7 @@ impl CallPlan {
             data: args.data.as_deref().map(read_data).transpose().map_err(Refused::File)?.unwrap_or_default(),
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
-            watching: NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link),
+            watching,
             forward_first: args.forward_first,
             output: args.output,
             repeat: args.repeat,
@@ -140,6 +150,15 @@ impl CallPlan {
     }
 }
 
+/// How each process looks out for the others.
+///
+/// # Errors
+/// When a silence is so short that a busy process would be taken for lost.
+pub(super) fn settings(args: &CallArgs) -> Result<NodeSettings, Refused> {
+    check_dead_after(args.dead_after)?;
+    Ok(NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link))
+}
+
 /// Refuses a silence so short that a busy process would be taken for lost.
 pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
     match dead_after {
@@ -151,7 +170,10 @@ pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
 }
 
 /// The nodes, the root, and all ids there are.
-fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), Refused> {
+fn nodes(args: &CallArgs, started: Option<&Started>) -> Result<(Nodes, Id, IdList), Refused> {
+    if let (None, None, None, Some(started)) = (args.n, &args.peers, args.id, started) {
+        return Ok((Nodes::Started { peers: started.peers.clone() }, 0, started.ids()));
+    }
     match (args.n, &args.peers, args.id) {
         (_, None, Some(id)) => {
             Err(format!("--id {id} goes with --peers FILE; with -n this process is id 0").into())
@@ -167,7 +189,7 @@ fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), Refused> {
         }
         (_, Some(_), None) => Err("--peers needs the id of this process: add --id I".into()),
         (None, None, _) => {
-            Err("say how many ids with -n N, or join running nodes with --peers FILE --id I".into())
+            Err("say how many ids with -n N, or join running nodes with --peers FILE --id I, or have a launcher start this program, as in `mpiexec -n 8 gpc call facts`".into())
         }
     }
 }
@@ -212,6 +234,16 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
                 None => Ok(()),
             }
         }
+        Nodes::Started { peers } => match ids.iter().find(|&id| !peers.contains(id)) {
+            Some(id) => {
+                let count = peers.len();
+                Err(format!(
+                    "--ids names id {id}, but the launcher has started {count} processes: the ids are 0 to {}",
+                    count - 1
+                ))
+            }
+            None => Ok(()),
+        },
         // A longer list has an id that is not there, which is found after at most as many steps as there are peers.
         Nodes::Join { peers, .. } => match ids.iter().find(|&id| id != root && !peers.contains(id)) {
             Some(id) => Err(format!("--ids names id {id}, which the peers file does not have")),
@@ -221,13 +253,21 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
 }
 
 /// The tree, the ids in its order, and its levels. `ids` has the root first.
-pub(super) fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), Refused> {
+pub(super) fn tree(
+    name: &TreeName,
+    ids: &IdList,
+    started: Option<&Started>,
+) -> Result<(CallTree, IdList, u32), Refused> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
+    let known = |path: &str| started.and_then(|started| started.hosts_at(path));
     let layout = match name {
         TreeName::File(path) => Some(read_layout(Path::new(path)).map_err(Refused::File)?),
-        TreeName::Hosts { path, tree } => {
-            Some(read_hosts(Path::new(path), ids, tree).map_err(Refused::File)?)
-        }
+        TreeName::Hosts { path, tree } => Some(match known(path) {
+            Some(hosts) => hosts
+                .layout(ids, tree, &Limits::default())
+                .map_err(|error| format!("--tree {name}: {error}"))?,
+            None => read_hosts(Path::new(path), ids, tree).map_err(Refused::File)?,
+        }),
         _ => None,
     };
     if let Some(layout) = layout {

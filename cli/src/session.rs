@@ -14,6 +14,8 @@ use super::launching;
 use super::limits::cannot_start;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
+use super::say;
+use chained_gpc::bootstrap::Member;
 use chained_gpc::launch::Launch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, Coverage, Status};
@@ -30,9 +32,27 @@ const SILENCE: Duration = Duration::from_millis(500);
 /// Nodes that calls can be made on.
 #[derive(Debug)]
 pub struct Session {
-    node: Node,
+    node: Own,
     /// The processes that were started for it; none when running nodes were joined.
     launch: Option<Launch>,
+}
+
+/// The node of this process.
+#[derive(Debug)]
+enum Own {
+    /// Started here.
+    Node(Node),
+    /// One of those that a launcher has started.
+    Member(Box<Member>),
+}
+
+impl Own {
+    fn node(&self) -> &Node {
+        match self {
+            Own::Node(node) => node,
+            Own::Member(member) => member.node(),
+        }
+    }
 }
 
 /// What the calls of a session came to.
@@ -45,6 +65,11 @@ pub struct Made {
 }
 
 impl Session {
+    /// Of the process that is id 0 of those that a launcher has started.
+    pub fn of_member(member: Member) -> Session {
+        Session { node: Own::Member(Box::new(member)), launch: None }
+    }
+
     /// Starts the other processes if there are any to start, and this one as the root.
     ///
     /// # Errors
@@ -56,6 +81,8 @@ impl Session {
                 refuse_taken(root, peers)?;
                 (None, peers.clone())
             }
+            // Whoever knows them is a member.
+            Nodes::Started { peers } => (None, peers.clone()),
             Nodes::Start { n, link } => {
                 let launch = launching::start(1..*n, *link, plan.watching, interrupt)?;
                 let peers = launch.peers().clone();
@@ -67,7 +94,7 @@ impl Session {
         if let Nodes::Join { patience: Some(patience), .. } = plan.nodes {
             until_up(patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
         }
-        Ok(Session { node, launch })
+        Ok(Session { node: Own::Node(node), launch })
     }
 
     /// Makes the calls of a plan, one after the other; stops at the first that fails, and when interrupted.
@@ -103,7 +130,14 @@ impl Session {
                 tracing::debug!(id, how, "a process did not end in order");
             }
         }
-        self.node.shutdown(Duration::ZERO);
+        match self.node {
+            Own::Node(node) => node.shutdown(Duration::ZERO),
+            Own::Member(member) => {
+                if let Err(error) = member.finish(Duration::ZERO) {
+                    say(&error.to_string());
+                }
+            }
+        }
     }
 
     /// One call. A process that dies during it ends it at once, though its parent may not have got to it yet; a partial one goes on without it.
@@ -113,7 +147,7 @@ impl Session {
         interrupt: &Interrupt,
         progress: &Progress,
     ) -> Result<runtime::Outcome, CallError> {
-        let mut handle = self.node.call(plan.call())?;
+        let mut handle = self.node.node().call(plan.call())?;
         let mut dead = None;
         // Ends: the call has a time limit.
         let ended = loop {
@@ -192,7 +226,7 @@ impl Session {
 
     fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
         let joined = match nodes {
-            Nodes::Start { .. } => None,
+            Nodes::Start { .. } | Nodes::Started { .. } => None,
             Nodes::Join { peers, .. } => Some(peers),
         };
         explain(first, self.launch.as_mut(), joined)

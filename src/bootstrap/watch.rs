@@ -17,6 +17,9 @@ const PROBE_AFTER: Duration = Duration::from_secs(1);
 /// How long a link that was closed for lack of descriptors may take to come back.
 const MEET_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long an attempt to link may take before it is asked whether anybody is there.
+const MEET_TURN: Duration = Duration::from_millis(100);
+
 /// Longest single wait for an event: what ends it is an event.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
@@ -36,6 +39,8 @@ pub(super) struct Watch {
     watched: Id,
     address: Address,
     link: Link,
+    /// What is said of one that cannot be linked with.
+    missing: Loss,
     /// When the next question is due whether anybody is there.
     probe: Instant,
 }
@@ -44,7 +49,7 @@ impl Watch {
     /// Watches an id that listens there, from now on.
     pub(super) fn new(node: &Node, watched: Id, address: Address) -> Result<Watch, BootstrapError> {
         let (events, probe) = (node.events()?, Instant::now() + PROBE_AFTER);
-        Ok(Watch { events, watched, address, link: Link::None, probe })
+        Ok(Watch { events, watched, address, link: Link::None, missing: Loss::Broken, probe })
     }
 
     /// Who is watched.
@@ -92,8 +97,8 @@ impl Watch {
                 Link::Up => {}
                 Link::None | Link::Lost(_) => {
                     // The events say what came of it, unless there was nothing to lose.
-                    if node.wait_for_peers([self.watched], MEET_LIMIT).is_err() {
-                        return Loss::Broken;
+                    if !self.meets(node) {
+                        return self.missing;
                     }
                     self.link = Link::Up;
                 }
@@ -106,13 +111,28 @@ impl Watch {
         }
     }
 
+    /// Links with the watched id, as long as somebody answers at its address.
+    fn meets(&self, node: &Node) -> bool {
+        let begun = Instant::now();
+        // Ends: the time passes.
+        while begun.elapsed() < MEET_LIMIT {
+            match node.wait_for_peers([self.watched], MEET_TURN) {
+                Ok(()) => return true,
+                Err(_) if !self.address.is_answered(PROBE_LIMIT) => return false,
+                Err(_) => {}
+            }
+        }
+        false
+    }
+
     /// Waits until id 0, which listens there, has gone: the watched id goes when id 0 does, or by itself, and then id 0 is watched.
     pub(super) fn until_left(mut self, node: &Node, root: &Address) -> Result<Loss, BootstrapError> {
         // Ends: each turn waits for the end of a link, and id 0's is the last one.
         loop {
             let loss = if self.events.missed() > 0 {
                 // What was missed may have been its end.
-                self = Watch::new(node, self.watched, self.address.clone())?;
+                self =
+                    Watch { missing: self.missing, ..Watch::new(node, self.watched, self.address.clone())? };
                 self.until_lost(node)
             } else {
                 self.until_lost(node)
@@ -120,7 +140,8 @@ impl Watch {
             if self.watched == 0 || !root.is_answered(PROBE_LIMIT) {
                 return Ok(loss);
             }
-            self = Watch::new(node, 0, root.clone())?;
+            // Id 0 may still answer for a moment when it has left, and the one that is lost heard of it before.
+            self = Watch { missing: loss, ..Watch::new(node, 0, root.clone())? };
         }
     }
 }

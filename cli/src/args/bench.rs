@@ -34,9 +34,8 @@ pub struct BenchArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: Option<String>,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers, the first of the file; all by default
+    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers, the first of the file; all by default. Without either, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(required_unless_present = "peers")]
     pub n: Vec<u32>,
 
     /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
@@ -187,7 +186,8 @@ impl fmt::Display for Bytes {
 
 const BENCH_USAGE: &str = "\
 gpc bench [FUNC] -n <LIST> [OPTIONS]
-       gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]";
+       gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]
+       mpiexec -n <N> gpc bench [FUNC] [OPTIONS]";
 
 pub(super) const BENCH_EXAMPLES: &str = "\
 Every combination of the lists is a row, at most 500 of them. A call is timed from being made to

@@ -15,6 +15,7 @@ use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
 use crate::plan::tree;
 use crate::refused::Refused;
+use crate::started::Started;
 use crate::wait::WaitName;
 use chained_gpc::runtime::{Call, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
@@ -80,6 +81,8 @@ pub(super) struct SetPlan {
 pub(super) enum Nodes {
     /// Ids 1 to n-1 are to be started; this process is id 0.
     Start { n: u32, link: LinkKind },
+    /// A launcher has started them, and this process is id 0.
+    Started,
     /// They are running already.
     Join { peers: Peers, root: Id, patience: Option<Duration> },
 }
@@ -95,17 +98,21 @@ impl SetPlan {
     fn processes(&self) -> u32 {
         match self.nodes {
             Nodes::Start { n, .. } => n - 1,
-            Nodes::Join { .. } => 0,
+            Nodes::Join { .. } | Nodes::Started => 0,
         }
     }
 }
 
 impl BenchPlan {
-    /// Checks the arguments together, and reads the files that they name.
+    /// Checks the arguments together, and reads the files that they name. `started`: those that a launcher has started with this process.
     ///
     /// # Errors
     /// Everything that can be wrong before anything is started, in words for the one who wrote the arguments.
-    pub(super) fn new(args: &BenchArgs, functions: &Functions) -> Result<BenchPlan, Refused> {
+    pub(super) fn new(
+        args: &BenchArgs,
+        functions: &Functions,
+        started: Option<&Started>,
+    ) -> Result<BenchPlan, Refused> {
         if args.time.is_some_and(|time| time.duration().is_zero()) {
             return Err("--time 0s leaves no time for a turn".into());
         }
@@ -116,7 +123,7 @@ impl BenchPlan {
         let time = if args.rounds.is_none() { time.or(Some(TURN)) } else { time };
         let bound = Bound { rounds: args.rounds, time };
         let what = what(args)?;
-        let source = Source::new(args)?;
+        let source = Source::new(args, started)?;
         let (rows, sets) = rows(args, &what, &source, functions)?;
         for path in [&args.save, &args.svg].into_iter().flatten() {
             check_folder(path).map_err(Refused::File)?;
@@ -162,34 +169,36 @@ fn what(args: &BenchArgs) -> Result<What, Refused> {
 }
 
 /// What the ids are, for each number of them.
-struct Source {
+struct Source<'a> {
     /// The ids that run already, the root first, and where; none where they are to be started.
     joined: Option<(IdList, Peers)>,
+    /// Those that a launcher has started.
+    started: Option<&'a Started>,
     root: Id,
     /// How long those may take to come up that run already.
     patience: Option<Duration>,
     sizes: Vec<u32>,
 }
 
-impl Source {
-    fn new(args: &BenchArgs) -> Result<Source, Refused> {
+impl<'a> Source<'a> {
+    fn new(args: &BenchArgs, started: Option<&'a Started>) -> Result<Source<'a>, Refused> {
         let (path, root) = match (&args.peers, args.id) {
             (Some(path), Some(root)) => (path, root),
             (Some(_), None) => return Err("--peers needs the id of this process: add --id I".into()),
             (None, _) if args.n.is_empty() => {
-                return Err(
-                    "say how many ids with -n LIST, or join running nodes with --peers FILE --id I".into()
-                );
+                let Some(started) = started else {
+                    return Err("say how many ids with -n LIST, or join running nodes with --peers FILE --id I, or have a launcher start this program, as in `mpiexec -n 8 gpc bench`".into());
+                };
+                check_one_root(args, "of those that a launcher has started")?;
+                let sizes = vec![started.ids().len()];
+                return Ok(Source { joined: None, started: Some(started), root: 0, patience: None, sizes });
             }
             (None, _) => {
-                return Ok(Source { joined: None, root: 0, patience: None, sizes: distinct(&args.n) });
+                let sizes = distinct(&args.n);
+                return Ok(Source { joined: None, started: None, root: 0, patience: None, sizes });
             }
         };
-        if distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>()).len() > 1
-            || distinct(&args.root).len() > 1
-        {
-            return Err("with --peers there is one root, which has one --wait and one --root".into());
-        }
+        check_one_root(args, "with --peers")?;
         let peers = read_peers(path).map_err(Refused::File)?;
         let others = peers.ids().filter(|&id| id != root);
         let all =
@@ -203,6 +212,7 @@ impl Source {
             ))),
             None => Ok(Source {
                 joined: Some((all, peers)),
+                started: None,
                 root,
                 patience: args.wait_for_peers.map(Duration::from),
                 sizes,
@@ -219,6 +229,7 @@ impl Source {
 
     fn nodes(&self, n: u32, link: LinkKind) -> Nodes {
         match &self.joined {
+            None if self.started.is_some() => Nodes::Started,
             None => Nodes::Start { n, link },
             Some((_, peers)) => {
                 Nodes::Join { peers: peers.clone(), root: self.root, patience: self.patience }
@@ -227,11 +238,22 @@ impl Source {
     }
 }
 
+/// Where the processes run already, there is one root, with settings of its own.
+fn check_one_root(args: &BenchArgs, who: &str) -> Result<(), Refused> {
+    let waits = distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>());
+    match waits.len() > 1 || distinct(&args.root).len() > 1 || distinct(&args.link).len() > 1 {
+        true => {
+            Err(format!("{who} there is one root, which has one --wait, one --link and one --root").into())
+        }
+        false => Ok(()),
+    }
+}
+
 /// All combinations, in the order of the lists, and the processes that they need.
 fn rows(
     args: &BenchArgs,
     what: &What,
-    source: &Source,
+    source: &Source<'_>,
     functions: &Functions,
 ) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
     // Each axis makes every combination so far as many as it has values; a list is at most as long as a command line.
@@ -280,7 +302,7 @@ fn rows(
             wait: wait.to_string(),
             root: name_of(&root),
         };
-        made.push(row(args, what, key, &trees[tree], source.ids(n), set_place, functions)?);
+        made.push(row(args, what, key, &trees[tree], source.ids(n), set_place, (functions, source.started))?);
     }
     Ok((made, sets))
 }
@@ -300,10 +322,10 @@ fn row(
     tree_name: &TreeName,
     ids: IdList,
     set: usize,
-    functions: &Functions,
+    (functions, started): (&Functions, Option<&Started>),
 ) -> Result<Row, Refused> {
     let func = functions.named(&what.func).map_err(|error| error.to_string())?;
-    let (tree, _, _) = tree(tree_name, &ids)?;
+    let (tree, _, _) = tree(tree_name, &ids, started)?;
     let reply = u64::from(key.reply_bytes.unwrap_or(0));
     let flying = u64::from(key.in_flight) * (u64::from(key.bytes) + u64::from(key.n) * reply);
     if flying > FLYING_MAX {

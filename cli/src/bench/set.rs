@@ -13,6 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::joining::{refuse_taken, until_up};
 use crate::launching;
 use crate::limits::cannot_start;
+use chained_gpc::bootstrap::Member;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{
@@ -33,8 +34,8 @@ const ROUNDS_MIN: u32 = 3;
 
 /// Processes that are running, and this one as their root.
 #[derive(Debug)]
-pub(super) struct Set {
-    root: Root,
+pub(super) struct Set<'a> {
+    root: Root<'a>,
     launch: Option<Launch>,
     /// Where those are that were joined.
     joined: Option<Peers>,
@@ -42,16 +43,19 @@ pub(super) struct Set {
 
 /// Who drives the root's node: the thread that measures, or the node's own.
 #[derive(Debug)]
-enum Root {
+enum Root<'a> {
     Polled(Box<PolledNode>),
     Threaded(Node),
+    /// One of those that a launcher has started: it leaves when all is measured.
+    Member(&'a Member),
 }
 
-impl Root {
+impl Root<'_> {
     fn call(&self, call: Call) -> Result<CallHandle, CallError> {
         match self {
             Root::Polled(node) => node.call(call),
             Root::Threaded(node) => node.call(call),
+            Root::Member(member) => member.call(call),
         }
     }
 
@@ -59,6 +63,7 @@ impl Root {
         match self {
             Root::Polled(node) => node.wait_for_peers(ids.clone(), limit),
             Root::Threaded(node) => node.wait_for_peers(ids.clone(), limit),
+            Root::Member(member) => member.wait_for_peers(ids.clone(), limit),
         }
     }
 
@@ -66,7 +71,7 @@ impl Root {
     fn wait_for(&mut self, handle: &mut CallHandle) -> Option<Result<Outcome, CallError>> {
         match self {
             Root::Polled(node) => node.wait_for(handle, LOOK),
-            Root::Threaded(_) => handle.wait_for(LOOK),
+            Root::Threaded(_) | Root::Member(_) => handle.wait_for(LOOK),
         }
     }
 
@@ -75,22 +80,33 @@ impl Root {
             // All that it can say is that the poll failed, on the way out.
             Root::Polled(node) => drop(node.shutdown(Duration::ZERO)),
             Root::Threaded(node) => node.shutdown(Duration::ZERO),
+            Root::Member(_) => {}
         }
     }
 }
 
-impl Set {
+impl<'a> Set<'a> {
     /// Starts the processes if there are any to start, and this one as their root.
     ///
     /// # Errors
     /// When one cannot be started, the root's id is taken, or it is interrupted; then nothing of it is left running.
-    pub(super) fn open(plan: &SetPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Set, Error> {
+    pub(super) fn open(
+        plan: &SetPlan,
+        functions: &Functions,
+        member: Option<&'a Member>,
+        interrupt: &Interrupt,
+    ) -> Result<Set<'a>, Error> {
+        if let (Nodes::Started, Some(member)) = (&plan.nodes, member) {
+            return Ok(Set { root: Root::Member(member), launch: None, joined: None });
+        }
         let link = match plan.nodes {
             Nodes::Start { link, .. } => link,
-            Nodes::Join { .. } => LinkKind::DEFAULT,
+            Nodes::Join { .. } | Nodes::Started => LinkKind::DEFAULT,
         };
         let watching = NodeSettings::new(None, plan.wait.0, link);
         let (id, launch, joined) = match &plan.nodes {
+            // Whoever knows them is a member.
+            Nodes::Started => (0, None, None),
             Nodes::Join { peers, root, .. } => {
                 refuse_taken(*root, peers)?;
                 (*root, None, Some(peers.clone()))

@@ -17,7 +17,7 @@ fn args(line: &str) -> Result<CallArgs, String> {
 fn plan(line: &str) -> Result<CallPlan, String> {
     let functions = Functions::new();
     builtin::register(&functions).unwrap();
-    CallPlan::new(&args(line)?, &functions).map_err(|refused| refused.to_string())
+    CallPlan::new(&args(line)?, &functions, None).map_err(|refused| refused.to_string())
 }
 
 fn refused(line: &str) -> String {
@@ -111,7 +111,7 @@ fn running_nodes_are_joined_as_one_of_them() {
     assert!(refused(&format!("facts {peers} --id 3 -n 4")).contains("cannot be used with"));
     let missing = refused(&format!("facts {peers} --id 9 --ids 1,8"));
     assert_eq!(missing, "--ids names id 8, which the peers file does not have");
-    assert!(CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered()).is_ok());
+    assert!(CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered(), None).is_ok());
 }
 
 fn registered() -> Functions {
