@@ -105,7 +105,7 @@ const FLOORS: &[Floor] = &[
         folder: "pmix/src",
         floors: &["wire", "bootstrap"],
         packages: &["chained_gpc", "libloading"],
-        banned: &["net", "fs", "os", "HashMap", "HashSet"],
+        banned: &["net", "HashMap", "HashSet"],
     },
     Floor {
         folder: "cli/src",

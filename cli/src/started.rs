@@ -6,9 +6,14 @@ use std::time::Duration;
 use gpc_trees::{Hosts, IdList};
 
 use super::CommandResult;
-use chained_gpc::bootstrap::{self, Bootstrap, BootstrapError, Member};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Functions, Loss, Peers};
+
+#[cfg(not(feature = "pmix"))]
+use chained_gpc::bootstrap::from_env;
+#[cfg(feature = "pmix")]
+use gpc_pmix::from_env;
 
 /// In `--tree hosts:launcher+TREE`, what stands for a file: which id is on which host is known here.
 const HOSTS: &str = "launcher";
@@ -63,7 +68,7 @@ pub(super) fn role(
     if by_itself {
         return Ok(Role::Alone);
     }
-    let Some(bootstrap) = bootstrap::from_env()? else { return Ok(Role::Alone) };
+    let Some(bootstrap) = from_env()? else { return Ok(Role::Alone) };
     let member = start(bootstrap, functions, settings)?;
     match member.id() {
         0 => {

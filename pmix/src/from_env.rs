@@ -1,6 +1,8 @@
 //! Whether this process was started by a launcher that speaks PMIx, as its variables say.
 
 use std::env;
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::time::Duration;
 
 use chained_gpc::Shown;
@@ -28,9 +30,14 @@ pub(crate) struct Told {
 
 /// What the launcher says that has started this process: one that speaks PMIx before all others, and else as [`chained_gpc::bootstrap::from_env`].
 ///
+/// Where one launcher has started another, the inner one counts: launchers that speak PMIx close the descriptors of PMI-1 and PMI-2 (`PMI_FD`) in what they start, so where that is still a socket it is of the inner one.
+///
 /// # Errors
 /// When there are variables of a launcher, and they are incomplete, libpmix is missing or too old, or the launcher's server does not answer: such a process must not take itself for a single one.
 pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
+    if has_socket(env::var("PMI_FD").ok().as_deref()) {
+        return bootstrap::from_env();
+    }
     match space(bootstrap::LIMIT)? {
         Some(space) => Bootstrap::with_space(Box::new(space)).map(Some),
         None => bootstrap::from_env(),
@@ -43,6 +50,13 @@ pub fn from_env() -> Result<Option<Bootstrap>, BootstrapError> {
 /// As [`from_env`].
 pub fn space(limit: Duration) -> Result<Option<Pmix>, SpaceError> {
     told(|name| env::var(name).ok())?.map(|told| Pmix::connect(told, limit)).transpose()
+}
+
+/// Whether a socket is open at this descriptor, as far as `/proc` tells.
+fn has_socket(number: Option<&str>) -> bool {
+    let number = number.and_then(|number| number.trim().parse::<u32>().ok());
+    let there = number.and_then(|number| fs::metadata(format!("/proc/self/fd/{number}")).ok());
+    there.is_some_and(|there| there.file_type().is_socket())
 }
 
 /// What the variables say.
@@ -87,6 +101,21 @@ mod tests {
         assert_eq!(read(None, None), Ok(None));
         let told = Told { namespace: "slurm.pmix.1.0".to_owned(), rank: 7 };
         assert_eq!(read(Some("slurm.pmix.1.0"), Some("7")), Ok(Some(told)));
+    }
+
+    #[test]
+    fn a_socket_of_an_inner_launcher_is_told_from_what_is_left_of_an_outer_one() {
+        use std::os::fd::AsRawFd as _;
+        use std::os::unix::net::UnixStream;
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let number = socket.as_raw_fd().to_string();
+        assert!(has_socket(Some(&number)));
+        let file = fs::File::open("/dev/null").unwrap();
+        for number in
+            [Some(file.as_raw_fd().to_string().as_str()), Some("999999"), Some("-1"), Some("x"), None]
+        {
+            assert!(!has_socket(number), "{number:?}");
+        }
     }
 
     #[test]
