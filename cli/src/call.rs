@@ -19,8 +19,8 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub(super) fn run(args: &CallArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    let (member, started) = match role(args.n.is_some() || args.peers.is_some(), &functions, settings(args)?)?
-    {
+    let by_itself = args.n.is_some() || args.peers.is_some();
+    let (member, started) = match role(by_itself, &functions, settings(args)?, args.wait_for_peers)? {
         Role::Served(status) => return Ok(status),
         Role::Alone => (None, None),
         Role::Root(member, started) => (Some(*member), Some(started)),

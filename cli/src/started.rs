@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpc_trees::{Hosts, IdList};
 
 use super::CommandResult;
+use super::duration::Span;
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Functions, Loss, Peers};
@@ -56,7 +57,7 @@ pub(super) enum Role {
     Served(ExitCode),
 }
 
-/// Finds out what this process is. `by_itself`: the arguments say with whom it works.
+/// Finds out what this process is. `by_itself`: the arguments say with whom it works. `patience`: how long the others may take.
 ///
 /// # Errors
 /// When a launcher has started this process, and does not get it to know the others.
@@ -64,11 +65,13 @@ pub(super) fn role(
     by_itself: bool,
     functions: &Functions,
     settings: NodeSettings,
+    patience: Option<Span>,
 ) -> Result<Role, Box<dyn std::error::Error + Send + Sync>> {
     if by_itself {
         return Ok(Role::Alone);
     }
     let Some(bootstrap) = from_env()? else { return Ok(Role::Alone) };
+    let bootstrap = patience.map(Duration::from).into_iter().fold(bootstrap, Bootstrap::limit);
     let member = start(bootstrap, functions, settings)?;
     match member.id() {
         0 => {

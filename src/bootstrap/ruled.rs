@@ -52,7 +52,8 @@ impl Ruled {
         let all_local = own.is_local() && found.values().all(Address::is_local);
         let (listener, reached) = listen(&own, all_local, wanted)?;
         let Place { host, reach } = Place::here();
-        let here = |address: &Address| address.is_local().then_some(reach).unwrap_or_default();
+        // Whoever has an address of this host is near; of others nothing is known.
+        let here = |address: &Address| if address.is_local() { reach } else { 0 };
         let entry = |(id, address): (Id, Address)| {
             let host = host_name(&rule.host(id).unwrap_or_default());
             (id, Entry { host, reach: here(&address), key: None, addresses: vec![address] })

@@ -12,7 +12,7 @@ use crate::runtime::{Address, Events, Loss, NoEvent, Node, PeerEventKind};
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long nothing may be heard of a link before somebody asks whether there is anybody: nodes come up one after the other.
-const PROBE_AFTER: Duration = Duration::from_secs(1);
+const PROBE_AFTER: Duration = Duration::from_millis(500);
 
 /// How long a link that was closed for lack of descriptors may take to come back.
 const MEET_LIMIT: Duration = Duration::from_secs(5);

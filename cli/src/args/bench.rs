@@ -122,8 +122,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
-    #[arg(long, value_name = "TIME", requires = "peers")]
+    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call. Where a launcher has started this process: how long it waits for the others, 1m by default
+    #[arg(long, value_name = "TIME")]
     pub wait_for_peers: Option<Span>,
 }
 

@@ -193,6 +193,11 @@ impl<'a> Source<'a> {
                 let sizes = vec![started.ids().len()];
                 return Ok(Source { joined: None, started: Some(started), root: 0, patience: None, sizes });
             }
+            (None, _) if args.wait_for_peers.is_some() => {
+                return Err(
+                    "--wait-for-peers goes with --peers: those that -n starts are there at once".into()
+                );
+            }
             (None, _) => {
                 let sizes = distinct(&args.n);
                 return Ok(Source { joined: None, started: None, root: 0, patience: None, sizes });
@@ -259,7 +264,12 @@ fn rows(
     // Each axis makes every combination so far as many as it has values; a list is at most as long as a command line.
     let trees = distinct(&args.tree);
     let (bytes, in_flight) = (distinct(&args.bytes), distinct(&args.in_flight));
-    let (links, waits, roots) = (distinct(&args.link), distinct(&args.wait), distinct(&args.root));
+    let (links, waits) = (distinct(&args.link), distinct(&args.wait));
+    let roots = match source.started {
+        // The node of a member has a thread of its own.
+        Some(_) => vec![RootKind::Thread],
+        None => distinct(&args.root),
+    };
     let lengths = [
         source.sizes.len(),
         trees.len(),

@@ -132,7 +132,9 @@ impl Space for PmiSpace {
     }
 
     fn finish(&mut self, limit: Duration) -> Result<(), SpaceError> {
-        self.done(Ask::Finish, limit).map(drop)
+        self.done(Ask::Finish, limit)?;
+        self.link.finished();
+        Ok(())
     }
 }
 
@@ -165,7 +167,11 @@ fn said(error: &io::Error, limit: Duration) -> String {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
             "the server has closed its end: the launcher has died, or ends the job".into()
         }
-        ErrorKind::TimedOut => format!("there was no answer within {limit:?}"),
+        ErrorKind::TimedOut => {
+            // What is left of a limit is no round number.
+            let millis = u64::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+            format!("there was no answer within {:?}", Duration::from_millis(millis))
+        }
         _ => error.to_string(),
     }
 }

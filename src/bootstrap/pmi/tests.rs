@@ -170,7 +170,7 @@ fn with_server<T>(
     let (ours, theirs) = UnixStream::pair().unwrap();
     let known = Known { id: 0, count: server.count, job: Some("7.0".into()), ..Known::default() };
     let serving = thread::spawn(move || server.serve(0, theirs, wrong));
-    let result = use_it(Link::of(ours.into()), known);
+    let result = use_it(Link::closing(ours.into()), known);
     (result, serving.join().unwrap())
 }
 
@@ -267,7 +267,7 @@ fn job<T: Send + 'static>(
                     Ok(())
                 })
                 .unwrap();
-            let bootstrap = open(Link::of(ours.into()), &known, PATIENCE)?;
+            let bootstrap = open(Link::closing(ours.into()), &known, PATIENCE)?;
             let result =
                 bootstrap.limit(PATIENCE).start(&functions, |builder| builder).map(|member| each(member));
             serving.join().unwrap();
@@ -359,6 +359,8 @@ fn a_server_in_port_mode_says_which_process_has_connected() {
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let bootstrap = sources::find(&variables).unwrap().unwrap().open(PATIENCE).unwrap();
     assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (2, 4, "PMI-1"));
-    drop(bootstrap);
+    let crate::bootstrap::setup::Means::Space(mut space) = bootstrap.means else { panic!("it is a space") };
+    space.finish(PATIENCE).unwrap();
+    drop(space);
     serving.join().unwrap();
 }

@@ -28,6 +28,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2
 /// Finds the addresses of a host.
 type LookUp = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
+/// A name, and what came of looking it up.
+type Answer = (String, io::Result<Vec<IpAddr>>);
+
 /// How names become addresses.
 #[derive(Clone)]
 pub struct Resolve {
@@ -135,10 +138,7 @@ impl Resolve {
     }
 
     /// Threads that look up what they are sent, and end when nobody can send any more.
-    fn threads(
-        &self,
-        count: usize,
-    ) -> Result<(Sender<String>, Receiver<(String, io::Result<Vec<IpAddr>>)>), BootstrapError> {
+    fn threads(&self, count: usize) -> Result<(Sender<String>, Receiver<Answer>), BootstrapError> {
         // Neither holds more than each name once.
         let (asked, names) = channel::<String>();
         let (answer, answers) = channel();
