@@ -67,3 +67,16 @@ fn the_manifest_of_a_job_gives_its_pods_what_they_need() {
     let found = resolve.addresses(&rule, [3], std::time::Duration::from_secs(60)).unwrap();
     assert_eq!(found[0].1.to_string(), format!("10.0.0.7:{port}"));
 }
+
+/// The same variables, in processes of this machine.
+#[test]
+fn the_pods_of_the_example_know_each_other_and_print_once() {
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.ancestors().nth(2).unwrap().join("examples/kubernetes");
+    assert!(example.is_file(), "run `cargo build --example kubernetes` first");
+    let output = Command::new(example).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let expected: String = (0..4).map(|id| format!("id {id} is in pod solver-{id}\n")).collect();
+    assert_eq!(text(&output.stdout), expected);
+}
