@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -214,4 +216,61 @@ fn who_has_no_address_in_time_is_named() {
     let error = stuck.addresses(&pods(2), 0..2, Duration::from_millis(50)).unwrap_err().to_string();
     assert!(error.contains("w-[0-1].s (no answer came)"), "{error}");
     drop(release);
+}
+
+/// Values that are nearly right, so that much of the reading is reached.
+fn value() -> impl Strategy<Value = String> {
+    let near = [
+        "0",
+        "1",
+        "2",
+        "7",
+        "4294967295",
+        "4294967291",
+        "1,1",
+        "3,2(x2)",
+        "n[1-3]",
+        "solver-2",
+        "block",
+        "plane=2",
+        "cyclic",
+        "/s",
+    ];
+    prop_oneof![4 => prop::sample::select(near.to_vec()).prop_map(str::to_owned), 1 => any::<String>()]
+}
+
+const NAMES: [&str; 18] = [
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_PROCID",
+    "SLURM_NODEID",
+    "SLURM_LOCALID",
+    "SLURM_GTIDS",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_STEP_NODELIST",
+    "SLURM_DISTRIBUTION",
+    "SLURM_DIST_PLANESIZE",
+    "JOB_COMPLETION_INDEX",
+    "HOSTNAME",
+    "GPC_COUNT",
+    "GPC_SERVICE",
+    "GPC_NAME",
+    "GPC_PORT",
+    "GPC_SECRET_FILE",
+];
+
+proptest! {
+    #[test]
+    fn any_variables_are_a_rule_in_which_each_id_has_a_place_of_its_own_or_refused(
+        variables in prop::collection::btree_map(prop::sample::select(NAMES.to_vec()).prop_map(str::to_owned), value(), 0..18),
+    ) {
+        if let Ok(Some(rule)) = rule_of(&variables) {
+            prop_assert!(rule.id() < rule.count());
+            let places: BTreeSet<String> = (0..rule.count().min(1000)).map(|id| host(&rule, id)).collect();
+            prop_assert_eq!(places.len(), rule.count().min(1000) as usize);
+            prop_assert!(!places.contains("nowhere"));
+            prop_assert!(rule.is_here() || rule.secret_file().is_some());
+        }
+    }
 }
