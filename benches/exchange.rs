@@ -58,6 +58,10 @@ fn main() {
         };
         let threads: Vec<_> = (0..count).map(start).collect();
         let slowest = threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap();
-        println!("{count} processes know each other after {slowest:.3?}");
+        assert_eq!(table.finished().len(), count as usize);
+        println!(
+            "{count} processes know each other after {slowest:.3?}, with {} values in the space",
+            table.len()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! A program that any launcher may start as many processes: `mpiexec -n 8 target/debug/examples/under_a_launcher`.
 //!
 //! Each process asks who it is and gets to know the others; id 0 makes a call over all of them, and the others serve until it leaves. Started by itself, the program says so and makes the call alone.
+#![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::time::Duration;

@@ -79,6 +79,7 @@
 //! - [`Job`] names the nodes that belong together; those of another job are refused. It guards against mistakes: **links are not authenticated**, and whoever reaches a node's TCP port can call its functions. Over Unix sockets, on Linux, nodes link
 //!   with processes of their own user only, unless [`Builder::allow_users`] names others.
 //! - [`Node::wait_for_peers`] waits for processes that are still starting.
+//! - [`bootstrap`] asks the launcher that has started the process (such as `mpiexec`) who it is, and gets it to know the others: no file, no addresses.
 //! - [`launch`] starts processes of a program on this machine, and ends them whatever happens.
 //!
 //! [`Node`] has a whole program. Links are TCP, Unix sockets or shared memory: nodes of one host find the fastest by themselves ([`LinkKind`]).
@@ -106,11 +107,11 @@
 //!
 //! # What is stable
 //!
-//! A program needs what stands at the root of this crate, [`launch`] and [`trees`]; [`runtime`] has the rarer names of the same things. These follow semantic versioning, sets that will grow are `#[non_exhaustive]`, and the numbers of [`CauseKind`] never
+//! A program needs what stands at the root of this crate, [`bootstrap`], [`launch`] and [`trees`]; [`runtime`] has the rarer names of the same things. These follow semantic versioning, sets that will grow are `#[non_exhaustive]`, and the numbers of [`CauseKind`] never
 //! change their meaning. `wire`, `chain`, `sim` and [`runtime::link`] are public for drivers and tools of their own (a simulator, a fuzzer, another event loop) and stand **outside the promise of semantic versioning**: any release may change them. What of
 //! them is named at the root of the crate is inside.
 //!
-//! [`trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time; [`launch`] uses the runtime. An upper
+//! [`trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time; [`launch`] and [`bootstrap`] use the runtime. An upper
 //! module uses a lower one, never the other way.
 //!
 //! # Sources

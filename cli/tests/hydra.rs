@@ -1,5 +1,6 @@
 //! The command in the processes that a launcher starts: MPICH's hydra, which speaks PMI-1 and PMI-2. Debian: `apt-get install mpich`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![allow(clippy::disallowed_methods, reason = "a process of another program tells of itself in /proc alone")]
 
 use std::fs;
@@ -151,9 +152,9 @@ fn who_does_not_come_is_waited_for_up_to_a_limit() {
 
 #[test]
 fn a_process_that_is_killed_has_the_launcher_end_the_others() {
-    let begun = Instant::now();
     let Some(output) = shell("test $PMI_RANK = 2 && kill -9 $$", "call sum") else { return };
-    assert!(!output.status.success() && begun.elapsed() < PATIENCE);
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    assert_eq!(text(&output.stdout).matches("done").count(), 0);
 }
 
 /// A program that was started by `gpc call -n` took itself for a process of the launcher of `gpc call`.

@@ -1,6 +1,31 @@
 //! Who am I, who are the others, what is the secret: what a process asks before it has a node, whatever has started it.
 //!
-//! A launcher that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher.
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use chained_gpc::{Call, Functions, bootstrap};
+//!
+//! let functions = Functions::new();
+//! let hello = functions.func("hello", |_, _| Ok(()))?;
+//! let Some(bootstrap) = bootstrap::from_env()? else { return Err("start me by a launcher".into()) };
+//! let mut member = bootstrap.start(&functions, |builder| builder.workers(2))?;
+//! match member.id() {
+//!     0 => drop(member.call(Call::new(hello).ids(0..member.count()))?.wait()?),
+//!     _ => drop(member.serve_until_left()?),
+//! }
+//! member.finish(Duration::from_secs(1))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`from_env`] recognizes the launcher by its variables. One that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher. An embedder that has an exchange of its
+//! own gives it to [`Bootstrap::with_allgather`].
+//!
+//! # What is exchanged
+//!
+//! Id 0 draws the [job](crate::Job) and the [secret](crate::Secret), and puts them into the space, which the launcher shows to its own processes alone. Every process listens, and puts its [`Entry`]: host, addresses, public key. Behind one fence each gets
+//! what id 0 has put and the entries of its parent and children in a tree, and starts its node with them. The rest comes through that tree by calls of id 0. When [`Bootstrap::start`] returns, anywhere, every id knows every other one.
+//!
+//! Everything has a time limit, [`LIMIT`] by default, and what fails is said: who has not come, as far as the launcher tells, who has gone, who has put nonsense.
 
 mod entry;
 mod error;

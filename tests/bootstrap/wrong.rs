@@ -1,7 +1,7 @@
 //! What goes wrong while processes get to know each other: everyone who is left ends with an error that says who or what, within the limit.
 
 use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chained_gpc::Id;
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Space, SpaceError};
@@ -76,7 +76,6 @@ fn join_and(space: FakeSpace, behind: impl Fn() + Send + 'static) -> Result<(), 
 #[test]
 fn a_process_that_never_comes_is_named_at_the_fence() {
     let table = Table::new();
-    let begun = Instant::now();
     let errors = processes(4, move |id| match id {
         2 => Ok(()),
         _ => join(&table, id, 4, Duration::from_millis(300)),
@@ -85,7 +84,6 @@ fn a_process_that_never_comes_is_named_at_the_fence() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains("fence: id [2] did not come"), "id {id}: {error}");
     }
-    assert!(begun.elapsed() < Duration::from_secs(30), "nobody waits for ever");
 }
 
 /// A process that comes to the fence, and is gone when the others look for it.
@@ -115,7 +113,9 @@ fn a_process_that_is_silent_behind_the_fence_is_named_by_id_0() {
     let errors = processes(3, move |id| {
         let ended = over.clone();
         if id == 2 {
-            return join_and(table.space(id, 3), move || drop(ended.wait()));
+            return join_and(table.space(id, 3), move || {
+                ended.wait();
+            });
         }
         let joined = join(&table, id, 3, SHORT);
         over.wait();
