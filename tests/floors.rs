@@ -102,10 +102,17 @@ const FLOORS: &[Floor] = &[
         banned: &[],
     },
     Floor {
+        folder: "pmix/src",
+        floors: &["wire", "bootstrap"],
+        packages: &["chained_gpc", "libloading"],
+        banned: &["net", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "cli/src",
         floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
             "chained_gpc",
+            "gpc_pmix",
             "gpc_trees",
             "bytes",
             "thiserror",
@@ -185,7 +192,7 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
 }
 
 /// The manifests of all packages.
-const MANIFESTS: [&str; 3] = ["Cargo.toml", "trees/Cargo.toml", "cli/Cargo.toml"];
+const MANIFESTS: [&str; 4] = ["Cargo.toml", "trees/Cargo.toml", "pmix/Cargo.toml", "cli/Cargo.toml"];
 
 /// The names of the packages that a manifest allows.
 fn dependencies(manifest: &str) -> BTreeSet<String> {

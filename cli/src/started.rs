@@ -7,9 +7,14 @@ use gpc_trees::{Hosts, IdList};
 
 use super::CommandResult;
 use super::duration::Span;
-use chained_gpc::bootstrap::{self, Bootstrap, BootstrapError, Member};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Functions, Loss, Peers};
+
+#[cfg(not(feature = "pmix"))]
+use chained_gpc::bootstrap::from_env;
+#[cfg(feature = "pmix")]
+use gpc_pmix::from_env;
 
 /// How long what is under way may take to end where id 0 has left.
 const END_LIMIT: Duration = Duration::ZERO;
@@ -57,7 +62,7 @@ pub(super) fn role(
     if by_itself {
         return Ok(Role::Alone);
     }
-    let Some(bootstrap) = bootstrap::from_env()? else { return Ok(Role::Alone) };
+    let Some(bootstrap) = from_env()? else { return Ok(Role::Alone) };
     let bootstrap = patience.map(Duration::from).into_iter().fold(bootstrap, Bootstrap::limit);
     let member = start(bootstrap, functions, settings)?;
     match member.id() {

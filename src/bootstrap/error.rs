@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::SpaceError;
 use super::place::HOST_ADDRESS;
+use super::{SecretFileError, SpaceError};
 use crate::runtime::{Address, CallError, FunctionsError, MembershipError};
 
 /// Why there is no [`Member`](super::Member): what failed, where, and what to do about it.
@@ -92,4 +92,33 @@ pub enum BootstrapError {
     /// The embedder's own exchange failed.
     #[error("the exchange of this program's own: {0}")]
     Allgather(String),
+    /// Hosts that are known by their names alone have no address.
+    #[error(
+        "no address was found for {count} hosts within {limit:?}: {hosts} ({why}); are they started, and do others know their names?"
+    )]
+    Unresolved {
+        /// How many.
+        count: usize,
+        /// Their names, in short and bounded.
+        hosts: String,
+        /// How long their addresses were looked for.
+        limit: Duration,
+        /// What was said of the last one.
+        why: String,
+    },
+    /// Neighbours do not listen where the rule says.
+    #[error(
+        "nobody listens for ids {ids} within {limit:?}, the first of them at {address}: are they started, do they run the same program, and can this host reach them?"
+    )]
+    Absent {
+        /// Who is missing.
+        ids: String,
+        /// Where the first of them should listen.
+        address: Address,
+        /// How long they were waited for.
+        limit: Duration,
+    },
+    /// The secret of the job cannot be read.
+    #[error("the secret of the job: {0}")]
+    Secret(#[from] SecretFileError),
 }

@@ -14,7 +14,7 @@ use crate::wire::Shown;
 pub const HOSTS_MAX: usize = 65_536;
 
 /// Longest name of a host, bytes: a DNS name has 253, and a user's name may stand before it.
-pub(super) const HOST_MAX: usize = 320;
+const HOST_MAX: usize = 320;
 
 /// Longest text of a list, bytes: the longest variable of an environment on Linux.
 const TEXT_MAX: usize = 128 << 10;
@@ -58,7 +58,7 @@ pub enum HostListError {
         "`{0}` is no name of a host: it has ASCII letters, digits and . _ - @ : %, and does not begin with a hyphen"
     )]
     Name(String),
-    /// A name of more than [`HOST_MAX`] bytes.
+    /// A name of more than 320 bytes.
     #[error("`{0}` is too long a name of a host: {HOST_MAX} bytes are the most")]
     Long(String),
     /// More than [`HOSTS_MAX`] hosts.

@@ -25,7 +25,7 @@ pub struct Member {
     pub(super) peers: Peers,
     pub(super) hosts: Hosts,
     pub(super) job: Job,
-    pub(super) secret: Secret,
+    pub(super) secret: Option<Secret>,
     /// Where there is somebody else.
     pub(super) watch: Option<Watch>,
     /// Behind the node, which leaves first.
@@ -58,9 +58,9 @@ impl Member {
         self.job
     }
 
-    /// Their secret: for nodes that are to join them later.
-    pub fn secret(&self) -> &Secret {
-        &self.secret
+    /// Their secret: for nodes that are to join them later. `None` where all are on one host by a rule, and the system says whose process the other one is.
+    pub fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
     }
 
     /// The node.

@@ -36,6 +36,8 @@ mod parts;
 mod place;
 mod pmi;
 mod rounds;
+mod rule;
+mod ruled;
 mod secret_file;
 mod setup;
 mod sources;
@@ -51,6 +53,7 @@ pub use error::BootstrapError;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
 pub use member::Member;
 pub use place::HOST_ADDRESS;
+pub use rule::{At, Resolve, Rule, rule_of};
 pub use secret_file::{
     KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,
     read_secret, write_key, write_secret,

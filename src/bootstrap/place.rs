@@ -79,7 +79,7 @@ pub(super) fn wanted(value: Option<&str>) -> Result<Option<IpAddr>, BootstrapErr
 }
 
 /// Addresses of this host that others may reach: those from which it would speak to the rest of the world; where nothing leads there, those of its name, which a server may be slow to say.
-fn candidates() -> Vec<IpAddr> {
+pub(super) fn candidates() -> Vec<IpAddr> {
     let routed = usable(ELSEWHERE.iter().filter_map(|elsewhere| route(elsewhere).ok()));
     if !routed.is_empty() {
         return routed;

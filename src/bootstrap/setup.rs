@@ -14,9 +14,10 @@ use super::exchange::{self, Common, Exchange, Found, Want};
 use super::member::{Farewell, Member};
 use super::place::{self, HOST_ADDRESS, Place};
 use super::rounds::Rounds;
+use super::ruled::{Ruled, wait_for};
 use super::watch::Watch;
-use super::{BootstrapError, LIMIT, Space};
-use crate::peering::{PrivateKey, Secret};
+use super::{BootstrapError, LIMIT, Resolve, Rule, Space, read_secret};
+use crate::peering::{PrivateKey, PublicKey, Secret};
 use crate::runtime::{Address, Builder, Functions, LinkKind, Listener, Node, Peer, Peers};
 use crate::wire::Job;
 
@@ -29,6 +30,8 @@ pub(super) enum Means {
     Space(Box<dyn Space>),
     /// An exchange of an embedder's own.
     Allgather(Box<Allgather>),
+    /// None: where each process is follows from its id.
+    Rule(Ruled),
 }
 
 /// A process that knows its id and how many there are, and can get to know the others.
@@ -64,6 +67,16 @@ impl Bootstrap {
         let exchange =
             |mine: &[u8]| exchange(mine).map_err(|error| BootstrapError::Allgather(error.to_string()));
         Bootstrap::new(id, count, "allgather", Means::Allgather(Box::new(exchange)))
+    }
+
+    /// By a rule: nothing is exchanged before the nodes are there. Reads the file of the secret.
+    ///
+    /// # Errors
+    /// When that file cannot be read, or others can read it.
+    pub fn with_rule(rule: Rule, resolve: Resolve) -> Result<Bootstrap, BootstrapError> {
+        let (id, count, launcher) = (rule.id(), rule.count(), rule.launcher());
+        let secret = rule.secret_file().map(|file| read_secret(file)).transpose()?;
+        Bootstrap::new(id, count, launcher, Means::Rule(Ruled { rule, resolve, secret }))
     }
 
     fn new(id: Id, count: u32, launcher: &'static str, means: Means) -> Result<Bootstrap, BootstrapError> {
@@ -136,33 +149,22 @@ impl Bootstrap {
         let Bootstrap { id, count, launcher, means, link, address, .. } = self;
         let wanted = std::env::var(HOST_ADDRESS).ok();
         let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
-        let one_host = match &means {
-            Means::Space(space) => space.one_host(),
-            // Alone is on one host.
-            Means::Allgather(_) => (count == 1).then_some(true),
-        };
-        let (mine, own) = Own::listen(id, one_host, wanted, link)?;
+        let Begun { mine, own, met, farewell } = begin(means, id, count, (wanted, link), until)?;
         let rounds = Rounds::register(functions, &mine)?;
-        let drawn = if id == 0 { Some(draw()?) } else { None };
-        let (met, farewell) = match means {
-            Means::Space(mut space) => {
-                let met = meet(space.as_mut(), &mine, drawn, until)?;
-                (Met::Neighbours(met), Farewell(Some(space)))
-            }
-            Means::Allgather(exchange) => {
-                let (common, entries) = gather(exchange, id, count, &mine, drawn)?;
-                (Met::All(common, entries), Farewell(None))
-            }
-        };
-        let all = matches!(met, Met::All(..));
-        let (common, mut known) = met.known();
+        let (all, ruled) = (matches!(met, Met::All(..)), matches!(met, Met::Ruled { .. }));
+        let (trust, mut known) = met.known();
         known.insert(id, mine.clone());
         let builder = build(Node::builder(id).functions(functions)).link(link);
-        let node = own.start(builder, &common, peers(id, &mine, &known, common.job)?)?;
+        let node = own.start(builder, &trust, peers(id, &mine, &known, trust.job)?)?;
         let (parent, _) = exchange::neighbours(id, count);
         let address = |id: Id| known.get(&id).map(|entry| mine.address_of(id, entry)).transpose();
         let watch = match parent.map(|parent| Ok((parent, address(parent)?))).transpose() {
-            Ok(Some((parent, Some(address)))) => Some(Watch::new(&node, parent, address)?),
+            Ok(Some((parent, Some(address)))) => {
+                if ruled {
+                    wait_for(&[(parent, address.clone())], until)?;
+                }
+                Some(Watch::new(&node, parent, address)?)
+            }
             Ok(_) => None,
             Err(why) => return Err(BootstrapError::Unreachable(why)),
         };
@@ -172,8 +174,8 @@ impl Bootstrap {
             launcher,
             peers: Peers::new(),
             hosts: Hosts::default(),
-            job: common.job,
-            secret: common.secret,
+            job: trust.job,
+            secret: trust.secret,
             watch,
             farewell,
         };
@@ -181,14 +183,62 @@ impl Bootstrap {
         if !all && count > 1 {
             known = introduce(&mut member, &rounds, &mine, known, until)?;
         }
-        member.peers = peers(id, &mine, &known, common.job)?;
+        member.peers = peers(id, &mine, &known, trust.job)?;
         member.hosts = hosts(&known)?;
         Ok(member)
     }
 }
 
+/// What a process has before its node starts.
+struct Begun {
+    mine: Entry,
+    own: Own,
+    met: Met,
+    farewell: Farewell,
+}
+
+/// Listens, and meets the neighbours, or all.
+fn begin(
+    means: Means,
+    id: Id,
+    count: u32,
+    (wanted, link): (Option<IpAddr>, LinkKind),
+    until: Instant,
+) -> Result<Begun, BootstrapError> {
+    let drawn = || if id == 0 { draw().map(Some) } else { Ok(None) };
+    let (mine, own, met, farewell) = match means {
+        Means::Space(mut space) => {
+            let (mine, own) = Own::listen(id, space.one_host(), wanted, link)?;
+            let met = meet(space.as_mut(), &mine, drawn()?, until)?;
+            (mine, own, Met::Neighbours(met), Farewell(Some(space)))
+        }
+        Means::Allgather(exchange) => {
+            // Alone is on one host.
+            let (mine, own) = Own::listen(id, (count == 1).then_some(true), wanted, link)?;
+            let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
+            (mine, own, Met::All(common, entries), Farewell(None))
+        }
+        Means::Rule(ruled) => {
+            let (mine, own, entries) = ruled.meet(wanted, until)?;
+            let trust =
+                Trust { job: ruled.rule.job(), secret: ruled.secret, first_run: !ruled.rule.may_restart() };
+            (mine, own, Met::Ruled { trust, entries }, Farewell(None))
+        }
+    };
+    Ok(Begun { mine, own, met, farewell })
+}
+
+/// By what the links of a node are known to be of the same job.
+struct Trust {
+    job: Job,
+    /// `None` where all are on one host, and the system says whose process the other one is.
+    secret: Option<Secret>,
+    /// Whether nobody has had this id before.
+    first_run: bool,
+}
+
 /// What a process has of its own before it knows anybody.
-struct Own {
+pub(super) struct Own {
     listener: Listener,
     key: Option<PrivateKey>,
 }
@@ -204,31 +254,40 @@ impl Own {
         let listener = place::listen(id, one_host, wanted, link)?;
         let address = listener.address().map_err(system("cannot tell where this process listens"))?;
         let Place { host, reach } = Place::here();
-        // Over Unix sockets the system tells who the other side is.
-        let key = match address {
-            Address::Tcp(_) if cfg!(feature = "noise") => {
-                Some(PrivateKey::random().map_err(system("cannot draw a key"))?)
-            }
+        let (key, own) = Own::drawn(listener, &address)?;
+        Ok((Entry { host, reach, key, addresses: vec![address] }, own))
+    }
+
+    /// With a key of its own, if others reach it over TCP: over Unix sockets the system tells who the other side is.
+    pub(super) fn drawn(
+        listener: Listener,
+        reached: &Address,
+    ) -> Result<(Option<PublicKey>, Own), BootstrapError> {
+        let key = match reached {
+            Address::Tcp(_) if cfg!(feature = "noise") => Some(
+                PrivateKey::random()
+                    .map_err(|error| BootstrapError::System { doing: "cannot draw a key", error })?,
+            ),
             _ => None,
         };
         #[cfg(feature = "noise")]
         let public = key.as_ref().map(PrivateKey::public);
         #[cfg(not(feature = "noise"))]
         let public = None;
-        Ok((Entry { host, reach, key: public, addresses: vec![address] }, Own { listener, key }))
+        Ok((public, Own { listener, key }))
     }
 
-    /// Nobody restarts an id of a launcher's, so it is its first run.
-    fn start(self, builder: Builder, common: &Common, peers: Peers) -> Result<Node, BootstrapError> {
-        let builder = builder.peers(peers).job(common.job).listener(self.listener).first_run();
-        let builder = match cfg!(feature = "noise") {
-            true => builder.secret(common.secret.clone()),
-            false => builder,
-        };
-        let builder = match self.key {
-            Some(key) => builder.key(key),
-            None => builder,
-        };
+    fn start(self, builder: Builder, trust: &Trust, peers: Peers) -> Result<Node, BootstrapError> {
+        let mut builder = builder.peers(peers).job(trust.job).listener(self.listener);
+        if trust.first_run {
+            builder = builder.first_run();
+        }
+        if let Some(secret) = trust.secret.as_ref().filter(|_| cfg!(feature = "noise")) {
+            builder = builder.secret(secret.clone());
+        }
+        if let Some(key) = self.key {
+            builder = builder.key(key);
+        }
         builder.start().map_err(|error| BootstrapError::System { doing: "cannot start the node", error })
     }
 }
@@ -237,12 +296,18 @@ impl Own {
 enum Met {
     Neighbours(Found),
     All(Common, BTreeMap<Id, Entry>),
+    Ruled { trust: Trust, entries: BTreeMap<Id, Entry> },
 }
 
 impl Met {
-    fn known(self) -> (Common, BTreeMap<Id, Entry>) {
+    fn known(self) -> (Trust, BTreeMap<Id, Entry>) {
         match self {
-            Met::Neighbours(Found { common, entries }) | Met::All(common, entries) => (common, entries),
+            Met::Neighbours(Found { common, entries }) | Met::All(common, entries) => {
+                // Nobody restarts an id of these launchers, so it is its first run.
+                let trust = Trust { job: common.job, secret: Some(common.secret), first_run: true };
+                (trust, entries)
+            }
+            Met::Ruled { trust, entries } => (trust, entries),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-/// What processes that were started together share before they know each other.
-pub trait Space {
+/// What processes that were started together share before they know each other. A process may end its part of it on another thread than it began.
+pub trait Space: Send {
     /// Which launcher it is of, for people: `PMI-1`, `PMIx`.
     fn launcher(&self) -> &'static str;
 

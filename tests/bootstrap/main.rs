@@ -73,7 +73,7 @@ fn all_know_all_when_any_of_them_does() {
             call_all(&member);
             all_called.wait();
             let seen =
-                (member.job(), member.secret().clone(), member.peers().clone(), member.hosts().clone());
+                (member.job(), member.secret().cloned(), member.peers().clone(), member.hosts().clone());
             let loss = member.serve_until_left().unwrap();
             assert_eq!(loss, Loss::Left, "id {id}");
             member.finish(PATIENCE).unwrap();

@@ -22,7 +22,7 @@ fn join(table: &Arc<Table>, id: Id, count: u32, limit: Duration) -> Result<(), B
 /// A space that does something else when its process would get something behind the fence.
 struct Behind<F>(FakeSpace, F);
 
-impl<F: Fn()> Space for Behind<F> {
+impl<F: Fn() + Send> Space for Behind<F> {
     fn launcher(&self) -> &'static str {
         self.0.launcher()
     }
@@ -66,7 +66,7 @@ impl<F: Fn()> Space for Behind<F> {
 }
 
 /// A process that goes wrong behind the fence.
-fn join_and(space: FakeSpace, behind: impl Fn() + 'static) -> Result<(), BootstrapError> {
+fn join_and(space: FakeSpace, behind: impl Fn() + Send + 'static) -> Result<(), BootstrapError> {
     let bootstrap = Bootstrap::with_space(Box::new(Behind(space, behind)))?;
     let error = bootstrap.limit(SHORT).start(&functions(), |builder| builder).map(drop).unwrap_err();
     assert!(error.to_string().contains("it was killed"), "{error}");

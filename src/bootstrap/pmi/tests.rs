@@ -296,7 +296,7 @@ fn processes_of_a_server_get_to_know_each_other() {
             assert!(replies.iter().all(|reply| reply.data == reply.id.to_string().as_bytes()));
             all_called.wait();
             let loss = (member.id() > 0).then(|| member.serve_until_left().unwrap());
-            let common = (member.job(), member.secret().clone());
+            let common = (member.job(), member.secret().cloned());
             member.finish(PATIENCE).unwrap();
             (replies.len(), loss, common)
         };
