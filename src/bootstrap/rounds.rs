@@ -19,7 +19,7 @@ use super::exchange::TREE;
 use super::watch::Watch;
 use super::{BootstrapError, table};
 use crate::chain::Reply;
-use crate::runtime::{Call, Deferred, FuncHandle, Functions, Node, Placement};
+use crate::runtime::{Access, Call, Deferred, FuncHandle, Functions, Node, Placement};
 use crate::wire::Shown;
 
 /// The names of the two functions.
@@ -90,7 +90,8 @@ impl Rounds {
     /// Registers the functions beside those of the program.
     pub(super) fn register(functions: &Functions, mine: &Entry) -> Result<Rounds, BootstrapError> {
         // Neither of them takes time: where the node's own thread runs them, no other one has to be woken.
-        let functions = functions.at(Placement::Inline);
+        // Nobody else is to say where the others are.
+        let functions = functions.at(Placement::Inline).access(Access::Proved);
         let text = mine.to_string().into_bytes();
         let entry = functions.func(ENTRY, move |_, reply| {
             reply.data = text.clone();

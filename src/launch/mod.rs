@@ -63,7 +63,6 @@
     reason = "processes are waited for by the clock, each wait with a limit"
 )]
 
-#[cfg(feature = "noise")]
 mod error;
 mod files;
 mod launched;

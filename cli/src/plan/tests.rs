@@ -166,5 +166,9 @@ fn processes_of_a_launcher_are_a_whole_plan() {
     assert!(error.contains("id 4, but the launcher has started 4 processes: the ids are 0 to 3"), "{error}");
     assert!(matches!(plan("echo -n 2").unwrap().nodes, Nodes::Start { n: 2, .. }));
     assert!(plan("echo --tree hosts:nowhere+flat").unwrap_err().contains("nowhere"));
-    assert!(super::tests::plan("echo --tree hosts+flat -n 4").unwrap_err().contains("goes with --hosts LIST, or with a launcher"));
+    assert!(
+        super::tests::plan("echo --tree hosts+flat -n 4")
+            .unwrap_err()
+            .contains("goes with --hosts LIST, or with a launcher")
+    );
 }
