@@ -34,6 +34,7 @@ mod flows;
 mod happen;
 mod hosts;
 mod path;
+mod peering;
 mod queue;
 mod random;
 mod run;
