@@ -34,7 +34,7 @@ mod flows;
 mod happen;
 mod hosts;
 mod path;
-mod peering;
+pub mod peering;
 mod queue;
 mod random;
 mod run;

@@ -322,12 +322,17 @@ mod tests {
     }
 
     /// Carries a handshake through, with one byte of one message flipped if that is asked for.
-    fn shake(psks: [u64; 2], prologues: [&[u8]; 2], flip: Option<(usize, usize)>) -> Result<[Option<PublicKey>; 2], Unproved> {
+    fn shake(
+        psks: [u64; 2],
+        prologues: [&[u8]; 2],
+        flip: Option<(usize, usize)>,
+    ) -> Result<[Option<PublicKey>; 2], Unproved> {
         let mut first = model(psks[0], 11).begin(Turn::First, prologues[0])?;
         let mut second = model(psks[1], 22).begin(Turn::Second, prologues[1])?;
         let lengths = [FIRST_LENGTH, SECOND_LENGTH, THIRD_LENGTH];
         for (step, said) in [&b"12345678"[..], b"abcd", b""].into_iter().enumerate() {
-            let (writer, reader) = if step == 1 { (&mut second, &mut first) } else { (&mut first, &mut second) };
+            let (writer, reader) =
+                if step == 1 { (&mut second, &mut first) } else { (&mut first, &mut second) };
             let (mut message, mut heard) = (Vec::new(), vec![0; said.len()]);
             writer.write(said, &mut message)?;
             assert_eq!(message.len(), lengths[step]);
