@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use chained_gpc::launch::{Launch, Launched, Plan, own_id};
-use chained_gpc::{Call, Functions, Node};
+use chained_gpc::{Call, Functions};
 
 /// Of a process that was started, the arguments before its id.
 const STARTED: [&str; 1] = ["--started-as"];
@@ -32,7 +32,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(Launched::take(id)?.serve(&functions)?);
     }
     let launch = Launch::start(&Plan::new(1..PROCESSES, std::env::current_exe()?, &STARTED))?;
-    let node = Node::builder(0).functions(&functions).peers(launch.peers().clone()).start()?;
+    let node = launch.node(0).functions(&functions).start()?;
     let outcome = node.call(Call::new(pid).ids(0..PROCESSES))?.wait()?;
     for reply in outcome.replies()? {
         println!("id {} is process {}", reply.id, String::from_utf8_lossy(&reply.data));

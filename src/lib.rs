@@ -76,8 +76,10 @@
 //! Each process makes its own [`Node`] with [`Node::builder`], registers its functions under the same names, and is told where the others listen:
 //!
 //! - [`Peers`] is a table of ids and addresses, with a text form, the *peers file*. [`Node::learn`] and [`Node::forget`] change it while the node runs, and [`Node::events`] tells of links that come up and are lost.
-//! - [`Job`] names the nodes that belong together; those of another job are refused. It guards against mistakes: **links are not authenticated**, and whoever reaches a node's TCP port can call its functions. Over Unix sockets, on Linux, nodes link
-//!   with processes of their own user only, unless [`Builder::allow_users`] names others.
+//! - [`Job`] names the nodes that belong together; those of another job are refused. It guards against mistakes, and proves nothing.
+//! - [`Secret`] is what the members of a job have in common: over TCP a node that [has one](Builder::secret) links with those alone that prove that they have it, too. Without one, **whoever reaches a node's TCP port can call its functions**. A [key](Builder::key)
+//!   proves which id a node is; [`Access`] says who may call a function. Over Unix sockets, on Linux, nodes link with processes of their own user only, unless [`Builder::allow_users`] names others. `docs/security.md` in the repository has the rest.
+//! - [`bootstrap`] reads secrets and keys from files.
 //! - [`Node::wait_for_peers`] waits for processes that are still starting.
 //! - [`launch`] starts processes of a program on this machine, and ends them whatever happens.
 //!
@@ -110,7 +112,7 @@
 //! change their meaning. `wire`, `chain`, `sim` and [`runtime::link`] are public for drivers and tools of their own (a simulator, a fuzzer, another event loop) and stand **outside the promise of semantic versioning**: any release may change them. What of
 //! them is named at the root of the crate is inside.
 //!
-//! [`trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time; [`launch`] uses the runtime. An upper
+//! [`trees`] cuts lists into subtrees; [`wire`] says what the bytes mean; [`chain`] is the state machine of a call, without sockets, threads or clocks; [`runtime`] drives it with sockets, [`sim`] in virtual time; [`launch`] and [`bootstrap`] use the runtime. An upper
 //! module uses a lower one, never the other way.
 //!
 //! # Sources
@@ -145,12 +147,12 @@ pub use gpc_trees::{
 pub use peering::{PrivateKey, PublicKey, Secret};
 #[doc(inline)]
 pub use runtime::{
-    AbsentPeers, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure, CallHandle,
-    CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, Events, FuncHandle,
-    FunctionError, FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError, Listener,
-    LocalNodes, Loss, MembershipError, Merges, NoEvent, Node, Outcome, Peer, PeerEvent, PeerEventKind, Peers,
-    PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef, Request, Streaming, Wait,
-    WithCode,
+    AbsentPeers, Access, Address, AddressError, Builder, CALL_BLOCKS_MAX, Call, CallError, CallFailure,
+    CallHandle, CallTree, CallbackHandle, Caller, Calling, ChildReply, Deadlock, Deferred, Events,
+    FuncHandle, FunctionError, FunctionResult, Functions, FunctionsError, IdReply, LinkKind, LinkKindError,
+    Listener, LocalNodes, Loss, MembershipError, Merges, NoEvent, Node, Outcome, Peer, PeerEvent,
+    PeerEventKind, Peers, PeersError, Phase, Placement, PolledNode, Prepared, RepliesError, ReplyRef,
+    Request, Streaming, Wait, WithCode,
 };
 #[doc(inline)]
 pub use wire::{Cause, CauseKind, Coverage, CoverageCounts, Failure, Job, JobError, Shown, Stage, Status};

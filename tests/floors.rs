@@ -90,8 +90,8 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "src/launch",
-        floors: &["chain", "runtime"],
-        packages: &["gpc_trees", "thiserror", "mio", "rustix"],
+        floors: &["chain", "peering", "runtime"],
+        packages: &["gpc_trees", "thiserror", "mio", "rustix", "zeroize"],
         banned: &[],
     },
     Floor {

@@ -3,8 +3,10 @@
 //! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
 
 mod bench;
+mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
+pub use trust::{SecretArgs, TrustArgs};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -59,6 +61,8 @@ pub enum Command {
     Sim(SimArgs),
     /// Measure calls: a sweep over sizes, trees, links and more, with spread and comparison
     Bench(BenchArgs),
+    /// Draw the secret of a job, or the key of a node, into a new file
+    Secret(SecretArgs),
 }
 
 /// Arguments of `gpc call`.
@@ -137,7 +141,14 @@ pub struct CallArgs {
     /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
     #[arg(long, value_name = "TIME", requires = "peers")]
     pub wait_for_peers: Option<Span>,
+
+    /// Whom the node of this process links with; with --peers.
+    #[command(flatten, next_help_heading = TRUST_HEADING)]
+    pub trust: TrustArgs,
 }
+
+/// What stands over the arguments of `TrustArgs` in the help.
+const TRUST_HEADING: &str = "With --peers: whom to link with over TCP";
 
 /// Most calls of one `--repeat`: the time of each is kept, 80 MB in all.
 const REPEAT_MAX: i64 = 10_000_000;
@@ -164,6 +175,7 @@ Examples:
   gpc call facts --peers peers.txt --id 0
   gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s
   gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s
+  gpc call facts --peers peers.txt --id 0 --secret-file job.secret
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
 
@@ -205,10 +217,6 @@ pub struct NodeArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "launched")]
     pub peers: Option<PathBuf>,
 
-    /// Listen where other machines can connect, although links are not authenticated
-    #[arg(long)]
-    pub insecure: bool,
-
     /// Give a node up when it has sent no heartbeat for this time; 10s by default
     #[arg(long, value_name = "TIME")]
     pub dead_after: Option<Span>,
@@ -222,17 +230,26 @@ pub struct NodeArgs {
     pub link: LinkKind,
 
     /// Started by `gpc call`: the listening socket is standard input, the control link standard output
-    #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "insecure"])]
+    #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "secret_file", "key_file", "no_encrypt", "insecure"])]
     pub launched: bool,
+
+    /// Whom it links with.
+    #[command(flatten)]
+    pub trust: TrustArgs,
 }
 
 const NODE_EXAMPLES: &str = "\
-A peers file has a line `ID ADDRESS` for each node, and may name their job: nodes of another job,
-or of none, are refused. # begins a comment:
+A peers file has a line `ID ADDRESS` for each node, or `ID ADDRESS KEY` with its public key, and may
+name their job: nodes of another job, or of none, are refused. # begins a comment:
   job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
   0 127.0.0.1:7000
   1 127.0.0.1:7001
   2 unix:/tmp/gpc-2.sock
+
+Over TCP whoever connects can call functions of a node that has no secret. One that listens beyond
+this machine needs one, the same as all others, unless that is accepted with --insecure:
+  gpc secret job.secret
+  gpc node --id 1 --peers peers.txt --secret-file job.secret
 
 Example, each in a terminal of its own:
   gpc node --id 1 --peers peers.txt
@@ -519,9 +536,16 @@ mod tests {
 
     #[test]
     fn every_example_can_be_written_so() {
-        let texts =
-            [EXAMPLES, CALL_EXAMPLES, NODE_EXAMPLES, TREE_EXAMPLES, SIM_EXAMPLES, bench::BENCH_EXAMPLES]
-                .join("\n");
+        let texts = [
+            EXAMPLES,
+            CALL_EXAMPLES,
+            NODE_EXAMPLES,
+            TREE_EXAMPLES,
+            SIM_EXAMPLES,
+            bench::BENCH_EXAMPLES,
+            trust::SECRET_EXAMPLES,
+        ]
+        .join("\n");
         let lines: Vec<_> = texts.lines().filter_map(|line| line.strip_prefix("  gpc ")).collect();
         assert!(lines.len() > 10);
         for line in lines {
@@ -554,5 +578,24 @@ mod tests {
         );
         assert!(read("node --id 1 --launched").is_ok());
         assert!(read("node --id 1 --launched --insecure").is_err());
+        assert!(read("node --id 1 --launched --secret-file x").is_err());
+        assert!(read("node --id 1 --peers x --secret-file y --key-file z --no-encrypt").is_ok());
+    }
+
+    #[test]
+    fn a_secret_is_drawn_or_a_key_is() {
+        for line in ["secret a", "secret --key a", "secret --key a --show"] {
+            assert!(read(line).is_ok(), "{line}");
+        }
+        for line in ["secret", "secret a b", "secret a --key b", "secret a --show", "secret --show"] {
+            assert!(read(line).is_err(), "{line}");
+        }
+        // Of processes that are started here a secret is drawn.
+        for option in ["--secret-file x", "--key-file x", "--no-encrypt", "--insecure"] {
+            let missing = [format!("call echo -n 2 {option}"), format!("bench -n 2 {option}")];
+            assert!(missing.iter().all(|line| read(line).is_err_and(|error| error.contains("--peers"))));
+            assert!(read(&format!("call echo --peers p --id 0 {option}")).is_ok());
+            assert!(read(&format!("bench --peers p --id 0 {option}")).is_ok());
+        }
     }
 }

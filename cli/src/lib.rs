@@ -24,10 +24,12 @@ pub mod output;
 pub mod plan;
 mod quantile;
 pub mod refused;
+mod secret;
 pub mod session;
 mod sim;
 mod stdout;
 mod tree;
+pub mod trust;
 mod wait;
 mod xml;
 
@@ -83,5 +85,6 @@ fn run(command: Command) -> CommandResult {
         Command::Tree(args) => tree::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Secret(args) => secret::run(&args),
     }
 }

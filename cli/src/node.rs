@@ -15,6 +15,7 @@ use super::interrupt::Interrupt;
 use super::limits::cannot_start;
 use super::plan::check_dead_after;
 use super::refused::Refused;
+use super::trust::Trust;
 use super::{CommandResult, builtin};
 use chained_gpc::launch::{Launched, LaunchedError, NodeSettings};
 use chained_gpc::runtime::{Address, Builder, Functions, FunctionsError, Listener, Node, Peers};
@@ -53,8 +54,8 @@ fn serve(plan: NodePlan) -> CommandResult {
     let _interrupt = Interrupt::listen(move || drop(wake))?;
     let listener = Listener::bind(&plan.listen)?;
     let address = listener.address()?;
-    let node =
-        builder(plan.id, listener, plan.peers, plan.watching)?.start().map_err(cannot_start("this node"))?;
+    let builder = plan.trust.apply(builder(plan.id, listener, plan.peers, plan.watching)?);
+    let node = builder.start().map_err(cannot_start("this node"))?;
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
     // Nothing is ever sent: the other end is dropped when a signal comes.
     let _ = woken.recv();
@@ -98,6 +99,7 @@ struct NodePlan {
     listen: Address,
     peers: Peers,
     watching: NodeSettings,
+    trust: Trust,
 }
 
 impl NodePlan {
@@ -124,15 +126,10 @@ impl NodePlan {
                 return Err(text.into());
             }
         };
-        if !listen.is_local() && !args.insecure {
-            let text = format!(
-                "other machines can reach {listen}, and links are not authenticated: whoever connects can call functions here. Listen at a \
-                 loopback address or a Unix socket, or accept that with --insecure"
-            );
-            return Err(text.into());
-        }
+        let trust = Trust::read(&args.trust, id, &peers)?;
+        trust.check_listen(listen)?;
         refuse_file(listen).map_err(Refused::File)?;
-        Ok(NodePlan { id, listen: listen.clone(), peers, watching: watching(args) })
+        Ok(NodePlan { id, listen: listen.clone(), peers, watching: watching(args), trust })
     }
 }
 
@@ -155,6 +152,7 @@ fn is_wildcard(address: &Address) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::TrustArgs;
     use crate::wait::WaitName;
     use chained_gpc::runtime::Wait;
 
@@ -171,7 +169,7 @@ mod tests {
             id: 1,
             listen,
             peers: Some(path),
-            insecure,
+            trust: TrustArgs { insecure, ..TrustArgs::default() },
             dead_after: None,
             wait: WaitName(Wait::Block),
             link: chained_gpc::runtime::LinkKind::DEFAULT,
@@ -185,7 +183,10 @@ mod tests {
         assert_eq!(plan("127.0.0.1:7001", false, peers).unwrap().peers.len(), 2);
         assert!(plan("unix:@one", false, "0 127.0.0.1:7000\n").is_ok());
         let error = plan("0.0.0.0:7001", false, peers).unwrap_err();
-        assert!(error.contains("links are not authenticated") && error.contains("--insecure"), "{error}");
+        assert!(
+            error.contains("without a secret whoever connects") && error.contains("--insecure"),
+            "{error}"
+        );
         assert!(plan("0.0.0.0:7001", true, peers).is_ok());
     }
 

@@ -14,6 +14,7 @@ use super::files::read_peers;
 use super::output::RootPart;
 use super::refused::Refused;
 use super::tree::{no_such_tree, read_hosts, read_layout};
+use super::trust::Trust;
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
@@ -78,6 +79,8 @@ pub enum Nodes {
         peers: Peers,
         /// How long they may take to come up.
         patience: Option<Duration>,
+        /// What proves to them who this is.
+        trust: Trust,
     },
 }
 
@@ -163,7 +166,8 @@ fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), Refused> {
             let all =
                 IdList::from_ids(std::iter::once(root).chain(ids)).expect("a peers file has each id once");
             let patience = args.wait_for_peers.map(Duration::from);
-            Ok((Nodes::Join { peers, patience }, root, all))
+            let trust = Trust::read(&args.trust, root, &peers)?;
+            Ok((Nodes::Join { peers, patience, trust }, root, all))
         }
         (_, Some(_), None) => Err("--peers needs the id of this process: add --id I".into()),
         (None, None, _) => {

@@ -14,6 +14,7 @@ use super::launching;
 use super::limits::cannot_start;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
+use super::trust::Trust;
 use chained_gpc::launch::Launch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, Coverage, Status};
@@ -51,21 +52,21 @@ impl Session {
     /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
     pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Error> {
         let root = plan.root;
-        let (launch, peers) = match &plan.nodes {
-            Nodes::Join { peers, .. } => {
+        let (launch, peers, trust) = match &plan.nodes {
+            Nodes::Join { peers, trust, .. } => {
                 refuse_taken(root, peers)?;
-                (None, peers.clone())
+                (None, peers.clone(), trust.clone())
             }
             Nodes::Start { n, link } => {
                 let launch = launching::start(1..*n, *link, plan.watching, interrupt)?;
-                let peers = launch.peers().clone();
-                (Some(launch), peers)
+                let (peers, trust) = (launch.peers().clone(), Trust::of_launch(&launch));
+                (Some(launch), peers, trust)
             }
         };
         let builder = Node::builder(root).functions(functions).peers(peers);
-        let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
-        if let Nodes::Join { patience: Some(patience), .. } = plan.nodes {
-            until_up(patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
+        let node = plan.watching.apply(trust.apply(builder)).start().map_err(cannot_start("this node"))?;
+        if let Nodes::Join { patience: Some(patience), .. } = &plan.nodes {
+            until_up(*patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
         }
         Ok(Session { node, launch })
     }

@@ -12,9 +12,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use chained_gpc::LinkKind;
 use chained_gpc::launch::{Launch, LaunchError, Plan};
 use chained_gpc::runtime::{Address, Peers};
+use chained_gpc::{LinkKind, Secret};
 use rustix::process::{Pid, Signal, kill_process};
 
 const EXE: &str = env!("CARGO_BIN_EXE_gpc");
@@ -69,6 +69,23 @@ fn processes_are_there_at_once_and_none_is_left() {
         let ended = launch.end(PATIENCE);
         assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
         assert!(pids.into_iter().all(is_gone));
+    }
+}
+
+#[test]
+fn a_launch_has_a_secret_of_its_own_or_that_of_its_plan() {
+    let launches = [start(1, LinkKind::DEFAULT), start(1, LinkKind::Tcp)];
+    assert_ne!(launches[0].secret(), launches[1].secret());
+    assert!(launches[0].secret().is_some());
+    let secret = Secret::random().unwrap();
+    let mut given = plan(1..2, LinkKind::Tcp, Peers::new());
+    given.secret = Some(secret.clone());
+    let launch = Launch::start(&given).unwrap();
+    assert_eq!(launch.secret(), Some(&secret));
+    assert!(!format!("{launch:?} {given:?}").contains(&**secret.to_text()));
+    for launch in launches.into_iter().chain([launch]) {
+        let ended = launch.end(PATIENCE);
+        assert_eq!((ended.killed, ended.failed), (vec![], vec![]));
     }
 }
 

@@ -31,6 +31,9 @@ pub enum LaunchError {
     /// The system gives no way to see them end.
     #[error("cannot watch over processes: {0}")]
     Watch(#[source] io::Error),
+    /// The system has no randomness.
+    #[error("cannot draw a secret for the processes: {0}")]
+    Secret(#[source] io::Error),
     /// Whoever started them wants them no more.
     #[error("starting the processes was interrupted")]
     Stopped,

@@ -11,9 +11,11 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use gpc_trees::Id;
+use zeroize::Zeroizing;
 
 use super::orders::END as ORDERS_END;
 use super::{NodeSettings, Orders, OrdersError};
+use crate::peering::Secret;
 use crate::runtime::{Builder, Functions, Listener, Node, Peers};
 
 /// Longest orders, bytes: 4,096 lines of an id and the longest address of a socket, with room.
@@ -34,6 +36,8 @@ pub struct Launched {
     pub peers: Peers,
     /// Its settings.
     pub settings: NodeSettings,
+    /// The secret of the launch, by which its nodes know each other over TCP.
+    pub secret: Option<Secret>,
     /// The link to the parent. Standard output stays open as well, since the parent takes the link's end for the process's end.
     pub control: UnixStream,
 }
@@ -98,8 +102,9 @@ impl Launched {
 
     /// What its node is made of: a builder that lacks but the functions, and the link whose end is the node's end, for [`Builder::serve`]. Nobody restarts an id of a launch, so it is the id's [first run](Builder::first_run).
     pub fn into_node(self) -> (Builder, UnixStream) {
-        let Launched { id, listener, peers, settings, control } = self;
+        let Launched { id, listener, peers, settings, secret, control } = self;
         let builder = Node::builder(id).peers(peers).listener(listener).first_run();
+        let builder = secret.into_iter().fold(builder, Builder::secret);
         (settings.apply(builder), control)
     }
 
@@ -125,19 +130,20 @@ fn take(id: Id) -> Result<Launched, LaunchedError> {
     // So that the socket is closed with the listener.
     let nothing = File::open("/dev/null").map_err(socket)?;
     rustix::stdio::dup2_stdin(nothing).map_err(|error| socket(error.into()))?;
-    Ok(Launched { id, listener, peers, settings: orders.settings, control })
+    let Orders { settings, secret, .. } = orders;
+    Ok(Launched { id, listener, peers, settings, secret, control })
 }
 
-/// Reads up to the line that ends the orders.
-fn read_orders(link: &mut UnixStream, deadline: Instant) -> Result<String, LaunchedError> {
-    let mut orders = Vec::new();
-    let mut chunk = [0; 8192];
+/// Reads up to the line that ends the orders. The secret is in them: their memory is wiped.
+fn read_orders(link: &mut UnixStream, deadline: Instant) -> Result<Zeroizing<String>, LaunchedError> {
+    let mut chunk = Zeroizing::new([0; 8192]);
+    let mut orders = Zeroizing::new(Vec::with_capacity(chunk.len()));
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(LaunchedError::Late);
         }
-        let read = link.set_read_timeout(Some(left)).and_then(|()| link.read(&mut chunk));
+        let read = link.set_read_timeout(Some(left)).and_then(|()| link.read(&mut *chunk));
         match read {
             Ok(0) => return Err(LaunchedError::ParentGone),
             Ok(count) => orders.extend_from_slice(&chunk[..count]),
@@ -150,7 +156,8 @@ fn read_orders(link: &mut UnixStream, deadline: Instant) -> Result<String, Launc
             },
         }
         if orders.strip_suffix(ORDERS_END.as_bytes()).is_some_and(ends_line) {
-            return String::from_utf8(orders).map_err(|_| LaunchedError::NotText);
+            let text = std::str::from_utf8(&orders).map_err(|_| LaunchedError::NotText)?;
+            return Ok(Zeroizing::new(text.to_owned()));
         }
         if orders.len() > ORDERS_MAX {
             return Err(LaunchedError::TooLong);
@@ -167,7 +174,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    fn orders_of(parts: &[&[u8]], close: bool) -> Result<String, LaunchedError> {
+    fn orders_of(parts: &[&[u8]], close: bool) -> Result<Zeroizing<String>, LaunchedError> {
         let (mut parent, mut child) = UnixStream::pair().unwrap();
         for part in parts {
             parent.write_all(part).unwrap();
@@ -183,9 +190,9 @@ mod tests {
 
     #[test]
     fn orders_are_read_to_their_end() {
-        assert_eq!(orders_of(&[b"names 1 2 a\n", b"end\n"], false).unwrap(), "names 1 2 a\nend\n");
-        assert_eq!(orders_of(&[b"names 1 2 a", b"\ne", b"nd\n"], false).unwrap(), "names 1 2 a\nend\n");
-        assert_eq!(orders_of(&[b"end\n"], false).unwrap(), "end\n");
+        assert_eq!(**orders_of(&[b"names 1 2 a\n", b"end\n"], false).unwrap(), *"names 1 2 a\nend\n");
+        assert_eq!(**orders_of(&[b"names 1 2 a", b"\ne", b"nd\n"], false).unwrap(), *"names 1 2 a\nend\n");
+        assert_eq!(**orders_of(&[b"end\n"], false).unwrap(), *"end\n");
     }
 
     #[test]

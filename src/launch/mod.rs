@@ -7,7 +7,7 @@
 //! use std::time::Duration;
 //!
 //! use chained_gpc::launch::{Launch, Launched, Plan, own_id};
-//! use chained_gpc::{Call, Functions, Node};
+//! use chained_gpc::{Call, Functions};
 //!
 //! /// The arguments of a started process, before its id.
 //! const STARTED: [&str; 1] = ["--started-as"];
@@ -23,7 +23,7 @@
 //!         return Ok(Launched::take(id)?.serve(&functions)?);
 //!     }
 //!     let launch = Launch::start(&Plan::new(1..8, std::env::current_exe()?, &STARTED))?;
-//!     let node = Node::builder(0).functions(&functions).peers(launch.peers().clone()).start()?;
+//!     let node = launch.node(0).functions(&functions).start()?;
 //!     let outcome = node.call(Call::new(pid).ids(0..8))?.wait()?;
 //!     println!("{} processes", outcome.replies()?.len());
 //!     let ended = launch.end(Duration::from_secs(5));
@@ -37,8 +37,13 @@
 //! For each id of the [`Plan`] one process, which runs `exe ARGUMENTS... ID` in a process group of its own, so that Ctrl-C at the terminal reaches the parent alone. Environment, working directory and standard error are the parent's.
 //!
 //! - **Standard input** is the node's listening socket. The parent binds all of them before the first process is started, so every address is known, and can be connected to, before anybody runs: nobody waits for anybody.
-//! - **Standard output** is the process's end of its *control link*, a pair of Unix sockets. In it lie the process's [`Orders`]: where all nodes listen, and their [`NodeSettings`], some lines of text whatever the number of
+//! - **Standard output** is the process's end of its *control link*, a pair of Unix sockets. In it lie the process's [`Orders`]: where all nodes listen, their [`NodeSettings`], and the secret of the job, some lines of text whatever the number of
 //!   processes. A started program must not print to standard output.
+//!
+//! # Who may come in
+//!
+//! Each launch has a [secret](Launch::secret), drawn for it unless the [plan](Plan::secret) gives one: over TCP its nodes link with those alone that prove that they have it. It goes over the control links and nowhere else: no argument, no
+//! environment, no file, no log. A node of the parent's own needs it as well, and [has it](Launch::node). Over Unix sockets and shared memory nothing is asked of it: there the system tells whose process it is.
 //!
 //! # How everything is ended
 //!
@@ -88,8 +93,9 @@ use mio::{Events, Interest, Poll, Token};
 use rustix::process::Signal;
 
 use self::spawn::{Spawner, Started};
+use crate::peering::Secret;
 use crate::runtime::Job;
-use crate::runtime::{LinkKind, Peers};
+use crate::runtime::{Builder, LinkKind, Node as AnyNode, Peers};
 
 /// How long children have to end when a launch is dropped.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
@@ -121,6 +127,8 @@ pub struct Plan {
     pub settings: NodeSettings,
     /// Other nodes that the started ones are told about, such as one of this process that listens; none by default. A node that only makes calls need not be among them. Where they name no job, one is drawn for the launch: its [peers](Launch::peers) name it.
     pub others: Peers,
+    /// The secret of the job, where nodes that are not started here have it already; `None`, the default, draws one for the launch (with the feature `noise` of this crate, without which nothing can be proved).
+    pub secret: Option<Secret>,
 }
 
 impl Plan {
@@ -133,6 +141,16 @@ impl Plan {
             arguments: arguments.iter().map(OsString::from).collect(),
             settings: NodeSettings::default(),
             others: Peers::new(),
+            secret: None,
+        }
+    }
+
+    /// Its secret, or one that is drawn, if nodes can prove that they have it.
+    fn secret_or_drawn(&self) -> io::Result<Option<Secret>> {
+        match &self.secret {
+            Some(secret) => Ok(Some(secret.clone())),
+            None if cfg!(feature = "noise") => Secret::random().map(Some),
+            None => Ok(None),
         }
     }
 }
@@ -158,6 +176,7 @@ pub struct Launch {
     nodes: Vec<Node>,
     first: Id,
     peers: Peers,
+    secret: Option<Secret>,
     /// Tells which control links have been closed, each once: the token is the place of the node.
     poll: Poll,
     events: Events,
@@ -215,8 +234,9 @@ impl Launch {
             .map_err(|(id, error)| LaunchError::Start { id, count, doing: "listen for", error })?;
         let mut others = plan.others.clone();
         others.set_job(others.job().unwrap_or_else(Job::random));
-        let orders = Orders { row, others, settings: plan.settings };
-        let text = orders.to_string();
+        let secret = plan.secret_or_drawn().map_err(LaunchError::Secret)?;
+        let orders = Orders { row, others, settings: plan.settings, secret: secret.clone() };
+        let text = orders.to_text();
         let spawner = Spawner {
             plan,
             orders: text.as_bytes(),
@@ -228,7 +248,7 @@ impl Launch {
         let nodes: Vec<Node> = started.into_iter().map(Node::from).collect();
         let (first, running) = (plan.ids.start, nodes.len());
         let events = Events::with_capacity(EVENTS);
-        let mut launch = Launch { nodes, first, peers: orders.peers(), poll, events, running };
+        let mut launch = Launch { nodes, first, peers: orders.peers(), secret, poll, events, running };
         launch.watch().map_err(LaunchError::Watch)?;
         // Dropping the launch ends those that were started.
         result.map(|()| launch)
@@ -237,6 +257,17 @@ impl Launch {
     /// Where all nodes listen, the others of the plan included.
     pub fn peers(&self) -> &Peers {
         &self.peers
+    }
+
+    /// The secret of the job, which all started nodes have: for others that are to link with them over TCP. `None` where the crate lacks the feature `noise`, and the plan names none.
+    pub fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
+    /// A node of this process that is to link with those that were started: a builder with their [peers](Self::peers) and their [secret](Self::secret).
+    pub fn node(&self, id: Id) -> Builder {
+        let builder = AnyNode::builder(id).peers(self.peers.clone());
+        self.secret.clone().into_iter().fold(builder, Builder::secret)
     }
 
     /// The process id (`pid`) of an id's process; `None` for an id that was not started here.

@@ -1,12 +1,15 @@
 //! What a process that is launched is told: the same for all, and so short that it is in the control link before the process runs.
 //!
-//! Text, a line for each: `wait adaptive`, `link shm`, `dead-after 10000000000ns`, the job of all of them (`job` and 32 digits), a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS` for each other node, and `end`. Who reads it trusts none of it: everything is checked and bounded.
+//! Text, a line for each: `wait adaptive`, `link shm`, `dead-after 10000000000ns`, the job of all of them (`job` and 32 digits), a row of addresses (`names 1 4095 gpc-7-`), `peer ID ADDRESS`, or `peer ID ADDRESS KEY`, for each other node, the secret of the job (`secret` and its digits), and `end`. The secret stands in it: it is for the control link alone. Who reads it trusts none of it: everything is checked and bounded.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use super::NodeSettings;
+use crate::peering::{Secret, SecretError};
 use crate::runtime::{AddressRow, AddressRowError, LinkKind, LinkKindError, Peers, PeersError, Wait};
 
 /// The line that ends orders.
@@ -25,9 +28,11 @@ pub struct Orders {
     pub others: Peers,
     /// The settings of every node.
     pub settings: NodeSettings,
+    /// The secret of the job of all of them.
+    pub secret: Option<Secret>,
 }
 
-/// Text that is no orders.
+/// Text that is no orders. Of a line that should have the secret nothing is quoted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrdersError {
@@ -43,6 +48,9 @@ pub enum OrdersError {
     /// What links are made of.
     #[error("link: {0}")]
     Link(#[from] LinkKindError),
+    /// The secret of the job.
+    #[error("the secret of the job: {0}")]
+    Secret(#[from] SecretError),
     /// A length of time.
     #[error("`{0}` is no length of time in ns")]
     Time(String),
@@ -57,15 +65,40 @@ impl Orders {
         let mut peers = Peers::from(self.row.clone());
         for (id, address) in self.others.iter() {
             peers.insert(id, address);
+            self.others.key(id).into_iter().for_each(|key| peers.set_key(id, key));
         }
         self.others.job().into_iter().for_each(|job| peers.set_job(job));
         peers
     }
 }
 
-impl fmt::Display for Orders {
+impl Orders {
+    /// Their text, for the control link: the secret is in it.
+    pub fn to_text(&self) -> Zeroizing<String> {
+        let open = Open(self).to_string();
+        let secret = self.secret.as_ref().map(Secret::to_text).unwrap_or_default();
+        // Of its full length from the start, so that no part of the secret is left where it was copied from.
+        let mut text =
+            Zeroizing::new(String::with_capacity(open.len() + SECRET.len() + secret.len() + 2 + END.len()));
+        text.push_str(&open);
+        if self.secret.is_some() {
+            [SECRET, " ", &secret, "\n"].into_iter().for_each(|part| text.push_str(part));
+        }
+        text.push_str(END);
+        text
+    }
+}
+
+/// What the line of the secret begins with.
+const SECRET: &str = "secret";
+
+/// All lines but the secret and the end.
+struct Open<'a>(&'a Orders);
+
+impl fmt::Display for Open<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NodeSettings { dead_after, wait, link } = self.settings;
+        let Orders { row, others, settings, secret: _ } = self.0;
+        let NodeSettings { dead_after, wait, link } = *settings;
         match wait {
             Wait::Block => writeln!(f, "wait block")?,
             Wait::Adaptive => writeln!(f, "wait adaptive")?,
@@ -75,10 +108,12 @@ impl fmt::Display for Orders {
         if let Some(dead_after) = dead_after {
             writeln!(f, "dead-after {}", Nanos(dead_after))?;
         }
-        self.others.job().iter().try_for_each(|job| writeln!(f, "job {job}"))?;
-        writeln!(f, "{}", self.row)?;
-        self.others.iter().try_for_each(|(id, address)| writeln!(f, "peer {id} {address}"))?;
-        f.write_str(END)
+        others.job().iter().try_for_each(|job| writeln!(f, "job {job}"))?;
+        writeln!(f, "{row}")?;
+        others.iter().try_for_each(|(id, address)| match others.key(id) {
+            Some(key) => writeln!(f, "peer {id} {address} {key}"),
+            None => writeln!(f, "peer {id} {address}"),
+        })
     }
 }
 
@@ -88,6 +123,7 @@ impl FromStr for Orders {
     /// Reads what was printed, with or without the line that ends it.
     fn from_str(text: &str) -> Result<Orders, OrdersError> {
         let (mut row, mut others, mut settings) = (None, String::new(), NodeSettings::default());
+        let mut secret = None;
         for line in text.strip_suffix(END).unwrap_or(text).lines() {
             match line.split_once(' ') {
                 Some(("wait", wait)) => {
@@ -110,11 +146,12 @@ impl FromStr for Orders {
                     others.push_str(peer);
                     others.push('\n');
                 }
+                Some((SECRET, digits)) => secret = Some(digits.parse()?),
                 Some(("names" | "ports", _)) => row = Some(line.parse()?),
                 _ => return Err(OrdersError::Unknown(quoted(line))),
             }
         }
-        Ok(Orders { row: row.ok_or(OrdersError::NoRow)?, others: others.parse()?, settings })
+        Ok(Orders { row: row.ok_or(OrdersError::NoRow)?, others: others.parse()?, settings, secret })
     }
 }
 
@@ -144,6 +181,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::runtime::Job;
 
@@ -152,7 +191,7 @@ mod tests {
         let row = "names 1 63 gpc-1-";
         let text = format!("wait adaptive\nlink shm\n{row}\nend\n");
         let mut orders: Orders = text.parse().unwrap();
-        assert_eq!((orders.settings, orders.to_string()), (NodeSettings::default(), text));
+        assert_eq!((orders.settings, &**orders.to_text()), (NodeSettings::default(), &*text));
         orders.others.insert(0, "127.0.0.1:1".parse().unwrap());
         orders.others.insert(2, "unix:@two".parse().unwrap());
         orders.others.set_job(Job([0x1d; 16]));
@@ -162,14 +201,20 @@ mod tests {
             wait: Wait::Spin(Duration::from_micros(50)),
             link: LinkKind::Tcp,
         };
-        let text = orders.to_string();
+        orders.others.set_key(2, crate::PublicKey([0xab; 32]));
+        orders.secret = Some(Secret::new(&[0x5e; 40]).unwrap());
+        let text = orders.to_text();
+        assert!(!format!("{orders:?}").contains("5e5e"));
         assert_eq!(text.parse(), Ok(orders.clone()));
+        let whole = text.capacity();
+        assert_eq!(text.len(), whole, "nothing of it was copied elsewhere");
         assert_eq!(text.strip_suffix(END).unwrap().parse(), Ok(orders.clone()));
         let job = "1d".repeat(16);
-        assert!(text.contains(&format!("\njob {job}\n")), "{text}");
+        assert!(text.contains(&format!("\njob {job}\n")) && text.contains(&"5e".repeat(40)));
+        let key = "ab".repeat(32);
         assert_eq!(
             orders.peers().to_string(),
-            format!("job {job}\n0 127.0.0.1:1\n1 127.0.0.1:5\n2 unix:@two\n")
+            format!("job {job}\n0 127.0.0.1:1\n1 127.0.0.1:5\n2 unix:@two {key}\n")
         );
     }
 
@@ -186,10 +231,33 @@ mod tests {
         );
         assert!(read("names 1 2 a\ndead-after never\n").starts_with("`never` is no length"));
         assert!(read("names 1 2 a\njob x\n").ends_with("`x` is no job: write 32 hexadecimal digits"));
+        let error = read("names 1 2 a\nsecret 4711\n");
+        assert!(error.starts_with("the secret of the job: ") && !error.contains("4711"), "{error}");
+        assert!(!read("names 1 2 a\nsecret  4712 4713\n").contains("471"));
         assert!(read("names 1 x a\n").contains("is no row of addresses"));
         assert!(
             read("names 1 2 a\npeer 5 unix:@a\npeer 6\n")
                 .starts_with("the other nodes: peers file, line 2: ")
         );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_orders_or_refused(
+            lines in prop::collection::vec(
+                ("(wait|link|dead-after|job|names|ports|secret|peer|end|x)", "( [0-9a-z.:@]{0,20}){0,4}"),
+                0..6,
+            ),
+            secret in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let mut text: String = lines.iter().map(|(word, rest)| format!("{word}{rest}\n")).collect();
+            let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+            text.push_str(&format!("names 1 2 a\nsecret {digits}\n"));
+            match text.parse::<Orders>() {
+                Ok(orders) => prop_assert_eq!(orders.to_text().parse(), Ok(orders)),
+                // Of what should be the secret nothing is quoted.
+                Err(error) => prop_assert!(secret.len() < 4 || !error.to_string().contains(&digits)),
+            }
+        }
     }
 }

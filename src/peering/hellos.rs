@@ -205,9 +205,6 @@ impl<B: Book> Peering<B> {
         peer.generation = peer.generation.max(hello.generation);
         self.set_state(hello.from, State::Up(key));
         let listed = self.book.key(hello.from).is_some();
-        if let Some(peer) = self.peers.get_mut(&hello.from) {
-            peer.pinned = greeting.key;
-        }
         let accepted = !greeting.is_ours();
         let Greeting { way, encrypt, session, key: proved, .. } = greeting;
         let proof = match (way, proved) {
@@ -216,6 +213,9 @@ impl<B: Book> Peering<B> {
             (_, Some(_)) => Proof::Secret,
             (_, None) => Proof::None,
         };
+        if let Some(peer) = self.peers.get_mut(&hello.from) {
+            (peer.pinned, peer.proof) = (proved, proof);
+        }
         let (rings, extents) = (answer.rings, answer.extents);
         let session = session.filter(|_| encrypt);
         let standing = Standing { key, hello: *hello, accepted, rings, extents, session, proof };

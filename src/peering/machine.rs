@@ -8,7 +8,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::PublicKey;
-use super::greeting::{Greeting, Source, Stage, Way};
+use super::greeting::{Greeting, Proof, Source, Stage, Way};
 use super::half_open::HalfOpen;
 use super::held::Held;
 use super::output::Output;
@@ -302,6 +302,13 @@ impl<B: Book> Peering<B> {
         {
             self.peers.insert(id, entry);
         }
+    }
+
+    /// A key was listed for a peer: whether its link stands and was not proved by that key. Then the driver closes it, since a listed id never passes by the secret alone.
+    pub fn contradicts(&self, id: Id) -> Option<LinkKey> {
+        let (peer, listed) = (self.peers.get(&id)?, self.book.key(id)?);
+        let proved = peer.proof == Proof::User || peer.pinned == Some(listed);
+        self.up(id).filter(|_| !proved)
     }
 
     /// An attempt to connect to a peer is given up for another one, elsewhere; false if there was none.

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use gpc_trees::Id;
 
 use super::PublicKey;
+use super::greeting::Proof;
 use crate::chain::Time;
 use crate::wire::Hello;
 
@@ -37,6 +38,8 @@ pub(super) struct PeerEntry {
     pub(super) generation: u32,
     /// The key that it has proved to have, of a link that stands.
     pub(super) pinned: Option<PublicKey>,
+    /// How it was proved to be a member, of a link that stands.
+    pub(super) proof: Proof,
 }
 
 /// What to do with someone's hello on a connection that they opened.
@@ -56,7 +59,7 @@ pub(super) enum Verdict {
 
 impl PeerEntry {
     pub(super) fn new() -> PeerEntry {
-        PeerEntry { state: State::Absent, incarnation: 0, generation: 0, pinned: None }
+        PeerEntry { state: State::Absent, incarnation: 0, generation: 0, pinned: None, proof: Proof::None }
     }
 
     /// Judges the hello of a connection that the peer opened to `me`, and proved with this key, if any.
@@ -114,7 +117,7 @@ mod tests {
     }
 
     fn peer(state: State) -> PeerEntry {
-        PeerEntry { state, incarnation: 10, generation: 3, pinned: None }
+        PeerEntry { state, incarnation: 10, generation: 3, ..PeerEntry::new() }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::thread;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
 use super::function_error;
-use super::functions::{Entry, Functions};
+use super::functions::{Entry, Functions, Spot};
 use super::functions_error::FunctionsError;
 use super::placement::Placement;
 use super::quick_hash::QuickHash;
@@ -130,17 +130,17 @@ impl Executor {
         Ok(Executor { side: side.clone(), entries: Known::default(), hands, runs: HashMap::new() })
     }
 
-    /// The function under a handle, if it runs on this thread, and answers when it ends.
+    /// The function under a handle, if it runs on this thread for whoever asks, and answers when it ends.
     #[inline(always)]
     pub(super) fn on_the_spot(&mut self, handle: u64) -> Option<&Entry> {
         let here = matches!(self.hands.first(), Some(Hands::Here));
         let entry = self.entries.get(&self.side.functions, handle)?;
-        let inline = match &entry.placement {
-            Placement::Default => here,
-            Placement::Inline => true,
-            Placement::Executor(_) => false,
+        let inline = match entry.spot {
+            Spot::Here => here,
+            Spot::Anywhere => true,
+            Spot::No => false,
         };
-        (inline && entry.answers_at_its_end()).then_some(entry)
+        inline.then_some(entry)
     }
 
     /// The function that was asked for last.

@@ -7,8 +7,9 @@ use std::collections::hash_map::Entry as Slot;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use gpc_trees::{Registered, Registry, Tree, TreeName};
+use gpc_trees::{Id, Registered, Registry, Tree, TreeName};
 
+use super::access::Access;
 use super::function_error::{FunctionError, FunctionResult, unwinding};
 use super::functions_error::FunctionsError;
 use super::handles::{CallbackHandle, FuncHandle, Merges, number};
@@ -18,6 +19,7 @@ use super::request::{ChildReply, Deferred, Request};
 use super::stream::{self, Factory, Intake, Streaming};
 use crate::chain::{JobResult, Reply};
 use crate::hint::unlikely;
+use crate::peering::Proof;
 use crate::wire::message::{Classes, Merging};
 use crate::wire::{CauseKind, Reason};
 
@@ -42,8 +44,34 @@ pub enum Phase<'a> {
 pub(super) struct Entry {
     pub(super) name: Arc<str>,
     pub(super) placement: Placement,
+    pub(super) spot: Spot,
+    access: Access,
     merging: Merging,
     code: Code,
+}
+
+/// Whether a function may run where its request was read. A restricted one may not: its requests are judged first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spot {
+    /// Never.
+    No,
+    /// Where the default workers are the thread that drives the node.
+    Here,
+    /// On any node.
+    Anywhere,
+}
+
+impl Spot {
+    fn of(placement: &Placement, access: &Access, code: &Code) -> Spot {
+        // Its reply is there when it returns.
+        let answers_at_its_end = matches!(code, Code::Func(_) | Code::Phased(_));
+        match placement {
+            _ if !answers_at_its_end || *access != Access::Anyone => Spot::No,
+            Placement::Default => Spot::Here,
+            Placement::Inline => Spot::Anywhere,
+            Placement::Executor(_) => Spot::No,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -125,6 +153,7 @@ pub struct Functions {
     tables: Arc<RwLock<Tables>>,
     /// Of what is registered through this.
     placement: Placement,
+    access: Access,
 }
 
 impl Functions {
@@ -136,7 +165,15 @@ impl Functions {
     /// The same functions, where what is registered from here on runs at this place. Registered without it, a function runs at [`Placement::Default`].
     #[must_use]
     pub fn at(&self, placement: Placement) -> Functions {
-        Functions { tables: self.tables.clone(), placement }
+        Functions { placement, ..self.clone() }
+    }
+
+    /// The same functions, where requests of what is registered from here on are taken from these ids and links alone. Registered without it, a function is for [anyone](Access::Anyone) who has a link.
+    ///
+    /// A callback is judged as well, where it would run. What is refused is a failure of the kind [`NotAuthorised`](CauseKind::NotAuthorised), and nothing of it runs. Requests of restricted functions do not take the fast path.
+    #[must_use]
+    pub fn access(&self, access: Access) -> Functions {
+        Functions { access, ..self.clone() }
     }
 
     /// Registers what a call executes at each id: it reads the request and fills the id's own reply.
@@ -401,6 +438,27 @@ impl Functions {
         self.read(|tables| tables.entries.get(&callback).map_or(Merging::default(), |entry| entry.merging))
     }
 
+    /// Whether an id, whose link has this proof, may send a request of these functions. What is not known here is refused later, as such.
+    ///
+    /// # Errors
+    /// When it may not, with what to do about it.
+    pub(super) fn permit(
+        &self,
+        func: u64,
+        callback: Option<u64>,
+        proof: Proof,
+        from: Id,
+    ) -> Result<(), Reason> {
+        self.read(|tables| {
+            let mut entries =
+                [Some(func), callback].into_iter().flatten().filter_map(|number| tables.entries.get(&number));
+            match entries.find(|entry| !entry.access.admits(proof, from)) {
+                Some(entry) => Err(entry.access.refusal(&entry.name, proof, from)),
+                None => Ok(()),
+            }
+        })
+    }
+
     pub(super) fn tree_by_id(&self, id: u64) -> Option<Tree> {
         self.read(|tables| tables.trees.from_wire(id, 0).ok())
     }
@@ -431,8 +489,9 @@ impl Functions {
                 Err(FunctionsError::Clash { old: old.get().name.to_string(), new: name.into() })
             }
             Slot::Vacant(free) => {
-                let (placement, merging) = (self.placement.clone(), Merging::default());
-                free.insert(Entry { name: name.into(), placement, merging, code });
+                let Functions { placement, access, .. } = self.clone();
+                let (spot, merging) = (Spot::of(&placement, &access, &code), Merging::default());
+                free.insert(Entry { name: name.into(), placement, spot, access, merging, code });
                 Ok(())
             }
         })
@@ -455,12 +514,7 @@ impl fmt::Debug for Functions {
 }
 
 impl Entry {
-    /// Whether it is a func whose reply is there when it returns.
-    pub(super) fn answers_at_its_end(&self) -> bool {
-        matches!(self.code, Code::Func(_) | Code::Phased(_))
-    }
-
-    /// Runs a func that [answers at its end](Self::answers_at_its_end), on an empty reply.
+    /// Runs a func whose reply is there when it returns, on an empty reply.
     #[inline(always)]
     pub(super) fn answer(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Box<Reason>> {
         unwinding(|| match &self.code {

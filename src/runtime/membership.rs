@@ -82,6 +82,9 @@ impl Links {
         let Peer { id, address, key } = peer;
         let before = self.peering.book.insert(id, address.clone());
         key.into_iter().for_each(|key| self.peering.book.set_key(id, key));
+        if let Some(link) = self.peering.contradicts(id) {
+            self.close(now, link, "it is known by another key than it has proved");
+        }
         if before.as_ref() == Some(&address) {
             return;
         }

@@ -3,6 +3,7 @@
 //! A [`Node`] is one id in this process. Its event loop (`event_loop`) owns the chain's state and the connections (`links`), functions run on
 //! an executor, and the application talks to it through a bounded mailbox. What most programs need of it is at the [root of the crate](crate). Source: the ARMCI design of chained GPC (2007), "Internal implementation details".
 
+mod access;
 mod address;
 mod alarm;
 mod budget;
@@ -65,6 +66,7 @@ mod waiting;
 mod watched;
 
 pub use crate::wire::{Job, JobError};
+pub use access::Access;
 pub use address::{Address, AddressError, Peers, PeersError};
 pub use call::{Call, CallTree};
 pub use call_error::{CallError, CallFailure, Deadlock};

@@ -238,7 +238,7 @@ impl Builder {
     }
 
     /// Users of this machine, by their numbers, whose processes the node links with over Unix sockets in addition to those of its own user: by default none. It is checked by the side that connects and by the side that listens, at paths and
-    /// at abstract names; the system (Linux) tells the user of a process. Over TCP links are not authenticated.
+    /// at abstract names; the system (Linux) tells the user of a process. Over TCP links are proved by a [secret](Self::secret).
     pub fn allow_users(mut self, users: impl IntoIterator<Item = u32>) -> Builder {
         self.users.extend(users);
         self

@@ -157,7 +157,7 @@ impl EventLoop {
 
     /// Gives the chain what has become of what a link has taken in.
     fn heed(&mut self, key: LinkKey) {
-        self.links.heed_events(self.clock.time(), key);
+        self.links.heed_events(self.clock.time(), &self.side.functions, key);
         self.take_in();
     }
 

@@ -6,6 +6,7 @@ use gpc_trees::Id;
 
 use super::clock::Clock;
 use super::events::Loss;
+use super::functions::Functions;
 use super::link::{Event, HIWATER, Link, Phase, Progress};
 use super::links::{Arrival, Links};
 use crate::chain::Time;
@@ -93,11 +94,11 @@ impl Links {
     }
 
     /// Turns what a link has taken in into what the chain is to hear.
-    pub(super) fn heed_events(&mut self, now: Time, key: LinkKey) {
+    pub(super) fn heed_events(&mut self, now: Time, functions: &Functions, key: LinkKey) {
         let mut events = std::mem::take(&mut self.events);
         let arrived = self.arrivals.len();
         for event in events.drain(..) {
-            if let Err(why) = self.event(now, key, event) {
+            if let Err(why) = self.event(now, functions, key, event) {
                 self.close(now, key, &why);
                 break;
             }
@@ -140,11 +141,18 @@ impl Links {
     }
 
     /// One event of a link; an error closes it.
-    fn event(&mut self, now: Time, key: LinkKey, event: Event) -> Result<(), String> {
+    fn event(&mut self, now: Time, functions: &Functions, key: LinkKey, event: Event) -> Result<(), String> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         match (link.phase, event) {
             (Phase::Closing, _) => Ok(()),
-            (Phase::Up(peer), event) => self.event_up(now, key, peer, event),
+            (Phase::Up(peer), event) => {
+                if let Event::Request(request) = &event
+                    && (self.forbids(functions, key, peer, request)? || self.refuses(key, request))
+                {
+                    return Ok(());
+                }
+                self.event_up(now, key, peer, event)
+            }
             // What comes before is peering's.
             (Phase::Connecting(_) | Phase::Greeting, _) => Err("its first frame is no hello".into()),
         }
@@ -152,11 +160,6 @@ impl Links {
 
     /// One event of a link that is up.
     fn event_up(&mut self, now: Time, key: LinkKey, from: Id, event: Event) -> Result<(), String> {
-        if let Event::Request(request) = &event
-            && self.refuses(key, request)
-        {
-            return Ok(());
-        }
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let arrival = match event {
             Event::Request(request) => {

@@ -1,4 +1,4 @@
-//! Requests that are refused before the chain has them: the peer does not read what it is answered, or there is no memory for their ids, or these do not come in time.
+//! Requests that are refused before the chain has them: the peer may not send them, it does not read what it is answered, or there is no memory for their ids, or these do not come in time.
 //!
 //! To refuse is to answer with a failure, small in size; the request counts as consumed. Nothing is executed.
 
@@ -7,6 +7,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::due::Due;
+use super::functions::Functions;
 use super::link::{Event, HIWATER, Refused};
 use super::links::Links;
 use super::reading::too_many;
@@ -21,18 +22,44 @@ use crate::wire::{
 const UNFINISHED_MAX: Duration = Duration::from_secs(300);
 
 impl Links {
+    /// Refuses a request that this id may not send over this link; says whether it has. It does not matter who the root is: that is its parent's word.
+    ///
+    /// # Errors
+    /// When the peer had no credit for it.
+    pub(super) fn forbids(
+        &mut self,
+        functions: &Functions,
+        key: LinkKey,
+        from: Id,
+        request: &Request,
+    ) -> Result<bool, String> {
+        let Some(link) = self.links.get_mut(key) else { return Ok(false) };
+        // Without a child there is nothing to merge.
+        let callback = request.callback.filter(|_| request.ids.len() > 1);
+        match functions.permit(request.func, callback, link.proof, from) {
+            Ok(()) => Ok(false),
+            Err(reason) => {
+                self.refuse_request(key, request.call, self.none_begun(request), reason).map(|()| true)
+            }
+        }
+    }
+
+    /// Of a request that goes no further: nothing went to those below.
+    fn none_begun(&self, request: &Request) -> Coverage {
+        let own = u32::from(request.ids.first() == Some(self.me));
+        let mut coverage = Coverage::all(Status::Failed, own);
+        coverage.push(Status::Unreached, request.ids.len() - own);
+        coverage
+    }
+
     /// Refuses a request of a peer that does not take its answers; says whether it has. One from an adopter goes to the chain: its answer may be there already.
     pub(super) fn refuses(&mut self, key: LinkKey, request: &Request) -> bool {
         let Some(link) = self.links.get_mut(key).filter(|link| link.outbox.was_full()) else { return false };
         if request.adopted || !link.outbox.is_full() || link.unacknowledged >= HIWATER {
             return false;
         }
-        // Nothing went to those below.
-        let own = u32::from(request.ids.first() == Some(self.me));
-        let mut coverage = Coverage::all(Status::Failed, own);
-        coverage.push(Status::Unreached, request.ids.len() - own);
         let reason = Reason::new(CauseKind::NoMemory, link.outbox.refusal());
-        self.refuse_request(key, request.call, coverage, reason).is_ok()
+        self.refuse_request(key, request.call, self.none_begun(request), reason).is_ok()
     }
 
     /// Answers a request with a failure, and counts it as consumed.

@@ -271,3 +271,6 @@ impl Write for SealedSocket {
         self.write_held()
     }
 }
+
+#[cfg(test)]
+mod tests;

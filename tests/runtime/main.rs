@@ -2,6 +2,7 @@
 //!
 //! No test sleeps to win a race and none measures time. Every wait has a limit far above what any machine needs, so that a hang is a failure.
 
+mod access;
 mod callers;
 mod calls;
 mod common;
@@ -29,6 +30,7 @@ mod polled;
 mod raw;
 mod replies;
 mod rings;
+mod secrets;
 mod shutdown;
 mod streaming;
 mod trees;

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use gpc_trees::{Id, TreeName};
 
-use super::link_parser;
+use super::{TRUST_HEADING, TrustArgs, link_parser};
 use crate::duration::Span;
 use crate::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
@@ -126,6 +126,10 @@ pub struct BenchArgs {
     /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
     #[arg(long, value_name = "TIME", requires = "peers")]
     pub wait_for_peers: Option<Span>,
+
+    /// Whom the node of this process links with; with --peers.
+    #[command(flatten, next_help_heading = TRUST_HEADING)]
+    pub trust: TrustArgs,
 }
 
 /// Who drives the root's node.

@@ -15,6 +15,7 @@ use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
 use crate::plan::tree;
 use crate::refused::Refused;
+use crate::trust::Trust;
 use crate::wait::WaitName;
 use chained_gpc::runtime::{Call, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
@@ -81,7 +82,7 @@ pub(super) enum Nodes {
     /// Ids 1 to n-1 are to be started; this process is id 0.
     Start { n: u32, link: LinkKind },
     /// They are running already.
-    Join { peers: Peers, root: Id, patience: Option<Duration> },
+    Join { peers: Peers, root: Id, patience: Option<Duration>, trust: Trust },
 }
 
 /// How many calls a turn makes, and for how long; one of them at least is given.
@@ -165,6 +166,8 @@ fn what(args: &BenchArgs) -> Result<What, Refused> {
 struct Source {
     /// The ids that run already, the root first, and where; none where they are to be started.
     joined: Option<(IdList, Peers)>,
+    /// What proves to those who this is.
+    trust: Trust,
     root: Id,
     /// How long those may take to come up that run already.
     patience: Option<Duration>,
@@ -182,7 +185,8 @@ impl Source {
                 );
             }
             (None, _) => {
-                return Ok(Source { joined: None, root: 0, patience: None, sizes: distinct(&args.n) });
+                let (sizes, trust) = (distinct(&args.n), Trust::default());
+                return Ok(Source { joined: None, trust, root: 0, patience: None, sizes });
             }
         };
         if distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>()).len() > 1
@@ -191,6 +195,7 @@ impl Source {
             return Err("with --peers there is one root, which has one --wait and one --root".into());
         }
         let peers = read_peers(path).map_err(Refused::File)?;
+        let trust = Trust::read(&args.trust, root, &peers)?;
         let others = peers.ids().filter(|&id| id != root);
         let all =
             IdList::from_ids(std::iter::once(root).chain(others)).expect("a peers file has each id once");
@@ -203,6 +208,7 @@ impl Source {
             ))),
             None => Ok(Source {
                 joined: Some((all, peers)),
+                trust,
                 root,
                 patience: args.wait_for_peers.map(Duration::from),
                 sizes,
@@ -221,7 +227,8 @@ impl Source {
         match &self.joined {
             None => Nodes::Start { n, link },
             Some((_, peers)) => {
-                Nodes::Join { peers: peers.clone(), root: self.root, patience: self.patience }
+                let (peers, trust) = (peers.clone(), self.trust.clone());
+                Nodes::Join { peers, root: self.root, patience: self.patience, trust }
             }
         }
     }

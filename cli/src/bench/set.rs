@@ -13,6 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::joining::{refuse_taken, until_up};
 use crate::launching;
 use crate::limits::cannot_start;
+use crate::trust::Trust;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{
@@ -90,15 +91,20 @@ impl Set {
             Nodes::Join { .. } => LinkKind::DEFAULT,
         };
         let watching = NodeSettings::new(None, plan.wait.0, link);
-        let (id, launch, joined) = match &plan.nodes {
-            Nodes::Join { peers, root, .. } => {
+        let (id, launch, joined, trust) = match &plan.nodes {
+            Nodes::Join { peers, root, trust, .. } => {
                 refuse_taken(*root, peers)?;
-                (*root, None, Some(peers.clone()))
+                (*root, None, Some(peers.clone()), trust.clone())
             }
-            Nodes::Start { n, link } => (0, Some(launching::start(1..*n, *link, watching, interrupt)?), None),
+            Nodes::Start { n, link } => {
+                let launch = launching::start(1..*n, *link, watching, interrupt)?;
+                let trust = Trust::of_launch(&launch);
+                (0, Some(launch), None, trust)
+            }
         };
         let peers = launch.as_ref().map(Launch::peers).or(joined.as_ref()).cloned().unwrap_or_default();
         let builder = watching.apply(Node::builder(id).functions(functions).peers(peers));
+        let builder = trust.apply(builder);
         let mut root = match plan.root {
             RootKind::Polled => Root::Polled(Box::new(builder.polled().map_err(cannot_start("this node"))?)),
             RootKind::Thread => Root::Threaded(builder.start().map_err(cannot_start("this node"))?),

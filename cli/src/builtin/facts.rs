@@ -1,14 +1,18 @@
 //! `facts`: what a node says about its process and its machine.
 //!
+//! It reads what is not everybody's business, and so replies to links that are proved alone: over TCP to those of nodes that have the secret of the job.
+//!
 //! Read from /proc as Linux keeps it. What cannot be read, as on another system, is `unknown`: a missing fact fails no call.
 
 use std::fmt;
 use std::fs;
 
+use chained_gpc::Access;
 use chained_gpc::runtime::{Functions, FunctionsError};
 
 pub(super) fn register(functions: &Functions) -> Result<(), FunctionsError> {
     functions
+        .access(Access::Proved)
         .func("facts", |_, reply| {
             reply.data = Facts::read().to_string().into_bytes();
             Ok(())

@@ -62,9 +62,9 @@ fn a_stale_peers_file_joins_nobody() {
     }
 }
 
-/// Each launch has a job of its own, which its processes are told: whoever finds the address of one is not of it.
+/// Each launch has a job and a secret of its own, which its processes are told: whoever finds the address of one is not of it, and hears no more than that.
 #[test]
-fn processes_of_a_launch_are_of_a_job_of_their_own() {
+fn processes_of_a_launch_link_with_nobody_else() {
     let call = Gpc::start("call sleep --header 60s -n 3 --link tcp --forward-first --tree flat");
     call.until_asleep(1);
     let port = port_of(&call.node(1)).expect("it listens on TCP");
@@ -74,7 +74,8 @@ fn processes_of_a_launch_are_of_a_job_of_their_own() {
     let stranger = format!("call echo --peers {} --id 0 --ids 1 --output json", peers.display());
     let ended = run(&stranger);
     let message = ended.json()["cause"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("id 1 is of job ") && message.contains("id 0 of no job"), "{message}");
+    assert!(message.contains("it refused the connection: refused;") && !message.contains("job"), "{message}");
+    assert_eq!(ended.code(), Some(1));
     call.process().kill(Signal::INT);
     assert_ne!(call.end().code(), Some(0));
 }

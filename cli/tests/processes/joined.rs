@@ -365,7 +365,7 @@ fn a_node_says_why_it_does_not_run() {
     let refused = |line: &str| refused_with(1, line);
     let peers = set.peers();
     let error = refused_with(2, &format!("node --id 9 --listen 0.0.0.0:0 --peers {peers}"));
-    assert!(error.contains("links are not authenticated") && error.contains("--insecure"), "{error}");
+    assert!(error.contains("without a secret whoever connects") && error.contains("--insecure"), "{error}");
     // Another node is there already, and goes on.
     let error = refused(&set.line(1));
     assert!(error.starts_with(&format!("gpc: cannot listen at {}: ", set.addresses[1])), "{error}");

@@ -1,0 +1,47 @@
+//! `gpc secret`: draws the secret of a job, or the key of a node, into a file of its own.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::SIGXFSZ;
+
+use super::args::SecretArgs;
+use super::{CommandResult, say, stdout};
+use chained_gpc::bootstrap::{read_key, write_key, write_secret};
+use chained_gpc::{PrivateKey, PublicKey, Secret};
+
+/// Runs the sub-command.
+pub(super) fn run(args: &SecretArgs) -> CommandResult {
+    // A file that grows over the limit of `ulimit -f` is an error to be told of, not the end of the process.
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    match (&args.file, &args.key) {
+        (_, Some(path)) => print_key(key(path, args.show)?),
+        (Some(path), None) => {
+            write_secret(path, &Secret::random()?)?;
+            say(&format!(
+                "{} has a new secret; whoever can read it can take part in the job",
+                path.display()
+            ));
+            Ok(ExitCode::SUCCESS)
+        }
+        // The arguments are read so that there is one of them.
+        (None, None) => Err("name the file to write".into()),
+    }
+}
+
+/// The public half of the key in a file, which is drawn before unless it is only shown.
+fn key(path: &Path, show: bool) -> Result<PublicKey, Box<dyn std::error::Error + Send + Sync>> {
+    if show {
+        return Ok(read_key(path)?.public());
+    }
+    let key = PrivateKey::random()?;
+    write_key(path, &key)?;
+    Ok(key.public())
+}
+
+fn print_key(key: PublicKey) -> CommandResult {
+    stdout::write(|out| writeln!(out, "{key}"))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,389 @@
+//! Files that have the secret of a job, or the private half of a node's key: hexadecimal digits, for nobody else to read.
+//!
+//! What is checked is the file that was opened, by its descriptor, so that nobody can change it between the check and the reading. Symbolic links are followed, since a Kubernetes Secret is mounted as one: whatever they lead to has
+//! to pass. Who could read it could take part in the job, and who could write it could choose the secret; so both are refused:
+//!
+//! - It is a regular file. A FIFO or a device is not waited for.
+//! - It belongs to the user of this process, or to root.
+//! - Others may neither read nor write it. Its group may read it where it belongs to root and the group is one of this process's: that is how Kubernetes hands a Secret to a pod with an `fsGroup`. Rights by access control lists show as rights
+//!   of the group.
+//!
+//! What the folders above allow is not looked at: who may exchange the file there can put one in its place that passes these checks, and has gained nothing but that links fail.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::fs::OFlags;
+use rustix::process::{getegid, geteuid, getgroups};
+use zeroize::Zeroizing;
+
+use crate::peering::{KeyError, PrivateKey, SECRET_MAX, Secret, SecretError};
+
+/// The variable of the environment that names the file of the job's secret.
+pub const SECRET_VARIABLE: &str = "GPC_SECRET_FILE";
+
+/// The variable of the environment that names the file of the node's private key.
+pub const KEY_VARIABLE: &str = "GPC_KEY_FILE";
+
+/// Longest file, bytes: the longest secret, and white space around it.
+const FILE_MAX: usize = 2 * SECRET_MAX + 64;
+
+/// Rights of a file that is written: its owner reads and writes it.
+const MODE: u32 = 0o600;
+
+/// A file that is no secret, or that is none any more; what is in it is not quoted.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct SecretFileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it, and what to do.
+    pub why: SecretFileFault,
+}
+
+/// What is wrong with a file of a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecretFileFault {
+    /// The system does not let it be read or written.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// It is a folder, a FIFO, a socket or a device.
+    #[error("it is no regular file: write the secret to one")]
+    NotRegular,
+    /// It is somebody else's.
+    #[error(
+        "it belongs to user {owner}, who can change it, and not to user {me} or root: copy it to a file of your own, and `chmod 600` that"
+    )]
+    Owner {
+        /// The number of its user.
+        owner: u32,
+        /// That of this process.
+        me: u32,
+    },
+    /// Others may read or write it.
+    #[error("others may read or write it (its mode is {mode:04o}), so that it is no secret: `chmod 600 {}`, and draw another one if they may have read it", path.display())]
+    Others {
+        /// The file.
+        path: PathBuf,
+        /// Its rights.
+        mode: u32,
+    },
+    /// It is longer than a secret.
+    #[error("it is longer than {FILE_MAX} bytes, and so no secret")]
+    Long,
+    /// There is a file.
+    #[error("there is such a file, which is not replaced: choose another name, or remove it")]
+    Exists,
+    /// No secret is in it.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// No key is in it.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// Reads the secret of a job.
+///
+/// # Errors
+/// When it cannot be read, others may read or write it, or it has no secret of at least 32 bytes.
+pub fn read_secret(path: &Path) -> Result<Secret, SecretFileError> {
+    read(path, Secret::from_str)
+}
+
+/// Reads the private half of a node's key.
+///
+/// # Errors
+/// When it cannot be read, others may read or write it, or it has no key.
+pub fn read_key(path: &Path) -> Result<PrivateKey, SecretFileError> {
+    read(path, PrivateKey::from_str)
+}
+
+/// Writes a secret to a new file, which its owner alone can read.
+///
+/// # Errors
+/// When there is such a file already, or it cannot be written; then there is none.
+pub fn write_secret(path: &Path, secret: &Secret) -> Result<(), SecretFileError> {
+    write(path, &secret.to_text())
+}
+
+/// Writes the private half of a key to a new file, which its owner alone can read.
+///
+/// # Errors
+/// When there is such a file already, or it cannot be written; then there is none.
+pub fn write_key(path: &Path, key: &PrivateKey) -> Result<(), SecretFileError> {
+    write(path, &key.to_text())
+}
+
+/// The file that was named, or else the one that a variable of the environment names; an empty variable names none.
+pub fn named_or_variable(named: Option<&Path>, variable: &str) -> Option<PathBuf> {
+    let by_variable = || std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    named.map(Path::to_owned).or_else(by_variable)
+}
+
+fn read<T, E>(path: &Path, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, SecretFileError>
+where
+    SecretFileFault: From<E>,
+{
+    let read = || {
+        // A FIFO without a writer is opened at once so, and a terminal does not become this process's.
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        Rights::of(&file)?.check(&Process::own()?, path)?;
+        let mut content = Zeroizing::new([0; FILE_MAX + 1]);
+        let length = fill(&mut file, &mut *content)?;
+        if length > FILE_MAX {
+            return Err(SecretFileFault::Long);
+        }
+        // What is no text has no digits.
+        let text = std::str::from_utf8(&content[..length]).unwrap_or_default();
+        Ok(parse(text)?)
+    };
+    read().map_err(|why| SecretFileError { path: path.to_owned(), why })
+}
+
+/// Reads up to the end, or as much as there is room for.
+fn fill(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match file.read(&mut room[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), SecretFileError> {
+    let fault = |error: io::Error| {
+        let exists = error.kind() == ErrorKind::AlreadyExists;
+        let why = if exists { SecretFileFault::Exists } else { error.into() };
+        SecretFileError { path: path.to_owned(), why }
+    };
+    // A symbolic link counts as a file that is there.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path).map_err(fault)?;
+    let line = Zeroizing::new([text.as_bytes(), b"\n"].concat());
+    let written = file.write_all(&line).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // What made it fail is what is said.
+        let _ = fs::remove_file(path);
+    }
+    written.map_err(fault)
+}
+
+/// Whose a file is, and who may do what with it.
+#[derive(Clone, Copy, Debug)]
+struct Rights {
+    regular: bool,
+    owner: u32,
+    group: u32,
+    mode: u32,
+}
+
+/// Who this process is to the file system.
+#[derive(Clone, Debug)]
+struct Process {
+    user: u32,
+    groups: Vec<u32>,
+}
+
+impl Process {
+    fn own() -> io::Result<Process> {
+        let groups = getgroups()?.into_iter().chain([getegid()]).map(|group| group.as_raw());
+        Ok(Process { user: geteuid().as_raw(), groups: groups.collect() })
+    }
+}
+
+impl Rights {
+    fn of(file: &File) -> io::Result<Rights> {
+        let there = file.metadata()?;
+        let mode = there.mode() & 0o7777;
+        Ok(Rights { regular: there.is_file(), owner: there.uid(), group: there.gid(), mode })
+    }
+
+    /// Whether a secret may be read from such a file.
+    fn check(self, process: &Process, path: &Path) -> Result<(), SecretFileFault> {
+        let Rights { regular, owner, group, mode } = self;
+        if !regular {
+            return Err(SecretFileFault::NotRegular);
+        }
+        if owner != process.user && owner != ROOT {
+            return Err(SecretFileFault::Owner { owner, me: process.user });
+        }
+        // Of root's own file and root's own group, the right of the group is a slip as well.
+        let own = process.user == ROOT && group == ROOT;
+        let handed = owner == ROOT && !own && mode & GROUP_WRITES == 0 && process.groups.contains(&group);
+        if mode & OTHERS != 0 || (mode & GROUP != 0 && !handed) {
+            return Err(SecretFileFault::Others { path: path.to_owned(), mode });
+        }
+        Ok(())
+    }
+}
+
+/// The user who can read everything anyway.
+const ROOT: u32 = 0;
+
+/// What others may do, what the group may do, and of that to write.
+const OTHERS: u32 = 0o007;
+const GROUP: u32 = 0o070;
+const GROUP_WRITES: u32 = 0o020;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DIGITS: &str = "5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f605b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60";
+
+    fn file(folder: &tempfile::TempDir, content: &[u8], mode: u32) -> PathBuf {
+        let path = folder.path().join("secret");
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    fn read_error(path: &Path) -> String {
+        let error = read_secret(path).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
+        error
+    }
+
+    #[test]
+    fn secrets_and_keys_read_as_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (secret, key) = (Secret::random().unwrap(), PrivateKey::random().unwrap());
+        let (path, key_path) = (folder.path().join("secret"), folder.path().join("key"));
+        write_secret(&path, &secret).unwrap();
+        write_key(&key_path, &key).unwrap();
+        assert_eq!((read_secret(&path).unwrap(), read_key(&key_path).unwrap()), (secret, key));
+        for path in [&path, &key_path] {
+            assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o600);
+        }
+        let link = folder.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(read_secret(&link).is_ok(), "a Secret is mounted as a link");
+    }
+
+    #[test]
+    fn a_file_is_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, b"somebody's", 0o600);
+        let (link, nowhere) = (folder.path().join("link"), folder.path().join("nowhere"));
+        symlink(&nowhere, &link).unwrap();
+        for path in [&path, &link] {
+            let error = write_secret(path, &Secret::random().unwrap()).unwrap_err();
+            assert!(error.to_string().contains("which is not replaced"), "{error}");
+        }
+        assert!(fs::read(&path).unwrap() == b"somebody's" && !nowhere.exists());
+    }
+
+    #[test]
+    fn what_others_may_read_or_write_is_refused_with_its_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let others = [0o644, 0o640, 0o604, 0o602, 0o601, 0o620, 0o660, 0o666];
+        for mode in others {
+            let path = file(&folder, DIGITS.as_bytes(), mode);
+            let error = read_error(&path);
+            let remedy = format!("`chmod 600 {}`", path.display());
+            assert!(error.contains(&remedy) && error.contains(&format!("{mode:04o}")), "{error}");
+        }
+        for mode in [0o600, 0o400, 0o700] {
+            assert!(read_secret(&file(&folder, DIGITS.as_bytes(), mode)).is_ok(), "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn whose_file_it_is_decides() {
+        let process = Process { user: 1000, groups: vec![1000, 2000] };
+        let check = |owner, group, mode| {
+            let rights = Rights { regular: true, owner, group, mode };
+            rights.check(&process, Path::new("f")).map_err(|fault| fault.to_string())
+        };
+        for (owner, group, mode) in [(1000, 9, 0o600), (0, 9, 0o400), (0, 2000, 0o440), (0, 1000, 0o640)] {
+            assert_eq!(check(owner, group, mode), Ok(()), "{owner} {group} {mode:o}");
+        }
+        // A group of one's own file is a slip; one that root names has this process in it, and does not write.
+        for (owner, group, mode) in
+            [(1000, 1000, 0o640), (0, 9, 0o440), (0, 2000, 0o460), (0, 2000, 0o444), (0, 0, 0o644)]
+        {
+            assert!(
+                check(owner, group, mode).unwrap_err().contains("chmod 600 f"),
+                "{owner} {group} {mode:o}"
+            );
+        }
+        let root = Process { user: 0, groups: vec![0, 2000] };
+        let of_root = |group| {
+            Rights { regular: true, owner: 0, group, mode: 0o440 }.check(&root, Path::new("f")).is_ok()
+        };
+        assert!(of_root(2000) && !of_root(0));
+        let error = check(1001, 1000, 0o600).unwrap_err();
+        assert!(error.contains("user 1001") && error.contains("user 1000 or root"), "{error}");
+    }
+
+    /// A FIFO without a writer holds up whoever opens it.
+    #[test]
+    fn what_is_no_file_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for path in [&fifo, folder.path(), Path::new("/dev/null"), Path::new("/dev/zero")] {
+            assert!(read_error(path).ends_with("it is no regular file: write the secret to one"));
+        }
+        assert!(read_error(&folder.path().join("none")).contains("No such file"));
+    }
+
+    #[test]
+    fn what_is_no_secret_is_refused_and_not_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |content: &[u8]| read_error(&file(&folder, content, 0o600));
+        assert!(read(b"").contains("at least 32 bytes"));
+        assert!(read(&DIGITS.as_bytes()[2..]).contains("at least 32 bytes, and this one has 31"));
+        let error = read(b"password1");
+        assert!(error.contains("hexadecimal") && !error.contains("password1"), "{error}");
+        assert!(read(b"\xff\xfe").contains("at least 32 bytes"));
+        assert!(read(&[b'5'; FILE_MAX + 1]).contains("longer than"));
+        assert!(read(&[b'5'; 1 << 20]).contains("longer than"));
+        let path = file(&folder, &[b'5'; 2 * SECRET_MAX], 0o600);
+        assert!(read_secret(&path).is_ok());
+        assert!(read_key(&path).unwrap_err().to_string().contains("64 hexadecimal digits"));
+    }
+
+    #[test]
+    fn what_is_named_wins_over_the_environment() {
+        let named = Path::new("named");
+        assert_eq!(named_or_variable(Some(named), "PATH"), Some(named.to_owned()));
+        assert_eq!(named_or_variable(None, "PATH"), std::env::var_os("PATH").map(PathBuf::from));
+        assert_eq!(named_or_variable(None, "GPC_NO_SUCH_VARIABLE"), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever others may do makes a file none of a secret, whoever owns it.
+        #[test]
+        fn others_never_have_a_right(mode in 0u32..0o10000, owner in 0u32..3, group in 0u32..3) {
+            let process = Process { user: 1, groups: vec![1] };
+            let checked = Rights { regular: true, owner, group, mode }.check(&process, Path::new("f"));
+            if checked.is_ok() {
+                prop_assert!(mode & 0o027 == 0 && owner < 2);
+                prop_assert!(mode & 0o050 == 0 || (owner == 0 && group == 1));
+            }
+        }
+
+        #[test]
+        fn any_content_is_a_secret_or_refused(content in prop::collection::vec(any::<u8>(), 0..200)) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = file(&folder, &content, 0o600);
+            let _ = (read_secret(&path), read_key(&path));
+        }
+    }
+}
