@@ -7,7 +7,7 @@ use gpc_trees::Id;
 use super::greeting::{FirstFrame, Greeting, Proof, Stage, Way, hello_flags};
 use super::machine::{Book, GREETING_LIMIT, Here, Peering};
 use super::output::{Output, Standing};
-use super::peer::{LinkKey, PeerEntry, State, Verdict};
+use super::peer::{LinkKey, State, Verdict};
 use crate::chain::Time;
 use crate::wire::frame::Kind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
@@ -39,7 +39,7 @@ impl<B: Book> Peering<B> {
 
     /// Our connection stands, and is proved where it has to be: says who this is.
     pub(super) fn say_hello(&mut self, key: LinkKey, to: Id) {
-        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation).saturating_add(1);
+        let generation = self.entry(to).say_next();
         let hello = self.hello(to, generation);
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         // With the rings that it offers, if there are any.
@@ -76,8 +76,7 @@ impl<B: Book> Peering<B> {
             return self.refuse(key, reason, text);
         }
         let me = self.me.me;
-        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
-        match peer.judge(me, &hello, proved) {
+        match self.entry(hello.from).judge(me, &hello, proved) {
             Verdict::Duplicate => {
                 let text = "the other connection stands".to_owned();
                 return self.refuse(key, GoodbyeReason::Duplicate, text);
@@ -133,7 +132,9 @@ impl<B: Book> Peering<B> {
 
     /// Of all connections with this peer the one stands that this hello came on: it is answered.
     pub(super) fn stands(&mut self, key: LinkKey, hello: &Hello) {
-        let mut answer = self.hello(hello.from, hello.generation);
+        // With what this side has said itself: a hello of its own that is under way, and closed, is no later one.
+        let generation = self.entry(hello.from).said.max(hello.generation);
+        let mut answer = self.hello(hello.from, generation);
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         answer.rings = greeting.rings;
         answer.extents = answer.rings && hello.extents;
@@ -197,12 +198,12 @@ impl<B: Book> Peering<B> {
     /// Both hellos are through: `answer` is the second of them.
     fn establish(&mut self, key: LinkKey, hello: &Hello, answer: &Hello) {
         let Some(greeting) = self.end_greeting(key) else { return };
-        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
+        let peer = self.entry(hello.from);
         if peer.incarnation != hello.incarnation {
             peer.incarnation = hello.incarnation;
-            peer.generation = 0;
+            peer.heard = 0;
         }
-        peer.generation = peer.generation.max(hello.generation);
+        peer.heard = peer.heard.max(hello.generation);
         self.set_state(hello.from, State::Up(key));
         let listed = self.book.key(hello.from).is_some();
         let accepted = !greeting.is_ours();
@@ -226,12 +227,8 @@ impl<B: Book> Peering<B> {
     pub(super) fn refuse(&mut self, key: LinkKey, reason: GoodbyeReason, text: String) {
         let goodbye = Goodbye { reason, text: text.clone() };
         self.write_frame(key, Kind::Goodbye, 0, &goodbye.emit());
-        if let Some(greeting) = self.end_greeting(key)
-            && let (Some(peer), State::Absent) =
-                (greeting.peer, greeting.peer.map_or(State::Absent, |peer| self.state(peer)))
-            && !self.book.contains(peer)
-        {
-            self.peers.remove(&peer);
+        if let Some(peer) = self.end_greeting(key).and_then(|greeting| greeting.peer) {
+            self.forget_stranger(peer);
         }
         self.outputs.push_back(Output::Finish { key });
         if reason != GoodbyeReason::Duplicate {

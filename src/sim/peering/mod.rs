@@ -16,6 +16,8 @@ mod network;
 mod pipe;
 mod scenario;
 #[cfg(test)]
+mod stories;
+#[cfg(test)]
 mod tests;
 mod world;
 

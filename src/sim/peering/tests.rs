@@ -17,7 +17,7 @@ fn a_swarm_of_worlds_holds() {
 
 #[test]
 fn tmp_exhaustive() {
-    for seed in 0..6 {
+    for seed in 0..12 {
         let all: Vec<Scenario> = exhaustive(&Scenario::new(2, seed), 1).collect();
         println!("{seed} {} worlds", all.len());
         let swarm = run_all(all);
