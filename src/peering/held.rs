@@ -111,7 +111,10 @@ impl<B: Book> Peering<B> {
         let Some(key) = self.held.0.remove(&id) else { return };
         if let Some(Stage::OnHold(hello)) = self.greetings.get(&key).map(|greeting| &greeting.stage) {
             let hello = *hello;
-            self.stands(key, &hello);
+            match self.has_another_key(key, id) {
+                None => self.stands(key, &hello),
+                Some((reason, text)) => self.refuse(key, reason, text),
+            }
         }
     }
 }

@@ -70,9 +70,9 @@ impl<B: Book> Peering<B> {
     fn heard_hello(&mut self, key: LinkKey, hello: Hello, here: &Here) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         greeting.rings = here.rings;
-        let (claimed, proved, way) = (greeting.peer.replace(hello.from), greeting.key, greeting.way);
-        let unproved = way != Way::User && proved.is_none();
-        if let Some((reason, text)) = self.objects(claimed, unproved, &hello, here) {
+        let (claimed, proved) = (greeting.peer.replace(hello.from), greeting.key);
+        let objects = self.objects(claimed, &hello, here);
+        if let Some((reason, text)) = objects.or_else(|| self.has_another_key(key, hello.from)) {
             return self.refuse(key, reason, text);
         }
         let me = self.me.me;
@@ -102,13 +102,7 @@ impl<B: Book> Peering<B> {
     }
 
     /// Why a hello is refused, whoever else has a link.
-    fn objects(
-        &self,
-        claimed: Option<Id>,
-        unproved: bool,
-        hello: &Hello,
-        here: &Here,
-    ) -> Option<(GoodbyeReason, String)> {
+    fn objects(&self, claimed: Option<Id>, hello: &Hello, here: &Here) -> Option<(GoodbyeReason, String)> {
         let me = self.me.me;
         // First of all: whatever else is wrong with it comes from this.
         if hello.job != self.me.job {
@@ -122,10 +116,22 @@ impl<B: Book> Peering<B> {
             format!("id {me} is here itself: each process needs an id of its own")
         } else if claimed.is_some_and(|claimed| claimed != hello.from) {
             format!("its proof is of id {}, its hello of id {}", claimed.unwrap_or_default(), hello.from)
-        } else if unproved && self.book.key(hello.from).is_some() {
-            format!("id {} is known by a key here, and a key is proved by a secret alone", hello.from)
         } else {
             here.full.clone().filter(|_| !self.book.contains(hello.from))?
+        };
+        Some((GoodbyeReason::Refused, text))
+    }
+
+    /// Why a connection that is about to become the link of an id is none: a key is listed for it that was not proved. It may have been listed a moment ago.
+    pub(super) fn has_another_key(&self, key: LinkKey, id: Id) -> Option<(GoodbyeReason, String)> {
+        let (listed, greeting) = (self.book.key(id)?, self.greetings.get(&key)?);
+        let text = match greeting.key {
+            _ if greeting.way == Way::User => return None,
+            Some(proved) if proved == listed => return None,
+            Some(_) => {
+                format!("id {id} is known by another key here: the job's secret alone does not prove that id")
+            }
+            None => format!("id {id} is known by a key here, and a key is proved by a secret alone"),
         };
         Some((GoodbyeReason::Refused, text))
     }
@@ -177,6 +183,8 @@ impl<B: Book> Peering<B> {
             "it takes data by descriptor, and no rings, beside which alone they come".into()
         } else if hello.rings && !offered {
             "it takes rings that nobody has offered".into()
+        } else if let Some((_, text)) = self.has_another_key(key, peer) {
+            text
         } else {
             return self.establish(key, hello, hello);
         };

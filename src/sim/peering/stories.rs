@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use gpc_trees::Id;
 
 use super::driver::Names;
-use super::model::Model;
+use super::model::{Model, public};
 use crate::chain::Time;
 use crate::peering::{Crypto, Here, Identity, LinkKey, Output, Peering, Proof, State, Strictness, Way};
 use crate::sim::Random;
@@ -112,4 +112,38 @@ fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
     low.accept(1, Way::User);
     low.hear(1, &late);
     assert_eq!((low.peering.state(2), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
+}
+
+/// A key was listed while a connection of that id was between its proof, by another key, and its hello: it came up as one that had proved the listed key.
+#[test]
+fn a_key_that_is_listed_late_is_compared_all_the_same() {
+    for when in [3, 4] {
+        let (mut member, mut node) = (side(1, &[2], Some(11)), side(2, &[], Some(22)));
+        member.connect(0, 2, Way::Loopback);
+        node.accept(0, Way::Loopback);
+        node.hear(0, &member.next());
+        member.hear(0, &node.next());
+        let (third, hello) = (member.next(), member.next());
+        let list = |node: &mut Side, at| {
+            if when == at {
+                node.peering.book.peers.insert(1);
+                node.peering.book.keys.insert(1, public(33));
+            }
+        };
+        list(&mut node, 3);
+        node.hear(0, &third);
+        list(&mut node, 4);
+        node.hear(0, &hello);
+        assert_eq!(node.up, [], "listed before message {when}");
+    }
+    let (mut member, mut node) = (side(1, &[2], Some(11)), side(2, &[1], Some(22)));
+    member.connect(0, 2, Way::Loopback);
+    node.accept(0, Way::Loopback);
+    node.hear(0, &member.next());
+    member.hear(0, &node.next());
+    member.peering.book.keys.insert(2, public(33));
+    node.hear(0, &member.next());
+    node.hear(0, &member.next());
+    member.hear(0, &node.next());
+    assert_eq!((&member.up[..], &member.lost[..]), (&[][..], &[2][..]), "who has connected looks again, too");
 }
