@@ -83,6 +83,8 @@ impl PeerEntry {
             State::Absent | State::Expecting(_) => Verdict::Replace(None),
             State::Up(up) if hello.incarnation != self.incarnation => Verdict::Hold(up),
             State::Up(_) if self.pinned.is_some() && self.pinned != key => Verdict::Impostor,
+            // Its link is of a user, who proves no key: whoever comes with one may be another member, who was told the run in a hello.
+            State::Up(up) if self.pinned != key => Verdict::Hold(up),
             State::Up(up) if hello.generation > self.heard => Verdict::Replace(Some(up)),
             State::Up(_) => Verdict::Duplicate,
             State::Connecting(_) if me < hello.from => Verdict::Duplicate,
@@ -171,6 +173,14 @@ mod tests {
             assert_eq!(up.judge(5, &hello(9, 10, 4), key), Verdict::Impostor);
             assert_eq!(up.judge(5, &hello(9, 11, 1), key), Verdict::Hold(LinkKey(1)), "it may have died");
         }
+    }
+
+    /// A member that had the secret, and knew the run of an id from its hello, took the place of that id's link of a Unix socket from another host, without a question.
+    #[test]
+    fn a_link_without_a_key_is_asked_before_one_with_a_key_takes_its_place() {
+        let up = peer(State::Up(LinkKey(1)));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(PublicKey([1; 32]))), Verdict::Hold(LinkKey(1)));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), None), Verdict::Replace(Some(LinkKey(1))));
     }
 
     #[test]

@@ -147,3 +147,43 @@ fn a_key_that_is_listed_late_is_compared_all_the_same() {
     member.hear(0, &node.next());
     assert_eq!((&member.up[..], &member.lost[..]), (&[][..], &[2][..]), "who has connected looks again, too");
 }
+
+/// Who waited for a link that did not answer lost its place to another member that claimed the same id, the same run and a higher generation, with a key of its own.
+#[test]
+fn who_waits_keeps_its_place_from_another_key() {
+    let (mut node, mut old) = (side(2, &[], Some(22)), side(1, &[2], Some(11)));
+    let greet = |node: &mut Side, member: &mut Side, key: usize| {
+        node.said.clear();
+        member.connect(key, 2, Way::Loopback);
+        node.accept(key, Way::Loopback);
+        node.hear(key, &member.next());
+        member.hear(key, &node.next());
+        node.hear(key, &member.next());
+        node.hear(key, &member.next());
+    };
+    greet(&mut node, &mut old, 0);
+    let again = |private| {
+        let identity = Identity { me: 1, incarnation: 7, job: Job::default(), hiwater: 8 };
+        let model = Box::new(Model { psk: 7, private, random: Random::new(private) });
+        let names = Names { peers: [2].into(), ..Names::default() };
+        Side {
+            peering: Peering::new(identity, Some(model), Strictness::default(), names),
+            ..side(1, &[2], None)
+        }
+    };
+    let (mut new, mut liar) = (again(12), again(13));
+    greet(&mut node, &mut new, 1);
+    liar.peering.opened(NOW, LinkKey(2), 2);
+    liar.peering.give_up_attempt(2);
+    liar.settle();
+    greet(&mut node, &mut liar, 3);
+    greet(&mut node, &mut liar, 4);
+    assert!(!node.closed.contains(&LinkKey(1)) && node.closed.contains(&LinkKey(4)), "{:?}", node.closed);
+    liar.peering.give_up_attempt(2);
+    new.peering.give_up_attempt(2);
+    greet(&mut node, &mut new, 5);
+    assert!(
+        node.closed.contains(&LinkKey(1)) && !node.closed.contains(&LinkKey(5)),
+        "the same one tries anew"
+    );
+}
