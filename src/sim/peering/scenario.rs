@@ -117,7 +117,7 @@ impl Swarm {
 }
 
 /// Small worlds of `of.n` ids: every fault at every event, and every two of them where `faults` is 2. A world is the same up to the event at which a fault happens.
-pub fn exhaustive(of: &Scenario, faults: u32) -> impl Iterator<Item = Scenario> {
+pub fn exhaustive(of: &Scenario, faults: u32) -> impl Iterator<Item = Scenario> + use<> {
     let calm = Scenario { acts: Some(Vec::new()), ..of.clone() };
     let first = singles(&calm, 0);
     let seconds = if faults > 1 { first.clone() } else { Vec::new() };
