@@ -75,8 +75,8 @@ impl<B: Book> Peering<B> {
         if let Some((reason, text)) = objects.or_else(|| self.has_another_key(key, hello.from)) {
             return self.refuse(key, reason, text);
         }
-        let me = self.me.me;
-        match self.entry(hello.from).judge(me, &hello, proved) {
+        let (me, said) = (self.me.me, self.has_said_hello(hello.from));
+        match self.entry(hello.from).judge(me, &hello, proved, said) {
             Verdict::Duplicate => {
                 let text = "the other connection stands".to_owned();
                 return self.refuse(key, GoodbyeReason::Duplicate, text);
@@ -99,6 +99,12 @@ impl<B: Book> Peering<B> {
             Verdict::Replace(None) => {}
         }
         self.stands(key, &hello);
+    }
+
+    /// Whether our attempt to connect to a peer, if there is one, has come as far as its hello. Before, it may lead to nobody: the peer may be a new run, at another address.
+    fn has_said_hello(&self, id: Id) -> bool {
+        let State::Connecting(key) = self.state(id) else { return false };
+        self.greetings.get(&key).is_some_and(|greeting| matches!(greeting.stage, Stage::Answer))
     }
 
     /// Why a hello is refused, whoever else has a link.

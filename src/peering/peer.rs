@@ -77,8 +77,8 @@ impl PeerEntry {
         self.said
     }
 
-    /// Judges the hello of a connection that the peer opened to `me`, and proved with this key, if any.
-    pub(super) fn judge(&self, me: Id, hello: &Hello, key: Option<PublicKey>) -> Verdict {
+    /// Judges the hello of a connection that the peer opened to `me`, and proved with this key, if any. `said` is whether our own attempt, if there is one, has said its hello.
+    pub(super) fn judge(&self, me: Id, hello: &Hello, key: Option<PublicKey>, said: bool) -> Verdict {
         match self.state {
             State::Absent | State::Expecting(_) => Verdict::Replace(None),
             State::Up(up) if hello.incarnation != self.incarnation => Verdict::Hold(up),
@@ -87,7 +87,7 @@ impl PeerEntry {
             State::Up(up) if self.pinned != key => Verdict::Hold(up),
             State::Up(up) if hello.generation > self.heard => Verdict::Replace(Some(up)),
             State::Up(_) => Verdict::Duplicate,
-            State::Connecting(_) if me < hello.from => Verdict::Duplicate,
+            State::Connecting(_) if said && me < hello.from => Verdict::Duplicate,
             State::Connecting(ours) => Verdict::Prefer(ours),
         }
     }
@@ -140,16 +140,21 @@ mod tests {
     #[test]
     fn of_two_attempts_that_cross_the_lower_ids_stands_on_both_sides() {
         let connecting = peer(State::Connecting(LinkKey(1)));
-        assert_eq!(connecting.judge(5, &hello(9, 10, 4), None), Verdict::Duplicate);
-        assert_eq!(connecting.judge(5, &hello(2, 10, 4), None), Verdict::Prefer(LinkKey(1)));
+        assert_eq!(connecting.judge(5, &hello(9, 10, 4), None, true), Verdict::Duplicate);
+        assert_eq!(connecting.judge(5, &hello(2, 10, 4), None, true), Verdict::Prefer(LinkKey(1)));
+        assert_eq!(
+            connecting.judge(5, &hello(9, 10, 4), None, false),
+            Verdict::Prefer(LinkKey(1)),
+            "silent yet"
+        );
     }
 
     #[test]
     fn a_link_is_replaced_by_a_later_one_only() {
         let up = peer(State::Up(LinkKey(1)));
-        assert_eq!(up.judge(5, &hello(9, 10, 3), None), Verdict::Duplicate);
-        assert_eq!(up.judge(5, &hello(9, 10, 4), None), Verdict::Replace(Some(LinkKey(1))));
-        assert_eq!(peer(State::Absent).judge(5, &hello(9, 10, 1), None), Verdict::Replace(None));
+        assert_eq!(up.judge(5, &hello(9, 10, 3), None, true), Verdict::Duplicate);
+        assert_eq!(up.judge(5, &hello(9, 10, 4), None, true), Verdict::Replace(Some(LinkKey(1))));
+        assert_eq!(peer(State::Absent).judge(5, &hello(9, 10, 1), None, true), Verdict::Replace(None));
     }
 
     /// Whose clock had once been ahead was refused until it had caught up, and so was everybody whose id had once been claimed from the end of time.
@@ -158,8 +163,11 @@ mod tests {
         for incarnation in [0, 9, 11, u64::MAX] {
             for generation in [1, 3, 9] {
                 let hello = hello(9, incarnation, generation);
-                assert_eq!(peer(State::Up(LinkKey(1))).judge(5, &hello, None), Verdict::Hold(LinkKey(1)));
-                assert_eq!(peer(State::Absent).judge(5, &hello, None), Verdict::Replace(None));
+                assert_eq!(
+                    peer(State::Up(LinkKey(1))).judge(5, &hello, None, true),
+                    Verdict::Hold(LinkKey(1))
+                );
+                assert_eq!(peer(State::Absent).judge(5, &hello, None, true), Verdict::Replace(None));
             }
         }
     }
@@ -168,10 +176,14 @@ mod tests {
     fn the_key_of_a_link_is_its_peers_as_long_as_it_stands() {
         let [mine, other] = [1, 2].map(|byte| PublicKey([byte; 32]));
         let up = PeerEntry { pinned: Some(mine), ..peer(State::Up(LinkKey(1))) };
-        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(mine)), Verdict::Replace(Some(LinkKey(1))));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(mine), true), Verdict::Replace(Some(LinkKey(1))));
         for key in [Some(other), None] {
-            assert_eq!(up.judge(5, &hello(9, 10, 4), key), Verdict::Impostor);
-            assert_eq!(up.judge(5, &hello(9, 11, 1), key), Verdict::Hold(LinkKey(1)), "it may have died");
+            assert_eq!(up.judge(5, &hello(9, 10, 4), key, true), Verdict::Impostor);
+            assert_eq!(
+                up.judge(5, &hello(9, 11, 1), key, true),
+                Verdict::Hold(LinkKey(1)),
+                "it may have died"
+            );
         }
     }
 
@@ -179,8 +191,8 @@ mod tests {
     #[test]
     fn a_link_without_a_key_is_asked_before_one_with_a_key_takes_its_place() {
         let up = peer(State::Up(LinkKey(1)));
-        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(PublicKey([1; 32]))), Verdict::Hold(LinkKey(1)));
-        assert_eq!(up.judge(5, &hello(9, 10, 4), None), Verdict::Replace(Some(LinkKey(1))));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(PublicKey([1; 32])), true), Verdict::Hold(LinkKey(1)));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), None, true), Verdict::Replace(Some(LinkKey(1))));
     }
 
     #[test]

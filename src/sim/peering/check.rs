@@ -81,6 +81,8 @@ pub enum Seen {
         /// Whether this side asks for encryption.
         encrypts: bool,
     },
+    /// A member that is no process of its own here, and lies about its id, has said this.
+    MemberSaid(Vec<u8>),
     /// The machine was given bytes.
     Took(End, Vec<u8>),
     /// The machine writes bytes.
@@ -155,6 +157,8 @@ pub struct Checkers {
     processes: Vec<(Who, bool)>,
     ends: BTreeMap<End, Connection>,
     links: BTreeMap<(Process, Id), End>,
+    /// What members have said that are no processes here.
+    members: Vec<Vec<u8>>,
     /// Links that were replaced though they answered: whose they were, until it is seen by whom.
     replaced: BTreeMap<(Process, Id), Process>,
     found: Vec<Violation>,
@@ -202,6 +206,7 @@ impl Checkers {
                     connection.took.extend_from_slice(&bytes);
                 }
             }
+            Seen::MemberSaid(bytes) => self.members.push(bytes),
             Seen::Wrote(end, bytes) => self.wrote(end, &bytes),
             Seen::Closed(end) => self.closed(end),
             Seen::Finished(end) => self.finished(end),
@@ -298,17 +303,21 @@ impl Checkers {
     fn is_of_a_member(&self, process: Process, took: &[u8]) -> bool {
         let psk = |process: Process| self.processes.get(process).and_then(|(who, _)| who.psk);
         let Some(first) = took.get(..FIRST_SAID) else { return false };
-        self.ends.iter().any(|(end, connection)| {
+        let by_process = self.ends.iter().any(|(end, connection)| {
             connection.ours && connection.wrote.starts_with(first) && psk(end.process) == psk(process)
-        })
+        });
+        by_process || self.members.iter().any(|said| said.starts_with(first))
     }
 
     fn is_third_genuine(&self, connection: &Connection) -> bool {
+        let third = &connection.took[FIRST_SAID..THIRD_SAID];
         let mate = connection.mate.and_then(|mate| self.ends.get(&mate));
-        mate.is_some_and(|mate| {
-            mate.wrote.get(..THIRD_SAID) == connection.took.get(..THIRD_SAID)
-                && mate.took.get(..SECOND_SAID) == connection.wrote.get(..SECOND_SAID)
-        })
+        let by_member = self.members.iter().any(|said| said.starts_with(third));
+        by_member
+            || mate.is_some_and(|mate| {
+                mate.wrote.get(..THIRD_SAID) == connection.took.get(..THIRD_SAID)
+                    && mate.took.get(..SECOND_SAID) == connection.wrote.get(..SECOND_SAID)
+            })
     }
 
     fn up(&mut self, end: End, peer: Id, incarnation: u64, sealed: bool, by: (Proof, Option<PublicKey>)) {

@@ -11,7 +11,7 @@ use super::world::{Event, World};
 use crate::chain::Time;
 use crate::peering::{
     ANSWER_LIMIT, Book, GREETING_LIMIT, Here, LENGTH_BYTES, LinkKey, Output, Peering, PublicKey, Session,
-    Standing, State, TAG, Wanted,
+    Standing, State, Strictness, TAG, Wanted,
 };
 use crate::wire::CauseKind;
 
@@ -67,6 +67,9 @@ pub(super) struct Running {
     /// Its private key.
     pub(super) private: u64,
     pub(super) peering: Peering<Names>,
+    pub(super) strictness: Strictness,
+    /// It is none of those that there are to be.
+    pub(super) odd: bool,
     pub(super) locals: BTreeMap<LinkKey, Local>,
     pub(super) next_key: usize,
     pub(super) alive: bool,

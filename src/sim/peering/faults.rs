@@ -6,6 +6,8 @@ use std::str::FromStr;
 use gpc_trees::Id;
 
 use super::check::{HALF_OPEN_OF_OTHERS, Seen};
+use super::member::Member;
+use super::model::Model;
 use super::pipe::{Chunk, Owner, Tamper};
 use super::world::{Event, MS, World};
 use crate::peering::{FIRST_LENGTH, HALF_OPEN_PER_SOURCE, State, THIRD_LENGTH, Way};
@@ -65,6 +67,10 @@ faults! {
     Twin = "twin",
     /// A member claims another one's id, with a key of its own.
     Liar = "liar",
+    /// A second process begins under an id that links in clear with whoever does so, too.
+    Lax = "lax",
+    /// A member proves itself as one id, and says hello as another one.
+    Claim = "claim",
     /// A process that has another secret takes part.
     Stranger = "stranger",
     /// Somebody connects and says nothing.
@@ -140,8 +146,11 @@ impl Fault {
 
     /// Whether it takes an attacker, against whom a job without a secret has nothing.
     fn is_attack(self) -> bool {
-        use Fault::{Downgrade, Forge, Liar, Redirect, Reflect, Replay, Stranger, Tamper};
-        matches!(self, Liar | Stranger | Forge | Replay | Reflect | Redirect | Tamper | Downgrade)
+        use Fault::{Claim, Downgrade, Forge, Lax, Liar, Redirect, Reflect, Replay, Stranger, Tamper};
+        matches!(
+            self,
+            Claim | Lax | Liar | Stranger | Forge | Replay | Reflect | Redirect | Tamper | Downgrade
+        )
     }
 }
 
@@ -210,7 +219,8 @@ impl World {
                 }
             }
             Fault::List => self.list(peer, id),
-            Fault::Twin | Fault::Liar | Fault::Stranger => self.another(fault, id),
+            Fault::Twin | Fault::Liar | Fault::Lax | Fault::Stranger => self.another(fault, id),
+            Fault::Claim => self.claim(id, peer),
             Fault::HalfOpen => self.attack(process, Owner::Player(Vec::new())),
             Fault::Flood => self.flood(process),
             Fault::Forge => {
@@ -278,15 +288,23 @@ impl World {
 
     /// One more process, beside those that there are to be: it wants to link with everybody.
     fn another(&mut self, fault: Fault, id: Id) {
-        let incarnation = self.incarnation(self.random.clone().chance(1, 2));
-        let own = self.random.draw() >> 4;
-        let (psk, private) = match fault {
-            Fault::Stranger => (Some(self.random.draw()), None),
-            Fault::Liar => (self.config.psk, Some(own)),
-            _ => (self.config.psk, None),
+        let lower = self.random.chance(1, 2);
+        let (own, known) = (self.random.draw() >> 4, self.processes[self.at[id as usize]].who.incarnation);
+        let other = self.incarnation(lower);
+        let mut strictness = self.config.strictness;
+        let (psk, private, incarnation) = match fault {
+            Fault::Stranger => (Some(self.random.draw()), None, other),
+            // Which run of an id there is, every member is told.
+            Fault::Liar => (self.config.psk, Some(own), if self.random.chance(1, 2) { known } else { other }),
+            Fault::Lax => {
+                (strictness.no_encryption, strictness.encrypt_loopback) = (true, false);
+                (self.config.psk, None, other)
+            }
+            _ => (self.config.psk, None, other),
         };
-        let process = self.begin(id, incarnation, private, psk);
-        if fault == Fault::Twin && self.random.chance(1, 2) {
+        let process = self.begin_as(id, incarnation, private, psk, strictness);
+        self.processes[process].odd = fault != Fault::Twin;
+        if fault != Fault::Stranger && self.random.chance(1, 2) {
             self.at[id as usize] = process;
         }
         for peer in (0..self.scenario.n).filter(|peer| *peer != id) {
@@ -301,6 +319,26 @@ impl World {
     fn attack(&mut self, process: usize, owner: Owner) {
         let id = self.processes[process].who.id;
         self.open([owner, Owner::Process(process, None)], [id, id]);
+    }
+
+    /// A member connects that says hello under another id than it has proved itself as.
+    fn claim(&mut self, to: Id, claimed: Id) {
+        let Some(psk) = self.config.psk else { return };
+        let (private, random) = (self.random.draw() >> 4, Random::new(self.random.draw()));
+        let job = Job::default();
+        let (incarnation, generation) = (self.processes[self.at[claimed as usize]].who.incarnation, 1000);
+        let hello = Hello {
+            from: claimed,
+            to,
+            incarnation,
+            generation,
+            hiwater: 1,
+            job,
+            rings: false,
+            extents: false,
+        };
+        let member = Member::new(Model { psk, private, random }, !0, hello);
+        self.attack(self.at[to as usize], Owner::Member(Box::new(member)));
     }
 
     /// So many connect from one address that the oldest have to go.

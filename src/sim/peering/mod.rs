@@ -11,6 +11,7 @@
 pub mod check;
 mod driver;
 mod faults;
+mod member;
 mod model;
 mod network;
 mod pipe;

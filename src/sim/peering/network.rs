@@ -104,9 +104,12 @@ impl World {
     pub(super) fn deliver(&mut self, pipe: usize, side: usize) {
         let [one, other] = self.pipes[pipe].between;
         let cut = self.cuts.get(&(one.min(other), one.max(other))).copied().unwrap_or(0);
-        let receiver = self.pipes[pipe].owners[1 - side].clone();
+        let receiver = match self.pipes[pipe].owners[1 - side] {
+            Owner::Process(process, key) => Some((process, key)),
+            _ => None,
+        };
         let paused = match receiver {
-            Owner::Process(process, _) if self.processes[process].alive => self.processes[process].paused,
+            Some((process, _)) if self.processes[process].alive => self.processes[process].paused,
             _ => 0,
         };
         let again = cut.max(paused);
@@ -115,24 +118,30 @@ impl World {
         }
         let Some((_, chunk)) = self.pipes[pipe].streams[side].chunks.pop_front() else { return };
         match receiver {
-            Owner::Process(process, _) if !self.processes[process].alive => self.unheard(pipe, side, &chunk),
-            Owner::Process(process, Some(key)) => self.came(process, key, pipe, chunk),
-            Owner::Process(process, None) if chunk == Chunk::Opens => self.accept(process, pipe),
-            Owner::Process(..) => {}
-            Owner::Nobody => self.unheard(pipe, side, &chunk),
-            Owner::Mirror => {
-                if let Chunk::Bytes(bytes) = &chunk {
-                    self.transmit(pipe, 1 - side, bytes);
-                }
-                self.stands(pipe, &chunk);
-            }
-            Owner::Player(bytes) => {
-                if matches!(chunk, Chunk::Opens | Chunk::Stands) {
-                    self.stands(pipe, &chunk);
-                    self.transmit(pipe, 1 - side, &bytes);
-                }
-            }
+            Some((process, _)) if !self.processes[process].alive => self.unheard(pipe, side, &chunk),
+            Some((process, Some(key))) => self.came(process, key, pipe, chunk),
+            Some((process, None)) if chunk == Chunk::Opens => self.accept(process, pipe),
+            Some(_) => {}
+            None => self.attacked(pipe, side, &chunk),
         }
+    }
+
+    /// What comes to the attacker, or to nobody.
+    fn attacked(&mut self, pipe: usize, side: usize, chunk: &Chunk) {
+        let begins = matches!(chunk, Chunk::Opens | Chunk::Stands);
+        let said = match (&mut self.pipes[pipe].owners[1 - side], chunk) {
+            (Owner::Nobody, _) => return self.unheard(pipe, side, chunk),
+            (Owner::Mirror, Chunk::Bytes(bytes)) => bytes.clone(),
+            (Owner::Player(bytes), _) if begins => bytes.clone(),
+            (Owner::Member(member), Chunk::Bytes(bytes)) => member.hear(bytes),
+            (Owner::Member(member), _) if begins => member.begin(),
+            _ => Vec::new(),
+        };
+        if matches!(self.pipes[pipe].owners[1 - side], Owner::Member(_)) && !said.is_empty() {
+            self.see(Seen::MemberSaid(said.clone()));
+        }
+        self.stands(pipe, chunk);
+        self.transmit(pipe, 1 - side, &said);
     }
 
     /// Who has opened a connection learns that it stands.
@@ -166,7 +175,9 @@ impl World {
     }
 
     fn came(&mut self, process: usize, key: LinkKey, pipe: usize, chunk: Chunk) {
-        let side = usize::from(self.pipes[pipe].owners[0] != Owner::Process(process, Some(key)));
+        let ours =
+            matches!(self.pipes[pipe].owners[0], Owner::Process(of, Some(at)) if (of, at) == (process, key));
+        let side = usize::from(!ours);
         if !self.processes[process].locals.contains_key(&key) {
             // As a closed socket does.
             return self.unheard(pipe, 1 - side, &chunk);

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use gpc_trees::Id;
 
 use super::check::Process;
+use super::member::Member;
 use crate::peering::LinkKey;
 
 /// Who is at an end of a connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(super) enum Owner {
     /// A process, once it knows of it.
     Process(Process, Option<LinkKey>),
@@ -16,6 +17,8 @@ pub(super) enum Owner {
     Player(Vec<u8>),
     /// Who sends back what comes.
     Mirror,
+    /// A member that lies.
+    Member(Box<Member>),
     /// Nobody listens there.
     Nobody,
 }

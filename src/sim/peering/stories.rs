@@ -114,6 +114,19 @@ fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
     assert_eq!((low.peering.state(2), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
 }
 
+/// A lower id was still connecting to where a peer had been, and the peer, started anew, connected to it: it was told that another connection stood, and waited ten seconds for one that led to nobody.
+#[test]
+fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
+    let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
+    low.peering.opened(NOW, LinkKey(0), 2);
+    high.connect(0, 1, Way::User);
+    low.accept(1, Way::User);
+    low.hear(1, &high.next());
+    assert_eq!((low.peering.state(2), &low.closed[..]), (State::Up(LinkKey(1)), &[LinkKey(0)][..]));
+    high.hear(0, &low.next());
+    assert_eq!((high.peering.state(1), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
+}
+
 /// A key was listed while a connection of that id was between its proof, by another key, and its hello: it came up as one that had proved the listed key.
 #[test]
 fn a_key_that_is_listed_late_is_compared_all_the_same() {

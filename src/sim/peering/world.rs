@@ -205,6 +205,17 @@ impl World {
         private: Option<u64>,
         psk: Option<u64>,
     ) -> usize {
+        self.begin_as(id, incarnation, private, psk, self.config.strictness)
+    }
+
+    pub(super) fn begin_as(
+        &mut self,
+        id: Id,
+        incarnation: u64,
+        private: Option<u64>,
+        psk: Option<u64>,
+        strictness: Strictness,
+    ) -> usize {
         let own = self.random.draw() >> 4;
         let private = private.or_else(|| self.config.listed.get(&id).copied()).unwrap_or(own);
         let who = Who { id, incarnation, psk, key: public(private) };
@@ -217,7 +228,9 @@ impl World {
         self.processes.push(Running {
             who,
             private,
-            peering: Peering::new(identity, crypto, self.config.strictness, names),
+            peering: Peering::new(identity, crypto, strictness, names),
+            strictness,
+            odd: false,
             locals: BTreeMap::new(),
             next_key: 0,
             alive: true,
@@ -246,7 +259,7 @@ impl World {
 
     /// Whether a process links with nobody in clear.
     pub(super) fn encrypts(&self, process: usize) -> bool {
-        let Strictness { no_encryption, encrypt_loopback, .. } = self.config.strictness;
+        let Strictness { no_encryption, encrypt_loopback, .. } = self.processes[process].strictness;
         self.config.proves(process)
             && match self.config.way {
                 Way::User => false,
@@ -343,7 +356,7 @@ impl World {
         (self.calm, self.redirected, self.tampered) = (true, None, None);
         for process in 0..self.processes.len() {
             let id = self.processes[process].who.id as usize;
-            if self.processes[process].alive && self.at.get(id) != Some(&process) {
+            if self.processes[process].odd || self.at.get(id) != Some(&process) {
                 self.die(process, true);
             }
         }
