@@ -166,6 +166,11 @@ fn chain() {
     replay("chain");
 }
 
+#[test]
+fn peering() {
+    replay("peering");
+}
+
 /// A target without a test here, a binary or a corpus would look as if it were tried.
 #[test]
 fn every_target_has_a_binary_a_corpus_and_a_test() {

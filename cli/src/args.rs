@@ -22,7 +22,7 @@ use super::duration::Span;
 use super::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::{Address, LinkKind};
-use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost};
+use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost, peering};
 
 /// Most positions of a tree that is drawn: a million, with room.
 pub const DRAWN_MAX: u32 = 1 << 20;
@@ -419,9 +419,17 @@ pub struct SimArgs {
     #[arg(long, value_name = "LIST", value_parser = crashes, conflicts_with_all = ["faults", "runs", "compare", "svg"], requires = "n")]
     pub crash: Option<Crashes>,
 
-    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls
+    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls; with --peering every fault, for N ids and 8 seeds from S on
     #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u32).range(1..=2), conflicts_with_all = ["crash", "faults", "runs", "compare", "svg", "trace"], requires = "n")]
     pub exhaustive: Option<u32>,
+
+    /// Simulate who may come in, instead of calls: 2 to 16 nodes that link with each other, with faults and an attacker
+    #[arg(long, conflicts_with_all = ["fit", "tree", "hosts", "faults", "crash", "compare", "svg", "partial"], requires = "n")]
+    pub peering: bool,
+
+    /// With --peering: what goes wrong after how many events, and nothing else: FAULT@EVENT, several with commas
+    #[arg(long, value_name = "LIST", value_parser = acts, requires = "peering", conflicts_with_all = ["runs", "exhaustive"])]
+    pub acts: Option<Acts>,
 
     /// What to print
     #[arg(long, value_enum, default_value_t = SimOutput::Table)]
@@ -445,6 +453,13 @@ pub type Crashes = Vec<Crash>;
 
 fn crashes(text: &str) -> Result<Crashes, CrashError> {
     Crash::parse_list(text)
+}
+
+/// What goes wrong between nodes that link with each other.
+pub type Acts = Vec<(u64, peering::Fault)>;
+
+fn acts(text: &str) -> Result<Acts, peering::FaultError> {
+    peering::parse_acts(text)
 }
 
 /// Where fitted costs are kept unless another file is named.
@@ -510,6 +525,8 @@ Examples:
   gpc sim -n 64 --faults crash,link --partial --seed 7 --trace
   gpc sim -n 8 --exhaustive 2
   gpc sim -n 7 --tree chain --partial --crash 3@17,4@30 --trace
+  gpc sim -n 4 --peering --runs 10000            who may come in: hellos, proofs, faults and an attacker
+  gpc sim -n 2 --peering --seed 3 --acts cross@0,restart@17 --trace
 
 The exit status is 0 only if no checker complains; else standard error says what is wrong and how to replay it.";
 

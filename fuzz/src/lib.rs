@@ -10,6 +10,7 @@ pub mod ids;
 pub mod input;
 pub mod level;
 pub mod memory;
+pub mod peering;
 pub mod seeds;
 pub mod tree_file;
 pub mod wire;
@@ -18,11 +19,12 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets: each has a binary and a folder of the corpus by its name.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("frames", frames::run),
     ("hello", hello::run),
     ("level", level::run),
     ("ids", ids::run),
     ("tree_file", tree_file::run),
     ("chain", chain::run),
+    ("peering", peering::run),
 ];

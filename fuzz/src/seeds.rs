@@ -76,6 +76,7 @@ pub fn seeds() -> Vec<Seed> {
             &["hosts:a+b+binomial", "my-split_2", "kary:0", "loggp:nan", "hosts:x+file:y"],
         ),
         numbered("chain", sequences()),
+        numbered("peering", greetings()),
     ]
     .into_iter()
     .flatten()
@@ -89,6 +90,32 @@ fn numbered(target: &'static str, all: Vec<Vec<u8>>) -> Vec<Seed> {
         Seed { target, name: format!("seed-{begin}-{sum:08x}"), bytes }
     };
     all.into_iter().map(seed).collect()
+}
+
+/// Greetings of two: whole, cut at each message, and changed there; and what one of them has said, said again to one alone.
+fn greetings() -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for choices in [0, 2, 4, 8, 14] {
+        all.push(vec![choices]);
+        let recorded = super::peering::recorded(choices);
+        for end in [8, 66, 132, recorded.len()] {
+            all.push([&[choices | 1, 0][..], &recorded[..end]].concat());
+        }
+    }
+    // Of what each side says: the preamble, the messages, the hellos; then a byte of it is changed, left out or put in, the connection ends, time passes.
+    for act in 1..6u8 {
+        for (before, side) in [
+            (&[][..], 0u8),
+            (&[0, 7][..], 0),
+            (&[0, 65], 1),
+            (&[0, 65, 1, 101], 0),
+            (&[0, 65, 1, 101, 0, 139], 1),
+        ] {
+            all.push([&[0][..], before, &[act << 1 | side, 160]].concat());
+        }
+    }
+    all.push([&[0][..], &[0, 0, 1, 0].repeat(120)].concat());
+    all
 }
 
 /// The examples of the document: each by itself, in two ways of cutting, and all on one link.

@@ -46,12 +46,16 @@ impl<B: Book> Peering<B> {
     pub(super) fn hold(&mut self, old: LinkKey, key: LinkKey, hello: Hello) {
         let id = hello.from;
         let before = self.held.0.get(&id).copied();
+        let key_of = |key| self.greetings.get(&key).and_then(|greeting| greeting.key);
+        let same_key = before.is_some_and(|before| key_of(before) == key_of(key));
         let said =
             before.and_then(|before| self.greetings.get(&before)).map(|held| (&held.stage, held.until));
         let until = match (before, said) {
             // It has given that attempt up, and tries anew.
             (Some(before), Some((Stage::OnHold(said), until)))
-                if said.incarnation == hello.incarnation && said.generation < hello.generation =>
+                if same_key
+                    && said.incarnation == hello.incarnation
+                    && said.generation < hello.generation =>
             {
                 self.end_greeting(before);
                 self.close(before);
@@ -111,7 +115,10 @@ impl<B: Book> Peering<B> {
         let Some(key) = self.held.0.remove(&id) else { return };
         if let Some(Stage::OnHold(hello)) = self.greetings.get(&key).map(|greeting| &greeting.stage) {
             let hello = *hello;
-            self.stands(key, &hello);
+            match self.has_another_key(key, id) {
+                None => self.stands(key, &hello),
+                Some((reason, text)) => self.refuse(key, reason, text),
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use gpc_trees::Id;
 use super::greeting::{FirstFrame, Greeting, Proof, Stage, Way, hello_flags};
 use super::machine::{Book, GREETING_LIMIT, Here, Peering};
 use super::output::{Output, Standing};
-use super::peer::{LinkKey, PeerEntry, State, Verdict};
+use super::peer::{LinkKey, State, Verdict};
 use crate::chain::Time;
 use crate::wire::frame::Kind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
@@ -39,7 +39,7 @@ impl<B: Book> Peering<B> {
 
     /// Our connection stands, and is proved where it has to be: says who this is.
     pub(super) fn say_hello(&mut self, key: LinkKey, to: Id) {
-        let generation = self.peers.get(&to).map_or(0, |peer| peer.generation).saturating_add(1);
+        let generation = self.entry(to).say_next();
         let hello = self.hello(to, generation);
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         // With the rings that it offers, if there are any.
@@ -70,14 +70,13 @@ impl<B: Book> Peering<B> {
     fn heard_hello(&mut self, key: LinkKey, hello: Hello, here: &Here) {
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         greeting.rings = here.rings;
-        let (claimed, proved, way) = (greeting.peer.replace(hello.from), greeting.key, greeting.way);
-        let unproved = way != Way::User && proved.is_none();
-        if let Some((reason, text)) = self.objects(claimed, unproved, &hello, here) {
+        let (claimed, proved) = (greeting.peer.replace(hello.from), greeting.key);
+        let objects = self.objects(claimed, &hello, here);
+        if let Some((reason, text)) = objects.or_else(|| self.has_another_key(key, hello.from)) {
             return self.refuse(key, reason, text);
         }
-        let me = self.me.me;
-        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
-        match peer.judge(me, &hello, proved) {
+        let (me, said) = (self.me.me, self.has_said_hello(hello.from));
+        match self.entry(hello.from).judge(me, &hello, proved, said) {
             Verdict::Duplicate => {
                 let text = "the other connection stands".to_owned();
                 return self.refuse(key, GoodbyeReason::Duplicate, text);
@@ -102,14 +101,14 @@ impl<B: Book> Peering<B> {
         self.stands(key, &hello);
     }
 
+    /// Whether our attempt to connect to a peer, if there is one, has come as far as its hello. Before, it may lead to nobody: the peer may be a new run, at another address.
+    fn has_said_hello(&self, id: Id) -> bool {
+        let State::Connecting(key) = self.state(id) else { return false };
+        self.greetings.get(&key).is_some_and(|greeting| matches!(greeting.stage, Stage::Answer))
+    }
+
     /// Why a hello is refused, whoever else has a link.
-    fn objects(
-        &self,
-        claimed: Option<Id>,
-        unproved: bool,
-        hello: &Hello,
-        here: &Here,
-    ) -> Option<(GoodbyeReason, String)> {
+    fn objects(&self, claimed: Option<Id>, hello: &Hello, here: &Here) -> Option<(GoodbyeReason, String)> {
         let me = self.me.me;
         // First of all: whatever else is wrong with it comes from this.
         if hello.job != self.me.job {
@@ -123,17 +122,31 @@ impl<B: Book> Peering<B> {
             format!("id {me} is here itself: each process needs an id of its own")
         } else if claimed.is_some_and(|claimed| claimed != hello.from) {
             format!("its proof is of id {}, its hello of id {}", claimed.unwrap_or_default(), hello.from)
-        } else if unproved && self.book.key(hello.from).is_some() {
-            format!("id {} is known by a key here, and a key is proved by a secret alone", hello.from)
         } else {
             here.full.clone().filter(|_| !self.book.contains(hello.from))?
         };
         Some((GoodbyeReason::Refused, text))
     }
 
+    /// Why a connection that is about to become the link of an id is none: a key is listed for it that was not proved. It may have been listed a moment ago.
+    pub(super) fn has_another_key(&self, key: LinkKey, id: Id) -> Option<(GoodbyeReason, String)> {
+        let (listed, greeting) = (self.book.key(id)?, self.greetings.get(&key)?);
+        let text = match greeting.key {
+            _ if greeting.way == Way::User => return None,
+            Some(proved) if proved == listed => return None,
+            Some(_) => {
+                format!("id {id} is known by another key here: the job's secret alone does not prove that id")
+            }
+            None => format!("id {id} is known by a key here, and a key is proved by a secret alone"),
+        };
+        Some((GoodbyeReason::Refused, text))
+    }
+
     /// Of all connections with this peer the one stands that this hello came on: it is answered.
     pub(super) fn stands(&mut self, key: LinkKey, hello: &Hello) {
-        let mut answer = self.hello(hello.from, hello.generation);
+        // With what this side has said itself: a hello of its own that is under way, and closed, is no later one.
+        let generation = self.entry(hello.from).said.max(hello.generation);
+        let mut answer = self.hello(hello.from, generation);
         let Some(greeting) = self.greetings.get_mut(&key) else { return };
         answer.rings = greeting.rings;
         answer.extents = answer.rings && hello.extents;
@@ -176,6 +189,8 @@ impl<B: Book> Peering<B> {
             "it takes data by descriptor, and no rings, beside which alone they come".into()
         } else if hello.rings && !offered {
             "it takes rings that nobody has offered".into()
+        } else if let Some((_, text)) = self.has_another_key(key, peer) {
+            text
         } else {
             return self.establish(key, hello, hello);
         };
@@ -197,12 +212,12 @@ impl<B: Book> Peering<B> {
     /// Both hellos are through: `answer` is the second of them.
     fn establish(&mut self, key: LinkKey, hello: &Hello, answer: &Hello) {
         let Some(greeting) = self.end_greeting(key) else { return };
-        let peer = self.peers.entry(hello.from).or_insert_with(PeerEntry::new);
+        let peer = self.entry(hello.from);
         if peer.incarnation != hello.incarnation {
             peer.incarnation = hello.incarnation;
-            peer.generation = 0;
+            peer.heard = 0;
         }
-        peer.generation = peer.generation.max(hello.generation);
+        peer.heard = peer.heard.max(hello.generation);
         self.set_state(hello.from, State::Up(key));
         let listed = self.book.key(hello.from).is_some();
         let accepted = !greeting.is_ours();
@@ -226,12 +241,8 @@ impl<B: Book> Peering<B> {
     pub(super) fn refuse(&mut self, key: LinkKey, reason: GoodbyeReason, text: String) {
         let goodbye = Goodbye { reason, text: text.clone() };
         self.write_frame(key, Kind::Goodbye, 0, &goodbye.emit());
-        if let Some(greeting) = self.end_greeting(key)
-            && let (Some(peer), State::Absent) =
-                (greeting.peer, greeting.peer.map_or(State::Absent, |peer| self.state(peer)))
-            && !self.book.contains(peer)
-        {
-            self.peers.remove(&peer);
+        if let Some(peer) = self.end_greeting(key).and_then(|greeting| greeting.peer) {
+            self.forget_stranger(peer);
         }
         self.outputs.push_back(Output::Finish { key });
         if reason != GoodbyeReason::Duplicate {

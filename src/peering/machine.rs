@@ -212,16 +212,15 @@ impl<B: Book> Peering<B> {
 
     /// A connection to a peer has been begun. The driver says when it [stands](Self::connected), or has [ended](Self::ended).
     pub fn opened(&mut self, now: Time, key: LinkKey, to: Id) {
-        let forgotten = &mut self.forgotten;
-        let entry = || forgotten.take(to).unwrap_or_else(PeerEntry::new);
-        self.peers.entry(to).or_insert_with(entry).state = State::Connecting(key);
+        self.entry(to);
+        self.set_state(to, State::Connecting(key));
         self.greetings.insert(key, Greeting::to(to));
         self.give_until(key, Some(now.plus(GREETING_LIMIT)));
     }
 
     /// No connection to a peer could be begun.
     pub fn not_opened(&mut self, to: Id, kind: CauseKind, why: &str) {
-        self.peers.entry(to).or_insert_with(PeerEntry::new);
+        self.entry(to);
         self.fail_to_reach(to, kind, why.into());
     }
 
@@ -363,10 +362,20 @@ impl<B: Book> Peering<B> {
         self.forget_stranger(peer);
     }
 
+    /// What is known of a peer; what was counted before it was forgotten goes on.
+    pub(super) fn entry(&mut self, id: Id) -> &mut PeerEntry {
+        let forgotten = &mut self.forgotten;
+        self.peers.entry(id).or_insert_with(|| forgotten.take(id).unwrap_or_else(PeerEntry::new))
+    }
+
     /// Forgets a peer that there is no link with, unless this node may connect to it: then the links that there have been count. Anybody may say hello under a million names.
-    fn forget_stranger(&mut self, id: Id) {
-        if self.state(id) == State::Absent && !self.book.contains(id) {
-            self.peers.remove(&id);
+    pub(super) fn forget_stranger(&mut self, id: Id) {
+        if self.state(id) == State::Absent
+            && !self.book.contains(id)
+            && let Some(entry) = self.peers.remove(&id)
+            && entry.said > 0
+        {
+            self.forgotten.keep(id, &entry);
         }
     }
 

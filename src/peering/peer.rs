@@ -34,8 +34,10 @@ pub(super) struct PeerEntry {
     pub(super) state: State,
     /// The run of it that was linked with last.
     pub(super) incarnation: u64,
-    /// Links that there have been.
-    pub(super) generation: u32,
+    /// The generation of our last hello to it.
+    pub(super) said: u32,
+    /// The highest generation that this run of it has said: what comes with no higher one was said before.
+    pub(super) heard: u32,
     /// The key that it has proved to have, of a link that stands.
     pub(super) pinned: Option<PublicKey>,
     /// How it was proved to be a member, of a link that stands.
@@ -59,18 +61,33 @@ pub(super) enum Verdict {
 
 impl PeerEntry {
     pub(super) fn new() -> PeerEntry {
-        PeerEntry { state: State::Absent, incarnation: 0, generation: 0, pinned: None, proof: Proof::None }
+        PeerEntry {
+            state: State::Absent,
+            incarnation: 0,
+            said: 0,
+            heard: 0,
+            pinned: None,
+            proof: Proof::None,
+        }
     }
 
-    /// Judges the hello of a connection that the peer opened to `me`, and proved with this key, if any.
-    pub(super) fn judge(&self, me: Id, hello: &Hello, key: Option<PublicKey>) -> Verdict {
+    /// The generation of our next hello: above all that either side has said, whatever has become of it. The other side may have taken one as the link of which nothing is known here.
+    pub(super) fn say_next(&mut self) -> u32 {
+        self.said = self.said.max(self.heard).saturating_add(1);
+        self.said
+    }
+
+    /// Judges the hello of a connection that the peer opened to `me`, and proved with this key, if any. `said` is whether our own attempt, if there is one, has said its hello.
+    pub(super) fn judge(&self, me: Id, hello: &Hello, key: Option<PublicKey>, said: bool) -> Verdict {
         match self.state {
             State::Absent | State::Expecting(_) => Verdict::Replace(None),
             State::Up(up) if hello.incarnation != self.incarnation => Verdict::Hold(up),
             State::Up(_) if self.pinned.is_some() && self.pinned != key => Verdict::Impostor,
-            State::Up(up) if hello.generation > self.generation => Verdict::Replace(Some(up)),
+            // Its link is of a user, who proves no key: whoever comes with one may be another member, who was told the run in a hello.
+            State::Up(up) if self.pinned != key => Verdict::Hold(up),
+            State::Up(up) if hello.generation > self.heard => Verdict::Replace(Some(up)),
             State::Up(_) => Verdict::Duplicate,
-            State::Connecting(_) if me < hello.from => Verdict::Duplicate,
+            State::Connecting(_) if said && me < hello.from => Verdict::Duplicate,
             State::Connecting(ours) => Verdict::Prefer(ours),
         }
     }
@@ -79,9 +96,9 @@ impl PeerEntry {
 /// Forgotten ids whose links are still counted on: when so many others have been forgotten since, the other side has seen its link's end long ago.
 const FORGOTTEN_MAX: usize = 1024;
 
-/// The links that there have been with ids that were forgotten: one that is learned again goes on counting, or the other side, which may not have seen the last one's end, would take the next one for it.
+/// The hellos that there have been with ids that were forgotten: one that is learned again goes on counting, or the other side, which may not have seen the last one's end, would take the next one for it.
 #[derive(Debug, Default)]
-pub(super) struct Forgotten(VecDeque<(Id, u64, u32)>);
+pub(super) struct Forgotten(VecDeque<(Id, u64, [u32; 2])>);
 
 impl Forgotten {
     pub(super) fn keep(&mut self, id: Id, entry: &PeerEntry) {
@@ -89,13 +106,13 @@ impl Forgotten {
         if self.0.len() >= FORGOTTEN_MAX {
             self.0.pop_front();
         }
-        self.0.push_back((id, entry.incarnation, entry.generation));
+        self.0.push_back((id, entry.incarnation, [entry.said, entry.heard]));
     }
 
     pub(super) fn take(&mut self, id: Id) -> Option<PeerEntry> {
         let place = self.0.iter().position(|(kept, ..)| *kept == id)?;
-        let (_, incarnation, generation) = self.0.remove(place)?;
-        Some(PeerEntry { incarnation, generation, ..PeerEntry::new() })
+        let (_, incarnation, [said, heard]) = self.0.remove(place)?;
+        Some(PeerEntry { incarnation, said, heard, ..PeerEntry::new() })
     }
 }
 
@@ -117,22 +134,27 @@ mod tests {
     }
 
     fn peer(state: State) -> PeerEntry {
-        PeerEntry { state, incarnation: 10, generation: 3, ..PeerEntry::new() }
+        PeerEntry { state, incarnation: 10, heard: 3, ..PeerEntry::new() }
     }
 
     #[test]
     fn of_two_attempts_that_cross_the_lower_ids_stands_on_both_sides() {
         let connecting = peer(State::Connecting(LinkKey(1)));
-        assert_eq!(connecting.judge(5, &hello(9, 10, 4), None), Verdict::Duplicate);
-        assert_eq!(connecting.judge(5, &hello(2, 10, 4), None), Verdict::Prefer(LinkKey(1)));
+        assert_eq!(connecting.judge(5, &hello(9, 10, 4), None, true), Verdict::Duplicate);
+        assert_eq!(connecting.judge(5, &hello(2, 10, 4), None, true), Verdict::Prefer(LinkKey(1)));
+        assert_eq!(
+            connecting.judge(5, &hello(9, 10, 4), None, false),
+            Verdict::Prefer(LinkKey(1)),
+            "silent yet"
+        );
     }
 
     #[test]
     fn a_link_is_replaced_by_a_later_one_only() {
         let up = peer(State::Up(LinkKey(1)));
-        assert_eq!(up.judge(5, &hello(9, 10, 3), None), Verdict::Duplicate);
-        assert_eq!(up.judge(5, &hello(9, 10, 4), None), Verdict::Replace(Some(LinkKey(1))));
-        assert_eq!(peer(State::Absent).judge(5, &hello(9, 10, 1), None), Verdict::Replace(None));
+        assert_eq!(up.judge(5, &hello(9, 10, 3), None, true), Verdict::Duplicate);
+        assert_eq!(up.judge(5, &hello(9, 10, 4), None, true), Verdict::Replace(Some(LinkKey(1))));
+        assert_eq!(peer(State::Absent).judge(5, &hello(9, 10, 1), None, true), Verdict::Replace(None));
     }
 
     /// Whose clock had once been ahead was refused until it had caught up, and so was everybody whose id had once been claimed from the end of time.
@@ -141,8 +163,11 @@ mod tests {
         for incarnation in [0, 9, 11, u64::MAX] {
             for generation in [1, 3, 9] {
                 let hello = hello(9, incarnation, generation);
-                assert_eq!(peer(State::Up(LinkKey(1))).judge(5, &hello, None), Verdict::Hold(LinkKey(1)));
-                assert_eq!(peer(State::Absent).judge(5, &hello, None), Verdict::Replace(None));
+                assert_eq!(
+                    peer(State::Up(LinkKey(1))).judge(5, &hello, None, true),
+                    Verdict::Hold(LinkKey(1))
+                );
+                assert_eq!(peer(State::Absent).judge(5, &hello, None, true), Verdict::Replace(None));
             }
         }
     }
@@ -151,24 +176,36 @@ mod tests {
     fn the_key_of_a_link_is_its_peers_as_long_as_it_stands() {
         let [mine, other] = [1, 2].map(|byte| PublicKey([byte; 32]));
         let up = PeerEntry { pinned: Some(mine), ..peer(State::Up(LinkKey(1))) };
-        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(mine)), Verdict::Replace(Some(LinkKey(1))));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(mine), true), Verdict::Replace(Some(LinkKey(1))));
         for key in [Some(other), None] {
-            assert_eq!(up.judge(5, &hello(9, 10, 4), key), Verdict::Impostor);
-            assert_eq!(up.judge(5, &hello(9, 11, 1), key), Verdict::Hold(LinkKey(1)), "it may have died");
+            assert_eq!(up.judge(5, &hello(9, 10, 4), key, true), Verdict::Impostor);
+            assert_eq!(
+                up.judge(5, &hello(9, 11, 1), key, true),
+                Verdict::Hold(LinkKey(1)),
+                "it may have died"
+            );
         }
+    }
+
+    /// A member that had the secret, and knew the run of an id from its hello, took the place of that id's link of a Unix socket from another host, without a question.
+    #[test]
+    fn a_link_without_a_key_is_asked_before_one_with_a_key_takes_its_place() {
+        let up = peer(State::Up(LinkKey(1)));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(PublicKey([1; 32])), true), Verdict::Hold(LinkKey(1)));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), None, true), Verdict::Replace(Some(LinkKey(1))));
     }
 
     #[test]
     fn links_of_forgotten_ids_are_counted_on_up_to_a_bound() {
         let mut forgotten = Forgotten::default();
-        let entry = |generation| PeerEntry { incarnation: 9, generation, ..PeerEntry::new() };
+        let entry = |said| PeerEntry { incarnation: 9, said, ..PeerEntry::new() };
         for id in 0..2 * FORGOTTEN_MAX as Id {
             forgotten.keep(7_000_000, &entry(id));
             forgotten.keep(id, &entry(id));
         }
         assert_eq!(forgotten.0.len(), FORGOTTEN_MAX);
         let again = forgotten.take(7_000_000).unwrap();
-        assert_eq!((again.generation, again.incarnation), (2 * FORGOTTEN_MAX as u32 - 1, 9));
+        assert_eq!((again.said, again.incarnation), (2 * FORGOTTEN_MAX as u32 - 1, 9));
         assert!(forgotten.take(7_000_000).is_none() && forgotten.take(3).is_none());
     }
 }

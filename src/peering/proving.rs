@@ -228,11 +228,8 @@ impl<B: Book> Peering<B> {
         let claimed = greeting.peer.unwrap_or_default();
         (greeting.key, greeting.session) = (Some(remote), Some(session));
         greeting.enter(Stage::Hello);
-        if self.book.key(claimed).is_some_and(|listed| listed != remote) {
-            let text = format!(
-                "id {claimed} is known by another key here: the job's secret alone does not prove that id"
-            );
-            self.refuse(key, GoodbyeReason::Refused, text);
+        if let Some((reason, text)) = self.has_another_key(key, claimed) {
+            self.refuse(key, reason, text);
         }
     }
 

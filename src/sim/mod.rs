@@ -34,6 +34,7 @@ mod flows;
 mod happen;
 mod hosts;
 mod path;
+pub mod peering;
 mod queue;
 mod random;
 mod run;

@@ -17,7 +17,7 @@ pub struct Hello {
     pub to: Id,
     /// This run of the speaker's id: nanoseconds since 1970 at its start.
     pub incarnation: u64,
-    /// Number of this link between the two, counted by the speaker.
+    /// Counts the first hellos between the two, as far as the speaker knows.
     pub generation: u32,
     /// Requests that the speaker takes without having acknowledged them.
     pub hiwater: u32,

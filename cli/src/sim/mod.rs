@@ -5,6 +5,7 @@ mod exhaustive;
 mod fastest;
 mod fit;
 mod output;
+mod peering;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
     check_crashes(args)?;
     if args.runs.is_some() || args.exhaustive.is_some() {
         start_threads().map_err(cannot_start("threads for the runs"))?;
+    }
+    if args.peering {
+        return peering::run(args);
     }
     let costs = RunCosts::new(args)?;
     if let Some(path) = &args.svg {

@@ -1,0 +1,333 @@
+//! What drives the machine of one process: as `runtime::greeting` does, over the connections of a world.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::check::{End, Seen, Who};
+use super::pipe::Owner;
+use super::world::{Event, World};
+use crate::chain::Time;
+use crate::peering::{
+    ANSWER_LIMIT, Book, GREETING_LIMIT, Here, LENGTH_BYTES, LinkKey, Output, Peering, PublicKey, Session,
+    Standing, State, Strictness, TAG, Wanted,
+};
+use crate::wire::CauseKind;
+
+/// Frames of a link, as far as there are any here.
+const PING: u8 = 1;
+const PONG: u8 = 2;
+const GOODBYE: u8 = 3;
+
+/// How long a link may be silent after a PING until it is given up, as the chain does.
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
+
+/// Who the others are, as one process has it.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Names {
+    pub(super) peers: BTreeSet<Id>,
+    pub(super) keys: BTreeMap<Id, PublicKey>,
+}
+
+impl Book for Names {
+    fn contains(&self, id: Id) -> bool {
+        self.peers.contains(&id)
+    }
+
+    fn key(&self, id: Id) -> Option<PublicKey> {
+        self.keys.get(&id).copied()
+    }
+}
+
+/// How far a connection is, for the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Greeting,
+    Up(Id),
+}
+
+/// A process' end of a connection.
+#[derive(Debug)]
+pub(super) struct Local {
+    pub(super) pipe: usize,
+    pub(super) side: usize,
+    pub(super) phase: Phase,
+    /// What has come and is not read.
+    buffer: Vec<u8>,
+    session: Option<Box<dyn Session>>,
+    /// Since when a PING is not answered.
+    asked: Option<u64>,
+}
+
+/// A process of a world.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) who: Who,
+    /// Its private key.
+    pub(super) private: u64,
+    pub(super) peering: Peering<Names>,
+    pub(super) strictness: Strictness,
+    /// It is none of those that there are to be.
+    pub(super) odd: bool,
+    pub(super) locals: BTreeMap<LinkKey, Local>,
+    pub(super) next_key: usize,
+    pub(super) alive: bool,
+    /// Until when it stands still, and until when nobody may rely on its answers.
+    pub(super) paused: u64,
+    pub(super) tick_at: Option<u64>,
+}
+
+impl World {
+    pub(super) fn time(&self) -> Time {
+        Time::from_nanos(self.now)
+    }
+
+    /// A process gets another end of a connection.
+    pub(super) fn add_local(&mut self, process: usize, pipe: usize, side: usize) -> LinkKey {
+        let running = &mut self.processes[process];
+        let key = LinkKey(running.next_key);
+        running.next_key += 1;
+        let (buffer, phase) = (Vec::new(), Phase::Greeting);
+        running.locals.insert(key, Local { pipe, side, phase, buffer, session: None, asked: None });
+        self.pipes[pipe].owners[side] = super::pipe::Owner::Process(process, Some(key));
+        key
+    }
+
+    /// Something is to go to a peer.
+    pub(super) fn want(&mut self, process: usize, to: Id) {
+        if self.processes[process].alive && self.processes[process].peering.want(to) == Wanted::Open {
+            self.connect(process, to);
+        }
+    }
+
+    /// Carries out what the machine of a process asks for, and sees to its next time.
+    pub(super) fn settle(&mut self, process: usize) {
+        // Ends: every connection ends once, and what is asked of it is bounded.
+        while let Some(output) = self.processes[process].peering.poll() {
+            self.carry_out(process, output);
+        }
+        let running = &mut self.processes[process];
+        let next = running.peering.next_deadline().map(Time::as_nanos);
+        if let Some(at) = next.filter(|at| running.tick_at.is_none_or(|before| *at < before)) {
+            running.tick_at = Some(at);
+            self.queue.push(at.max(self.now), Event::Tick(process));
+        }
+    }
+
+    fn carry_out(&mut self, process: usize, output: Output) {
+        let end = |key| End { process, key };
+        match output {
+            Output::Write { key, bytes } => {
+                self.see(Seen::Wrote(end(key), bytes.clone()));
+                self.send(process, key, &bytes);
+            }
+            Output::Finish { key } => {
+                self.see(Seen::Finished(end(key)));
+                self.discard(process, key);
+            }
+            Output::Close { key } => self.discard(process, key),
+            Output::Refused { key, why } => self.say(format_args!("{:?} is refused: {why}", end(key))),
+            Output::Up(standing) => self.establish(process, *standing),
+            Output::Replaced { key, peer, incarnation: _ } => {
+                let answers = self.answers(process, key);
+                self.see(Seen::Replaced { end: end(key), peer, answers });
+                self.send_frame(process, key, GOODBYE);
+                self.drop_local(process, key);
+            }
+            Output::Ask { key, peer } => {
+                self.send_frame(process, key, PING);
+                let until = self.time().plus(ANSWER_LIMIT);
+                self.processes[process].peering.hold_until(peer, until);
+            }
+            Output::Lost { peer, why, stood, .. } => {
+                self.say(format_args!("process {process} has lost id {peer}: {why}"));
+                self.see(Seen::Lost(process, peer, stood));
+            }
+            Output::Unreached { peer, why, .. } => {
+                self.say(format_args!("process {process} does not reach id {peer}: {why}"));
+                self.see(Seen::Lost(process, peer, false));
+            }
+        }
+    }
+
+    fn establish(&mut self, process: usize, standing: Standing) {
+        let Standing { key, hello, session, proof, .. } = standing;
+        let running = &mut self.processes[process];
+        let (peer, incarnation, sealed) = (hello.from, hello.incarnation, session.is_some());
+        let listed = running.peering.book.key(peer);
+        if let Some(local) = running.locals.get_mut(&key) {
+            (local.phase, local.session) = (Phase::Up(peer), session);
+        }
+        let end = End { process, key };
+        self.say(format_args!(
+            "{end:?} is the link with id {peer}, generation {}, {proof:?}",
+            hello.generation
+        ));
+        self.see(Seen::Up { end, peer, incarnation, proof, sealed, listed });
+    }
+
+    /// Bytes have come at a process' end.
+    pub(super) fn arrived(&mut self, process: usize, key: LinkKey, bytes: &[u8]) {
+        if let Some(local) = self.processes[process].locals.get_mut(&key) {
+            local.buffer.extend_from_slice(bytes);
+        }
+        // Ends: each round takes bytes.
+        while let Some(local) =
+            self.processes[process].locals.get_mut(&key).filter(|local| !local.buffer.is_empty())
+        {
+            let went_on = match local.phase {
+                Phase::Greeting => self.read_greeting(process, key),
+                Phase::Up(peer) => self.read_frame(process, key, peer),
+            };
+            if !went_on {
+                return;
+            }
+        }
+    }
+
+    fn read_greeting(&mut self, process: usize, key: LinkKey) -> bool {
+        let now = self.time();
+        let running = &mut self.processes[process];
+        let Some(local) = running.locals.get_mut(&key) else { return false };
+        let Some(wanted) = running.peering.wants(key) else { return false };
+        let (pipe, side) = (local.pipe, local.side);
+        let bytes: Vec<u8> = local.buffer.drain(..wanted.min(local.buffer.len())).collect();
+        self.see(Seen::Took(End { process, key }, bytes.clone()));
+        self.processes[process].peering.feed(now, key, &bytes, &Here::default());
+        self.settle(process);
+        self.look_whether_in_vain(process, pipe, side);
+        true
+    }
+
+    /// Notes when a process begins to wait for a connection that cannot come: its peer takes one for the link that this process has closed.
+    fn look_whether_in_vain(&mut self, process: usize, pipe: usize, side: usize) {
+        let Owner::Process(mate, _) = self.pipes[pipe].owners[1 - side] else { return };
+        let (me, peer) = (self.processes[process].who.id, self.processes[mate].who.id);
+        let State::Expecting(until) = self.processes[process].peering.state(peer) else { return };
+        let begins = until == self.time().plus(GREETING_LIMIT);
+        let other = &self.processes[mate];
+        let Some(local) = other.peering.up(me).and_then(|up| other.locals.get(&up)) else { return };
+        let Owner::Process(of, Some(key)) = self.pipes[local.pipe].owners[1 - local.side] else { return };
+        if begins && other.alive && of == process && !self.processes[process].locals.contains_key(&key) {
+            self.see(Seen::InVain(process, peer));
+        }
+    }
+
+    /// Reads a frame of a link; false if it is not whole.
+    fn read_frame(&mut self, process: usize, key: LinkKey, peer: Id) -> bool {
+        let Some(local) = self.processes[process].locals.get_mut(&key) else { return false };
+        let frame = match &mut local.session {
+            None => local.buffer.drain(..1).next(),
+            Some(session) => {
+                const RECORD: usize = LENGTH_BYTES + 1 + TAG;
+                if local.buffer.len() < RECORD {
+                    return false;
+                }
+                let record: Vec<u8> = local.buffer.drain(..RECORD).collect();
+                let mut plain = [0; RECORD];
+                let opened = session.open(&record[LENGTH_BYTES..], &mut plain);
+                opened.ok().map(|_| plain[0])
+            }
+        };
+        match frame {
+            Some(PING) => self.send_frame(process, key, PONG),
+            Some(PONG) => {
+                local.asked = None;
+                let (pipe, side) = (local.pipe, local.side);
+                // A PONG with the link's end behind it is no answer.
+                if !self.pipes[pipe].has_ended(1 - side, self.now) {
+                    self.processes[process].peering.lives(peer);
+                    self.settle(process);
+                }
+            }
+            _ => self.ended(process, key, "a frame came that is none"),
+        }
+        true
+    }
+
+    /// Sends a frame over a link.
+    fn send_frame(&mut self, process: usize, key: LinkKey, frame: u8) {
+        let Some(local) = self.processes[process].locals.get_mut(&key) else { return };
+        let bytes = match &mut local.session {
+            None => vec![frame],
+            Some(session) => {
+                let mut record = [0; 1 + TAG];
+                let Ok(length) = session.seal(&[frame], &mut record) else { return };
+                [&(length as u16).to_le_bytes()[..], &record[..length]].concat()
+            }
+        };
+        self.send(process, key, &bytes);
+    }
+
+    /// Asks every link of a process for an answer, as a call under way does, and gives those up that have not answered the last time.
+    pub(super) fn heartbeat(&mut self, process: usize) {
+        let now = self.now;
+        let up: Vec<(Id, u64)> = self.processes[process].peering.all_up().collect();
+        for (peer, _) in up {
+            let Some(key) = self.processes[process].peering.up(peer) else { continue };
+            let Some(local) = self.processes[process].locals.get_mut(&key) else { continue };
+            match local.asked {
+                Some(since) if now - since > SILENCE.as_nanos() as u64 => self.abandon(process, peer),
+                Some(_) => {}
+                None => {
+                    local.asked = Some(now);
+                    self.send_frame(process, key, PING);
+                }
+            }
+        }
+    }
+
+    /// The driver closes the link, or the attempt, of a silent peer.
+    pub(super) fn abandon(&mut self, process: usize, peer: Id) {
+        if let State::Up(key) = self.processes[process].peering.state(peer) {
+            self.discard(process, key);
+        }
+        self.see(Seen::Dropped(process, peer));
+        self.processes[process].peering.abandon(peer);
+        self.settle(process);
+    }
+
+    /// A process is told to forget a peer.
+    pub(super) fn forget(&mut self, process: usize, peer: Id) {
+        let running = &mut self.processes[process];
+        running.peering.book.peers.remove(&peer);
+        running.peering.book.keys.remove(&peer);
+        if let State::Up(key) = running.peering.state(peer) {
+            self.send_frame(process, key, GOODBYE);
+            self.discard(process, key);
+        }
+        self.processes[process].peering.forget(peer);
+        self.settle(process);
+    }
+
+    /// A process learns where a peer is, and perhaps its key; an attempt to connect begins anew.
+    pub(super) fn learn(&mut self, process: usize, peer: Id, key: Option<PublicKey>) {
+        let running = &mut self.processes[process];
+        if !running.alive {
+            return;
+        }
+        running.peering.book.peers.insert(peer);
+        if let Some(key) = key {
+            running.peering.book.keys.insert(peer, key);
+        }
+        running.peering.learned(peer);
+        if running.peering.give_up_attempt(peer) {
+            self.connect(process, peer);
+        }
+    }
+
+    /// A connection has ended, by whatever side.
+    pub(super) fn ended(&mut self, process: usize, key: LinkKey, why: &str) {
+        let running = &mut self.processes[process];
+        let Some(local) = running.locals.get(&key) else { return };
+        let peer = match local.phase {
+            Phase::Up(peer) if running.peering.up(peer) == Some(key) => Some(peer),
+            Phase::Up(_) => return self.discard(process, key),
+            Phase::Greeting => None,
+        };
+        running.peering.ended(key, peer, CauseKind::LinkLost, why);
+        self.discard(process, key);
+        self.settle(process);
+    }
+}

@@ -1,0 +1,218 @@
+//! What lies between the processes of a world: connections that are opened, carry bytes in order, and end.
+
+use gpc_trees::Id;
+
+use super::check::{End, Seen};
+use super::driver::Phase;
+use super::pipe::{Chunk, Owner, Pipe};
+use super::world::{Event, MS, World};
+use crate::peering::{LinkKey, Source, Way};
+
+/// Where the attacker connects from.
+const ATTACKER: Source = 0xbad;
+
+/// Longer than a link that is asked may take, with what it takes to ask: who has been well for so long, answers.
+const WELL: u64 = 2_600 * MS;
+
+impl World {
+    /// A process begins to connect to whoever is found at the address of an id.
+    pub(super) fn connect(&mut self, process: usize, to: Id) {
+        let target = match self.redirected.take() {
+            Some(owner) => owner,
+            None => self.at.get(to as usize).map_or(Owner::Nobody, |at| Owner::Process(*at, None)),
+        };
+        let from = self.processes[process].who.id;
+        let pipe = self.open([Owner::Process(process, None), target], [from, to]);
+        let key = self.add_local(process, pipe, 0);
+        self.opens(End { process, key }, None, true);
+        self.say(format_args!("process {process} connects to id {to}: {key:?}, pipe {pipe}"));
+        let now = self.time();
+        self.processes[process].peering.opened(now, key, to);
+        self.settle(process);
+    }
+
+    /// A connection is under way.
+    pub(super) fn open(&mut self, owners: [Owner; 2], between: [Id; 2]) -> usize {
+        let latency = match self.random.below(8) {
+            0 => self.random.between(100 * MS, 900 * MS),
+            _ => self.random.between(MS / 20, 5 * MS),
+        };
+        let mut opened = Pipe::new(owners, between, latency);
+        if let Some((side, tamper)) = self.tampered.take() {
+            (opened.streams[side].tamper, opened.troubled) = (Some(tamper), u64::MAX / 2);
+        }
+        self.pipes.push(opened);
+        let pipe = self.pipes.len() - 1;
+        self.convey(pipe, 0, Chunk::Opens);
+        pipe
+    }
+
+    fn opens(&mut self, end: End, mate: Option<End>, ours: bool) {
+        let (proves, encrypts) = (self.config.proves(end.process), self.encrypts(end.process));
+        self.see(Seen::Opened { end, mate, ours, proves, encrypts });
+    }
+
+    /// Puts something on its way.
+    pub(super) fn convey(&mut self, pipe: usize, side: usize, chunk: Chunk) {
+        let latency = self.pipes[pipe].latency;
+        let jitter = self.random.below(latency / 2 + 1);
+        let stream = &mut self.pipes[pipe].streams[side];
+        let last = stream.chunks.back().map_or(0, |(at, _)| *at);
+        let at = (self.now + latency + jitter).max(last);
+        stream.chunks.push_back((at, chunk));
+        self.queue.push(at, Event::Deliver { pipe, side });
+    }
+
+    /// Bytes go out, cut anywhere, and perhaps changed on the way.
+    pub(super) fn transmit(&mut self, pipe: usize, side: usize, bytes: &[u8]) {
+        let bytes = self.pipes[pipe].changed(side, bytes);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let most = if self.random.chance(1, 3) {
+                rest.len()
+            } else {
+                self.random.between(1, rest.len() as u64) as usize
+            };
+            let (now, later) = rest.split_at(most);
+            self.convey(pipe, side, Chunk::Bytes(now.to_vec()));
+            rest = later;
+        }
+    }
+
+    /// A process writes.
+    pub(super) fn send(&mut self, process: usize, key: LinkKey, bytes: &[u8]) {
+        if let Some(local) = self.processes[process].locals.get(&key) {
+            let (pipe, side) = (local.pipe, local.side);
+            self.transmit(pipe, side, bytes);
+        }
+    }
+
+    /// A process closes its end: what it has written goes out, and the end behind it.
+    pub(super) fn discard(&mut self, process: usize, key: LinkKey) {
+        self.see(Seen::Closed(End { process, key }));
+        self.drop_local(process, key);
+    }
+
+    /// The same, of one that was told of as closed.
+    pub(super) fn drop_local(&mut self, process: usize, key: LinkKey) {
+        if let Some(local) = self.processes[process].locals.remove(&key) {
+            self.convey(local.pipe, local.side, Chunk::Ends);
+        }
+    }
+
+    /// The next thing of a stream is there, unless it cannot be: then it is tried again when it can.
+    pub(super) fn deliver(&mut self, pipe: usize, side: usize) {
+        let [one, other] = self.pipes[pipe].between;
+        let cut = self.cuts.get(&(one.min(other), one.max(other))).copied().unwrap_or(0);
+        let receiver = match self.pipes[pipe].owners[1 - side] {
+            Owner::Process(process, key) => Some((process, key)),
+            _ => None,
+        };
+        let paused = match receiver {
+            Some((process, _)) if self.processes[process].alive => self.processes[process].paused,
+            _ => 0,
+        };
+        let again = cut.max(paused);
+        if again > self.now {
+            return self.queue.push(again, Event::Deliver { pipe, side });
+        }
+        let Some((_, chunk)) = self.pipes[pipe].streams[side].chunks.pop_front() else { return };
+        match receiver {
+            Some((process, _)) if !self.processes[process].alive => self.unheard(pipe, side, &chunk),
+            Some((process, Some(key))) => self.came(process, key, pipe, chunk),
+            Some((process, None)) if chunk == Chunk::Opens => self.accept(process, pipe),
+            Some(_) => {}
+            None => self.attacked(pipe, side, &chunk),
+        }
+    }
+
+    /// What comes to the attacker, or to nobody.
+    fn attacked(&mut self, pipe: usize, side: usize, chunk: &Chunk) {
+        let begins = matches!(chunk, Chunk::Opens | Chunk::Stands);
+        let said = match (&mut self.pipes[pipe].owners[1 - side], chunk) {
+            (Owner::Nobody, _) => return self.unheard(pipe, side, chunk),
+            (Owner::Mirror, Chunk::Bytes(bytes)) => bytes.clone(),
+            (Owner::Player(bytes), _) if begins => bytes.clone(),
+            (Owner::Member(member), Chunk::Bytes(bytes)) => member.hear(bytes),
+            (Owner::Member(member), _) if begins => member.begin(),
+            _ => Vec::new(),
+        };
+        if matches!(self.pipes[pipe].owners[1 - side], Owner::Member(_)) && !said.is_empty() {
+            self.see(Seen::MemberSaid(said.clone()));
+        }
+        self.stands(pipe, chunk);
+        self.transmit(pipe, 1 - side, &said);
+    }
+
+    /// Who has opened a connection learns that it stands.
+    fn stands(&mut self, pipe: usize, chunk: &Chunk) {
+        if *chunk == Chunk::Opens {
+            self.convey(pipe, 1, Chunk::Stands);
+        }
+    }
+
+    /// Where nobody is, what comes is answered with an end.
+    fn unheard(&mut self, pipe: usize, side: usize, chunk: &Chunk) {
+        if *chunk != Chunk::Ends {
+            self.convey(pipe, 1 - side, Chunk::Ends);
+        }
+    }
+
+    pub(super) fn accept(&mut self, process: usize, pipe: usize) {
+        let key = self.add_local(process, pipe, 1);
+        let (mate, source) = match &self.pipes[pipe].owners[0] {
+            Owner::Process(process, Some(key)) => {
+                (Some(End { process: *process, key: *key }), Source::from(self.processes[*process].who.id))
+            }
+            _ => (None, ATTACKER),
+        };
+        self.opens(End { process, key }, mate, false);
+        self.convey(pipe, 1, Chunk::Stands);
+        let (now, way) = (self.time(), self.config.way);
+        let source = (way != Way::User).then_some(source);
+        self.processes[process].peering.accepted(now, key, way, source);
+        self.settle(process);
+    }
+
+    fn came(&mut self, process: usize, key: LinkKey, pipe: usize, chunk: Chunk) {
+        let ours =
+            matches!(self.pipes[pipe].owners[0], Owner::Process(of, Some(at)) if (of, at) == (process, key));
+        let side = usize::from(!ours);
+        if !self.processes[process].locals.contains_key(&key) {
+            // As a closed socket does.
+            return self.unheard(pipe, 1 - side, &chunk);
+        }
+        match chunk {
+            Chunk::Opens => {}
+            Chunk::Stands => {
+                let way = self.config.way;
+                self.processes[process].peering.connected(key, way, false);
+                self.settle(process);
+            }
+            Chunk::Bytes(bytes) => self.arrived(process, key, &bytes),
+            Chunk::Ends => self.ended(process, key, "the other side has closed it"),
+        }
+    }
+
+    /// Whether the process at the other end of a link has been well, and reached, for longer than an answer may take.
+    pub(super) fn answers(&self, process: usize, key: LinkKey) -> bool {
+        let Some(local) = self.processes[process].locals.get(&key) else { return false };
+        let pipe = &self.pipes[local.pipe];
+        let Owner::Process(mate, Some(mate_key)) = pipe.owners[1 - local.side] else { return false };
+        let other = &self.processes[mate];
+        let [a, b] = pipe.between;
+        let cut = self.cuts.get(&(a.min(b), a.max(b))).copied().unwrap_or(0);
+        let troubles = [other.paused, self.processes[process].paused, cut, pipe.troubled];
+        let slow = pipe.latency * 3 > 400 * MS;
+        let stands = other.locals.get(&mate_key).is_some_and(|local| matches!(local.phase, Phase::Up(_)));
+        other.alive && stands && !slow && troubles.iter().all(|until| until + WELL < self.now)
+    }
+
+    /// Both ends of a connection are closed, and what was under way is gone.
+    pub(super) fn reset(&mut self, pipe: usize) {
+        for side in 0..2 {
+            self.pipes[pipe].streams[side].chunks.clear();
+            self.convey(pipe, side, Chunk::Ends);
+        }
+    }
+}

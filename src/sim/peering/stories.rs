@@ -1,0 +1,202 @@
+//! What these worlds have found, each as a story of two machines.
+
+use std::collections::VecDeque;
+
+use gpc_trees::Id;
+
+use super::driver::Names;
+use super::model::{Model, public};
+use crate::chain::Time;
+use crate::peering::{Crypto, Here, Identity, LinkKey, Output, Peering, Proof, State, Strictness, Way};
+use crate::sim::Random;
+use crate::wire::{CauseKind, Job};
+
+/// A machine, and what it has asked for.
+struct Side {
+    peering: Peering<Names>,
+    said: VecDeque<(LinkKey, Vec<u8>)>,
+    up: Vec<(Id, LinkKey, Proof)>,
+    closed: Vec<LinkKey>,
+    lost: Vec<Id>,
+}
+
+const NOW: Time = Time::from_nanos(1000);
+
+fn side(me: Id, others: &[Id], private: Option<u64>) -> Side {
+    let identity = Identity { me, incarnation: 100 + u64::from(me), job: Job::default(), hiwater: 8 };
+    let model =
+        |private| Box::new(Model { psk: 7, private, random: Random::new(private) }) as Box<dyn Crypto>;
+    let names = Names { peers: others.iter().copied().collect(), ..Names::default() };
+    let peering = Peering::new(identity, private.map(model), Strictness::default(), names);
+    Side { peering, said: VecDeque::new(), up: Vec::new(), closed: Vec::new(), lost: Vec::new() }
+}
+
+impl Side {
+    fn settle(&mut self) {
+        while let Some(output) = self.peering.poll() {
+            match output {
+                Output::Write { key, bytes } => self.said.push_back((key, bytes)),
+                Output::Finish { key } | Output::Close { key } | Output::Replaced { key, .. } => {
+                    self.closed.push(key)
+                }
+                Output::Up(standing) => self.up.push((standing.hello.from, standing.key, standing.proof)),
+                Output::Lost { peer, .. } | Output::Unreached { peer, .. } => self.lost.push(peer),
+                Output::Refused { .. } => {}
+                Output::Ask { peer, .. } => self.peering.hold_until(peer, NOW),
+            }
+        }
+    }
+
+    /// Begins to connect; what is said first.
+    fn connect(&mut self, key: usize, to: Id, way: Way) {
+        self.peering.opened(NOW, LinkKey(key), to);
+        self.peering.connected(LinkKey(key), way, false);
+        self.settle();
+    }
+
+    fn accept(&mut self, key: usize, way: Way) {
+        self.peering.accepted(NOW, LinkKey(key), way, None);
+        self.settle();
+    }
+
+    /// The next thing that was said.
+    fn next(&mut self) -> Vec<u8> {
+        self.said.pop_front().expect("something was said").1
+    }
+
+    fn hear(&mut self, key: usize, bytes: &[u8]) {
+        self.peering.feed(NOW, LinkKey(key), bytes, &Here::default());
+        self.settle();
+    }
+}
+
+/// Who gave up an attempt whose hello had been taken, and connected anew before the end of that was seen, said the same generation again: it was told that another connection stood, which it had closed itself, waited ten
+/// seconds for it, and lost what it had to send.
+#[test]
+fn an_attempt_that_was_given_up_counts() {
+    let (mut one, mut two) = (side(1, &[2], None), side(2, &[1], None));
+    one.connect(0, 2, Way::User);
+    two.accept(0, Way::User);
+    let hello = one.next();
+    two.hear(0, &hello);
+    assert_eq!(two.up.len(), 1);
+    assert!(one.peering.give_up_attempt(2));
+    one.connect(1, 2, Way::User);
+    two.accept(1, Way::User);
+    let again = one.next();
+    two.hear(1, &again);
+    assert_eq!((two.peering.state(1), two.up.len()), (State::Up(LinkKey(1)), 2));
+    two.next();
+    one.hear(1, &two.next());
+    assert_eq!(one.peering.state(2), State::Up(LinkKey(1)));
+}
+
+/// The higher id had counted more links than the lower one, as after a restart of that. Their connections crossed; the lower id's was kept by both, and then the higher one's first hello, which was still under way on a
+/// connection that it had closed, was taken for a later one and replaced the link.
+#[test]
+fn a_hello_that_crossed_is_no_later_one_however_high_it_counts() {
+    let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
+    for key in 0..5 {
+        high.connect(key, 1, Way::User);
+        high.peering.ended(LinkKey(key), None, CauseKind::Unreachable, "nobody is there yet");
+        high.settle();
+    }
+    high.said.clear();
+    high.connect(7, 1, Way::User);
+    let late = high.next();
+    low.connect(0, 2, Way::User);
+    high.accept(8, Way::User);
+    high.hear(8, &low.next());
+    assert_eq!((high.peering.state(1), high.closed.contains(&LinkKey(7))), (State::Up(LinkKey(8)), true));
+    low.hear(0, &high.next());
+    low.accept(1, Way::User);
+    low.hear(1, &late);
+    assert_eq!((low.peering.state(2), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
+}
+
+/// A lower id was still connecting to where a peer had been, and the peer, started anew, connected to it: it was told that another connection stood, and waited ten seconds for one that led to nobody.
+#[test]
+fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
+    let (mut low, mut high) = (side(1, &[2], None), side(2, &[1], None));
+    low.peering.opened(NOW, LinkKey(0), 2);
+    high.connect(0, 1, Way::User);
+    low.accept(1, Way::User);
+    low.hear(1, &high.next());
+    assert_eq!((low.peering.state(2), &low.closed[..]), (State::Up(LinkKey(1)), &[LinkKey(0)][..]));
+    high.hear(0, &low.next());
+    assert_eq!((high.peering.state(1), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
+}
+
+/// A key was listed while a connection of that id was between its proof, by another key, and its hello: it came up as one that had proved the listed key.
+#[test]
+fn a_key_that_is_listed_late_is_compared_all_the_same() {
+    for when in [3, 4] {
+        let (mut member, mut node) = (side(1, &[2], Some(11)), side(2, &[], Some(22)));
+        member.connect(0, 2, Way::Loopback);
+        node.accept(0, Way::Loopback);
+        node.hear(0, &member.next());
+        member.hear(0, &node.next());
+        let (third, hello) = (member.next(), member.next());
+        let list = |node: &mut Side, at| {
+            if when == at {
+                node.peering.book.peers.insert(1);
+                node.peering.book.keys.insert(1, public(33));
+            }
+        };
+        list(&mut node, 3);
+        node.hear(0, &third);
+        list(&mut node, 4);
+        node.hear(0, &hello);
+        assert_eq!(node.up, [], "listed before message {when}");
+    }
+    let (mut member, mut node) = (side(1, &[2], Some(11)), side(2, &[1], Some(22)));
+    member.connect(0, 2, Way::Loopback);
+    node.accept(0, Way::Loopback);
+    node.hear(0, &member.next());
+    member.hear(0, &node.next());
+    member.peering.book.keys.insert(2, public(33));
+    node.hear(0, &member.next());
+    node.hear(0, &member.next());
+    member.hear(0, &node.next());
+    assert_eq!((&member.up[..], &member.lost[..]), (&[][..], &[2][..]), "who has connected looks again, too");
+}
+
+/// Who waited for a link that did not answer lost its place to another member that claimed the same id, the same run and a higher generation, with a key of its own.
+#[test]
+fn who_waits_keeps_its_place_from_another_key() {
+    let (mut node, mut old) = (side(2, &[], Some(22)), side(1, &[2], Some(11)));
+    let greet = |node: &mut Side, member: &mut Side, key: usize| {
+        node.said.clear();
+        member.connect(key, 2, Way::Loopback);
+        node.accept(key, Way::Loopback);
+        node.hear(key, &member.next());
+        member.hear(key, &node.next());
+        node.hear(key, &member.next());
+        node.hear(key, &member.next());
+    };
+    greet(&mut node, &mut old, 0);
+    let again = |private| {
+        let identity = Identity { me: 1, incarnation: 7, job: Job::default(), hiwater: 8 };
+        let model = Box::new(Model { psk: 7, private, random: Random::new(private) });
+        let names = Names { peers: [2].into(), ..Names::default() };
+        Side {
+            peering: Peering::new(identity, Some(model), Strictness::default(), names),
+            ..side(1, &[2], None)
+        }
+    };
+    let (mut new, mut liar) = (again(12), again(13));
+    greet(&mut node, &mut new, 1);
+    liar.peering.opened(NOW, LinkKey(2), 2);
+    liar.peering.give_up_attempt(2);
+    liar.settle();
+    greet(&mut node, &mut liar, 3);
+    greet(&mut node, &mut liar, 4);
+    assert!(!node.closed.contains(&LinkKey(1)) && node.closed.contains(&LinkKey(4)), "{:?}", node.closed);
+    liar.peering.give_up_attempt(2);
+    new.peering.give_up_attempt(2);
+    greet(&mut node, &mut new, 5);
+    assert!(
+        node.closed.contains(&LinkKey(1)) && !node.closed.contains(&LinkKey(5)),
+        "the same one tries anew"
+    );
+}

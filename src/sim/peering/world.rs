@@ -1,0 +1,403 @@
+//! The world: processes that are peers of each other, what happens when, and what must be when all faults are over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use gpc_trees::Id;
+
+use super::check::{Checkers, Seen, Who};
+use super::driver::{Names, Running};
+use super::faults::Fault;
+use super::model::{Model, public};
+use super::pipe::{Owner, Pipe, Tamper};
+use super::scenario::Scenario;
+use crate::chain::Time;
+use crate::peering::{Crypto, Identity, Peering, PublicKey, Strictness, Way};
+use crate::sim::Random;
+use crate::sim::queue::{Next, Queue};
+use crate::sim::trace::Trace;
+use crate::sim::world::BEGIN;
+use crate::wire::Job;
+
+/// A millisecond.
+pub(super) const MS: u64 = 1_000_000;
+
+/// How long faults may begin: in small worlds that are tried exhaustively, and in others.
+const SPANS: [u64; 2] = [3_500 * MS, 20_000 * MS];
+
+/// After all faults, who is wanted is asked for once a second, so often.
+const ROUNDS: u32 = 30;
+
+/// How many of those ask for answers on links, too: until each silent one is found.
+const HEARTBEATS: u32 = 12;
+
+/// From the last round on nothing is wanted, and so long later all is at rest: longer than a greeting may take.
+const REST: u64 = 15_000 * MS;
+
+/// Events of one run: more than any comes to, so that one which does not end is seen.
+const EVENTS_MAX: u64 = 400_000;
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    /// Something of a connection is there.
+    Deliver {
+        pipe: usize,
+        /// The side that has sent it.
+        side: usize,
+    },
+    /// Something is due at a process.
+    Tick(usize),
+    /// A process has something for a peer.
+    Want(usize, Id),
+    /// The same, for whoever is that id, again and again.
+    Wants(Id, Id),
+    Act(Fault),
+    /// A process begins under an id; a peer is learned again.
+    Begin {
+        id: Id,
+        lower: bool,
+    },
+    Learn(Id, Id),
+    /// All faults are over.
+    Calm,
+    Round(u32),
+    Judge,
+}
+
+/// What a world is like.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    pub(super) psk: Option<u64>,
+    pub(super) way: Way,
+    pub(super) strictness: Strictness,
+    /// The private keys of ids whose public ones are listed.
+    pub(super) listed: BTreeMap<Id, u64>,
+    /// Who wants whom.
+    pub(super) wanted: BTreeSet<(Id, Id)>,
+}
+
+impl Config {
+    pub(super) fn proves(&self, _: usize) -> bool {
+        self.psk.is_some() && self.way != Way::User
+    }
+
+    fn draw(random: &mut Random, n: u32) -> Config {
+        let psk = random.chance(5, 6).then(|| random.draw());
+        let ways = if psk.is_some() {
+            &[Way::Loopback, Way::Network, Way::Network, Way::User][..]
+        } else {
+            &[Way::Loopback, Way::User]
+        };
+        let way = random.pick(ways).copied().unwrap_or(Way::Network);
+        let (no_encryption, encrypt_loopback) = (random.chance(1, 4), random.chance(1, 4));
+        let strictness = Strictness { no_encryption, encrypt_loopback, insecure: false };
+        let mut listed = BTreeMap::new();
+        if psk.is_some() {
+            (0..n).filter(|_| random.chance(1, 2)).collect::<Vec<_>>().into_iter().for_each(|id| {
+                listed.insert(id, random.draw() >> 4);
+            });
+        }
+        let mut wanted = BTreeSet::new();
+        for low in 0..n {
+            for high in low + 1..n {
+                let kind = random.below(4);
+                wanted.extend((kind != 0).then_some((low, high)));
+                wanted.extend((kind != 1).then_some((high, low)));
+            }
+        }
+        Config { psk, way, strictness, listed, wanted }
+    }
+}
+
+/// One run.
+pub(super) struct World {
+    pub(super) scenario: Scenario,
+    pub(super) random: Random,
+    pub(super) now: u64,
+    pub(super) queue: Queue<Event>,
+    pub(super) config: Config,
+    pub(super) processes: Vec<Running>,
+    /// The process that is found at the address of an id.
+    pub(super) at: Vec<usize>,
+    pub(super) pipes: Vec<Pipe>,
+    /// Until when two ids do not reach each other.
+    pub(super) cuts: BTreeMap<(Id, Id), u64>,
+    /// Whom the next connection reaches, in place of the one that it is for; what is done to it.
+    pub(super) redirected: Option<Owner>,
+    pub(super) tampered: Option<(usize, Tamper)>,
+    pub(super) checkers: Checkers,
+    pub(super) trace: Trace,
+    pub(super) events: u64,
+    /// Faults that are to happen after so many events, the last first.
+    acts: Vec<(u64, Fault)>,
+    calm: bool,
+    /// How often each fault took effect.
+    pub(super) injected: BTreeMap<Fault, u64>,
+}
+
+impl World {
+    pub(super) fn new(scenario: &Scenario) -> World {
+        let mut random = Random::new(scenario.seed);
+        let config = Config::draw(&mut random, scenario.n);
+        let mut acts = scenario.acts.clone().unwrap_or_default();
+        acts.sort_unstable_by(|a, b| b.cmp(a));
+        let mut world = World {
+            scenario: scenario.clone(),
+            random,
+            now: BEGIN,
+            queue: Queue::new(),
+            config,
+            processes: Vec::new(),
+            at: Vec::new(),
+            pipes: Vec::new(),
+            cuts: BTreeMap::new(),
+            redirected: None,
+            tampered: None,
+            checkers: Checkers::default(),
+            trace: Trace::new(scenario.trace),
+            events: 0,
+            acts,
+            calm: false,
+            injected: BTreeMap::new(),
+        };
+        world.plan();
+        world
+    }
+
+    /// Who begins, who wants whom when, what goes wrong when.
+    fn plan(&mut self) {
+        let n = self.scenario.n;
+        self.say(format_args!("{:?}", self.config.clone()));
+        for id in 0..n {
+            let incarnation = self.incarnation(false);
+            let process = self.begin(id, incarnation, None, self.config.psk);
+            self.at.push(process);
+        }
+        let exhaustive = self.scenario.acts.is_some();
+        let span = SPANS[usize::from(!exhaustive)];
+        for (from, to) in self.config.wanted.clone() {
+            // Often both at once: then their connections cross.
+            let at = if self.random.chance(1, 2) { 0 } else { self.random.below(span / 4) };
+            self.queue.push(BEGIN + at, Event::Wants(from, to));
+        }
+        if !exhaustive {
+            for _ in 0..self.random.between(1, 8) {
+                let fault = Fault::draw(&mut self.random);
+                let at = BEGIN + self.random.below(span);
+                self.queue.push(at, Event::Act(fault));
+            }
+        }
+        self.queue.push(BEGIN + span, Event::Calm);
+    }
+
+    pub(super) fn incarnation(&mut self, lower: bool) -> u64 {
+        // Never one twice: they count in their lowest digits.
+        let base = if lower { self.random.below(1000) } else { self.now / MS };
+        base * 1000 + self.processes.len() as u64
+    }
+
+    /// A process begins; `private` is its key, if not the one that is listed or one of its own.
+    pub(super) fn begin(
+        &mut self,
+        id: Id,
+        incarnation: u64,
+        private: Option<u64>,
+        psk: Option<u64>,
+    ) -> usize {
+        self.begin_as(id, incarnation, private, psk, self.config.strictness)
+    }
+
+    pub(super) fn begin_as(
+        &mut self,
+        id: Id,
+        incarnation: u64,
+        private: Option<u64>,
+        psk: Option<u64>,
+        strictness: Strictness,
+    ) -> usize {
+        let own = self.random.draw() >> 4;
+        let private = private.or_else(|| self.config.listed.get(&id).copied()).unwrap_or(own);
+        let who = Who { id, incarnation, psk, key: public(private) };
+        let identity = Identity { me: id, incarnation, job: Job::default(), hiwater: 8 };
+        let random = Random::new(self.random.draw());
+        let crypto = psk.map(|psk| Box::new(Model { psk, private, random }) as Box<dyn Crypto>);
+        let names = self.names(id);
+        self.say(format_args!("process {} begins: {who:?}", self.processes.len()));
+        self.see(Seen::Began(who));
+        self.processes.push(Running {
+            who,
+            private,
+            peering: Peering::new(identity, crypto, strictness, names),
+            strictness,
+            odd: false,
+            locals: BTreeMap::new(),
+            next_key: 0,
+            alive: true,
+            paused: 0,
+            tick_at: None,
+        });
+        self.processes.len() - 1
+    }
+
+    /// Whom a process knows: whom it wants, most others, and most of the listed keys.
+    fn names(&mut self, me: Id) -> Names {
+        let mut names = Names::default();
+        for id in (0..self.scenario.n).filter(|id| *id != me) {
+            if self.config.wanted.contains(&(me, id)) || !self.random.chance(1, 6) {
+                names.peers.insert(id);
+                let listed = self.listed(id).filter(|_| !self.random.chance(1, 6));
+                names.keys.extend(listed.map(|key| (id, key)));
+            }
+        }
+        names
+    }
+
+    pub(super) fn listed(&self, id: Id) -> Option<PublicKey> {
+        self.config.listed.get(&id).map(|private| public(*private))
+    }
+
+    /// Whether a process links with nobody in clear.
+    pub(super) fn encrypts(&self, process: usize) -> bool {
+        let Strictness { no_encryption, encrypt_loopback, .. } = self.processes[process].strictness;
+        self.config.proves(process)
+            && match self.config.way {
+                Way::User => false,
+                Way::Loopback => encrypt_loopback,
+                Way::Network => !no_encryption,
+            }
+    }
+
+    pub(super) fn see(&mut self, seen: Seen) {
+        self.checkers.see(self.now - BEGIN, seen);
+    }
+
+    pub(super) fn say(&mut self, text: fmt::Arguments<'_>) {
+        self.trace.say(self.now, text);
+    }
+
+    pub(super) fn run(&mut self) {
+        while self.step() {}
+    }
+
+    /// How many events there are until the faults are over.
+    pub(super) fn events_until_calm(scenario: &Scenario) -> u64 {
+        let mut world = World::new(scenario);
+        while !world.calm && world.step() {}
+        world.events
+    }
+
+    /// The next thing happens, and before it the fault whose turn it is; false if there is none any more.
+    fn step(&mut self) -> bool {
+        let Some((at, next)) = self.queue.pop() else { return false };
+        let Next::Event(event) = next else { return true };
+        self.now = at;
+        while let Some((_, fault)) = self.acts.pop_if(|(event, _)| *event <= self.events) {
+            self.act(fault);
+        }
+        self.events += 1;
+        if self.events > EVENTS_MAX {
+            self.checkers.add("liveness", format!("no rest after {EVENTS_MAX} events"));
+            return false;
+        }
+        let kind = match &event {
+            Event::Deliver { pipe, side } => (*pipe as u64) << 8 | *side as u64,
+            Event::Tick(process) | Event::Want(process, _) => (*process as u64) << 8 | 2,
+            _ => 3,
+        };
+        self.trace.fold([at, kind, self.pipes.len() as u64, self.processes.len() as u64]);
+        self.happen(event);
+        true
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Deliver { pipe, side } => self.deliver(pipe, side),
+            Event::Tick(process) => self.tick(process),
+            Event::Want(process, id) => self.want(process, id),
+            Event::Wants(from, to) if !self.calm => {
+                self.want(self.at[from as usize], to);
+                let again = self.now + self.random.between(50 * MS, 4_000 * MS);
+                self.queue.push(again, Event::Wants(from, to));
+            }
+            Event::Wants(..) => {}
+            Event::Act(fault) => self.act(fault),
+            Event::Begin { id, lower } => self.begin_anew(id, lower),
+            Event::Learn(id, peer) => self.learn(self.at[id as usize], peer, self.listed(peer)),
+            Event::Calm => self.calm_down(),
+            Event::Round(round) => self.round(round),
+            Event::Judge => self.judge(),
+        }
+    }
+
+    fn tick(&mut self, process: usize) {
+        let (now, running) = (self.now, &mut self.processes[process]);
+        if !running.alive {
+            return;
+        }
+        if running.paused > now {
+            return self.queue.push(running.paused, Event::Tick(process));
+        }
+        running.tick_at = None;
+        running.peering.tick(Time::from_nanos(now));
+        self.settle(process);
+    }
+
+    pub(super) fn begin_anew(&mut self, id: Id, lower: bool) {
+        if !self.processes[self.at[id as usize]].alive {
+            let incarnation = self.incarnation(lower);
+            self.at[id as usize] = self.begin(id, incarnation, None, self.config.psk);
+        }
+    }
+
+    /// All faults are over: each id is one process, everybody knows whom it wants.
+    fn calm_down(&mut self) {
+        self.say(format_args!("all faults are over"));
+        (self.calm, self.redirected, self.tampered) = (true, None, None);
+        for process in 0..self.processes.len() {
+            let id = self.processes[process].who.id as usize;
+            if self.processes[process].odd || self.at.get(id) != Some(&process) {
+                self.die(process, true);
+            }
+        }
+        for id in 0..self.scenario.n {
+            self.begin_anew(id, false);
+        }
+        for (from, to) in self.config.wanted.clone() {
+            self.learn(self.at[from as usize], to, self.listed(to));
+        }
+        self.queue.push(self.now, Event::Round(0));
+        self.queue.push(self.now + u64::from(ROUNDS) * 1000 * MS + REST, Event::Judge);
+    }
+
+    /// What is wanted is asked for, and links are asked whether they live.
+    fn round(&mut self, round: u32) {
+        if round < HEARTBEATS {
+            self.at.clone().into_iter().for_each(|process| self.heartbeat(process));
+        }
+        let mut missing = false;
+        for (from, to) in self.config.wanted.clone() {
+            let process = self.at[from as usize];
+            missing |= self.processes[process].peering.up(to).is_none();
+            self.want(process, to);
+        }
+        if round + 1 < ROUNDS && (missing || round < HEARTBEATS) {
+            self.queue.push(self.now + 1000 * MS, Event::Round(round + 1));
+        }
+    }
+
+    fn judge(&mut self) {
+        for (from, to) in self.config.wanted.clone() {
+            let process = self.at[from as usize];
+            if self.processes[process].peering.up(to).is_none() {
+                self.see(Seen::Missing(process, to));
+            }
+        }
+        for process in self.at.clone() {
+            let peering = &self.processes[process].peering;
+            let (half_open, holds) = (peering.half_open().count(), peering.holds_any());
+            let due = peering.next_deadline().is_some();
+            self.see(Seen::Rest { process, half_open, holds, due });
+        }
+    }
+}
