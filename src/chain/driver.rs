@@ -185,9 +185,9 @@ pub enum Input {
         /// Who waits for what, in words; none at the end.
         what: Option<Box<str>>,
     },
-    /// A deferred reply is given, or its token was dropped; perhaps before func has ended.
+    /// A deferred reply is given, or its token was dropped; perhaps before func or callback has ended. Once for each job that [deferred](JobResult::Deferred): a second answer is ignored, but for one that comes when a later callback of the call runs or has deferred, whose answer it would be.
     Answered {
-        /// The call whose func deferred.
+        /// The call whose func or callback deferred.
         call: CallId,
         /// The reply, or why there is none.
         result: Result<Reply, Box<Reason>>,
@@ -303,7 +303,7 @@ pub enum Work {
 pub enum JobResult {
     /// It ended well; the node's own reply is now this.
     Replied(Reply),
-    /// func keeps a token and answers later with [`Input::Answered`].
+    /// func or callback keeps a token, and it answers later, once, with [`Input::Answered`].
     Deferred,
     /// func has taken what there was of its data, and goes on when more has come.
     Taken(Taken),

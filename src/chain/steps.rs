@@ -117,7 +117,7 @@ impl Node {
             (Own::Pending | Own::Taking(_) | Own::Lent, result) if call.job == JobState::Running => {
                 call.early.get_or_insert_with(|| Box::new(result));
             }
-            // A second answer to the same token: the first one counts.
+            // A second answer to the same token, when no other job of the call can have deferred: the first one counts.
             _ => {}
         }
     }

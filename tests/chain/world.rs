@@ -15,7 +15,7 @@ use gpc_trees::{Id, IdList};
 pub(crate) enum Act {
     Fail,
     Unknown,
-    /// Answers later, twice: the second answer must not count.
+    /// Answers later; func twice, where no callback awaits an answer for which the second one would be taken: it must not count.
     Defer,
     /// The answer overtakes the return of func.
     DeferEarly,
@@ -266,8 +266,7 @@ impl World {
             }
             Some(Act::Defer) => {
                 self.answers.push((id, call, Ok(reply)));
-                // Of a callback it would be that of the next one.
-                if stage == Stage::Func {
+                if stage == Stage::Func && !self.callback_defers(id) {
                     self.answers.push((id, call, Ok(Reply::default())));
                 }
                 JobResult::Deferred
@@ -279,6 +278,11 @@ impl World {
             }
         };
         self.ran(id, call, result);
+    }
+
+    /// Whether a callback of this id keeps a token. An answer names its call and no more, so no other may come then.
+    fn callback_defers(&self, id: Id) -> bool {
+        matches!(self.plan.get(&(id, Stage::Callback)), Some(Act::Defer | Act::DeferEarly | Act::DropToken))
     }
 
     fn ran(&mut self, id: Id, call: CallId, result: JobResult) {

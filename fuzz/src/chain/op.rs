@@ -107,7 +107,7 @@ fn end_job(world: &mut World, input: &mut Input<'_>, badly: bool) {
     }
 }
 
-/// A deferred answer comes; a func's token stays, and may be used again.
+/// A deferred answer comes; a func's token stays until a callback of its call runs there, and may be used again.
 fn answer(world: &mut World, input: &mut Input<'_>) {
     let (index, good) = (input.below(world.deferred.len()), input.below(4) > 0);
     let Some(deferred) = world.deferred.get(index).cloned() else { return };

@@ -203,8 +203,13 @@ impl World {
                     !self.jobs.iter().any(|(at, job)| (*at, job.call) == (id, call)),
                     "two jobs of {call}"
                 );
-                if let Work::Func = job.work {
-                    self.executed.push(Executed { call, at: id, run: self.run_of(id) });
+                match job.work {
+                    Work::Func => self.executed.push(Executed { call, at: id, run: self.run_of(id) }),
+                    Work::More(_) => {}
+                    // func has answered. An answer names its call and no more: a second one would be taken for that of this callback, if it defers.
+                    Work::Callback { .. } => {
+                        self.deferred.retain(|later| (later.at, later.call) != (id, call))
+                    }
                 }
                 self.jobs.push((id, job));
             }
