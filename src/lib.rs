@@ -81,6 +81,7 @@
 //!   proves which id a node is; [`Access`] says who may call a function. Over Unix sockets, on Linux, nodes link with processes of their own user only, unless [`Builder::allow_users`] names others. `docs/security.md` in the repository has the rest.
 //! - [`bootstrap`] reads secrets and keys from files.
 //! - [`Node::wait_for_peers`] waits for processes that are still starting.
+//! - [`bootstrap`] asks the launcher that has started the process (such as `mpiexec`) who it is, and gets it to know the others: no file, no addresses.
 //! - [`launch`] starts processes of a program on this machine, and ends them whatever happens.
 //!
 //! [`Node`] has a whole program. Links are TCP, Unix sockets or shared memory: nodes of one host find the fastest by themselves ([`LinkKind`]).
@@ -108,7 +109,7 @@
 //!
 //! # What is stable
 //!
-//! A program needs what stands at the root of this crate, [`launch`] and [`trees`]; [`runtime`] has the rarer names of the same things. These follow semantic versioning, sets that will grow are `#[non_exhaustive]`, and the numbers of [`CauseKind`] never
+//! A program needs what stands at the root of this crate, [`bootstrap`], [`launch`] and [`trees`]; [`runtime`] has the rarer names of the same things. These follow semantic versioning, sets that will grow are `#[non_exhaustive]`, and the numbers of [`CauseKind`] never
 //! change their meaning. `wire`, `chain`, `sim` and [`runtime::link`] are public for drivers and tools of their own (a simulator, a fuzzer, another event loop) and stand **outside the promise of semantic versioning**: any release may change them. What of
 //! them is named at the root of the crate is inside.
 //!
@@ -125,6 +126,7 @@ pub mod bootstrap;
 pub mod chain;
 mod hint;
 pub mod launch;
+mod launchers;
 pub mod peering;
 pub mod runtime;
 pub mod sim;

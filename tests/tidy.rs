@@ -10,12 +10,15 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 14] = [
     "src",
     "cli/src",
     "cli/tests",
     "trees/src",
     "trees/tests",
+    "pmix/src",
+    "pmix/tests",
+    "pmix/examples",
     "tests",
     "benches",
     "examples",

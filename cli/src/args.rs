@@ -3,9 +3,11 @@
 //! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
 
 mod bench;
+mod over;
 mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
+pub use over::OverArgs;
 pub use trust::{SecretArgs, TrustArgs};
 
 use std::ffi::OsString;
@@ -44,6 +46,7 @@ Examples:
   gpc tree binomial 16                           draw a tree
   gpc tree kary:4 64 --format svg > tree.svg
   gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
+  gpc call facts --hosts a,b[01-64]              processes on other hosts, started by ssh through a tree
   gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
 
 GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
@@ -73,12 +76,12 @@ pub struct CallArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: String,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine
+    /// How many ids: this process is id 0, and the others are started as processes on this machine. Without it, and without --peers, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(required_unless_present = "peers", conflicts_with = "peers")]
+    #[arg(conflicts_with_all = ["peers", "hosts"])]
     pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
     #[arg(long, value_name = "TREE", default_value = "binary")]
     pub tree: TreeName,
 
@@ -138,14 +141,21 @@ pub struct CallArgs {
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
-    #[arg(long, value_name = "TIME", requires = "peers")]
+    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call. Where a launcher has started this process: how long it waits for the others, 1m by default
+    #[arg(long, value_name = "TIME", conflicts_with = "n")]
     pub wait_for_peers: Option<Span>,
 
     /// Whom the node of this process links with; with --peers.
     #[command(flatten, next_help_heading = TRUST_HEADING)]
     pub trust: TrustArgs,
+
+    /// Processes on other hosts.
+    #[command(flatten, next_help_heading = OVER_HEADING)]
+    pub over: OverArgs,
 }
+
+/// What stands over the arguments of `OverArgs` in the help.
+const OVER_HEADING: &str = "Other hosts";
 
 /// What stands over the arguments of `TrustArgs` in the help.
 const TRUST_HEADING: &str = "With --peers: whom to link with over TCP";
@@ -155,7 +165,9 @@ const REPEAT_MAX: i64 = 10_000_000;
 
 const CALL_USAGE: &str = "\
 gpc call <FUNC> -n <N> [OPTIONS]
-       gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]";
+       gpc call <FUNC> --hosts <LIST> [OPTIONS]
+       gpc call <FUNC> --peers <FILE> --id <I> [OPTIONS]
+       mpiexec -n <N> gpc call <FUNC> [OPTIONS]";
 
 const CALL_EXAMPLES: &str = "\
 Functions:
@@ -172,10 +184,14 @@ Examples:
   gpc call digest -n 64 --tree binomial --data Cargo.lock
   gpc call sum -n 16 --repeat 1000 --output json
   gpc call fail -n 8 --header 5:callback
+  gpc call facts --hosts a,b[01-64] --per-host 2 --tree hosts+binomial
+  gpc call facts --hosts a,b[01-64] --remote-gpc bin/gpc --start-limit 5s --partial
   gpc call facts --peers peers.txt --id 0
   gpc call facts --peers peers.txt --id 0 --wait-for-peers 30s
   gpc call facts --peers peers.txt --id 0 --partial --dead-after 2s
   gpc call facts --peers peers.txt --id 0 --secret-file job.secret
+  mpiexec -n 8 gpc call facts                       any launcher with PMI: each process is an id
+  mpiexec -n 8 gpc call sum --tree hosts+binomial
 
 The exit status is 0 only if every id is done; else standard error names the first cause.";
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::args::{CallArgs, OutputKind};
 use super::interrupt::Interrupt;
 use super::output::{Width, write_table};
-use super::plan::CallPlan;
+use super::plan::{CallPlan, settings};
 use super::session::{Made, Session};
+use super::started::{Role, role};
 use super::{CommandResult, builtin, stdout};
 use chained_gpc::runtime::Functions;
 
@@ -18,9 +19,19 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub(super) fn run(args: &CallArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    let plan = CallPlan::new(args, &functions)?;
+    let by_itself = args.n.is_some() || args.peers.is_some() || args.over.hosts.is_some();
+    let (member, started) = match role(by_itself, &functions, settings(args)?, args.wait_for_peers)? {
+        Role::Served(status) => return Ok(status),
+        Role::Alone => (None, None),
+        Role::Root(member, started) => (Some(*member), Some(started)),
+    };
+    let plan = CallPlan::new(args, &functions, started.as_ref())?;
     let interrupt = Interrupt::listen(|| {})?;
-    let result = Session::open(&plan, &functions, &interrupt).and_then(|mut session| {
+    let session = match member {
+        Some(member) => Ok(Session::of_member(member)),
+        None => Session::open(&plan, &functions, &interrupt),
+    };
+    let result = session.and_then(|mut session| {
         let result = session.make_calls(&plan, &interrupt);
         // Before anything is printed: whoever reads the output finds nothing running.
         session.close(END_LIMIT);

@@ -2,15 +2,20 @@
 
 use std::ops::{ControlFlow, Range};
 
+use chained_gpc::launch::remote::{RemoteError, RemoteLaunch, RemotePlan};
 use chained_gpc::launch::{Launch, NodeSettings, Plan};
 use chained_gpc::runtime::LinkKind;
 use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::interrupt::Interrupt;
+use super::say;
 
 /// The arguments of such a process before its id.
 pub(crate) const ARGUMENTS: [&str; 3] = ["node", "--launched", "--id"];
+
+/// The arguments of a process on another host.
+pub(crate) const AGENT: [&str; 2] = ["node", "--agent"];
 
 /// From how many processes on a terminal sees how many have been started; fewer take no noticeable time.
 const PROGRESS_MIN: usize = 128;
@@ -37,6 +42,36 @@ pub(crate) fn start(
     });
     progress.finish_and_clear();
     Ok(launch?)
+}
+
+/// Starts processes on other hosts; gives up when it is interrupted. With a partial plan, those that could not be started are named.
+///
+/// # Errors
+/// When a host does not answer and the plan is not partial, or it is interrupted; nothing is left running then.
+pub(crate) fn start_remote(
+    plan: &RemotePlan,
+    settings: NodeSettings,
+    interrupt: &Interrupt,
+) -> Result<RemoteLaunch, RemoteError> {
+    let mut plan = plan.clone();
+    plan.settings = settings;
+    // Each takes as long as a connection does.
+    let progress = progress_bar(PROGRESS_MIN.max(plan.processes() as usize));
+    progress.set_length(plan.processes().into());
+    let launch = RemoteLaunch::start_observed(&plan, |there| {
+        progress.set_position(there as u64);
+        match interrupt.signal() {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    progress.finish_and_clear();
+    let launch = launch?;
+    let lost = launch.lost();
+    if !lost.is_empty() {
+        say(&RemoteError::Hosts(lost).to_string());
+    }
+    Ok(launch)
 }
 
 fn progress_bar(count: usize) -> ProgressBar {

@@ -27,6 +27,7 @@ pub mod refused;
 mod secret;
 pub mod session;
 mod sim;
+pub mod started;
 mod stdout;
 mod tree;
 pub mod trust;
@@ -38,6 +39,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use chained_gpc::launch::own_id;
+use chained_gpc::launch::remote::own_part;
 use clap::Parser as _;
 
 use self::args::{Args, Command};
@@ -56,10 +58,12 @@ const USAGE: u8 = 2;
 /// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
 pub fn main() -> ExitCode {
     chained_gpc::runtime::one_heap();
-    let result = match own_id(env::args_os(), &launching::ARGUMENTS) {
-        // One of thousands, perhaps.
-        Some(id) => logs::start().and_then(|()| node::run_launched(id)),
-        None => run(Args::parse().command),
+    // One of thousands, perhaps.
+    let launched = own_id(env::args_os(), &launching::ARGUMENTS);
+    let result = match (launched, own_part(env::args_os(), &launching::AGENT)) {
+        (Some(id), _) => logs::start().and_then(|()| node::run_launched(id)),
+        (None, Some(part)) => logs::start().and_then(|()| node::run_part(part)),
+        (None, None) => run(Args::parse().command),
     };
     result.unwrap_or_else(|error| {
         say(&error.to_string());

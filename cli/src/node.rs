@@ -17,6 +17,7 @@ use super::plan::check_dead_after;
 use super::refused::Refused;
 use super::trust::Trust;
 use super::{CommandResult, builtin};
+use chained_gpc::launch::remote::{AgentError, Part};
 use chained_gpc::launch::{Launched, LaunchedError, NodeSettings};
 use chained_gpc::runtime::{Address, Builder, Functions, FunctionsError, Listener, Node, Peers};
 
@@ -46,6 +47,17 @@ pub(super) fn run_launched(id: Id) -> CommandResult {
     builtin::register(&functions)?;
     launched.serve(&functions).map_err(cannot_start("this node"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a process that `gpc call --hosts` has started on a host, or is the command that starts one there, until it is ended.
+pub(super) fn run_part(part: Part) -> CommandResult {
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    match part.run(&functions) {
+        // Nobody is left to tell.
+        Err(AgentError::ParentGone) => Ok(ExitCode::FAILURE),
+        ended => Ok(ended.map(|()| ExitCode::SUCCESS)?),
+    }
 }
 
 /// Runs a node until it is told to end.

@@ -6,16 +6,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, Limits, TreeName};
+use gpc_trees::{Hosts, Id, IdList, Limits, TreeName};
 
 use super::args::{CallArgs, OutputKind};
 use super::duration::Span;
 use super::files::read_peers;
 use super::output::RootPart;
 use super::refused::Refused;
+use super::started::Started;
 use super::tree::{no_such_tree, read_hosts, read_layout};
 use super::trust::Trust;
 use chained_gpc::launch::NodeSettings;
+use chained_gpc::launch::remote::RemotePlan;
 use chained_gpc::runtime::{Call, CallTree, FuncHandle, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
 
@@ -73,6 +75,13 @@ pub enum Nodes {
         /// How they are connected.
         link: LinkKind,
     },
+    /// A launcher has started them, and this process is id 0.
+    Started {
+        /// Where they are.
+        peers: Peers,
+    },
+    /// This process is id 0; the others are to be started on other hosts.
+    Hosts(Box<RemotePlan>),
     /// They are running already.
     Join {
         /// Where they listen.
@@ -85,16 +94,25 @@ pub enum Nodes {
 }
 
 impl CallPlan {
-    /// Checks the arguments together, and reads the files that they name.
+    /// Checks the arguments together, and reads the files that they name. `started`: those that a launcher has started with this process.
     ///
     /// # Errors
     /// Everything that can be wrong before anything is started or sent, in words for the one who wrote the arguments.
-    pub fn new(args: &CallArgs, functions: &Functions) -> Result<CallPlan, Refused> {
+    pub fn new(
+        args: &CallArgs,
+        functions: &Functions,
+        started: Option<&Started>,
+    ) -> Result<CallPlan, Refused> {
         let func = functions.named(&args.func).map_err(|error| error.to_string())?;
-        let (nodes, root, all) = nodes(args)?;
+        let (nodes, root, all) = nodes(args, started)?;
         let (order, part) = order(args, root, &all)?;
         check_ids(&order, &nodes, root)?;
-        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root))?;
+        let hosts = match &nodes {
+            Nodes::Hosts(plan) => Some(hosts_of(plan)),
+            Nodes::Started { .. } => started.map(|started| started.hosts.clone()),
+            Nodes::Start { .. } | Nodes::Join { .. } => None,
+        };
+        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root), hosts.as_ref())?;
         let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
@@ -106,7 +124,7 @@ impl CallPlan {
         if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
             return Err("--time-limit 0s leaves no time for the call".into());
         }
-        check_dead_after(args.dead_after)?;
+        let watching = settings(args)?;
         Ok(CallPlan {
             func,
             func_name: args.func.clone(),
@@ -123,7 +141,7 @@ impl CallPlan {
             data: args.data.as_deref().map(read_data).transpose().map_err(Refused::File)?.unwrap_or_default(),
             time_limit: args.time_limit.map(Duration::from),
             partial: args.partial,
-            watching: NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link),
+            watching,
             forward_first: args.forward_first,
             output: args.output,
             repeat: args.repeat,
@@ -143,6 +161,15 @@ impl CallPlan {
     }
 }
 
+/// How each process looks out for the others.
+///
+/// # Errors
+/// When a silence is so short that a busy process would be taken for lost.
+pub(super) fn settings(args: &CallArgs) -> Result<NodeSettings, Refused> {
+    check_dead_after(args.dead_after)?;
+    Ok(NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link))
+}
+
 /// Refuses a silence so short that a busy process would be taken for lost.
 pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
     match dead_after {
@@ -154,7 +181,17 @@ pub(super) fn check_dead_after(dead_after: Option<Span>) -> Result<(), String> {
 }
 
 /// The nodes, the root, and all ids there are.
-fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), Refused> {
+fn nodes(args: &CallArgs, started: Option<&Started>) -> Result<(Nodes, Id, IdList), Refused> {
+    args.over.check()?;
+    if let Some(hosts) = &args.over.hosts {
+        let mut plan = args.over.plan(hosts)?;
+        plan.partial = args.partial;
+        let n = 1 + plan.processes();
+        return Ok((Nodes::Hosts(Box::new(plan)), 0, IdList::range(0..n)));
+    }
+    if let (None, None, None, Some(started)) = (args.n, &args.peers, args.id, started) {
+        return Ok((Nodes::Started { peers: started.peers.clone() }, 0, started.ids()));
+    }
     match (args.n, &args.peers, args.id) {
         (_, None, Some(id)) => {
             Err(format!("--id {id} goes with --peers FILE; with -n this process is id 0").into())
@@ -171,7 +208,7 @@ fn nodes(args: &CallArgs) -> Result<(Nodes, Id, IdList), Refused> {
         }
         (_, Some(_), None) => Err("--peers needs the id of this process: add --id I".into()),
         (None, None, _) => {
-            Err("say how many ids with -n N, or join running nodes with --peers FILE --id I".into())
+            Err("say how many ids with -n N, on which hosts with --hosts LIST, or join running nodes with --peers FILE --id I, or have a launcher start this program, as in `mpiexec -n 8 gpc call facts`".into())
         }
     }
 }
@@ -202,20 +239,36 @@ fn without_first(ids: &IdList) -> IdList {
 }
 
 fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
+    // By runs: a list of 4 billion ids costs nothing.
+    let beyond = |n: u32| {
+        let highest = |run: gpc_trees::Run| run.first + (run.count - 1);
+        ids.runs().find(|&run| highest(run) >= n).map(|run| run.first.max(n))
+    };
     match nodes {
-        Nodes::Start { n, .. } => {
-            // By runs: a list of 4 billion ids costs nothing.
-            let highest = |run: gpc_trees::Run| run.first + (run.count - 1);
-            match ids.runs().find(|&run| highest(run) >= *n) {
-                Some(run) => {
-                    let (id, last) = (run.first.max(*n), n - 1);
-                    Err(format!(
-                        "--ids names id {id}, but with -n {n} the ids are 0 to {last}: raise -n or correct the list"
-                    ))
-                }
-                None => Ok(()),
+        Nodes::Start { n, .. } => match beyond(*n) {
+            Some(id) => Err(format!(
+                "--ids names id {id}, but with -n {n} the ids are 0 to {}: raise -n or correct the list",
+                n - 1
+            )),
+            None => Ok(()),
+        },
+        Nodes::Started { peers } => match ids.iter().find(|&id| !peers.contains(id)) {
+            Some(id) => {
+                let count = peers.len();
+                Err(format!(
+                    "--ids names id {id}, but the launcher has started {count} processes: the ids are 0 to {}",
+                    count - 1
+                ))
             }
-        }
+            None => Ok(()),
+        },
+        Nodes::Hosts(plan) => match beyond(1 + plan.processes()) {
+            Some(id) => Err(format!(
+                "--ids names id {id}, but on these hosts the ids are 1 to {}: correct the list, or raise --per-host",
+                plan.processes()
+            )),
+            None => Ok(()),
+        },
         // A longer list has an id that is not there, which is found after at most as many steps as there are peers.
         Nodes::Join { peers, .. } => match ids.iter().find(|&id| id != root && !peers.contains(id)) {
             Some(id) => Err(format!("--ids names id {id}, which the peers file does not have")),
@@ -224,13 +277,29 @@ fn check_ids(ids: &IdList, nodes: &Nodes, root: Id) -> Result<(), String> {
     }
 }
 
+/// Which id is on which host; this process, the root, is on one of its own.
+pub(super) fn hosts_of(plan: &RemotePlan) -> Hosts {
+    let others = (1..=plan.processes()).filter_map(|id| Some((id, plan.host_of(id)?)));
+    // No host has this name: it begins with a hyphen.
+    std::iter::once((0, "-")).chain(others).collect()
+}
+
 /// The tree, the ids in its order, and its levels. `ids` has the root first.
-pub(super) fn tree(name: &TreeName, ids: &IdList) -> Result<(CallTree, IdList, u32), Refused> {
+pub(super) fn tree(
+    name: &TreeName,
+    ids: &IdList,
+    hosts: Option<&Hosts>,
+) -> Result<(CallTree, IdList, u32), Refused> {
     let refused = |error: gpc_trees::TreeError| format!("--tree {name}: {error}");
     let layout = match name {
         TreeName::File(path) => Some(read_layout(Path::new(path)).map_err(Refused::File)?),
         TreeName::Hosts { path, tree } => {
             Some(read_hosts(Path::new(path), ids, tree).map_err(Refused::File)?)
+        }
+        TreeName::KnownHosts(tree) => {
+            let hosts = hosts.ok_or_else(|| format!("--tree {name} goes with --hosts LIST, or with a launcher; write hosts:PATH+TREE with a file that says which id is on which host"))?;
+            let layout = hosts.layout(ids, tree, &Limits::default());
+            Some(layout.map_err(|error| format!("--tree {name}: {error}"))?)
         }
         _ => None,
     };

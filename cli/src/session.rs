@@ -14,8 +14,11 @@ use super::launching;
 use super::limits::cannot_start;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
+use super::say;
 use super::trust::Trust;
+use chained_gpc::bootstrap::Member;
 use chained_gpc::launch::Launch;
+use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, Coverage, Status};
 
@@ -31,9 +34,29 @@ const SILENCE: Duration = Duration::from_millis(500);
 /// Nodes that calls can be made on.
 #[derive(Debug)]
 pub struct Session {
-    node: Node,
+    node: Own,
     /// The processes that were started for it; none when running nodes were joined.
     launch: Option<Launch>,
+    /// Those that were started on other hosts.
+    remote: Option<RemoteLaunch>,
+}
+
+/// The node of this process.
+#[derive(Debug)]
+enum Own {
+    /// Started here.
+    Node(Node),
+    /// One of those that a launcher has started.
+    Member(Box<Member>),
+}
+
+impl Own {
+    fn node(&self) -> &Node {
+        match self {
+            Own::Node(node) => node,
+            Own::Member(member) => member.node(),
+        }
+    }
 }
 
 /// What the calls of a session came to.
@@ -46,29 +69,45 @@ pub struct Made {
 }
 
 impl Session {
+    /// Of the process that is id 0 of those that a launcher has started.
+    pub fn of_member(member: Member) -> Session {
+        Session { node: Own::Member(Box::new(member)), launch: None, remote: None }
+    }
+
     /// Starts the other processes if there are any to start, and this one as the root.
     ///
     /// # Errors
     /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
     pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Error> {
         let root = plan.root;
-        let (launch, peers, trust) = match &plan.nodes {
+        let builder = Node::builder(root).functions(functions);
+        let (mut launch, mut remote) = (None, None);
+        let builder = match &plan.nodes {
             Nodes::Join { peers, trust, .. } => {
                 refuse_taken(root, peers)?;
-                (None, peers.clone(), trust.clone())
+                trust.clone().apply(builder.peers(peers.clone()))
             }
+            // Whoever knows them is a member.
+            Nodes::Started { peers } => builder.peers(peers.clone()),
             Nodes::Start { n, link } => {
-                let launch = launching::start(1..*n, *link, plan.watching, interrupt)?;
-                let (peers, trust) = (launch.peers().clone(), Trust::of_launch(&launch));
-                (Some(launch), peers, trust)
+                let started = launching::start(1..*n, *link, plan.watching, interrupt)?;
+                let builder = builder.peers(started.peers().clone());
+                let builder = Trust::of_launch(&started).apply(builder);
+                launch = Some(started);
+                builder
+            }
+            Nodes::Hosts(hosts) => {
+                let started = launching::start_remote(hosts, plan.watching, interrupt)?;
+                let builder = started.root(builder);
+                remote = Some(started);
+                builder
             }
         };
-        let builder = Node::builder(root).functions(functions).peers(peers);
-        let node = plan.watching.apply(trust.apply(builder)).start().map_err(cannot_start("this node"))?;
+        let node = plan.watching.apply(builder).start().map_err(cannot_start("this node"))?;
         if let Nodes::Join { patience: Some(patience), .. } = &plan.nodes {
             until_up(*patience, interrupt, |limit| node.wait_for_peers(plan.ids.clone(), limit))?;
         }
-        Ok(Session { node, launch })
+        Ok(Session { node: Own::Node(node), launch, remote })
     }
 
     /// Makes the calls of a plan, one after the other; stops at the first that fails, and when interrupted.
@@ -104,7 +143,17 @@ impl Session {
                 tracing::debug!(id, how, "a process did not end in order");
             }
         }
-        self.node.shutdown(Duration::ZERO);
+        if let Some(remote) = self.remote {
+            remote.end(limit);
+        }
+        match self.node {
+            Own::Node(node) => node.shutdown(Duration::ZERO),
+            Own::Member(member) => {
+                if let Err(error) = member.finish(Duration::ZERO) {
+                    say(&error.to_string());
+                }
+            }
+        }
     }
 
     /// One call. A process that dies during it ends it at once, though its parent may not have got to it yet; a partial one goes on without it.
@@ -114,7 +163,7 @@ impl Session {
         interrupt: &Interrupt,
         progress: &Progress,
     ) -> Result<runtime::Outcome, CallError> {
-        let mut handle = self.node.call(plan.call())?;
+        let mut handle = self.node.node().call(plan.call())?;
         let mut dead = None;
         // Ends: the call has a time limit.
         let ended = loop {
@@ -125,7 +174,8 @@ impl Session {
             if interrupt.signal().is_some() {
                 handle.cancel();
             } else if dead.is_none() && !plan.partial {
-                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(&plan.ids));
+                let far = self.remote.as_ref().and_then(|remote| remote.first_lost(&plan.ids));
+                dead = far.or_else(|| self.launch.as_mut()?.first_ended(&plan.ids));
                 dead.iter().for_each(|_| handle.cancel());
             }
         };
@@ -193,10 +243,10 @@ impl Session {
 
     fn explain(&mut self, nodes: &Nodes, first: &Cause) -> FirstCause {
         let joined = match nodes {
-            Nodes::Start { .. } => None,
+            Nodes::Start { .. } | Nodes::Hosts(_) | Nodes::Started { .. } => None,
             Nodes::Join { peers, .. } => Some(peers),
         };
-        explain(first, self.launch.as_mut(), joined)
+        explain(first, self.launch.as_mut(), self.remote.as_ref(), joined)
     }
 }
 

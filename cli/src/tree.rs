@@ -53,6 +53,12 @@ fn sketch_of(name: &TreeName, n: Option<u32>) -> Result<Sketch, Refused> {
     if matches!(name, TreeName::Registered(_)) {
         return Err(no_such_tree(name).into());
     }
+    if matches!(name, TreeName::KnownHosts(_)) {
+        return Err(format!(
+            "{name}: only `gpc call --hosts` and `gpc bench --hosts` know the hosts; write hosts:PATH+TREE"
+        )
+        .into());
+    }
     let n = n.ok_or_else(|| format!("say over how many ids, as in `gpc tree {name} 16`"))?;
     if let TreeName::Hosts { path, tree } = name {
         let layout = read_hosts(Path::new(path), &IdList::range(0..n), tree).map_err(Refused::File)?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-/// What processes that were started together share before they know each other.
-pub trait Space {
+/// What processes that were started together share before they know each other. A process may end its part of it on another thread than it began.
+pub trait Space: Send {
     /// Which launcher it is of, for people: `PMI-1`, `PMIx`.
     fn launcher(&self) -> &'static str;
 
@@ -20,7 +20,12 @@ pub trait Space {
     /// What the launcher calls this set of processes; no other set that runs at the same time has the same name.
     fn name(&self) -> &str;
 
-    /// Longest value, bytes.
+    /// Whether all these processes are on this host, so that no address beyond it is needed; `None` if the launcher does not say.
+    fn one_host(&self) -> Option<bool> {
+        None
+    }
+
+    /// Longest value, bytes; at least 16. What is longer is put in parts.
     fn value_max(&self) -> usize;
 
     /// Puts a value for the others to get: a key of at most 60 letters, digits, `-` and `.`, which nobody else puts, and a value of printable ASCII without spaces, `=` and `;`.

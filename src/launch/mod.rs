@@ -32,9 +32,11 @@
 //! }
 //! ```
 //!
+//! [`remote`] does the same for processes on other hosts.
+//!
 //! # What is started
 //!
-//! For each id of the [`Plan`] one process, which runs `exe ARGUMENTS... ID` in a process group of its own, so that Ctrl-C at the terminal reaches the parent alone. Environment, working directory and standard error are the parent's.
+//! For each id of the [`Plan`] one process, which runs `exe ARGUMENTS... ID` in a process group of its own, so that Ctrl-C at the terminal reaches the parent alone. Working directory, standard error and environment are the parent's, but for what the launcher of the parent, if it has one, says in its environment about the parent alone.
 //!
 //! - **Standard input** is the node's listening socket. The parent binds all of them before the first process is started, so every address is known, and can be connected to, before anybody runs: nobody waits for anybody.
 //! - **Standard output** is the process's end of its *control link*, a pair of Unix sockets. In it lie the process's [`Orders`]: where all nodes listen, their [`NodeSettings`], and the secret of the job, some lines of text whatever the number of
@@ -66,6 +68,8 @@ mod files;
 mod launched;
 mod limits;
 mod orders;
+#[cfg(feature = "noise")]
+pub mod remote;
 mod settings;
 mod spawn;
 
@@ -93,6 +97,7 @@ use mio::{Events, Interest, Poll, Token};
 use rustix::process::Signal;
 
 use self::spawn::{Spawner, Started};
+use crate::launchers;
 use crate::peering::Secret;
 use crate::runtime::Job;
 use crate::runtime::{Builder, LinkKind, Node as AnyNode, Peers};
@@ -227,6 +232,7 @@ impl Launch {
             return Err(LaunchError::TooMany { count });
         }
         files::provide(count)?;
+        launchers::keep_socket().map_err(LaunchError::Watch)?;
         let poll = Poll::new().map_err(LaunchError::Watch)?;
         let (listeners, row) = plan
             .link

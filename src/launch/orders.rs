@@ -4,13 +4,12 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use zeroize::Zeroizing;
 
 use super::NodeSettings;
 use crate::peering::{Secret, SecretError};
-use crate::runtime::{AddressRow, AddressRowError, LinkKind, LinkKindError, Peers, PeersError, Wait};
+use crate::runtime::{AddressRow, AddressRowError, LinkKindError, Peers, PeersError};
 
 /// The line that ends orders.
 pub(super) const END: &str = "end\n";
@@ -98,16 +97,7 @@ struct Open<'a>(&'a Orders);
 impl fmt::Display for Open<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Orders { row, others, settings, secret: _ } = self.0;
-        let NodeSettings { dead_after, wait, link } = *settings;
-        match wait {
-            Wait::Block => writeln!(f, "wait block")?,
-            Wait::Adaptive => writeln!(f, "wait adaptive")?,
-            Wait::Spin(limit) => writeln!(f, "wait {}", Nanos(limit))?,
-        }
-        writeln!(f, "link {link}")?;
-        if let Some(dead_after) = dead_after {
-            writeln!(f, "dead-after {}", Nanos(dead_after))?;
-        }
+        write!(f, "{settings}")?;
         others.job().iter().try_for_each(|job| writeln!(f, "job {job}"))?;
         writeln!(f, "{row}")?;
         others.iter().try_for_each(|(id, address)| match others.key(id) {
@@ -125,18 +115,10 @@ impl FromStr for Orders {
         let (mut row, mut others, mut settings) = (None, String::new(), NodeSettings::default());
         let mut secret = None;
         for line in text.strip_suffix(END).unwrap_or(text).lines() {
+            if settings.read_line(line)? {
+                continue;
+            }
             match line.split_once(' ') {
-                Some(("wait", wait)) => {
-                    settings.wait = match wait {
-                        "block" => Wait::Block,
-                        "adaptive" => Wait::Adaptive,
-                        limit => Wait::Spin(limit.parse::<Nanos>()?.0),
-                    };
-                }
-                Some(("link", link)) => {
-                    settings.link = link.parse::<LinkKind>()?;
-                }
-                Some(("dead-after", span)) => settings.dead_after = Some(span.parse::<Nanos>()?.0),
                 // As in a peers file.
                 Some(("job", _)) => {
                     others.push_str(line);
@@ -155,36 +137,19 @@ impl FromStr for Orders {
     }
 }
 
-/// A length of time, as orders have it: `1500ns`.
-struct Nanos(Duration);
-
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is longer than 584 years is as good as for ever.
-        write!(f, "{}ns", u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
-impl FromStr for Nanos {
-    type Err = OrdersError;
-
-    fn from_str(text: &str) -> Result<Nanos, OrdersError> {
-        let nanos = text.strip_suffix("ns").and_then(|nanos| nanos.parse().ok());
-        nanos.map(|nanos| Nanos(Duration::from_nanos(nanos))).ok_or_else(|| OrdersError::Time(quoted(text)))
-    }
-}
-
 /// As much of a line as an error quotes.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     text.chars().take(QUOTED_MAX).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
-    use crate::runtime::Job;
+    use crate::runtime::{Job, LinkKind, Wait};
 
     #[test]
     fn orders_read_as_they_are_written() {

@@ -1,7 +1,13 @@
 //! What every node of a launch is told about its links: how long a peer may be silent, how messages are waited for, what links are made of.
+//!
+//! Their text is some lines of whatever orders a process gets: `wait adaptive`, `link shm`, `dead-after 10000000000ns`.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
+use super::OrdersError;
+use super::orders::quoted;
 use crate::chain::Heartbeat;
 use crate::runtime::{Builder, LinkKind, Wait};
 
@@ -30,5 +36,54 @@ impl NodeSettings {
             Some(dead_after) => builder.heartbeat(Some(Heartbeat::dead_after(dead_after))),
             None => builder,
         }
+    }
+
+    /// Takes a line if it is one of theirs; whether it is.
+    pub(super) fn read_line(&mut self, line: &str) -> Result<bool, OrdersError> {
+        match line.split_once(' ') {
+            Some(("wait", wait)) => {
+                self.wait = match wait {
+                    "block" => Wait::Block,
+                    "adaptive" => Wait::Adaptive,
+                    limit => Wait::Spin(limit.parse::<Nanos>()?.0),
+                };
+            }
+            Some(("link", link)) => self.link = link.parse::<LinkKind>()?,
+            Some(("dead-after", span)) => self.dead_after = Some(span.parse::<Nanos>()?.0),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// A line for each.
+impl fmt::Display for NodeSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.wait {
+            Wait::Block => writeln!(f, "wait block")?,
+            Wait::Adaptive => writeln!(f, "wait adaptive")?,
+            Wait::Spin(limit) => writeln!(f, "wait {}", Nanos(limit))?,
+        }
+        writeln!(f, "link {}", self.link)?;
+        self.dead_after.iter().try_for_each(|&span| writeln!(f, "dead-after {}", Nanos(span)))
+    }
+}
+
+/// A length of time, as orders have it: `1500ns`.
+pub(super) struct Nanos(pub(super) Duration);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is longer than 584 years is as good as for ever.
+        write!(f, "{}ns", u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl FromStr for Nanos {
+    type Err = OrdersError;
+
+    fn from_str(text: &str) -> Result<Nanos, OrdersError> {
+        let nanos = text.strip_suffix("ns").and_then(|nanos| nanos.parse().ok());
+        nanos.map(|nanos| Nanos(Duration::from_nanos(nanos))).ok_or_else(|| OrdersError::Time(quoted(text)))
     }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::{LaunchError, Plan};
+use crate::launchers;
 use crate::runtime::Listener;
 
 /// Threads that start processes, at most: beyond it they wait for each other inside the system.
@@ -109,7 +110,10 @@ impl Spawner<'_> {
         let (mut control, theirs) =
             UnixStream::pair().map_err(|error| ("make the control link of", error))?;
         let told = tell(&mut control, self.orders).map_err(|error| ("give orders to", error))?;
-        let mut process = Command::new(&self.plan.exe)
+        let mut command = Command::new(&self.plan.exe);
+        // It is no process of the launcher that has started this one.
+        launchers::scrub(&mut command);
+        let mut process = command
             .args(&self.plan.arguments)
             .arg(id.to_string())
             .stdin(Stdio::from(OwnedFd::from(listener)))

@@ -80,6 +80,6 @@ mod tests {
         for key in 1..HALF_OPEN_MAX {
             open.remove(LinkKey(key), (key < HALF_OPEN_PER_SOURCE).then_some(7));
         }
-        assert!(open.all.len() == 0 && open.sources.is_empty());
+        assert!(open.all.is_empty() && open.sources.is_empty());
     }
 }

@@ -23,6 +23,8 @@ pub(super) enum Command {
     Meet { ids: IdList, answer: Sender<Absent> },
     /// Look for a peer at this address from now on.
     Learn(Peer),
+    /// Look for these at their addresses from now on.
+    LearnAll(Vec<Peer>),
     /// Close the link to this id, and forget its address.
     Forget(Id),
     /// Tell of links that come and go.

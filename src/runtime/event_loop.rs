@@ -480,10 +480,15 @@ impl EventLoop {
                 // Nobody may wait any more.
                 let _ = answer.send(self.meet(&ids));
             }
-            Command::Learn(_) | Command::Forget(_) if self.ending != Ending::No => {}
+            Command::Learn(_) | Command::LearnAll(_) | Command::Forget(_) if self.ending != Ending::No => {}
             Command::Learn(peer) => {
                 self.links.learn(self.clock.time(), peer);
                 // The chain hears of what that has lost before anything new goes to the peer.
+                self.take_in();
+            }
+            Command::LearnAll(peers) => {
+                let now = self.clock.time();
+                peers.into_iter().for_each(|peer| self.links.learn(now, peer));
                 self.take_in();
             }
             Command::Forget(id) => {

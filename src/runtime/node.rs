@@ -491,6 +491,16 @@ impl Node {
         Ok(self.front.side.mailbox.command(command, CHANGE_LIMIT)?)
     }
 
+    /// [Learns](Self::learn) many peers at once: all of them are known before any call that is started behind it.
+    ///
+    /// # Errors
+    /// As for [`learn`](Self::learn); then none is learned.
+    pub fn learn_all(&self, peers: impl IntoIterator<Item = Peer>) -> Result<(), MembershipError> {
+        let peers: Vec<Peer> = peers.into_iter().collect();
+        peers.iter().try_for_each(|peer| self.front.is_other(peer.id))?;
+        Ok(self.front.side.mailbox.command(Command::LearnAll(peers), CHANGE_LIMIT)?)
+    }
+
     /// Forgets where a peer listens, and closes the link with it in order: the peer is told, and goes on. Calls in flight through that link fail as if it were lost, and later ones at once, until the peer is
     /// [learned](Self::learn) again. Of an id that is not known it does nothing.
     ///

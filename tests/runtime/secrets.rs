@@ -4,7 +4,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Duration;
 
 use chained_gpc::peering::{
     Crypto as _, FIRST_LENGTH, LENGTH_BYTES, Noise, RECORD_MAX, SECOND_LENGTH, TAG, THIRD_LENGTH, Turn,
@@ -17,10 +16,8 @@ use chained_gpc::{
     Call, CauseKind, Functions, Id, Job, LinkKind, Node, Peer, PrivateKey, PublicKey, Secret, Stage, Tree,
 };
 
-use super::common::{
-    LIMIT, assert_cause, assert_who, cause_of, checksum, limited, noise, outcome_of, replies_of, who,
-};
-use super::raw::{EARLY, RawPeer, SHORT, frame};
+use super::common::{LIMIT, assert_cause, assert_who, cause_of, checksum, limited, noise, replies_of, who};
+use super::raw::{EARLY, RawPeer, frame};
 
 fn secret(byte: u8) -> Secret {
     Secret::new(&[byte; 32]).unwrap()
@@ -415,22 +412,5 @@ fn silence_and_half_a_proof_keep_nobody_out() {
                 !matches!(stream.read(&mut [0; 1]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
             );
         }
-    });
-}
-
-/// A link that lies idle gives its memory back, and goes on where it was.
-#[test]
-fn a_sealed_link_goes_on_after_it_has_been_idle() {
-    limited(|| {
-        let functions = Functions::new();
-        let who = who(&functions);
-        let nodes = set(2, &functions, |builder| builder.secret(secret(1)).encrypt_loopback());
-        for _ in 0..2 {
-            let call = Call::new(who).ids(0..2).data(noise(1 << 20, 3));
-            assert!(outcome_of(nodes[0].call(call).unwrap()).is_complete());
-            // Longer than a node keeps what it may need again.
-            std::thread::sleep(Duration::from_millis(1300));
-        }
-        assert!(nodes[0].wait_for_peers(0..2, SHORT).is_ok());
     });
 }

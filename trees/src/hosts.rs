@@ -21,6 +21,23 @@ pub struct Hosts {
     hosts: BTreeMap<Id, usize>,
 }
 
+/// Of pairs of an id and its host; of an id that comes twice, the last host counts.
+impl<S: Into<String>> FromIterator<(Id, S)> for Hosts {
+    fn from_iter<I: IntoIterator<Item = (Id, S)>>(pairs: I) -> Hosts {
+        let mut hosts = Hosts::default();
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        for (id, host) in pairs {
+            let host = host.into();
+            let number = *numbers.entry(host.clone()).or_insert_with(|| {
+                hosts.names.push(host);
+                hosts.names.len() - 1
+            });
+            hosts.hosts.insert(id, number);
+        }
+        hosts
+    }
+}
+
 /// Why a text is no hosts file. Lines are counted from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -38,6 +38,8 @@ pub enum TreeName {
         /// The tree.
         tree: Tree,
     },
+    /// `hosts+TREE`: the same, where the hosts are known to whoever starts the processes.
+    KnownHosts(Tree),
     /// Any other name: a registered split.
     Registered(SplitName),
 }
@@ -53,7 +55,10 @@ impl TreeName {
             TreeName::Chain => Some(Tree::Chain),
             TreeName::Flat => Some(Tree::Flat),
             TreeName::Loggp(lag) => Some(Tree::Loggp(*lag)),
-            TreeName::File(_) | TreeName::Hosts { .. } | TreeName::Registered(_) => None,
+            TreeName::File(_)
+            | TreeName::Hosts { .. }
+            | TreeName::KnownHosts(_)
+            | TreeName::Registered(_) => None,
         }
     }
 }
@@ -62,6 +67,11 @@ impl FromStr for TreeName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<TreeName, NameError> {
+        if let Some(tree) = text.strip_prefix("hosts+") {
+            let tree = tree.parse::<TreeName>().ok().and_then(|tree| tree.built_in());
+            let tree = tree.ok_or_else(|| NameError::Hosts { text: excerpt(text) })?;
+            return Ok(TreeName::KnownHosts(tree));
+        }
         let (word, parameter) = match text.split_once(':') {
             Some((word, parameter)) => (word, Some(parameter)),
             None => (text, None),
@@ -147,6 +157,7 @@ impl fmt::Display for TreeName {
             (_, Some(tree)) => tree.fmt(f),
             (TreeName::File(path), _) => write!(f, "file:{path}"),
             (TreeName::Hosts { path, tree }, _) => write!(f, "hosts:{path}+{tree}"),
+            (TreeName::KnownHosts(tree), _) => write!(f, "hosts+{tree}"),
             (TreeName::Registered(name), _) => name.fmt(f),
             (_, None) => unreachable!("every other name is that of a built-in tree"),
         }

@@ -52,6 +52,8 @@ pub enum UnknownTree {
         /// Its path.
         path: String,
     },
+    /// It is laid out first as well, over hosts that only the caller knows.
+    Hosts,
     /// No tree has this id and parameter.
     Wire {
         /// The id.
@@ -98,6 +100,7 @@ impl Registry {
             (TreeName::File(path) | TreeName::Hosts { path, .. }, _) => {
                 Err(UnknownTree::File { path: path.clone() })
             }
+            (TreeName::KnownHosts(_), _) => Err(UnknownTree::Hosts),
             (TreeName::Registered(name), _) => {
                 let found = self.splits.get(&tree_id(name.as_str())).filter(|split| split.name() == name);
                 let registered = || self.splits.values().map(|split| split.name().clone()).collect();
@@ -140,6 +143,7 @@ impl fmt::Display for UnknownTree {
                 registered.iter().try_for_each(|there| write!(f, " {there}"))
             }
             UnknownTree::File { path } => write!(f, "the tree file {path} has to be read first"),
+            UnknownTree::Hosts => write!(f, "the tree over the hosts has to be laid out first"),
             UnknownTree::Wire { id, param } => {
                 write!(
                     f,

@@ -121,7 +121,7 @@ impl fmt::Display for NameError {
             ),
             NameError::Hosts { text } => write!(
                 f,
-                "{text:?}: write the path of a hosts file and a built-in tree, as in hosts:cluster.txt+binomial"
+                "{text:?}: write the path of a hosts file and a built-in tree, as in hosts:cluster.txt+binomial, or hosts+binomial where the hosts are known"
             ),
             NameError::NoPath => write!(f, "a tree file needs a path, as in file:my.tree"),
         }

@@ -67,7 +67,13 @@ fn a_name_holds_the_path_and_the_tree() {
     let hosts = name("hosts:a+b/my.hosts+kary:3").unwrap();
     assert_eq!(hosts.to_string(), "hosts:a+b/my.hosts+kary:3");
     assert!(matches!(hosts, TreeName::Hosts { path, tree: Tree::Kary(_) } if path == "a+b/my.hosts"));
+    let known = name("hosts+kary:3").unwrap();
+    assert_eq!((known.to_string().as_str(), known.built_in()), ("hosts+kary:3", None));
+    assert!(matches!(known, TreeName::KnownHosts(Tree::Kary(_))));
     for bad in [
+        "hosts+",
+        "hosts+mine",
+        "hosts+hosts+binary",
         "hosts",
         "hosts:",
         "hosts:file",

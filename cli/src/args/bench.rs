@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use gpc_trees::{Id, TreeName};
 
-use super::{TRUST_HEADING, TrustArgs, link_parser};
+use super::{OVER_HEADING, OverArgs, TRUST_HEADING, TrustArgs, link_parser};
 use crate::duration::Span;
 use crate::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
@@ -34,12 +34,11 @@ pub struct BenchArgs {
     #[arg(value_name = "FUNC", value_parser = NonEmptyStringValueParser::new())]
     pub func: Option<String>,
 
-    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers, the first of the file; all by default
+    /// How many ids: this process is id 0, and the others are started as processes on this machine. With --peers or --hosts, the first of those; all by default. Without any of these, a launcher must have started this process as one of several
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
-    #[arg(required_unless_present = "peers")]
     pub n: Vec<u32>,
 
-    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH or hosts:PATH+TREE
+    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "binomial")]
     pub tree: Vec<TreeName>,
 
@@ -123,13 +122,17 @@ pub struct BenchArgs {
     #[arg(long, value_name = "I", requires = "peers")]
     pub id: Option<Id>,
 
-    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call
-    #[arg(long, value_name = "TIME", requires = "peers")]
+    /// With --peers: wait at most this time, such as 30s, until the nodes that are called are up; without it, a node that is not up fails the call. Where a launcher has started this process: how long it waits for the others, 1m by default
+    #[arg(long, value_name = "TIME")]
     pub wait_for_peers: Option<Span>,
 
     /// Whom the node of this process links with; with --peers.
     #[command(flatten, next_help_heading = TRUST_HEADING)]
     pub trust: TrustArgs,
+
+    /// Processes on other hosts.
+    #[command(flatten, next_help_heading = OVER_HEADING)]
+    pub over: OverArgs,
 }
 
 /// Who drives the root's node.
@@ -191,7 +194,9 @@ impl fmt::Display for Bytes {
 
 const BENCH_USAGE: &str = "\
 gpc bench [FUNC] -n <LIST> [OPTIONS]
-       gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]";
+       gpc bench [FUNC] --hosts <LIST> [-n <LIST>] [OPTIONS]
+       gpc bench [FUNC] --peers <FILE> --id <I> [OPTIONS]
+       mpiexec -n <N> gpc bench [FUNC] [OPTIONS]";
 
 pub(super) const BENCH_EXAMPLES: &str = "\
 Every combination of the lists is a row, at most 500 of them. A call is timed from being made to
@@ -225,6 +230,7 @@ Examples:
   gpc bench -n 1024 --rounds 20
   gpc bench -n 2,8,64 --save before.json
   gpc bench -n 2,8,64 --compare before.json
+  gpc bench --hosts a,b[01-64] -n 2,9,65 --tree hosts+binomial,flat
   gpc bench digest --bytes 1M --peers peers.txt --id 0";
 
 #[cfg(test)]

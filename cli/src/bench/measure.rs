@@ -12,6 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::output::shown_us;
 use crate::quantile::percentile;
 use crate::say;
+use chained_gpc::bootstrap::Member;
 use chained_gpc::launch;
 use chained_gpc::runtime::Functions;
 use chained_gpc::sim::Random;
@@ -76,6 +77,7 @@ impl Turn {
 pub(super) fn measure(
     plan: &BenchPlan,
     functions: &Functions,
+    member: Option<&Member>,
     interrupt: &Interrupt,
 ) -> Result<Measured, Error> {
     let rows = plan.rows.len();
@@ -85,8 +87,8 @@ pub(super) fn measure(
     let most = plan.groups.iter().map(|group| plan.processes_of(group)).max().unwrap_or(0);
     launch::provide_files(most as usize)?;
     for (place, group) in plan.groups.iter().enumerate() {
-        let mut sets: Vec<Option<Set>> = plan.sets.iter().map(|_| None).collect();
-        let ended = open(plan, group, &mut sets, functions, interrupt)
+        let mut sets: Vec<Option<Set<'_>>> = plan.sets.iter().map(|_| None).collect();
+        let ended = open(plan, group, &mut sets, (functions, member), interrupt)
             .and_then(|()| measure_group(plan, place, &mut sets, interrupt, &mut measured));
         sets.into_iter().flatten().for_each(Set::close);
         if interrupt.signal().is_some() {
@@ -97,15 +99,15 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-fn open(
+fn open<'a>(
     plan: &BenchPlan,
     group: &[usize],
-    sets: &mut [Option<Set>],
-    functions: &Functions,
+    sets: &mut [Option<Set<'a>>],
+    (functions, member): (&Functions, Option<&'a Member>),
     interrupt: &Interrupt,
 ) -> Result<(), Error> {
     for &place in group {
-        sets[place] = Some(Set::open(&plan.sets[place], functions, interrupt)?);
+        sets[place] = Some(Set::open(&plan.sets[place], functions, member, interrupt)?);
     }
     Ok(())
 }
@@ -113,7 +115,7 @@ fn open(
 fn measure_group(
     plan: &BenchPlan,
     group: usize,
-    sets: &mut [Option<Set>],
+    sets: &mut [Option<Set<'_>>],
     interrupt: &Interrupt,
     measured: &mut Measured,
 ) -> Result<(), Error> {
@@ -161,18 +163,18 @@ fn measure_group(
 }
 
 /// CPU time of this process and of all that it started.
-fn own_cpu_ns(sets: &[Option<Set>]) -> Option<u64> {
+fn own_cpu_ns(sets: &[Option<Set<'_>>]) -> Option<u64> {
     let started: Option<u64> = sets.iter().flatten().map(Set::all_cpu_ns).sum();
     Some(started? + cpu_ns(std::process::id())?)
 }
 
-fn set_of<'a>(sets: &'a mut [Option<Set>], row: &Row) -> Result<&'a mut Set, Error> {
+fn set_of<'a, 'm>(sets: &'a mut [Option<Set<'m>>], row: &Row) -> Result<&'a mut Set<'m>, Error> {
     sets[row.set].as_mut().ok_or_else(|| "the processes of a row are not there".into())
 }
 
 /// A turn of a row: some calls that do not count, and those that do. `None` when it was interrupted.
 fn turn(
-    set: &mut Set,
+    set: &mut Set<'_>,
     row: &Row,
     bound: Bound,
     interrupt: &Interrupt,
@@ -182,7 +184,7 @@ fn turn(
         return Ok(None);
     }
     times_ns.clear();
-    let all_cpu_ns = |set: &Set| Some(set.cpu_ns(&row.ids)? + cpu_ns(std::process::id())?);
+    let all_cpu_ns = |set: &Set<'_>| Some(set.cpu_ns(&row.ids)? + cpu_ns(std::process::id())?);
     let before = all_cpu_ns(set);
     let Some(elapsed) = set.turn(row, bound, interrupt, times_ns)? else { return Ok(None) };
     let after = all_cpu_ns(set);

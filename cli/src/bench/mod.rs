@@ -20,7 +20,7 @@ mod set;
 mod statistics;
 
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use self::comparison::Comparison;
 use self::machine::{Machine, others_runnable};
@@ -31,14 +31,25 @@ use super::args::{BenchArgs, BenchOutput};
 use super::files::write_text;
 use super::interrupt::Interrupt;
 use super::output::write_json;
+use super::started::{Role, role};
 use super::{CommandResult, builtin, chart, say, stdout};
+use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::Functions;
 
 /// Runs the sub-command.
 pub(super) fn run(args: &BenchArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
-    let plan = BenchPlan::new(args, &functions)?;
+    let by_itself = !args.n.is_empty() || args.peers.is_some() || args.over.hosts.is_some();
+    // What else they say is checked with the plan.
+    let (link, wait) = (args.link.first().copied().unwrap_or_default(), args.wait.first().map(|wait| wait.0));
+    let settings = NodeSettings::new(None, wait.unwrap_or_default(), link);
+    let (member, started) = match role(by_itself, &functions, settings, args.wait_for_peers)? {
+        Role::Served(status) => return Ok(status),
+        Role::Alone => (None, None),
+        Role::Root(member, started) => (Some(member), Some(started)),
+    };
+    let plan = BenchPlan::new(args, &functions, started.as_ref())?;
     let interrupt = Interrupt::listen(|| {})?;
     if let Some(others) = others_runnable().filter(|&others| others > 0) {
         let want = if others == 1 {
@@ -49,7 +60,10 @@ pub(super) fn run(args: &BenchArgs) -> CommandResult {
         say(&format!("the machine is busy: {want} a core now; times will be longer than they need be"));
     }
     let began_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let measured = measure(&plan, &functions, &interrupt)?;
+    let measured = measure(&plan, &functions, member.as_deref(), &interrupt)?;
+    if let Some(member) = member {
+        member.finish(Duration::ZERO)?;
+    }
     let made = Circumstances {
         command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
         began_unix_s,

@@ -6,18 +6,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList, TreeName};
+use gpc_trees::{Id, IdList};
 
 use super::comparison::Earlier;
 use super::report::Key;
 use crate::args::{BenchArgs, RootKind};
 use crate::builtin::{FILL, FILL_MAX};
 use crate::files::read_peers;
-use crate::plan::tree;
+use crate::plan::hosts_of;
 use crate::refused::Refused;
+use crate::started::Started;
 use crate::trust::Trust;
 use crate::wait::WaitName;
-use chained_gpc::runtime::{Call, Functions, LinkKind, Peers};
+use chained_gpc::launch::remote::RemotePlan;
+use chained_gpc::runtime::{Call, CallTree, Functions, LinkKind, Peers};
 use chained_gpc::wire::frame::HEADER_MAX;
 
 /// Most rows: with a second for each turn, five repetitions of so many take most of an hour.
@@ -81,6 +83,10 @@ pub(super) struct SetPlan {
 pub(super) enum Nodes {
     /// Ids 1 to n-1 are to be started; this process is id 0.
     Start { n: u32, link: LinkKind },
+    /// A launcher has started them, and this process is id 0.
+    Started,
+    /// Those of other hosts are to be started; this process is id 0.
+    Hosts { plan: Box<RemotePlan>, link: LinkKind },
     /// They are running already.
     Join { peers: Peers, root: Id, patience: Option<Duration>, trust: Trust },
 }
@@ -94,19 +100,24 @@ pub(super) struct Bound {
 
 impl SetPlan {
     fn processes(&self) -> u32 {
-        match self.nodes {
+        match &self.nodes {
             Nodes::Start { n, .. } => n - 1,
-            Nodes::Join { .. } => 0,
+            // Elsewhere, or not started here.
+            Nodes::Hosts { .. } | Nodes::Join { .. } | Nodes::Started => 0,
         }
     }
 }
 
 impl BenchPlan {
-    /// Checks the arguments together, and reads the files that they name.
+    /// Checks the arguments together, and reads the files that they name. `started`: those that a launcher has started with this process.
     ///
     /// # Errors
     /// Everything that can be wrong before anything is started, in words for the one who wrote the arguments.
-    pub(super) fn new(args: &BenchArgs, functions: &Functions) -> Result<BenchPlan, Refused> {
+    pub(super) fn new(
+        args: &BenchArgs,
+        functions: &Functions,
+        started: Option<&Started>,
+    ) -> Result<BenchPlan, Refused> {
         if args.time.is_some_and(|time| time.duration().is_zero()) {
             return Err("--time 0s leaves no time for a turn".into());
         }
@@ -117,7 +128,7 @@ impl BenchPlan {
         let time = if args.rounds.is_none() { time.or(Some(TURN)) } else { time };
         let bound = Bound { rounds: args.rounds, time };
         let what = what(args)?;
-        let source = Source::new(args)?;
+        let source = Source::new(args, started)?;
         let (rows, sets) = rows(args, &what, &source, functions)?;
         for path in [&args.save, &args.svg].into_iter().flatten() {
             check_folder(path).map_err(Refused::File)?;
@@ -163,37 +174,66 @@ fn what(args: &BenchArgs) -> Result<What, Refused> {
 }
 
 /// What the ids are, for each number of them.
-struct Source {
+struct Source<'a> {
     /// The ids that run already, the root first, and where; none where they are to be started.
     joined: Option<(IdList, Peers)>,
+    /// Those that are to be started on other hosts.
+    over: Option<RemotePlan>,
     /// What proves to those who this is.
     trust: Trust,
+    /// Those that a launcher has started.
+    started: Option<&'a Started>,
     root: Id,
     /// How long those may take to come up that run already.
     patience: Option<Duration>,
     sizes: Vec<u32>,
 }
 
-impl Source {
-    fn new(args: &BenchArgs) -> Result<Source, Refused> {
+impl<'a> Source<'a> {
+    fn new(args: &BenchArgs, started: Option<&'a Started>) -> Result<Source<'a>, Refused> {
+        args.over.check()?;
+        if let Some(hosts) = &args.over.hosts {
+            return Source::of_hosts(args, args.over.plan(hosts)?);
+        }
         let (path, root) = match (&args.peers, args.id) {
             (Some(path), Some(root)) => (path, root),
             (Some(_), None) => return Err("--peers needs the id of this process: add --id I".into()),
             (None, _) if args.n.is_empty() => {
+                let Some(started) = started else {
+                    return Err("say how many ids with -n LIST, or join running nodes with --peers FILE --id I, or have a launcher start this program, as in `mpiexec -n 8 gpc bench`".into());
+                };
+                check_one_root(args, "of those that a launcher has started")?;
+                let sizes = vec![started.ids().len()];
+                let trust = Trust::default();
+                return Ok(Source {
+                    joined: None,
+                    over: None,
+                    trust,
+                    started: Some(started),
+                    root: 0,
+                    patience: None,
+                    sizes,
+                });
+            }
+            (None, _) if args.wait_for_peers.is_some() => {
                 return Err(
-                    "say how many ids with -n LIST, or join running nodes with --peers FILE --id I".into()
+                    "--wait-for-peers goes with --peers: those that -n starts are there at once".into()
                 );
             }
             (None, _) => {
                 let (sizes, trust) = (distinct(&args.n), Trust::default());
-                return Ok(Source { joined: None, trust, root: 0, patience: None, sizes });
+                return Ok(Source {
+                    joined: None,
+                    over: None,
+                    trust,
+                    started: None,
+                    root: 0,
+                    patience: None,
+                    sizes,
+                });
             }
         };
-        if distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>()).len() > 1
-            || distinct(&args.root).len() > 1
-        {
-            return Err("with --peers there is one root, which has one --wait and one --root".into());
-        }
+        check_one_root(args, "with --peers")?;
         let peers = read_peers(path).map_err(Refused::File)?;
         let trust = Trust::read(&args.trust, root, &peers)?;
         let others = peers.ids().filter(|&id| id != root);
@@ -208,11 +248,33 @@ impl Source {
             ))),
             None => Ok(Source {
                 joined: Some((all, peers)),
+                over: None,
                 trust,
+                started: None,
                 root,
                 patience: args.wait_for_peers.map(Duration::from),
                 sizes,
             }),
+        }
+    }
+
+    fn of_hosts(args: &BenchArgs, plan: RemotePlan) -> Result<Source<'a>, Refused> {
+        let all = 1 + plan.processes();
+        let sizes = if args.n.is_empty() { vec![all] } else { distinct(&args.n) };
+        match sizes.iter().find(|&&n| n > all) {
+            Some(n) => Err(format!("-n {n} is more than the {all} ids of the hosts and this process").into()),
+            None => {
+                let trust = Trust::default();
+                Ok(Source {
+                    joined: None,
+                    over: Some(plan),
+                    trust,
+                    started: None,
+                    root: 0,
+                    patience: None,
+                    sizes,
+                })
+            }
         }
     }
 
@@ -225,7 +287,11 @@ impl Source {
 
     fn nodes(&self, n: u32, link: LinkKind) -> Nodes {
         match &self.joined {
-            None => Nodes::Start { n, link },
+            None if self.started.is_some() => Nodes::Started,
+            None => match &self.over {
+                Some(plan) => Nodes::Hosts { plan: Box::new(plan.clone()), link },
+                None => Nodes::Start { n, link },
+            },
             Some((_, peers)) => {
                 let (peers, trust) = (peers.clone(), self.trust.clone());
                 Nodes::Join { peers, root: self.root, patience: self.patience, trust }
@@ -234,17 +300,33 @@ impl Source {
     }
 }
 
+/// Where the processes run already, there is one root, with settings of its own.
+fn check_one_root(args: &BenchArgs, who: &str) -> Result<(), Refused> {
+    let waits = distinct(&args.wait.iter().map(|wait| wait.0).collect::<Vec<_>>());
+    match waits.len() > 1 || distinct(&args.root).len() > 1 || distinct(&args.link).len() > 1 {
+        true => {
+            Err(format!("{who} there is one root, which has one --wait, one --link and one --root").into())
+        }
+        false => Ok(()),
+    }
+}
+
 /// All combinations, in the order of the lists, and the processes that they need.
 fn rows(
     args: &BenchArgs,
     what: &What,
-    source: &Source,
+    source: &Source<'_>,
     functions: &Functions,
 ) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
     // Each axis makes every combination so far as many as it has values; a list is at most as long as a command line.
     let trees = distinct(&args.tree);
     let (bytes, in_flight) = (distinct(&args.bytes), distinct(&args.in_flight));
-    let (links, waits, roots) = (distinct(&args.link), distinct(&args.wait), distinct(&args.root));
+    let (links, waits) = (distinct(&args.link), distinct(&args.wait));
+    let roots = match source.started {
+        // The node of a member has a thread of its own.
+        Some(_) => vec![RootKind::Thread],
+        None => distinct(&args.root),
+    };
     let lengths = [
         source.sizes.len(),
         trees.len(),
@@ -260,6 +342,10 @@ fn rows(
             "the lists have {count} combinations, at most {ROWS_MAX} are measured: shorten one"
         )));
     }
+    let hosts = match (&source.over, source.started) {
+        (Some(plan), _) => Some(hosts_of(plan)),
+        (None, started) => started.map(|started| started.hosts.clone()),
+    };
     let mut sets: Vec<SetPlan> = Vec::new();
     let mut made = Vec::with_capacity(count);
     for place in 0..count {
@@ -287,7 +373,8 @@ fn rows(
             wait: wait.to_string(),
             root: name_of(&root),
         };
-        made.push(row(args, what, key, &trees[tree], source.ids(n), set_place, functions)?);
+        let (tree, _, _) = crate::plan::tree(&trees[tree], &source.ids(n), hosts.as_ref())?;
+        made.push(row(args, what, key, tree, source.ids(n), set_place, functions)?);
     }
     Ok((made, sets))
 }
@@ -304,13 +391,12 @@ fn row(
     args: &BenchArgs,
     what: &What,
     key: Key,
-    tree_name: &TreeName,
+    tree: CallTree,
     ids: IdList,
     set: usize,
     functions: &Functions,
 ) -> Result<Row, Refused> {
     let func = functions.named(&what.func).map_err(|error| error.to_string())?;
-    let (tree, _, _) = tree(tree_name, &ids)?;
     let reply = u64::from(key.reply_bytes.unwrap_or(0));
     let flying = u64::from(key.in_flight) * (u64::from(key.bytes) + u64::from(key.n) * reply);
     if flying > FLYING_MAX {

@@ -14,8 +14,10 @@ use crate::joining::{refuse_taken, until_up};
 use crate::launching;
 use crate::limits::cannot_start;
 use crate::trust::Trust;
+use chained_gpc::bootstrap::Member;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
+use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{
     AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
@@ -34,25 +36,30 @@ const ROUNDS_MIN: u32 = 3;
 
 /// Processes that are running, and this one as their root.
 #[derive(Debug)]
-pub(super) struct Set {
-    root: Root,
+pub(super) struct Set<'a> {
+    root: Root<'a>,
     launch: Option<Launch>,
+    /// Those that were started on other hosts.
+    remote: Option<RemoteLaunch>,
     /// Where those are that were joined.
     joined: Option<Peers>,
 }
 
 /// Who drives the root's node: the thread that measures, or the node's own.
 #[derive(Debug)]
-enum Root {
+enum Root<'a> {
     Polled(Box<PolledNode>),
     Threaded(Node),
+    /// One of those that a launcher has started: it leaves when all is measured.
+    Member(&'a Member),
 }
 
-impl Root {
+impl Root<'_> {
     fn call(&self, call: Call) -> Result<CallHandle, CallError> {
         match self {
             Root::Polled(node) => node.call(call),
             Root::Threaded(node) => node.call(call),
+            Root::Member(member) => member.call(call),
         }
     }
 
@@ -60,6 +67,7 @@ impl Root {
         match self {
             Root::Polled(node) => node.wait_for_peers(ids.clone(), limit),
             Root::Threaded(node) => node.wait_for_peers(ids.clone(), limit),
+            Root::Member(member) => member.wait_for_peers(ids.clone(), limit),
         }
     }
 
@@ -67,7 +75,7 @@ impl Root {
     fn wait_for(&mut self, handle: &mut CallHandle) -> Option<Result<Outcome, CallError>> {
         match self {
             Root::Polled(node) => node.wait_for(handle, LOOK),
-            Root::Threaded(_) => handle.wait_for(LOOK),
+            Root::Threaded(_) | Root::Member(_) => handle.wait_for(LOOK),
         }
     }
 
@@ -76,35 +84,54 @@ impl Root {
             // All that it can say is that the poll failed, on the way out.
             Root::Polled(node) => drop(node.shutdown(Duration::ZERO)),
             Root::Threaded(node) => node.shutdown(Duration::ZERO),
+            Root::Member(_) => {}
         }
     }
 }
 
-impl Set {
+impl<'a> Set<'a> {
     /// Starts the processes if there are any to start, and this one as their root.
     ///
     /// # Errors
     /// When one cannot be started, the root's id is taken, or it is interrupted; then nothing of it is left running.
-    pub(super) fn open(plan: &SetPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Set, Error> {
+    pub(super) fn open(
+        plan: &SetPlan,
+        functions: &Functions,
+        member: Option<&'a Member>,
+        interrupt: &Interrupt,
+    ) -> Result<Set<'a>, Error> {
+        if let (Nodes::Started, Some(member)) = (&plan.nodes, member) {
+            return Ok(Set { root: Root::Member(member), launch: None, remote: None, joined: None });
+        }
         let link = match plan.nodes {
-            Nodes::Start { link, .. } => link,
-            Nodes::Join { .. } => LinkKind::DEFAULT,
+            Nodes::Start { link, .. } | Nodes::Hosts { link, .. } => link,
+            Nodes::Join { .. } | Nodes::Started => LinkKind::DEFAULT,
         };
         let watching = NodeSettings::new(None, plan.wait.0, link);
-        let (id, launch, joined, trust) = match &plan.nodes {
+        let (mut launch, mut remote, mut joined) = (None, None, None);
+        let builder = match &plan.nodes {
+            // Whoever knows them is a member.
+            Nodes::Started => Node::builder(0),
             Nodes::Join { peers, root, trust, .. } => {
                 refuse_taken(*root, peers)?;
-                (*root, None, Some(peers.clone()), trust.clone())
+                joined = Some(peers.clone());
+                trust.clone().apply(Node::builder(*root).peers(peers.clone()))
             }
             Nodes::Start { n, link } => {
-                let launch = launching::start(1..*n, *link, watching, interrupt)?;
-                let trust = Trust::of_launch(&launch);
-                (0, Some(launch), None, trust)
+                let started = launching::start(1..*n, *link, watching, interrupt)?;
+                let builder = Node::builder(0).peers(started.peers().clone());
+                let builder = Trust::of_launch(&started).apply(builder);
+                launch = Some(started);
+                builder
+            }
+            Nodes::Hosts { plan, .. } => {
+                let started = launching::start_remote(plan, watching, interrupt)?;
+                let builder = started.root(Node::builder(0));
+                remote = Some(started);
+                builder
             }
         };
-        let peers = launch.as_ref().map(Launch::peers).or(joined.as_ref()).cloned().unwrap_or_default();
-        let builder = watching.apply(Node::builder(id).functions(functions).peers(peers));
-        let builder = trust.apply(builder);
+        let builder = watching.apply(builder.functions(functions));
         let mut root = match plan.root {
             RootKind::Polled => Root::Polled(Box::new(builder.polled().map_err(cannot_start("this node"))?)),
             RootKind::Thread => Root::Threaded(builder.start().map_err(cannot_start("this node"))?),
@@ -113,13 +140,16 @@ impl Set {
             let ids = IdList::from_ids(peers.ids()).expect("a peers file has each id once");
             until_up(*patience, interrupt, |limit| root.wait_for_peers(&ids, limit))?;
         }
-        Ok(Set { root, launch, joined })
+        Ok(Set { root, launch, remote, joined })
     }
 
     /// Ends all of it.
     pub(super) fn close(self) {
         if let Some(launch) = self.launch {
             launch.end(END_LIMIT);
+        }
+        if let Some(remote) = self.remote {
+            remote.end(END_LIMIT);
         }
         self.root.shutdown();
     }
@@ -185,7 +215,8 @@ impl Set {
                 return Ok(None);
             }
             if dead.is_none() && looked.elapsed() >= LOOK {
-                dead = self.launch.as_mut().and_then(|launch| launch.first_ended(ids));
+                let far = self.remote.as_ref().and_then(|remote| remote.first_lost(ids));
+                dead = far.or_else(|| self.launch.as_mut()?.first_ended(ids));
                 dead.iter().for_each(|_| handle.cancel());
                 looked = Instant::now();
             }
@@ -194,7 +225,8 @@ impl Set {
             Ok(outcome) if interrupt.signal().is_none() => Ok(Some(outcome)),
             Ok(_) => Ok(None),
             Err(CallError::Failed(failed)) => {
-                Err(explain(failed.cause(), self.launch.as_mut(), self.joined.as_ref()).to_string().into())
+                let (launch, remote) = (self.launch.as_mut(), self.remote.as_ref());
+                Err(explain(failed.cause(), launch, remote, self.joined.as_ref()).to_string().into())
             }
             Err(refused) => Err(refused.into()),
         }

@@ -17,7 +17,7 @@ fn args(line: &str) -> Result<CallArgs, String> {
 fn plan(line: &str) -> Result<CallPlan, String> {
     let functions = Functions::new();
     builtin::register(&functions).unwrap();
-    CallPlan::new(&args(line)?, &functions).map_err(|refused| refused.to_string())
+    CallPlan::new(&args(line)?, &functions, None).map_err(|refused| refused.to_string())
 }
 
 fn refused(line: &str) -> String {
@@ -77,7 +77,8 @@ fn what_is_wrong_is_said_before_anything_is_started() {
     assert!(refused("echo -n 8 --ids=").contains("--ids names no id"));
     assert!(refused("echo -n 0").contains("0 is not in 1..=4096"));
     assert!(refused("echo -n 4097").contains("4097 is not in 1..=4096"));
-    assert!(refused("echo").contains("-n <N>"));
+    let alone = refused("echo");
+    assert!(alone.contains("-n N") && alone.contains("--peers") && alone.contains("launcher"), "{alone}");
     assert!(refused("echo -n 2 --tree kary:0").contains("the number is too small"));
     assert!(refused("echo -n 2 --tree mine").contains("mine"));
     assert!(refused("echo -n 2 --time-limit 5").contains("has no unit"));
@@ -111,7 +112,7 @@ fn running_nodes_are_joined_as_one_of_them() {
     assert!(refused(&format!("facts {peers} --id 3 -n 4")).contains("cannot be used with"));
     let missing = refused(&format!("facts {peers} --id 9 --ids 1,8"));
     assert_eq!(missing, "--ids names id 8, which the peers file does not have");
-    assert!(CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered()).is_ok());
+    assert!(CallPlan::new(&args(&format!("facts {peers} --id 9")).unwrap(), &registered(), None).is_ok());
 }
 
 fn registered() -> Functions {
@@ -141,4 +142,33 @@ fn who_only_watches_is_not_among_the_ids() {
     assert_eq!(plan_of("echo -n 4 --ids 3,1 --watch"), of(RootPart::Watching, "3,1", "3,1"));
     assert!(refused("echo -n 1 --watch").contains("there is no other id"));
     assert!(refused("echo -n 4 --ids 0-2 --watch").contains("--ids names it: leave one out"));
+}
+
+/// Where a launcher has started the processes, neither their number nor where they are is said.
+#[test]
+fn processes_of_a_launcher_are_a_whole_plan() {
+    let functions = Functions::new();
+    builtin::register(&functions).unwrap();
+    let started = Started {
+        peers: "0 unix:@a\n1 unix:@b\n2 unix:@c\n3 unix:@d\n".parse().unwrap(),
+        hosts: gpc_trees::Hosts::parse("0 x\n1 y\n2 x\n3 y\n").unwrap(),
+    };
+    let plan = |line: &str| {
+        CallPlan::new(&args(line)?, &functions, Some(&started)).map_err(|refused| refused.to_string())
+    };
+    let all = plan("echo").unwrap();
+    assert_eq!((all.root, all.ids.to_string()), (0, "0-3".into()));
+    assert!(matches!(all.nodes, Nodes::Started { peers } if peers.len() == 4));
+    // The leader of each host, then those on it.
+    let hosts = plan("echo --tree hosts+flat").unwrap();
+    assert_eq!((hosts.ids.to_string(), hosts.levels), ("0-1,3,2".into(), 2));
+    let error = plan("echo --ids 0-4").unwrap_err();
+    assert!(error.contains("id 4, but the launcher has started 4 processes: the ids are 0 to 3"), "{error}");
+    assert!(matches!(plan("echo -n 2").unwrap().nodes, Nodes::Start { n: 2, .. }));
+    assert!(plan("echo --tree hosts:nowhere+flat").unwrap_err().contains("nowhere"));
+    assert!(
+        super::tests::plan("echo --tree hosts+flat -n 4")
+            .unwrap_err()
+            .contains("goes with --hosts LIST, or with a launcher")
+    );
 }

@@ -233,7 +233,7 @@ fn tree_of(name: &TreeName, n: u32) -> Result<Tree, Refused> {
             false => Err(format!("{path} is a tree over {} ids, not over {n}", layout.len()).into()),
         };
     }
-    if let TreeName::Hosts { .. } = name {
+    if let TreeName::Hosts { .. } | TreeName::KnownHosts(_) = name {
         return Err(
             format!("{name}: a simulation spreads its ids with --hosts H, and keeps no hosts file").into()
         );

@@ -12,8 +12,8 @@ use super::root;
 pub(super) const SWITCH: &str = "GPC_PLANTED";
 
 /// What of the project a build needs.
-const SOURCES: [&str; 8] =
-    ["Cargo.toml", "Cargo.lock", "README.md", "src", "trees", "benches", "cli/Cargo.toml", "cli/src"];
+const SOURCES: [&str; 9] =
+    ["Cargo.toml", "Cargo.lock", "README.md", "src", "trees", "pmix", "benches", "cli/Cargo.toml", "cli/src"];
 
 /// What every switch asks, at the end of the crate that all the others use.
 const ASKED: &str = "

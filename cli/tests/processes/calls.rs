@@ -242,10 +242,12 @@ fn what_cannot_be_called_is_said_before_anything_starts() {
         "{}",
         ended.stderr
     );
-    // Without either, the usage shows both ways to say which nodes.
+    // Without any of them, all ways to say which nodes are named.
     let ended = run("call echo");
-    assert!(ended.code() == Some(2) && ended.stderr.contains("-n <N>"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("--peers <FILE> --id <I>"), "{}", ended.stderr);
+    assert!(ended.code() == Some(2) && ended.stderr.contains("-n N"), "{}", ended.stderr);
+    for way in ["--hosts LIST", "--peers FILE --id I", "mpiexec"] {
+        assert!(ended.stderr.contains(way), "{way}: {}", ended.stderr);
+    }
 }
 
 #[test]

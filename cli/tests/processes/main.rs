@@ -10,6 +10,7 @@ mod bulk;
 mod calls;
 mod crowd;
 mod deaths;
+mod hosts;
 mod idle;
 mod jobs;
 mod joined;

@@ -201,6 +201,17 @@ impl Process {
         kill_process(self.pid, signal).unwrap();
     }
 
+    /// A file that the system has about it; empty of one that has ended.
+    pub(crate) fn read(&self, file: &str) -> Vec<u8> {
+        fs::read(self.proc.join(file)).unwrap_or_default()
+    }
+
+    /// The names of its threads, each with the end of its line.
+    pub(crate) fn thread_names(&self) -> Vec<String> {
+        let tasks = fs::read_dir(self.proc.join("task")).into_iter().flatten().filter_map(Result::ok);
+        tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()).collect()
+    }
+
     pub(crate) fn arguments(&self) -> Vec<String> {
         let line = fs::read_to_string(self.proc.join("cmdline")).unwrap_or_default();
         line.split_terminator('\0').map(str::to_owned).collect()

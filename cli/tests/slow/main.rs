@@ -186,14 +186,14 @@ fn a_process_that_stands_still_now_and_then_is_not_given_up_and_one_that_stands_
         let process = Stopped(process);
         let functions = Functions::new();
         // One of the command's own, that does not look at its data.
-        let facts = functions.at(Placement::Inline).func("facts", |_, _| Ok(())).unwrap();
+        let sum = functions.at(Placement::Inline).func("sum", |_, _| Ok(())).unwrap();
         let address: Address = address.parse().unwrap();
         wait_until_listening(&address);
         let peers = [(1, address)].into_iter().collect();
         let heartbeat = Some(Heartbeat::dead_after(DEAD_AFTER));
         let builder = Node::builder(0).functions(&functions).peers(peers).link(link).heartbeat(heartbeat);
         let root = builder.start().unwrap();
-        let call = |bytes| Call::new(facts).ids(0..2).limit(LIMIT).data(vec![5; bytes]);
+        let call = |bytes| Call::new(sum).ids(0..2).limit(LIMIT).data(vec![5; bytes]);
         let mut long = root.call(call(200_000_000)).unwrap();
         for _ in 0..8 {
             process.signal(Signal::STOP);

@@ -17,13 +17,11 @@ fn noise(secret: u8, job: u8, key: u8) -> Noise {
     Noise::new(&Secret::new(&[secret; 32]).unwrap(), Job([job; 16]), PrivateKey::new([key; 32]), counted(key))
 }
 
+/// What a side has in the end: the other's key, and what seals.
+type End = (Option<PublicKey>, Box<dyn Session>);
+
 /// Carries a handshake through, with the prologues that each side has seen.
-fn shake(
-    mut one: Noise,
-    mut two: Noise,
-    said: &[u8],
-    heard: &[u8],
-) -> Result<[(Option<PublicKey>, Box<dyn Session>); 2], Unproved> {
+fn shake(mut one: Noise, mut two: Noise, said: &[u8], heard: &[u8]) -> Result<[End; 2], Unproved> {
     let (mut one, mut two) = (one.begin(Turn::First, said)?, two.begin(Turn::Second, heard)?);
     let mut payload = [0; 8];
     let mut message = Vec::new();

@@ -1,6 +1,6 @@
 //! Links through shared memory: two rings of bytes in one piece of memory that two processes of one host share.
 //!
-//! [`ring`](self::ring) is the algorithm, over any memory made of atomic words; [`mapping`](self::mapping) is the memory itself, sealed against truncation, and the only module of the
+//! [`ring`](self::ring) is the algorithm, over any memory made of atomic words; [`mapping`](self::mapping) is the memory itself, sealed against truncation, and, with `launchers/inherited`, the only module of the
 //! crate with unsafe code; [`handover`](self::handover) sends its descriptor; [`socket`](self::socket) puts all of it behind the face of a socket. Source: docs/wire.md, "Shared rings".
 //!
 //! The peer may write anything into the memory at any time. So no reference to plain bytes ever points there, bytes are copied out before they are looked at, each side trusts only its

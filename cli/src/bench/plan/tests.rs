@@ -13,7 +13,8 @@ fn args_of(line: &str) -> BenchArgs {
 fn planned(line: &str) -> Result<BenchPlan, String> {
     let functions = Functions::new();
     builtin::register(&functions).unwrap();
-    BenchPlan::new(&args_of(&format!("gpc bench {line}")), &functions).map_err(|refused| refused.to_string())
+    BenchPlan::new(&args_of(&format!("gpc bench {line}")), &functions, None)
+        .map_err(|refused| refused.to_string())
 }
 
 fn refused(line: &str) -> String {

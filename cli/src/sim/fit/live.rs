@@ -12,6 +12,7 @@ use crate::builtin;
 use crate::interrupt::Interrupt;
 use crate::launching;
 use crate::quantile::percentile;
+use crate::trust::Trust;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Wait};
@@ -81,6 +82,7 @@ pub(super) fn measure(
     let watching = NodeSettings::new(None, Wait::default(), link);
     let launch = launching::start(1..most, link, watching, interrupt)?;
     let builder = Node::builder(0).functions(&functions).peers(launch.peers().clone());
+    let builder = Trust::of_launch(&launch).apply(builder);
     let node = watching.apply(builder).start()?;
     let live = Live { node, launch, echo };
     let measured = live.rounds(kinds, rounds, interrupt);

@@ -1,0 +1,145 @@
+//! The arguments of commands that start processes on other hosts: which, and how they are reached.
+
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::duration::Span;
+use crate::launching::AGENT;
+use chained_gpc::bootstrap::HostList;
+use chained_gpc::launch::remote::{Network, REMOTE_PROCESSES_MAX, RemotePlan};
+
+/// Processes on other hosts.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+pub struct OverArgs {
+    /// Start the processes on these hosts, such as a,b[01-64], through a tree of ssh: this process is id 0, and ids from 1 on follow the list
+    #[arg(long, value_name = "LIST", conflicts_with = "peers")]
+    pub hosts: Option<HostList>,
+
+    /// Processes on each host; 1 by default
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=i64::from(REMOTE_PROCESSES_MAX)))]
+    pub per_host: Option<u32>,
+
+    /// The command that runs another one on a host, in place of `ssh -o BatchMode=yes`: the host's name and that command are its next words. Quotes keep words together
+    #[arg(long, value_name = "CMD")]
+    pub rsh: Option<Words>,
+
+    /// Where gpc is on the hosts; by default where it is here
+    #[arg(long, value_name = "PATH")]
+    pub remote_gpc: Option<PathBuf>,
+
+    /// How many hosts a process starts itself, each of which starts its share of the others; 8 by default
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub fan_out: Option<u32>,
+
+    /// Give a host up when it has not answered for this time; 30s by default
+    #[arg(long, value_name = "TIME")]
+    pub start_limit: Option<Span>,
+
+    /// The network through which the processes reach each other, such as 10.1.0.0/16; by default the one by which ssh reached them
+    #[arg(long, value_name = "ADDR/BITS")]
+    pub network: Option<Network>,
+}
+
+/// A command as words: at white space it is cut, quotes of either kind keep together what stands between them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Words(pub Vec<OsString>);
+
+impl OverArgs {
+    /// Refuses what says something of hosts where none are named.
+    ///
+    /// # Errors
+    /// The argument, and what it goes with.
+    pub fn check(&self) -> Result<(), String> {
+        let given = [
+            (self.per_host.is_some(), "--per-host"),
+            (self.rsh.is_some(), "--rsh"),
+            (self.remote_gpc.is_some(), "--remote-gpc"),
+            (self.fan_out.is_some(), "--fan-out"),
+            (self.start_limit.is_some(), "--start-limit"),
+            (self.network.is_some(), "--network"),
+        ];
+        match given.iter().find(|(given, _)| *given && self.hosts.is_none()) {
+            Some((_, name)) => Err(format!("{name} goes with --hosts LIST")),
+            None => Ok(()),
+        }
+    }
+
+    /// What to start on the hosts, with the settings that the library has by default.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words for the one who wrote the arguments.
+    pub fn plan(&self, hosts: &HostList) -> Result<RemotePlan, String> {
+        let program = match &self.remote_gpc {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?,
+        };
+        let mut plan = RemotePlan::new(hosts.iter().map(str::to_owned).collect(), program, &AGENT);
+        plan.per_host = self.per_host.unwrap_or(1);
+        plan.network = self.network;
+        if let Some(Words(rsh)) = &self.rsh {
+            plan.rsh.clone_from(rsh);
+        }
+        if let Some(fan_out) = self.fan_out.and_then(NonZeroU32::new) {
+            plan.fan_out = fan_out;
+        }
+        match self.start_limit {
+            Some(limit) if limit.duration().is_zero() => {
+                return Err("--start-limit 0s leaves no time to answer".into());
+            }
+            Some(limit) => plan.start_limit = limit.into(),
+            None => {}
+        }
+        plan.check().map_err(|error| format!("--hosts: {error}"))?;
+        Ok(plan)
+    }
+}
+
+impl FromStr for Words {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Words, Self::Err> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for character in text.chars() {
+            match (quote, character) {
+                (Some(open), _) if open == character => quote = None,
+                (None, '\'' | '"') => {
+                    quote = Some(character);
+                    word.get_or_insert_default();
+                }
+                (None, _) if character.is_whitespace() => words.extend(word.take().map(OsString::from)),
+                _ => word.get_or_insert_default().push(character),
+            }
+        }
+        words.extend(word.map(OsString::from));
+        match (quote, words.is_empty()) {
+            (Some(_), _) => Err("a quote is not closed"),
+            (_, true) => Err("a command has a word at least, such as ssh"),
+            _ => Ok(Words(words)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_cut_into_words() {
+        let words = |text: &str| text.parse::<Words>().map(|words| words.0);
+        for (text, expected) in [
+            ("ssh", &["ssh"][..]),
+            (" ip  netns exec ", &["ip", "netns", "exec"]),
+            (r#"sh -c 'exec "$@"'"#, &["sh", "-c", r#"exec "$@""#]),
+            (r#"ssh -o "Proxy Command=a b" ''"#, &["ssh", "-o", "Proxy Command=a b", ""]),
+            ("a'b c'd", &["ab cd"]),
+        ] {
+            assert_eq!(words(text), Ok(expected.iter().map(OsString::from).collect()), "{text}");
+        }
+        assert_eq!(
+            (words(" "), words("sh 'a")),
+            (Err("a command has a word at least, such as ssh"), Err("a quote is not closed"))
+        );
+    }
+}

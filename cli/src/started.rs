@@ -1,0 +1,93 @@
+//! This process as one of those that a launcher has started, such as `mpiexec -n 8 gpc call facts`: id 0 makes the calls and prints, the others serve until it leaves.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use gpc_trees::{Hosts, IdList};
+
+use super::CommandResult;
+use super::duration::Span;
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
+use chained_gpc::launch::NodeSettings;
+use chained_gpc::runtime::{Functions, Loss, Peers};
+
+#[cfg(not(feature = "pmix"))]
+use chained_gpc::bootstrap::from_env;
+#[cfg(feature = "pmix")]
+use gpc_pmix::from_env;
+
+/// How long what is under way may take to end where id 0 has left.
+const END_LIMIT: Duration = Duration::ZERO;
+
+/// All that a plan needs to know of those that were started together.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// Where they are.
+    pub peers: Peers,
+    /// On which hosts.
+    pub hosts: Hosts,
+}
+
+impl Started {
+    fn of(member: &Member) -> Started {
+        Started { peers: member.peers().clone(), hosts: member.hosts().clone() }
+    }
+
+    /// All ids, id 0 first.
+    pub fn ids(&self) -> IdList {
+        IdList::range(0..u32::try_from(self.peers.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// What this process is among those that were started together.
+pub(super) enum Role {
+    /// A launcher has not started it, or it is to start or join others by itself.
+    Alone,
+    /// Id 0: it makes the calls.
+    Root(Box<Member>, Started),
+    /// It has served the others, and ends so.
+    Served(ExitCode),
+}
+
+/// Finds out what this process is. `by_itself`: the arguments say with whom it works. `patience`: how long the others may take.
+///
+/// # Errors
+/// When a launcher has started this process, and does not get it to know the others.
+pub(super) fn role(
+    by_itself: bool,
+    functions: &Functions,
+    settings: NodeSettings,
+    patience: Option<Span>,
+) -> Result<Role, Box<dyn std::error::Error + Send + Sync>> {
+    if by_itself {
+        return Ok(Role::Alone);
+    }
+    let Some(bootstrap) = from_env()? else { return Ok(Role::Alone) };
+    let bootstrap = patience.map(Duration::from).into_iter().fold(bootstrap, Bootstrap::limit);
+    let member = start(bootstrap, functions, settings)?;
+    match member.id() {
+        0 => {
+            let started = Started::of(&member);
+            Ok(Role::Root(Box::new(member), started))
+        }
+        _ => Ok(Role::Served(serve(member)?)),
+    }
+}
+
+fn start(
+    bootstrap: Bootstrap,
+    functions: &Functions,
+    settings: NodeSettings,
+) -> Result<Member, BootstrapError> {
+    bootstrap.link(settings.link).start(functions, |builder| settings.apply(builder))
+}
+
+fn serve(mut member: Member) -> CommandResult {
+    let id = member.id();
+    let loss = member.serve_until_left()?;
+    member.finish(END_LIMIT)?;
+    match loss {
+        Loss::Left => Ok(ExitCode::SUCCESS),
+        _ => Err(format!("id {id} ends, since id 0 was lost").into()),
+    }
+}

@@ -1,0 +1,220 @@
+//! libpmix, loaded at run time: the only module of this crate with unsafe code.
+//!
+//! What must hold, beside what each call says of itself:
+//! - The types of [`abi`](crate::abi) are laid out as in C. Versions 3 to 5 are; another version is refused before anything but its version was asked.
+//! - libpmix is never unloaded: it has threads of its own that run its code until the process ends. So its functions are there for ever.
+//! - One thread makes all calls, and they return before the memory that was lent to them goes: nothing is passed that libpmix keeps, since every call here copies what it is given (`PMIx_Put`) or is done with it when it returns.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char};
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+use crate::abi::{self, Data, Info, Proc, Status, Value};
+
+/// The library's file: its name has been the same since version 2.
+const FILE: &str = "libpmix.so.2";
+
+/// The versions whose types are known here.
+const VERSIONS: std::ops::RangeInclusive<u32> = 3..=5;
+
+/// The functions of a libpmix that stays loaded.
+pub(crate) struct Library {
+    error_string: abi::ErrorString,
+    init: abi::Init,
+    put: abi::Put,
+    commit: abi::Commit,
+    fence: abi::Fence,
+    get: abi::Get,
+    finalize: abi::Finalize,
+    free: abi::Free,
+}
+
+/// What a get gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Got {
+    Number(u32),
+    Text(Vec<u8>),
+    /// A value of another type, which stays allocated, since only its type says how it is freed.
+    Other(u16),
+}
+
+impl Library {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// In words: what is not there, and what to install.
+    pub(crate) fn load() -> Result<Library, String> {
+        // SAFETY: the constructors of libpmix and of what it needs do nothing but set up their own variables. Its unloading is prevented below.
+        let library = unsafe { libloading::Library::new(FILE) }
+            .map_err(|error| format!("{error}; install PMIx (Debian: libpmix2), or let LD_LIBRARY_PATH name the folder of the launcher's own"))?;
+        let library = ManuallyDrop::new(library);
+        // SAFETY: the functions have these types in all versions that VERSIONS names, and `free` has the type of the C standard. `libloading` finds `free` by way of libpmix itself, so it is the one that libpmix calls.
+        let (version, found) = unsafe {
+            let version: abi::GetVersion = symbol(&library, "PMIx_Get_version")?;
+            let found = Library {
+                error_string: symbol(&library, "PMIx_Error_string")?,
+                init: symbol(&library, "PMIx_Init")?,
+                put: symbol(&library, "PMIx_Put")?,
+                commit: symbol(&library, "PMIx_Commit")?,
+                fence: symbol(&library, "PMIx_Fence")?,
+                get: symbol(&library, "PMIx_Get")?,
+                finalize: symbol(&library, "PMIx_Finalize")?,
+                free: symbol(&library, "free")?,
+            };
+            // It gives a text that is part of the library, or nothing.
+            (text(version()), found)
+        };
+        match major(&version) {
+            Some(major) if VERSIONS.contains(&major) => Ok(found),
+            _ => Err(format!("{FILE} is `{version}`, and versions 3 to 5 can be used")),
+        }
+    }
+
+    /// Connects with the launcher's server: the namespace and the rank of this process.
+    pub(crate) fn init(&self) -> Result<(Vec<u8>, u32), Status> {
+        let mut me = Proc { namespace: [0; abi::NAMESPACE_BYTES], rank: u32::MAX };
+        // SAFETY: `me` is a whole `pmix_proc_t` for it to write; no info is passed.
+        succeeded(unsafe { (self.init)(&raw mut me, ptr::null_mut(), 0) })?;
+        let bytes = me.namespace.map(|byte| byte.cast_unsigned());
+        Ok((bytes.into_iter().take_while(|&byte| byte != 0).collect(), me.rank))
+    }
+
+    /// Puts a text for processes of every host, and hands it to the server of this one.
+    pub(crate) fn put(&self, key: &CStr, text: &CStr) -> Result<(), Status> {
+        let mut value = Value { kind: abi::STRING, data: Data { string: text.as_ptr().cast_mut() } };
+        // SAFETY: both texts end with a zero byte and outlive the call, which copies them and writes to neither.
+        succeeded(unsafe { (self.put)(abi::GLOBAL, key.as_ptr(), &raw mut value) })?;
+        // SAFETY: it has no arguments.
+        succeeded(unsafe { (self.commit)() })
+    }
+
+    /// Waits for all processes of the job, and brings to the server of this host what was put.
+    pub(crate) fn fence(&self) -> Result<(), Status> {
+        let info = [info(abi::COLLECT_DATA, abi::BOOL, Data { flag: true })];
+        // SAFETY: no process means all of the job; the info outlives the call, which waits until it is over.
+        succeeded(unsafe { (self.fence)(ptr::null(), 0, info.as_ptr(), info.len()) })
+    }
+
+    /// What a process has put, or of the whole job what the launcher says of it (`rank` [`abi::RANK_WILDCARD`]).
+    pub(crate) fn get(&self, namespace: &[u8], rank: u32, key: &CStr, seconds: i32) -> Result<Got, Status> {
+        let of = Proc { namespace: characters(namespace), rank };
+        let info = [
+            info(abi::TIMEOUT, abi::INT, Data { integer: seconds }),
+            info(abi::IMMEDIATE, abi::BOOL, Data { flag: true }),
+        ];
+        let mut value: *mut Value = ptr::null_mut();
+        // SAFETY: all of it outlives the call, which waits until it is over, and writes nothing but the pointer.
+        succeeded(unsafe {
+            (self.get)(&raw const of, key.as_ptr(), info.as_ptr(), info.len(), &raw mut value)
+        })?;
+        // SAFETY: a get that has succeeded gives a value that is the caller's from then on.
+        unsafe { self.take(value) }
+    }
+
+    /// Reads a value, and frees it.
+    ///
+    /// # Safety
+    /// The pointer is null, or to a value that libpmix has allocated and that is the caller's; it is not used afterwards.
+    unsafe fn take(&self, value: *mut Value) -> Result<Got, Status> {
+        if value.is_null() {
+            return Err(abi::SUCCESS);
+        }
+        // SAFETY: the value is whole; its kind says which member of the union was written, of a text a pointer to bytes that end with a zero byte. Texts and values are allocated by `malloc` and nothing else refers to them (`PMIX_VALUE_RELEASE` frees them so).
+        unsafe {
+            let got = match ((*value).kind, (*value).data) {
+                (abi::UINT32, data) => Got::Number(data.uint32),
+                (abi::STRING, Data { string }) if !string.is_null() => {
+                    let text = CStr::from_ptr(string).to_bytes().to_vec();
+                    (self.free)(string.cast());
+                    Got::Text(text)
+                }
+                (kind, _) => return Ok(Got::Other(kind)),
+            };
+            (self.free)(value.cast());
+            Ok(got)
+        }
+    }
+
+    /// Tells the launcher that this process ends in order.
+    pub(crate) fn finalize(&self) -> Result<(), Status> {
+        // SAFETY: no info is passed.
+        succeeded(unsafe { (self.finalize)(ptr::null(), 0) })
+    }
+
+    /// A status in words.
+    pub(crate) fn words(&self, status: Status) -> String {
+        // SAFETY: it gives a text that is part of the library.
+        let words = unsafe { text((self.error_string)(status)) };
+        format!("{words} (status {status})")
+    }
+}
+
+/// A function of the library.
+///
+/// # Safety
+/// The function has the type `T`, and the library is never unloaded.
+unsafe fn symbol<T: Copy>(library: &libloading::Library, name: &str) -> Result<T, String> {
+    let zero_ended = CString::new(name).map_err(|error| error.to_string())?;
+    // SAFETY: as this function's callers promise.
+    let found = unsafe { library.get::<T>(zero_ended.as_bytes_with_nul()) };
+    found
+        .map(|symbol| *symbol)
+        .map_err(|error| format!("{FILE} has no {name}: {error}; install another version"))
+}
+
+/// A text; empty if there is none.
+///
+/// # Safety
+/// The pointer is null, or to bytes that end with a zero byte and stay as they are meanwhile.
+unsafe fn text(characters: *const c_char) -> String {
+    if characters.is_null() {
+        return String::new();
+    }
+    // SAFETY: as this function's callers promise.
+    unsafe { CStr::from_ptr(characters) }.to_string_lossy().into_owned()
+}
+
+fn succeeded(status: Status) -> Result<(), Status> {
+    if status == abi::SUCCESS { Ok(()) } else { Err(status) }
+}
+
+/// A directive of a call.
+fn info(key: &str, kind: u16, data: Data) -> Info {
+    Info { key: characters(key.as_bytes()), flags: 0, value: Value { kind, data } }
+}
+
+/// Bytes as C's characters, cut so that a zero byte ends them.
+fn characters<const ROOM: usize>(bytes: &[u8]) -> [c_char; ROOM] {
+    let mut characters = [0; ROOM];
+    let room = ROOM - 1;
+    for (character, byte) in characters[..room].iter_mut().zip(bytes) {
+        *character = byte.cast_signed();
+    }
+    characters
+}
+
+/// The first number of such as `OpenPMIx 4.2.2 (PMIx Standard: 4.1, ...)`.
+fn major(version: &str) -> Option<u32> {
+    let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
+    digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_what_the_library_says() {
+        assert_eq!(major("OpenPMIx 4.2.2 (PMIx Standard: 4.1, Stable ABI: 0.0)"), Some(4));
+        assert_eq!(major("PMIx 12.0.1a1"), Some(12));
+        assert_eq!(major("OpenPMIx"), None);
+        assert_eq!(major(""), None);
+    }
+
+    #[test]
+    fn characters_end_with_a_zero_byte_whatever_they_are_made_of() {
+        assert_eq!(characters::<4>(b"ab"), [97, 98, 0, 0]);
+        assert_eq!(characters::<4>(b"abcdef"), [97, 98, 99, 0]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Where this process is: its host, what reaches it there, and the addresses at which it listens for the others.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+
+use gpc_trees::Id;
+
+use super::BootstrapError;
+use super::entry::host_name;
+use crate::runtime::{Address, LinkKind, Listener};
+
+/// The variable by which people say at which address of its host a process is reached by others.
+pub const HOST_ADDRESS: &str = "GPC_HOST_ADDRESS";
+
+/// Addresses that belong to nobody and are routed as the rest of the world: which address of this host would be used for them, the system says without sending anything.
+const ELSEWHERE: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
+
+/// The host of this process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) host: String,
+    pub(super) reach: u64,
+}
+
+impl Place {
+    /// Asks the system. What it does not say is as if it were the same everywhere.
+    pub(super) fn here() -> Place {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let name = read("/proc/sys/kernel/hostname");
+        let machine = read("/proc/sys/kernel/random/boot_id");
+        let namespace = fs::read_link("/proc/self/ns/net").unwrap_or_default();
+        let known = !machine.is_empty();
+        // Of a machine that does not say which one it is, its name must do.
+        let machine = if known { machine.trim() } else { name.trim() };
+        Place { host: host_name(&name), reach: digest(&[machine, &namespace.to_string_lossy()]) }
+    }
+}
+
+/// FNV-1a over texts: equal for equal ones in every process.
+fn digest(texts: &[&str]) -> u64 {
+    let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Listens for the others: for those of this host alone, if all are here, else at the address that others reach.
+pub(super) fn listen(
+    me: Id,
+    one_host: Option<bool>,
+    wanted: Option<IpAddr>,
+    link: LinkKind,
+) -> Result<Listener, BootstrapError> {
+    let bind = |address: &Address| {
+        Listener::bind(address).map_err(|error| BootstrapError::Listen { address: address.clone(), error })
+    };
+    if let Some(wanted) = wanted {
+        return bind(&Address::Tcp((wanted, 0).into()));
+    }
+    if one_host == Some(true) {
+        return bind(&link.fresh_address(me));
+    }
+    let candidates = candidates();
+    let bound = candidates.iter().find_map(|ip| bind(&Address::Tcp((*ip, 0).into())).ok());
+    match (bound, one_host) {
+        (Some(listener), _) => Ok(listener),
+        // Perhaps all are here: whoever is elsewhere says that this process cannot be reached.
+        (None, None) => bind(&link.fresh_address(me)),
+        (None, Some(_)) => Err(BootstrapError::NoAddress),
+    }
+}
+
+/// The address that people have named.
+pub(super) fn wanted(value: Option<&str>) -> Result<Option<IpAddr>, BootstrapError> {
+    let parse = |text: &str| text.trim().parse();
+    value.map(parse).transpose().map_err(|_| BootstrapError::Variables {
+        launcher: "a launcher",
+        why: format!("{HOST_ADDRESS} is no IP address: write the one at which others reach this host"),
+    })
+}
+
+/// Addresses of this host that others may reach: those from which it would speak to the rest of the world; where nothing leads there, those of its name, which a server may be slow to say.
+pub(super) fn candidates() -> Vec<IpAddr> {
+    let routed = usable(ELSEWHERE.iter().filter_map(|elsewhere| route(elsewhere).ok()));
+    if !routed.is_empty() {
+        return routed;
+    }
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    usable((name.trim(), 0).to_socket_addrs().into_iter().flatten())
+}
+
+/// Those that are not of this host, or of one cable, alone; each once.
+fn usable(addresses: impl Iterator<Item = SocketAddr>) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = Vec::new();
+    for ip in addresses.map(|address| address.ip()) {
+        let scoped = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        if !(ip.is_loopback() || ip.is_unspecified() || scoped || found.contains(&ip)) {
+            found.push(ip);
+        }
+    }
+    found
+}
+
+/// The own address on the route to another one. Nothing is sent.
+fn route(to: &str) -> io::Result<SocketAddr> {
+    let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(to)?;
+    socket.local_addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_of_one_host_have_the_same_digest() {
+        assert_eq!(Place::here(), Place::here());
+        assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
+        assert_ne!(digest(&["machine", "net:[1]"]), digest(&["machine", "net:[2]"]));
+    }
+
+    #[test]
+    fn a_process_listens_for_its_host_alone_where_all_are_there() {
+        let address = |listener: Listener| listener.address().unwrap();
+        let here = |link| address(listen(3, Some(true), None, link).unwrap());
+        assert!(matches!(here(LinkKind::Unix), Address::Abstract(_)));
+        assert!(matches!(here(LinkKind::Tcp), Address::Tcp(tcp) if tcp.ip().is_loopback() && tcp.port() > 0));
+        let wanted = wanted(Some(" 127.0.0.2\n")).unwrap();
+        let listener = listen(3, Some(true), wanted, LinkKind::Unix).unwrap();
+        assert!(matches!(address(listener), Address::Tcp(tcp) if tcp.ip() == wanted.unwrap()));
+        assert_eq!(super::wanted(None).unwrap(), None);
+        let error = super::wanted(Some("my-host")).unwrap_err().to_string();
+        assert!(error.contains("GPC_HOST_ADDRESS is no IP address"), "{error}");
+    }
+
+    #[test]
+    fn addresses_of_one_host_or_one_cable_are_of_no_use_to_others() {
+        let all =
+            ["127.0.0.1:1", "10.1.2.3:4", "[::1]:1", "[fe80::1]:1", "[fd00::2]:0", "10.1.2.3:9", "0.0.0.0:1"];
+        let found = usable(all.iter().map(|address| address.parse().unwrap()));
+        assert_eq!(found, ["10.1.2.3", "fd00::2"].map(|ip| ip.parse::<IpAddr>().unwrap()));
+        assert!(candidates().iter().all(|ip| !ip.is_loopback() && !ip.is_unspecified()));
+    }
+}

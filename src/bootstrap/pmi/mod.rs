@@ -1,0 +1,132 @@
+//! PMI-1 and PMI-2: what MPICH's `hydra`, Slurm (`srun --mpi=pmi2`) and their like offer to the processes that they start.
+//!
+//! Over an inherited descriptor PMI-1 is tried first: hydra and Slurm's plugin `pmi2` both serve it there, and it says in three lines what PMI-2 says in longer ones. Where the server refuses it, PMI-2 is asked for over the same descriptor. In port
+//! mode (`PMI_PORT` and `PMI_ID`), the server says who has connected, which is PMI-1's alone.
+//!
+//! `client` is the conversation without I/O, `one` and `two` what it sounds like, `link` the socket, `space` all of it behind [`Space`](super::Space).
+
+mod client;
+mod link;
+mod one;
+mod space;
+#[cfg(test)]
+mod tests;
+mod two;
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use self::client::{Known, Version};
+use self::link::Link;
+use self::space::{PmiSpace, Unopened};
+use super::sources::{Source, Variables};
+use super::{Bootstrap, BootstrapError, SpaceError};
+use crate::launchers::PMI_FD;
+use crate::wire::Shown;
+
+/// What errors call this launcher before it has been reached.
+const PMI: &str = "PMI";
+
+/// Where the server is, and which process this one is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Pmi {
+    /// An inherited descriptor.
+    Descriptor { number: RawFd, known: Known },
+    /// `HOST:PORT`, and the number by which the server knows this process.
+    Port { server: String, known: Known },
+}
+
+/// Looks for PMI's variables: `PMI_FD`, `PMI_RANK` and `PMI_SIZE`, or `PMI_PORT` and `PMI_ID`.
+pub(super) fn find(variables: &Variables) -> Option<Result<Box<dyn Source>, BootstrapError>> {
+    let has = |name: &str| variables.contains_key(name);
+    let found = if has(PMI_FD) {
+        descriptor(variables)
+    } else if has("PMI_PORT") {
+        port(variables)
+    } else if has("PMI_RANK") || has("PMI_ID") {
+        Err(error(format!(
+            "neither {PMI_FD} nor PMI_PORT says where its server is: start this program by the launcher itself, or take its variables (PMI_*) out of the environment"
+        )))
+    } else {
+        return None;
+    };
+    Some(found.map(|pmi| Box::new(pmi) as Box<dyn Source>))
+}
+
+fn descriptor(variables: &Variables) -> Result<Pmi, BootstrapError> {
+    let number = number::<RawFd>(variables, PMI_FD)?;
+    let (id, count) = (number_of(variables, "PMI_RANK")?, number_of(variables, "PMI_SIZE")?);
+    if id >= count {
+        return Err(error(format!("PMI_RANK={id} is not below PMI_SIZE={count}")));
+    }
+    let job = variables.get("PMI_JOBID").filter(|job| is_plain(job)).cloned();
+    Ok(Pmi::Descriptor { number, known: Known { id, count, job, ..Known::default() } })
+}
+
+fn port(variables: &Variables) -> Result<Pmi, BootstrapError> {
+    let server = variables.get("PMI_PORT").cloned().unwrap_or_default();
+    let known = Known { id: number_of(variables, "PMI_ID")?, ..Known::default() };
+    Ok(Pmi::Port { server, known })
+}
+
+fn number_of(variables: &Variables, name: &str) -> Result<Id, BootstrapError> {
+    number::<Id>(variables, name)
+}
+
+fn number<N: std::str::FromStr>(variables: &Variables, name: &str) -> Result<N, BootstrapError> {
+    let value = variables.get(name).ok_or_else(|| error(format!("{name} is missing")))?;
+    value.trim().parse().map_err(|_| error(format!("{name}=`{}` is no number of its kind", Shown(value))))
+}
+
+/// Whether it can stand in a message of PMI.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b";=".contains(&byte))
+}
+
+fn error(why: String) -> BootstrapError {
+    BootstrapError::Variables { launcher: PMI, why }
+}
+
+impl Source for Pmi {
+    fn open(self: Box<Self>, limit: Duration) -> Result<Bootstrap, BootstrapError> {
+        let (link, known) = match *self {
+            Pmi::Descriptor { number, known } => {
+                let link = Link::inherited(number).map_err(|system| {
+                    error(format!(
+                        "its server cannot be reached over descriptor {number} ({PMI_FD}): {system}. Start this program by the launcher itself, or take its variables (PMI_*) out of the environment"
+                    ))
+                })?;
+                (link, known)
+            }
+            Pmi::Port { server, known } => {
+                let link = Link::connect(&server, limit).map_err(|system| {
+                    error(format!(
+                        "its server cannot be reached at `{}` (PMI_PORT): {system}",
+                        Shown(&server)
+                    ))
+                })?;
+                (link, known)
+            }
+        };
+        open(link, &known, limit)
+    }
+}
+
+/// Opens a space in the first version that the server speaks.
+fn open(link: Link, known: &Known, limit: Duration) -> Result<Bootstrap, BootstrapError> {
+    let first = PmiSpace::open(link, Version::One, known.clone(), limit);
+    let (link, refused) = match first {
+        Ok(space) => return Bootstrap::with_space(Box::new(space)),
+        Err(Unopened::Failed(error)) => return Err(error.into()),
+        Err(Unopened::OtherVersion(link, refused)) => (link, refused),
+    };
+    match PmiSpace::open(link, Version::Two, known.clone(), limit) {
+        Ok(space) => Bootstrap::with_space(Box::new(space)),
+        Err(Unopened::Failed(error) | Unopened::OtherVersion(_, error)) => {
+            let why = format!("{}; before that, {}: {}", error.why, refused.launcher, refused.why);
+            Err(SpaceError { why, ..error }.into())
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A launcher's space by PMI: the client's questions over the socket to the server.
+#![allow(clippy::disallowed_methods, reason = "a server is waited for by the clock, each wait with a limit")]
+
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+use gpc_trees::Id;
+
+use super::client::{Answer, Ask, Client, Fault, Known, Version};
+use super::link::Link;
+use crate::bootstrap::{Space, SpaceError};
+
+/// How long a server may take to answer what needs no other process: it may have a thousand of them on one thread.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// A space whose server speaks PMI-1 or PMI-2.
+#[derive(Debug)]
+pub(super) struct PmiSpace {
+    client: Client,
+    link: Link,
+    /// How long an answer may take that needs no other process.
+    answer_limit: Duration,
+}
+
+/// What a space has come to that did not open.
+pub(super) enum Unopened {
+    /// The server does not speak this version, and may speak another one over the same link.
+    OtherVersion(Link, SpaceError),
+    /// Nothing can be done.
+    Failed(SpaceError),
+}
+
+impl From<SpaceError> for Unopened {
+    fn from(error: SpaceError) -> Unopened {
+        Unopened::Failed(error)
+    }
+}
+
+impl PmiSpace {
+    /// Opens the conversation; in port mode the server says first who this process is.
+    pub(super) fn open(
+        link: Link,
+        version: Version,
+        known: Known,
+        limit: Duration,
+    ) -> Result<PmiSpace, Unopened> {
+        let until = Instant::now() + limit;
+        let port = known.count == 0;
+        let answer_limit = limit.min(ANSWER_LIMIT);
+        let mut space = PmiSpace { client: Client::new(version, known), link, answer_limit };
+        let first = port.then_some(Ask::Port);
+        for ask in first.into_iter().chain(Client::OPENING) {
+            let doing = doing(&ask, space.client.known());
+            match space.ask(ask.clone(), until.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(Failed::Fault(fault @ Fault::Refused(_))) if ask == Ask::Init => {
+                    let error = space.error(doing, &fault.to_string());
+                    return Err(Unopened::OtherVersion(space.link, error));
+                }
+                Err(failed) => return Err(space.error(doing, &failed.to_string()).into()),
+            }
+        }
+        Ok(space)
+    }
+
+    fn ask(&mut self, ask: Ask, limit: Duration) -> Result<Answer, Failed> {
+        let until = Instant::now() + limit;
+        let failed = |error| Failed::Link(error, limit);
+        self.link.say(&self.client.ask(ask), until).map_err(failed)?;
+        // Ends: the answer has a bound.
+        loop {
+            let came = self.link.hear(until).map_err(failed)?;
+            if let Some(answer) = self.client.take(&came)? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn error(&self, doing: String, why: &str) -> SpaceError {
+        SpaceError { launcher: self.launcher(), doing, why: why.into() }
+    }
+
+    fn done(&mut self, ask: Ask, limit: Duration) -> Result<Answer, SpaceError> {
+        let doing = doing(&ask, self.client.known());
+        self.ask(ask, limit).map_err(|failed| self.error(doing, &failed.to_string()))
+    }
+}
+
+impl Space for PmiSpace {
+    fn launcher(&self) -> &'static str {
+        match self.client.version() {
+            Version::One => "PMI-1",
+            Version::Two => "PMI-2",
+        }
+    }
+
+    fn id(&self) -> Id {
+        self.client.known().id
+    }
+
+    fn count(&self) -> u32 {
+        self.client.known().count
+    }
+
+    fn name(&self) -> &str {
+        &self.client.known().name
+    }
+
+    fn one_host(&self) -> Option<bool> {
+        self.client.known().one_host
+    }
+
+    fn value_max(&self) -> usize {
+        self.client.known().value_max
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> Result<(), SpaceError> {
+        self.done(Ask::Put { key: key.into(), value: value.into() }, self.answer_limit).map(drop)
+    }
+
+    fn fence(&mut self, limit: Duration) -> Result<(), SpaceError> {
+        self.done(Ask::Fence, limit).map(drop)
+    }
+
+    fn get(&mut self, of: Id, key: &str, limit: Duration) -> Result<String, SpaceError> {
+        let ask = Ask::Get { of, key: key.into() };
+        match self.done(ask.clone(), limit)? {
+            Answer::Value(value) => Ok(value),
+            Answer::Missing(why) => Err(self.error(doing(&ask, self.client.known()), &why)),
+            Answer::Done => Err(self.error(doing(&ask, self.client.known()), "the server gives no value")),
+        }
+    }
+
+    fn finish(&mut self, limit: Duration) -> Result<(), SpaceError> {
+        self.done(Ask::Finish, limit)?;
+        self.link.finished();
+        Ok(())
+    }
+}
+
+/// What was asked for, in words.
+fn doing(ask: &Ask, known: &Known) -> String {
+    match ask {
+        Ask::Port => "to say which process this is".into(),
+        Ask::Init => "to open the conversation with the launcher's server".into(),
+        Ask::Register => "to register with the launcher's server".into(),
+        Ask::Name => "to ask for the name of the job".into(),
+        Ask::Mapping => "to ask which processes share a host".into(),
+        Ask::Put { key, .. } => format!("to put `{key}`"),
+        Ask::Fence => format!("to wait until all {} processes have come to the fence", known.count),
+        Ask::Get { of, key } => format!("to get `{key}` of id {of}"),
+        Ask::Finish => "to say that this process will end in order".into(),
+    }
+}
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("{}", said(.0, *.1))]
+    Link(io::Error, Duration),
+}
+
+fn said(error: &io::Error, limit: Duration) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            "the server has closed its end: the launcher has died, or ends the job".into()
+        }
+        ErrorKind::TimedOut => {
+            // What is left of a limit is no round number.
+            let millis = u64::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+            format!("there was no answer within {:?}", Duration::from_millis(millis))
+        }
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,225 @@
+//! What goes through the tree once its nodes are up: three calls by which all get to know all.
+//!
+//! Id 0 gathers the entries with one call, whose replies are aggregated on the way; with a second one it gives all of them to everybody, and each answers when it has learned them; a third one says that all have. So where a process has its
+//! [`Member`](super::Member), any id may call any others. When one fails, id 0 says so to those that it reaches.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a process waits for the calls of id 0 by the clock, with a limit"
+)]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gpc_trees::Id;
+
+use super::entry::Entry;
+use super::exchange::TREE;
+use super::watch::Watch;
+use super::{BootstrapError, table};
+use crate::chain::Reply;
+use crate::runtime::{Access, Call, Deferred, FuncHandle, Functions, Node, Placement};
+use crate::wire::Shown;
+
+/// The names of the two functions.
+const ENTRY: &str = "gpc.bootstrap.entry";
+const SAY: &str = "gpc.bootstrap.say";
+
+/// What the second function is told, in the header.
+const TABLE: &[u8] = b"table";
+const GO: &[u8] = b"go";
+const GIVE_UP: &[u8] = b"give up";
+
+/// Things that id 0 says and nobody has heard yet: it says each kind once.
+const SAID_MAX: usize = 3;
+
+/// How often one who waits looks whether its parent is there.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long id 0 tries to tell the others that it gives up.
+const GIVE_UP_LIMIT: Duration = Duration::from_secs(2);
+
+/// What id 0 says to another one.
+enum Said {
+    Table(Bytes, Deferred),
+    Go,
+    GivenUp(String),
+}
+
+/// The functions of one process, and what id 0 has said by them.
+pub(super) struct Rounds {
+    entry: FuncHandle,
+    say: FuncHandle,
+    said: Arc<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    said: Mutex<VecDeque<Said>>,
+    came: Condvar,
+}
+
+impl Queue {
+    fn said(&self) -> MutexGuard<'_, VecDeque<Said>> {
+        // Nothing panics while it is held.
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what was said for the thread that waits for it; false if there is no room.
+    fn push(&self, said: Said) -> bool {
+        let mut queue = self.said();
+        let room = queue.len() < SAID_MAX;
+        if room {
+            queue.push_back(said);
+            self.came.notify_all();
+        }
+        room
+    }
+
+    fn pop(&self, limit: Duration) -> Option<Said> {
+        let queue = self.said();
+        let waits = |queue: &mut VecDeque<Said>| queue.is_empty();
+        let (mut queue, _) =
+            self.came.wait_timeout_while(queue, limit, waits).unwrap_or_else(PoisonError::into_inner);
+        queue.pop_front()
+    }
+}
+
+impl Rounds {
+    /// Registers the functions beside those of the program.
+    pub(super) fn register(functions: &Functions, mine: &Entry) -> Result<Rounds, BootstrapError> {
+        // Neither of them takes time: where the node's own thread runs them, no other one has to be woken.
+        // Nobody else is to say where the others are.
+        let functions = functions.at(Placement::Inline).access(Access::Proved);
+        let text = mine.to_string().into_bytes();
+        let entry = functions.func(ENTRY, move |_, reply| {
+            reply.data = text.clone();
+            Ok(())
+        })?;
+        let said = Arc::new(Queue::default());
+        let queue = said.clone();
+        let say = functions.deferring(SAY, move |request, token| {
+            if request.root() != 0 {
+                return token.fail("only id 0 says where all are");
+            }
+            if request.me() == 0 {
+                return token.reply(Reply::default());
+            }
+            let refused = match request.header() {
+                TABLE => !queue.push(Said::Table(request.data_bytes(), token)),
+                GO => answered(token, queue.push(Said::Go)),
+                GIVE_UP => {
+                    let why = Shown(&String::from_utf8_lossy(request.data())).to_string();
+                    answered(token, queue.push(Said::GivenUp(why)))
+                }
+                _ => answered(token, false),
+            };
+            if refused {
+                tracing::debug!(id = request.me(), "what id 0 has said came too often");
+            }
+        })?;
+        Ok(Rounds { entry, say, said })
+    }
+
+    /// Id 0's part: the entries of all, once all have them.
+    pub(super) fn lead(&self, node: &Node, count: u32, until: Instant) -> Result<Vec<Entry>, BootstrapError> {
+        let result = self.lead_all(node, count, until);
+        if let Err(error) = &result {
+            let text = error.to_string().into_bytes();
+            let call = self.say(GIVE_UP, count).data(text).partial().limit(GIVE_UP_LIMIT);
+            // Whom it does not reach finds out that this process has gone.
+            let _ = node.call(call).and_then(|handle| handle.wait());
+        }
+        result
+    }
+
+    fn lead_all(&self, node: &Node, count: u32, until: Instant) -> Result<Vec<Entry>, BootstrapError> {
+        let gather = Call::new(self.entry).ids(0..count).tree(TREE).limit(left(until));
+        let gathered = node.call(gather)?.wait()?;
+        let mut entries = Vec::new();
+        for reply in gathered.replies().map_err(|error| useless(0, error.to_string()))? {
+            let text = String::from_utf8_lossy(&reply.data);
+            entries
+                .push(text.parse().map_err(|fault: super::EntryError| useless(reply.id, fault.to_string()))?);
+        }
+        let text = table::to_text(&entries);
+        node.call(self.say(TABLE, count).data(text).limit(left(until)))?.wait()?;
+        node.call(self.say(GO, count).limit(left(until)))?.wait()?;
+        Ok(entries)
+    }
+
+    fn say(&self, what: &'static [u8], count: u32) -> Call {
+        Call::new(self.say).ids(0..count).tree(TREE).header(what)
+    }
+
+    /// The part of any other id: `learn` is given the entries of all, and returns when calls reach them.
+    pub(super) fn follow(
+        &self,
+        watch: &mut Watch,
+        count: u32,
+        until: Instant,
+        learn: impl FnOnce(&[Entry]) -> Result<(), BootstrapError>,
+    ) -> Result<Vec<Entry>, BootstrapError> {
+        let (text, token) = match self.hear(watch, until)? {
+            Said::Table(text, token) => (text, token),
+            Said::GivenUp(why) => return Err(BootstrapError::GivenUp(why)),
+            Said::Go => return Err(useless(0, "it says that all are known before it says where".into())),
+        };
+        let entries = table::parse(&text, count).map_err(|why| useless(0, why));
+        let entries = match entries.and_then(|entries| learn(&entries).map(|()| entries)) {
+            Ok(entries) => entries,
+            Err(error) => {
+                token.fail(error.to_string());
+                return Err(error);
+            }
+        };
+        token.reply(Reply::default());
+        match self.hear(watch, until)? {
+            Said::Go => Ok(entries),
+            Said::GivenUp(why) => Err(BootstrapError::GivenUp(why)),
+            Said::Table(_, token) => {
+                token.fail("the addresses of all came a second time");
+                Err(useless(0, "it says twice where all are".into()))
+            }
+        }
+    }
+
+    /// Waits for what id 0 says, as long as it can come.
+    fn hear(&self, watch: &mut Watch, until: Instant) -> Result<Said, BootstrapError> {
+        let begun = Instant::now();
+        // Ends: the time passes.
+        loop {
+            let left = left(until);
+            if let Some(said) = self.said.pop(left.min(LOOK)) {
+                return Ok(said);
+            }
+            // What it has said before it went counts.
+            if watch.has_gone() {
+                let said = self.said.pop(Duration::ZERO);
+                return said.ok_or_else(|| BootstrapError::Gone(watch.watched()));
+            }
+            if left.is_zero() {
+                let limit = begun.elapsed();
+                return Err(BootstrapError::Late { from: watch.watched(), limit });
+            }
+        }
+    }
+}
+
+/// Answers a call that says something; true if it could not be kept.
+fn answered(token: Deferred, kept: bool) -> bool {
+    match kept {
+        true => token.reply(Reply::default()),
+        false => token.fail("this id does not expect that"),
+    }
+    !kept
+}
+
+fn useless(of: Id, why: String) -> BootstrapError {
+    BootstrapError::Entry { of, why }
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}

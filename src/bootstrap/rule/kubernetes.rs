@@ -1,0 +1,62 @@
+//! Pods of Kubernetes that know their index: an indexed Job (`JOB_COMPLETION_INDEX`) or a StatefulSet (the number at the end of the pod's name), behind a headless service.
+//!
+//! `GPC_COUNT` says how many there are and `GPC_SERVICE` what the service is called; id 3 of `solver` is then `solver-3.SERVICE`. The name before the index is the pod's own host name without it, or `GPC_NAME`. All listen at one TCP port, `GPC_PORT` or 7117:
+//! each pod has an address of its own.
+
+use super::{Places, Rule, Said};
+use crate::bootstrap::{BootstrapError, HostList, Variables};
+use crate::wire::Shown;
+
+/// What errors call it.
+const LAUNCHER: &str = "Kubernetes";
+
+/// The port of every pod, unless `GPC_PORT` names another one.
+const POD_PORT: u16 = 7117;
+
+/// The index of a pod of an indexed Job.
+const INDEX: &str = "JOB_COMPLETION_INDEX";
+
+const COUNT: &str = "GPC_COUNT";
+const SERVICE: &str = "GPC_SERVICE";
+const NAME: &str = "GPC_NAME";
+
+/// The rule of the pods that this process is in one of; `None` if nothing says that it is.
+pub(in crate::bootstrap) fn find(variables: &Variables) -> Option<Result<Rule, BootstrapError>> {
+    let said = Said { launcher: LAUNCHER, variables };
+    let seen = [INDEX, SERVICE, COUNT].iter().any(|name| said.get(name).is_some());
+    seen.then(|| rule(&said))
+}
+
+fn rule(said: &Said<'_>) -> Result<Rule, BootstrapError> {
+    let count = said.number(COUNT, ": let it say how many pods there are")?;
+    let service = said.text(SERVICE, ": let it name the headless service of the pods")?.to_owned();
+    let own = said.get("HOSTNAME").map(|host| host.split('.').next().unwrap_or_default());
+    let numbered = own.and_then(|host| host.rsplit_once('-'));
+    let id = match (said.number_if(INDEX)?, numbered.and_then(|(_, index)| ordinal(index))) {
+        (Some(id), _) | (None, Some(id)) => id,
+        (None, None) => {
+            let host = Shown(own.unwrap_or_default()).to_string();
+            return said.fault(format!("neither {INDEX} nor HOSTNAME (`{host}`) says which pod this is: an indexed Job sets the one, a StatefulSet the other"));
+        }
+    };
+    let name = match (said.get(NAME), numbered) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some((name, index))) if ordinal(index) == Some(id) => name.to_owned(),
+        _ => {
+            let host = Shown(own.unwrap_or_default()).to_string();
+            return said.fault(format!("HOSTNAME is `{host}`, which does not end with -{id}: let {NAME} say what stands before the index in the pods' names"));
+        }
+    };
+    if let Err(error) = HostList::new([format!("{name}-{id}.{service}")]) {
+        return said.fault(format!("the pods' name or {SERVICE}: {error}"));
+    }
+    let port = said.port()?.unwrap_or(POD_PORT);
+    let set = format!("{name}.{service}");
+    let places = Places::Pods { name, service, port };
+    Rule { launcher: LAUNCHER, id, count, name: set, places, secret_file: said.secret_file() }.checked()
+}
+
+/// A number as Kubernetes writes it.
+fn ordinal(text: &str) -> Option<u32> {
+    text.parse::<u32>().ok().filter(|number| number.to_string() == text)
+}

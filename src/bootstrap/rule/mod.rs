@@ -1,0 +1,233 @@
+//! Launchers that say who a process is, and have no space to exchange anything: where each id listens follows from its number by a rule, and the secret comes from a file.
+//!
+//! What the variables say is read here without any I/O; names are resolved when an address is needed, by a [`Resolve`] that the caller may choose.
+
+mod kubernetes;
+mod resolve;
+mod slurm;
+mod tasks;
+
+use std::path::PathBuf;
+
+use gpc_trees::Id;
+
+use super::{BootstrapError, HostList, SECRET_VARIABLE, Variables};
+use crate::runtime::{Address, AddressRow};
+use crate::wire::{Job, Shown};
+
+pub(super) use kubernetes::find as find_kubernetes;
+pub use resolve::Resolve;
+pub(super) use slurm::find as find_slurm;
+use tasks::Tasks;
+
+/// Most ids of a rule: each of them has a place in memory.
+const IDS_MAX: u32 = 1 << 20;
+
+/// The variable that names the first TCP port, whatever the rule would have it be.
+const PORT: &str = "GPC_PORT";
+
+/// Who this process is, and where each of those is that were started with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    launcher: &'static str,
+    id: Id,
+    count: u32,
+    /// No other set that runs at the same time in the same places has it.
+    name: String,
+    places: Places,
+    secret_file: Option<PathBuf>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Places {
+    /// All on this host: names of the system, which nobody of another user can answer for.
+    Here(AddressRow),
+    /// Several on each of some hosts; the port is that of the first on each.
+    Hosts { hosts: HostList, tasks: Tasks, port: u16 },
+    /// Each on a host of its own, `NAME-ID.SERVICE`.
+    Pods { name: String, service: String, port: u16 },
+}
+
+/// The rule of the launcher of these variables, plain Slurm or Kubernetes; `None` if they are of neither.
+///
+/// # Errors
+/// When its variables are incomplete, or contradict each other.
+pub fn rule_of(variables: &Variables) -> Result<Option<Rule>, BootstrapError> {
+    find_slurm(variables).or_else(|| find_kubernetes(variables)).transpose()
+}
+
+/// Where an id listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum At {
+    /// An address of this host.
+    Here(Address),
+    /// A TCP port of a host that is known by its name.
+    Host {
+        /// Its name, to be resolved.
+        name: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Rule {
+    /// Which launcher it is of, for people: `Slurm`, `Kubernetes`.
+    pub fn launcher(&self) -> &'static str {
+        self.launcher
+    }
+
+    /// The id of this process.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// How many were started together, at least 1.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// What the launcher calls them; no other set in the same places has this name at the same time.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The job of their nodes: the same for all of them, made of the name. It is no secret.
+    pub fn job(&self) -> Job {
+        let mut job = [0; 16];
+        // Two digests of eight bytes, of texts that differ: a job keeps sets apart by mistake, not by force.
+        for (half, salt) in job.chunks_exact_mut(8).zip(["1", "2"]) {
+            half.copy_from_slice(&digest(&[self.launcher, &self.name, salt]).to_le_bytes());
+        }
+        Job(job)
+    }
+
+    /// The file of the secret; `None` where all are on this host, and the system says whose process the other one is.
+    pub fn secret_file(&self) -> Option<&PathBuf> {
+        self.secret_file.as_ref()
+    }
+
+    /// Whether all are on this host.
+    pub(in crate::bootstrap) fn is_here(&self) -> bool {
+        matches!(self.places, Places::Here(_))
+    }
+
+    /// Whether a process may be started again in the place of one that has ended, as Kubernetes does.
+    pub(in crate::bootstrap) fn may_restart(&self) -> bool {
+        matches!(self.places, Places::Pods { .. })
+    }
+
+    /// Where an id listens; `None` for one that is not below the number of ids.
+    pub fn at(&self, id: Id) -> Option<At> {
+        if id >= self.count {
+            return None;
+        }
+        match &self.places {
+            Places::Here(row) => row.address(id).map(At::Here),
+            Places::Hosts { hosts, tasks, port } => {
+                let (host, local) = tasks.place(id)?;
+                let port = u16::try_from(local).ok().and_then(|local| port.checked_add(local))?;
+                Some(At::Host { name: hosts.get(host as usize)?.to_owned(), port })
+            }
+            Places::Pods { name, service, port } => {
+                Some(At::Host { name: format!("{name}-{id}.{service}"), port: *port })
+            }
+        }
+    }
+
+    /// The name of an id's host: equal for ids that share one; `None` for one that is not below the number of ids.
+    pub fn host(&self, id: Id) -> Option<String> {
+        match self.at(id)? {
+            At::Here(_) => Some("localhost".to_owned()),
+            At::Host { name, .. } => Some(name),
+        }
+    }
+
+    /// What must hold of a rule, whoever made it.
+    fn checked(self) -> Result<Rule, BootstrapError> {
+        let fault = |why: String| Err(BootstrapError::Variables { launcher: self.launcher, why });
+        if self.count > IDS_MAX {
+            return fault(format!(
+                "it says that there are {} processes, and {IDS_MAX} are the most",
+                self.count
+            ));
+        }
+        if self.id >= self.count {
+            return fault(format!("it says that this is id {} of {}: ids begin at 0", self.id, self.count));
+        }
+        if let Places::Hosts { tasks, port, .. } = &self.places
+            && u32::from(*port) + tasks.highest() > u32::from(u16::MAX)
+        {
+            return fault(format!(
+                "a node has {} tasks, and from port {port} on there are fewer: let {PORT} name a lower one",
+                tasks.highest() + 1
+            ));
+        }
+        if self.secret_file.is_none() && !self.is_here() {
+            return fault(format!(
+                "its processes are on several hosts and have no secret: write one with `gpc secret FILE` where all of them can read it, and let {SECRET_VARIABLE} name it"
+            ));
+        }
+        Ok(self)
+    }
+}
+
+/// What a launcher has said, and how a fault of it is called.
+struct Said<'a> {
+    launcher: &'static str,
+    variables: &'a Variables,
+}
+
+impl Said<'_> {
+    fn fault<T>(&self, why: String) -> Result<T, BootstrapError> {
+        Err(BootstrapError::Variables { launcher: self.launcher, why })
+    }
+
+    /// The value of a variable that is not empty.
+    fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &str, advice: &str) -> Result<&str, BootstrapError> {
+        match self.get(name) {
+            Some(value) => Ok(value),
+            None => self.fault(format!("{name} is not set{advice}")),
+        }
+    }
+
+    /// A number that may be missing.
+    fn number_if(&self, name: &str) -> Result<Option<u32>, BootstrapError> {
+        let number = |value: &str| match value.parse() {
+            Ok(number) if value.bytes().all(|byte| byte.is_ascii_digit()) => Ok(number),
+            _ => self.fault(format!("{name} is `{}`, which is no number", Shown(value))),
+        };
+        self.get(name).map(number).transpose()
+    }
+
+    fn number(&self, name: &str, advice: &str) -> Result<u32, BootstrapError> {
+        self.text(name, advice)?;
+        self.number_if(name)?.map_or_else(|| self.fault(format!("{name} is not set{advice}")), Ok)
+    }
+
+    /// The port that people have named.
+    fn port(&self) -> Result<Option<u16>, BootstrapError> {
+        match self.number_if(PORT)?.map(u16::try_from) {
+            None => Ok(None),
+            Some(Ok(port)) if port > 0 => Ok(Some(port)),
+            Some(_) => self.fault(format!("{PORT} is no TCP port: 1 to 65535 are")),
+        }
+    }
+
+    fn secret_file(&self) -> Option<PathBuf> {
+        self.get(SECRET_VARIABLE).map(PathBuf::from)
+    }
+}
+
+/// FNV-1a over texts: the same in every process.
+fn digest(texts: &[&str]) -> u64 {
+    let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests;

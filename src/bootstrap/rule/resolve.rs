@@ -1,0 +1,195 @@
+//! Addresses of hosts that are known by their names: looked up when they are needed, and again with pauses, since pods and their names come up in any order.
+//!
+//! The system's look-up may block for as long as its resolver likes, and cannot be ended from outside. So it runs on threads of its own; who waits for it gives up after a limit, and such a thread ends when its look-up does.
+#![allow(clippy::disallowed_methods, reason = "it waits for names to appear, by the clock")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gpc_trees::Id;
+
+use super::{At, Rule};
+use crate::bootstrap::{BootstrapError, HostList};
+use crate::runtime::Address;
+use crate::wire::Shown;
+
+/// Look-ups at a time: a process waits for its neighbours in a tree, and all processes look up at once.
+const THREADS: usize = 8;
+
+/// The first pause before a name is looked up again, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
+/// Finds the addresses of a host.
+type LookUp = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+
+/// A name, and what came of looking it up.
+type Answer = (String, io::Result<Vec<IpAddr>>);
+
+/// How names become addresses.
+#[derive(Clone)]
+pub struct Resolve {
+    look_up: Arc<LookUp>,
+}
+
+impl Default for Resolve {
+    /// By the system's resolver: `/etc/hosts`, the domain name system, and whatever else it is told to ask.
+    fn default() -> Resolve {
+        Resolve::by(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
+    }
+}
+
+impl fmt::Debug for Resolve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolve")
+    }
+}
+
+/// What is known of a name.
+enum Known {
+    /// It is being looked up, or waits for that.
+    Asked {
+        pause: Duration,
+    },
+    /// It is looked up again at that time, since the last time brought nothing.
+    Again {
+        at: Instant,
+        pause: Duration,
+    },
+    Found(IpAddr),
+}
+
+impl Resolve {
+    /// By a function that gives the addresses of a host, best first. It is called on several threads at a time, and again with pauses while it fails or gives none.
+    pub fn by(look_up: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Resolve {
+        Resolve { look_up: Arc::new(look_up) }
+    }
+
+    /// Where these ids listen. Ids that the rule does not have are left out.
+    ///
+    /// # Errors
+    /// When a host has no address within the limit: names all of them, and what was said of the last.
+    pub fn addresses(
+        &self,
+        rule: &Rule,
+        ids: impl IntoIterator<Item = Id>,
+        limit: Duration,
+    ) -> Result<Vec<(Id, Address)>, BootstrapError> {
+        let places: Vec<(Id, At)> = ids.into_iter().filter_map(|id| Some((id, rule.at(id)?))).collect();
+        let names = places.iter().filter_map(|(_, at)| match at {
+            At::Here(_) => None,
+            At::Host { name, .. } => Some(name.clone()),
+        });
+        let found = self.found(names.collect(), limit)?;
+        let address = |(id, at)| match at {
+            At::Here(address) => Some((id, address)),
+            At::Host { name, port } => Some((id, Address::Tcp(SocketAddr::new(*found.get(&name)?, port)))),
+        };
+        Ok(places.into_iter().filter_map(address).collect())
+    }
+
+    /// One address of each of these hosts; a name may stand there many times.
+    fn found(&self, names: Vec<String>, limit: Duration) -> Result<BTreeMap<String, IpAddr>, BootstrapError> {
+        let deadline = Instant::now() + limit;
+        let mut known: BTreeMap<String, Known> =
+            names.into_iter().map(|name| (name, Known::Asked { pause: PAUSES[0] })).collect();
+        let (asked, answers) = self.threads(known.len().min(THREADS))?;
+        for name in known.keys() {
+            // They end when `asked` is dropped, or panic with the function of the caller: then there are no answers.
+            let _ = asked.send(name.clone());
+        }
+        let mut last = None;
+        // Ends: every turn waits until something is to be done, and the deadline is one such thing.
+        while known.values().any(|known| !matches!(known, Known::Found(_))) {
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(unresolved(&known, last, limit));
+            }
+            let mut next = deadline;
+            for (name, known) in &mut known {
+                match *known {
+                    Known::Again { at, pause } if at <= now => {
+                        *known = Known::Asked { pause };
+                        let _ = asked.send(name.clone());
+                    }
+                    Known::Again { at, .. } => next = next.min(at),
+                    _ => {}
+                }
+            }
+            match answers.recv_timeout(next.saturating_duration_since(now)) {
+                Ok((name, answer)) => {
+                    let Some(known) = known.get_mut(&name) else { continue };
+                    note(known, answer, &mut last);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(unresolved(&known, last, limit)),
+            }
+        }
+        let found = known.into_iter().filter_map(|(name, known)| match known {
+            Known::Found(ip) => Some((name, ip)),
+            _ => None,
+        });
+        Ok(found.collect())
+    }
+
+    /// Threads that look up what they are sent, and end when nobody can send any more.
+    fn threads(&self, count: usize) -> Result<(Sender<String>, Receiver<Answer>), BootstrapError> {
+        // Neither holds more than each name once.
+        let (asked, names) = channel::<String>();
+        let (answer, answers) = channel();
+        let names = Arc::new(Mutex::new(names));
+        for _ in 0..count {
+            let (names, answer, look_up) = (Arc::clone(&names), answer.clone(), Arc::clone(&self.look_up));
+            let work = move || {
+                // Ends: nobody sends, or nobody listens.
+                loop {
+                    let name = names.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok(name) = name else { return };
+                    let found = look_up(&name);
+                    if answer.send((name, found)).is_err() {
+                        return;
+                    }
+                }
+            };
+            let started = thread::Builder::new().name("gpc-resolve".into()).spawn(work);
+            started
+                .map_err(|error| BootstrapError::System { doing: "starting a thread for names", error })?;
+        }
+        Ok((asked, answers))
+    }
+}
+
+/// Keeps what an answer says of a name.
+fn note(known: &mut Known, answer: io::Result<Vec<IpAddr>>, last: &mut Option<String>) {
+    let Known::Asked { pause } = *known else { return };
+    let why = match answer.map(|found| found.first().copied()) {
+        Ok(Some(ip)) => {
+            *known = Known::Found(ip);
+            return;
+        }
+        Ok(None) => "it has no address".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    *last = Some(why);
+    *known = Known::Again { at: Instant::now() + pause, pause: PAUSES[1].min(2 * pause) };
+}
+
+/// The names without an address, in short.
+fn unresolved(known: &BTreeMap<String, Known>, last: Option<String>, limit: Duration) -> BootstrapError {
+    let missing = known.iter().filter(|(_, known)| !matches!(known, Known::Found(_)));
+    let names: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
+    let count = names.len();
+    let hosts = HostList::new(names).map_or_else(|error| error.to_string(), |hosts| hosts.to_string());
+    let why = last.unwrap_or_else(|| "no answer came".to_owned());
+    BootstrapError::Unresolved {
+        count,
+        hosts: Shown(&hosts).to_string(),
+        limit,
+        why: Shown(&why).to_string(),
+    }
+}

@@ -1,0 +1,118 @@
+//! A step of Slurm without a PMI server (`srun --mpi=none`): what its variables say.
+//!
+//! On one node the ids listen at abstract Unix sockets. On several, id after id of a node listens at TCP ports from a first one on, which follows from the numbers of job and step: `16384 + 128 * ((7 * job + step) mod 128)`, so that
+//! steps that run at the same time seldom meet, below the ports that the system gives to anybody. `GPC_PORT` names another first port.
+//!
+//! A batch script has the variables of its job, and is one process of no step; so have the shells that `salloc` and `srun --pty` start for people.
+
+use super::tasks::{Counts, Order, Tasks};
+use super::{Places, Rule, Said};
+use crate::bootstrap::{BootstrapError, HostList, Variables};
+use crate::runtime::AddressRow;
+use crate::wire::Shown;
+
+/// What errors call it.
+const LAUNCHER: &str = "Slurm";
+
+/// Steps from this number on are Slurm's own: a batch script, a shell for people.
+const SPECIAL_STEPS: u32 = 0xffff_fff0;
+
+/// The lowest port of the rule, how many steps have ports of their own, and how many ports each has: up to 32767, where the ports begin that Linux gives to connections.
+const FIRST_PORT: u32 = 16_384;
+const STEPS: u32 = 128;
+const PORTS_OF_STEP: u32 = 128;
+
+/// What to do where the rule does not know enough.
+const ADVICE: &str = "start it with `srun --mpi=pmi2` or `--mpi=pmix`, which need no rule";
+
+/// The rule of the step that this process is a task of; `None` if it is none.
+pub(in crate::bootstrap) fn find(variables: &Variables) -> Option<Result<Rule, BootstrapError>> {
+    let said = Said { launcher: LAUNCHER, variables };
+    said.get("SLURM_STEP_ID").or_else(|| said.get("SLURM_STEPID"))?;
+    said.get("SLURM_PROCID")?;
+    match step(&said) {
+        Ok(step) if step >= SPECIAL_STEPS => None,
+        Ok(step) => Some(rule(&said, step)),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+fn step(said: &Said<'_>) -> Result<u32, BootstrapError> {
+    said.number_if("SLURM_STEP_ID")?.map_or_else(|| said.number("SLURM_STEPID", ""), Ok)
+}
+
+fn rule(said: &Said<'_>, step: u32) -> Result<Rule, BootstrapError> {
+    let text = |first: &str, second: &str| {
+        said.get(first).map_or_else(|| said.text(second, &format!(", nor {first}; {ADVICE}")), Ok)
+    };
+    let job =
+        said.number(if said.get("SLURM_JOB_ID").is_some() { "SLURM_JOB_ID" } else { "SLURM_JOBID" }, "")?;
+    let id = said.number("SLURM_PROCID", "")?;
+    let count = text("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS").map(str::to_owned)?;
+    let count =
+        count.parse().or_else(|_| said.fault(format!("`{}` is no number of tasks", Shown(&count))))?;
+    let list = text("SLURM_STEP_NODELIST", "SLURM_NODELIST")?;
+    let hosts: HostList = list.parse().or_else(|error| said.fault(format!("its list of nodes: {error}")))?;
+    let name = format!("{}.{job}.{step}", said.get("SLURM_CLUSTER_NAME").unwrap_or("cluster"));
+    let places = match hosts.len() {
+        1 => Places::Here(names(said, job, step, count)?),
+        _ => {
+            let tasks = tasks(said, &hosts, id, count)?;
+            let port = FIRST_PORT + PORTS_OF_STEP * (job.wrapping_mul(7).wrapping_add(step) % STEPS);
+            // The highest of them is 32,640.
+            let port = said.port()?.or(u16::try_from(port).ok()).unwrap_or(u16::MAX);
+            Places::Hosts { hosts, tasks, port }
+        }
+    };
+    Rule { launcher: LAUNCHER, id, count, name, places, secret_file: said.secret_file() }.checked()
+}
+
+/// Names of the only node. A node is in one cluster, so job and step say it all.
+fn names(said: &Said<'_>, job: u32, step: u32, count: u32) -> Result<AddressRow, BootstrapError> {
+    let row = AddressRow::names(0..count, &format!("gpc-slurm-{job}.{step}-"));
+    row.or_else(|error| said.fault(error.to_string()))
+}
+
+/// Who is where, compared with what this task knows of itself.
+fn tasks(said: &Said<'_>, hosts: &HostList, id: u32, count: u32) -> Result<Tasks, BootstrapError> {
+    let (name, other) = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
+    let text = said.get(name).map_or_else(|| said.text(other, &format!(", nor {name}; {ADVICE}")), Ok)?;
+    let counts: Counts = text.parse().or_else(|why: String| said.fault(why))?;
+    let total: u64 = counts.0.iter().map(|&count| u64::from(count)).sum();
+    if counts.0.len() != hosts.len() || total != u64::from(count) {
+        return said.fault(format!(
+            "it has {count} tasks on {} nodes, and `{}` says {total} on {}; {ADVICE}",
+            hosts.len(),
+            Shown(text),
+            counts.0.len()
+        ));
+    }
+    let tasks = Tasks::dealt(&counts, order(said)?);
+    let (node, local) = (said.number("SLURM_NODEID", "")?, said.number("SLURM_LOCALID", "")?);
+    // The ids of this node, as far as it says them.
+    let here =
+        said.get("SLURM_GTIDS").map(|text| text.split(',').map(|id| id.parse().ok()).collect::<Vec<_>>());
+    let same_here = here.is_none_or(|here| here.into_iter().eq(tasks.of_node(node).map(Some)));
+    match tasks.place(id) == Some((node, local)) && same_here {
+        true => Ok(tasks),
+        false => said.fault(format!(
+            "task {id} is on node {node} as its number {local}, which is not where `{}` tasks in the order `{}` put it; {ADVICE}",
+            Shown(text),
+            Shown(said.get("SLURM_DISTRIBUTION").unwrap_or("block"))
+        )),
+    }
+}
+
+/// In which order tasks were dealt: the first word of `SLURM_DISTRIBUTION`, the rest is about processors.
+fn order(said: &Said<'_>) -> Result<Order, BootstrapError> {
+    let text = said.get("SLURM_DISTRIBUTION").unwrap_or("block");
+    match text.split([':', ',', '=']).next().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "block" | "*" | "unknown" => Ok(Order::Block),
+        "cyclic" => Ok(Order::Turns(1)),
+        "plane" => Ok(Order::Turns(said.number("SLURM_DIST_PLANESIZE", "")?)),
+        _ => said.fault(format!(
+            "its tasks are in the order `{}`, of which no rule is known; {ADVICE}",
+            Shown(text)
+        )),
+    }
+}

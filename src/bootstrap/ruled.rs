@@ -1,0 +1,124 @@
+//! How processes meet whose places follow from a rule: nothing is exchanged, and nothing says when the others are there.
+//!
+//! A process listens once its children in the tree do, and goes on once its parent does. So when the children of id 0 listen, all do; and whoever is late is waited for, not taken for lost.
+#![allow(clippy::disallowed_methods, reason = "processes that are not there yet are waited for by the clock")]
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gpc_trees::{Id, IdList};
+
+use super::BootstrapError;
+use super::entry::{Entry, host_name};
+use super::exchange::neighbours;
+use super::place::{self, Place};
+use super::rule::{Resolve, Rule};
+use super::setup::Own;
+use crate::peering::Secret;
+use crate::runtime::{Address, Listener};
+
+/// How long one look whether somebody listens may take: a host that is off does not say so.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The first pause between two looks, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250)];
+
+/// A rule, and what goes with it.
+pub(super) struct Ruled {
+    pub(super) rule: Rule,
+    pub(super) resolve: Resolve,
+    /// `None` where all are on this host.
+    pub(super) secret: Option<Secret>,
+}
+
+impl Ruled {
+    /// Waits until the children of this process in the tree listen, and listens, too: what it says of itself, and what is known of its neighbours.
+    pub(super) fn meet(
+        &self,
+        wanted: Option<IpAddr>,
+        until: Instant,
+    ) -> Result<(Entry, Own, BTreeMap<Id, Entry>), BootstrapError> {
+        let rule = &self.rule;
+        let (parent, children) = neighbours(rule.id(), rule.count());
+        let ids = [rule.id()].into_iter().chain(parent).chain(children.iter().copied());
+        let mut found: BTreeMap<Id, Address> =
+            self.resolve.addresses(rule, ids, left(until))?.into_iter().collect();
+        let awaited: Vec<(Id, Address)> =
+            children.iter().filter_map(|id| Some((*id, found.get(id)?.clone()))).collect();
+        wait_for(&awaited, until)?;
+        let own = found.remove(&rule.id()).ok_or(BootstrapError::NoAddress)?;
+        let all_local = own.is_local() && found.values().all(Address::is_local);
+        let (listener, reached) = listen(&own, all_local, wanted)?;
+        let Place { host, reach } = Place::here();
+        // Whoever has an address of this host is near; of others nothing is known.
+        let here = |address: &Address| if address.is_local() { reach } else { 0 };
+        let entry = |(id, address): (Id, Address)| {
+            let host = host_name(&rule.host(id).unwrap_or_default());
+            (id, Entry { host, reach: here(&address), key: None, addresses: vec![address] })
+        };
+        let host = if rule.is_here() { host } else { host_name(&rule.host(rule.id()).unwrap_or_default()) };
+        let (key, own) = Own::drawn(listener, &reached)?;
+        Ok((
+            Entry { host, reach, key, addresses: vec![reached] },
+            own,
+            found.into_iter().map(entry).collect(),
+        ))
+    }
+}
+
+/// Listens at the own address, and says where the others reach it.
+fn listen(
+    own: &Address,
+    all_local: bool,
+    wanted: Option<IpAddr>,
+) -> Result<(Listener, Address), BootstrapError> {
+    let bind = |address: Address| match Listener::bind(&address) {
+        Ok(listener) => Ok((listener, address)),
+        Err(error) => Err(BootstrapError::Listen { address, error }),
+    };
+    let Address::Tcp(tcp) = own else { return bind(own.clone()) };
+    let at = |ip: IpAddr| Address::Tcp(SocketAddr::new(ip, tcp.port()));
+    let candidates = match wanted {
+        Some(ip) => vec![ip],
+        None if all_local || !tcp.ip().is_loopback() => vec![tcp.ip()],
+        // The name of a host is often its loopback address on the host itself, and another one elsewhere.
+        None => place::candidates(),
+    };
+    if let Some(bound) = candidates.iter().find_map(|ip| bind(at(*ip)).ok()) {
+        return Ok(bound);
+    }
+    if all_local {
+        return bind(own.clone());
+    }
+    // What others reach need not be an address of this host: it may be translated on the way.
+    let any = match tcp.ip() {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let (listener, _) = bind(at(any))?;
+    Ok((listener, at(candidates.first().copied().unwrap_or(tcp.ip()))))
+}
+
+/// Waits until somebody listens at each of these addresses.
+pub(super) fn wait_for(awaited: &[(Id, Address)], until: Instant) -> Result<(), BootstrapError> {
+    let (begun, mut pause) = (Instant::now(), PAUSES[0]);
+    let mut missing: Vec<&(Id, Address)> = awaited.iter().collect();
+    // Ends: the time passes.
+    loop {
+        missing.retain(|(_, address)| !address.is_answered(LOOK.min(left(until)).max(PAUSES[0])));
+        let Some((_, first)) = missing.first() else { return Ok(()) };
+        if left(until).is_zero() {
+            let ids = IdList::from_ids(missing.iter().map(|(id, _)| *id));
+            let ids = ids.map_or_else(|error| error.to_string(), |ids| ids.to_string());
+            return Err(BootstrapError::Absent { ids, address: first.clone(), limit: begun.elapsed() });
+        }
+        thread::sleep(pause.min(left(until)));
+        pause = PAUSES[1].min(2 * pause);
+    }
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}

@@ -1,0 +1,445 @@
+//! What a process knows before it has a node: its id, how many there are, and by which means the rest is exchanged.
+
+#![allow(clippy::disallowed_methods, reason = "the exchange has a time limit")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use gpc_trees::{Hosts, Id};
+
+use super::entry::Entry;
+use super::exchange::{self, Common, Exchange, Found, Want};
+use super::member::{Farewell, Member};
+use super::place::{self, HOST_ADDRESS, Place};
+use super::rounds::Rounds;
+use super::ruled::{Ruled, wait_for};
+use super::watch::Watch;
+use super::{BootstrapError, LIMIT, Resolve, Rule, Space, read_secret};
+use crate::peering::{PrivateKey, PublicKey, Secret};
+use crate::runtime::{Address, Builder, Functions, LinkKind, Listener, Node, Peer, Peers};
+use crate::wire::Job;
+
+/// An exchange of an embedder's own: gives what this process has, and gets what all of them have given, by id.
+type Allgather = dyn FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, BootstrapError>;
+
+/// By which means processes that do not know each other yet exchange what they need.
+pub(super) enum Means {
+    /// The key-value space of a launcher.
+    Space(Box<dyn Space>),
+    /// An exchange of an embedder's own.
+    Allgather(Box<Allgather>),
+    /// None: where each process is follows from its id.
+    Rule(Ruled),
+}
+
+/// A process that knows its id and how many there are, and can get to know the others.
+pub struct Bootstrap {
+    pub(super) id: Id,
+    pub(super) count: u32,
+    pub(super) launcher: &'static str,
+    pub(super) means: Means,
+    pub(super) limit: Duration,
+    link: LinkKind,
+    address: Option<IpAddr>,
+}
+
+impl Bootstrap {
+    /// By means of a launcher's key-value space.
+    ///
+    /// # Errors
+    /// When the space says of itself what cannot be: an id that is not below the number of ids.
+    pub fn with_space(space: Box<dyn Space>) -> Result<Bootstrap, BootstrapError> {
+        let (id, count, launcher) = (space.id(), space.count(), space.launcher());
+        Bootstrap::new(id, count, launcher, Means::Space(space))
+    }
+
+    /// By means of an exchange of the program's own: `exchange` gives what this process has to all others, and returns what each has given, by id. It is called once, by all of them.
+    ///
+    /// # Errors
+    /// When the id is not below the number of ids.
+    pub fn with_allgather<E: fmt::Display>(
+        id: Id,
+        count: u32,
+        exchange: impl FnOnce(&[u8]) -> Result<Vec<Vec<u8>>, E> + 'static,
+    ) -> Result<Bootstrap, BootstrapError> {
+        let exchange =
+            |mine: &[u8]| exchange(mine).map_err(|error| BootstrapError::Allgather(error.to_string()));
+        Bootstrap::new(id, count, "allgather", Means::Allgather(Box::new(exchange)))
+    }
+
+    /// By a rule: nothing is exchanged before the nodes are there. Reads the file of the secret.
+    ///
+    /// # Errors
+    /// When that file cannot be read, or others can read it.
+    pub fn with_rule(rule: Rule, resolve: Resolve) -> Result<Bootstrap, BootstrapError> {
+        let (id, count, launcher) = (rule.id(), rule.count(), rule.launcher());
+        let secret = rule.secret_file().map(|file| read_secret(file)).transpose()?;
+        Bootstrap::new(id, count, launcher, Means::Rule(Ruled { rule, resolve, secret }))
+    }
+
+    fn new(id: Id, count: u32, launcher: &'static str, means: Means) -> Result<Bootstrap, BootstrapError> {
+        match id < count {
+            true => Ok(Bootstrap {
+                id,
+                count,
+                launcher,
+                means,
+                limit: LIMIT,
+                link: LinkKind::DEFAULT,
+                address: None,
+            }),
+            false => {
+                let why =
+                    format!("it says that this is id {id} of {count}: ids are 0 to {}", i64::from(count) - 1);
+                Err(BootstrapError::Variables { launcher, why })
+            }
+        }
+    }
+
+    /// The id of this process.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// How many processes were started together.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Which launcher has started this process, for people: `PMI-1`, `PMIx`.
+    pub fn launcher(&self) -> &'static str {
+        self.launcher
+    }
+
+    /// How long the exchange may take, 60 s by default.
+    #[must_use]
+    pub fn limit(self, limit: Duration) -> Bootstrap {
+        Bootstrap { limit, ..self }
+    }
+
+    /// What links between processes of one host are made of, as [`Builder::link`]: [`LinkKind::DEFAULT`] by default.
+    #[must_use]
+    pub fn link(self, link: LinkKind) -> Bootstrap {
+        Bootstrap { link, ..self }
+    }
+
+    /// The address of this host at which the others reach it. By default the one that the variable `GPC_HOST_ADDRESS` names; where there is none, only this host reaches the process if the launcher says that all are here, and else it is the
+    /// address of the route to the rest of the world, or of the host's name.
+    #[must_use]
+    pub fn host_address(self, address: IpAddr) -> Bootstrap {
+        Bootstrap { address: Some(address), ..self }
+    }
+
+    /// Gets to know the others, and starts the node of this process; `build` may say more of it, such as its workers. Returns when each id knows each other one: from then on any may call any. All have the time
+    /// [limit](Self::limit) for it.
+    ///
+    /// Two functions are registered beside those of the program, whose names begin with `gpc.bootstrap.`; so each member needs [`Functions`] of its own. Beyond this host links are proved by the job's secret, which id 0
+    /// draws, and by each id's key.
+    ///
+    /// # Errors
+    /// See [`BootstrapError`]. The launcher is told nothing then: it ends the others when this process ends.
+    pub fn start(
+        self,
+        functions: &Functions,
+        build: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Member, BootstrapError> {
+        let until = Instant::now() + self.limit;
+        let Bootstrap { id, count, launcher, means, link, address, .. } = self;
+        let wanted = std::env::var(HOST_ADDRESS).ok();
+        let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
+        let Begun { mine, own, met, farewell } = begin(means, id, count, (wanted, link), until)?;
+        let rounds = Rounds::register(functions, &mine)?;
+        let (all, ruled) = (matches!(met, Met::All(..)), matches!(met, Met::Ruled { .. }));
+        let (trust, mut known) = met.known();
+        known.insert(id, mine.clone());
+        let builder = build(Node::builder(id).functions(functions)).link(link);
+        let node = own.start(builder, &trust, peers(id, &mine, &known, trust.job)?)?;
+        let (parent, _) = exchange::neighbours(id, count);
+        let address = |id: Id| known.get(&id).map(|entry| mine.address_of(id, entry)).transpose();
+        let watch = match parent.map(|parent| Ok((parent, address(parent)?))).transpose() {
+            Ok(Some((parent, Some(address)))) => {
+                if ruled {
+                    wait_for(&[(parent, address.clone())], until)?;
+                }
+                Some(Watch::new(&node, parent, address)?)
+            }
+            Ok(_) => None,
+            Err(why) => return Err(BootstrapError::Unreachable(why)),
+        };
+        let mut member = Member {
+            node,
+            count,
+            launcher,
+            peers: Peers::new(),
+            hosts: Hosts::default(),
+            job: trust.job,
+            secret: trust.secret,
+            watch,
+            farewell,
+        };
+        // Each knows only its neighbours, which at some ids are all of them.
+        if !all && count > 1 {
+            known = introduce(&mut member, &rounds, &mine, known, until)?;
+        }
+        member.peers = peers(id, &mine, &known, trust.job)?;
+        member.hosts = hosts(&known)?;
+        Ok(member)
+    }
+}
+
+/// What a process has before its node starts.
+struct Begun {
+    mine: Entry,
+    own: Own,
+    met: Met,
+    farewell: Farewell,
+}
+
+/// Listens, and meets the neighbours, or all.
+fn begin(
+    means: Means,
+    id: Id,
+    count: u32,
+    (wanted, link): (Option<IpAddr>, LinkKind),
+    until: Instant,
+) -> Result<Begun, BootstrapError> {
+    let drawn = || if id == 0 { draw().map(Some) } else { Ok(None) };
+    let (mine, own, met, farewell) = match means {
+        Means::Space(mut space) => {
+            let (mine, own) = Own::listen(id, space.one_host(), wanted, link)?;
+            let met = meet(space.as_mut(), &mine, drawn()?, until)?;
+            (mine, own, Met::Neighbours(met), Farewell(Some(space)))
+        }
+        Means::Allgather(exchange) => {
+            // Alone is on one host.
+            let (mine, own) = Own::listen(id, (count == 1).then_some(true), wanted, link)?;
+            let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
+            (mine, own, Met::All(common, entries), Farewell(None))
+        }
+        Means::Rule(ruled) => {
+            let (mine, own, entries) = ruled.meet(wanted, until)?;
+            let trust =
+                Trust { job: ruled.rule.job(), secret: ruled.secret, first_run: !ruled.rule.may_restart() };
+            (mine, own, Met::Ruled { trust, entries }, Farewell(None))
+        }
+    };
+    Ok(Begun { mine, own, met, farewell })
+}
+
+/// By what the links of a node are known to be of the same job.
+struct Trust {
+    job: Job,
+    /// `None` where all are on one host, and the system says whose process the other one is.
+    secret: Option<Secret>,
+    /// Whether nobody has had this id before.
+    first_run: bool,
+}
+
+/// What a process has of its own before it knows anybody.
+pub(super) struct Own {
+    listener: Listener,
+    key: Option<PrivateKey>,
+}
+
+impl Own {
+    fn listen(
+        id: Id,
+        one_host: Option<bool>,
+        wanted: Option<IpAddr>,
+        link: LinkKind,
+    ) -> Result<(Entry, Own), BootstrapError> {
+        let system = |doing| move |error| BootstrapError::System { doing, error };
+        let listener = place::listen(id, one_host, wanted, link)?;
+        let address = listener.address().map_err(system("cannot tell where this process listens"))?;
+        let Place { host, reach } = Place::here();
+        let (key, own) = Own::drawn(listener, &address)?;
+        Ok((Entry { host, reach, key, addresses: vec![address] }, own))
+    }
+
+    /// With a key of its own, if others reach it over TCP: over Unix sockets the system tells who the other side is.
+    pub(super) fn drawn(
+        listener: Listener,
+        reached: &Address,
+    ) -> Result<(Option<PublicKey>, Own), BootstrapError> {
+        let key = match reached {
+            Address::Tcp(_) if cfg!(feature = "noise") => Some(
+                PrivateKey::random()
+                    .map_err(|error| BootstrapError::System { doing: "cannot draw a key", error })?,
+            ),
+            _ => None,
+        };
+        #[cfg(feature = "noise")]
+        let public = key.as_ref().map(PrivateKey::public);
+        #[cfg(not(feature = "noise"))]
+        let public = None;
+        Ok((public, Own { listener, key }))
+    }
+
+    fn start(self, builder: Builder, trust: &Trust, peers: Peers) -> Result<Node, BootstrapError> {
+        let mut builder = builder.peers(peers).job(trust.job).listener(self.listener);
+        if trust.first_run {
+            builder = builder.first_run();
+        }
+        if let Some(secret) = trust.secret.as_ref().filter(|_| cfg!(feature = "noise")) {
+            builder = builder.secret(secret.clone());
+        }
+        if let Some(key) = self.key {
+            builder = builder.key(key);
+        }
+        builder.start().map_err(|error| BootstrapError::System { doing: "cannot start the node", error })
+    }
+}
+
+/// Whom a process has met before its node starts.
+enum Met {
+    Neighbours(Found),
+    All(Common, BTreeMap<Id, Entry>),
+    Ruled { trust: Trust, entries: BTreeMap<Id, Entry> },
+}
+
+impl Met {
+    fn known(self) -> (Trust, BTreeMap<Id, Entry>) {
+        match self {
+            Met::Neighbours(Found { common, entries }) | Met::All(common, entries) => {
+                // Nobody restarts an id of these launchers, so it is its first run.
+                let trust = Trust { job: common.job, secret: Some(common.secret), first_run: true };
+                (trust, entries)
+            }
+            Met::Ruled { trust, entries } => (trust, entries),
+        }
+    }
+}
+
+/// What all have in common, drawn by id 0.
+fn draw() -> Result<Common, BootstrapError> {
+    let secret =
+        Secret::random().map_err(|error| BootstrapError::System { doing: "cannot draw a secret", error })?;
+    Ok(Common { job: Job::random(), secret })
+}
+
+/// Meets the neighbours, through a launcher's space.
+fn meet(
+    space: &mut dyn Space,
+    mine: &Entry,
+    drawn: Option<Common>,
+    until: Instant,
+) -> Result<Found, BootstrapError> {
+    let (launcher, max) = (space.launcher(), space.value_max());
+    let room = || BootstrapError::Room { launcher, max };
+    let exchange = Exchange::new(space.id(), space.count(), &mine.to_string(), drawn, max);
+    let mut exchange = exchange.ok_or_else(room)?;
+    let left = || until.saturating_duration_since(Instant::now());
+    // Ends: the exchange wants a bounded number of things.
+    while let Some(want) = exchange.want() {
+        match want {
+            Want::Put { key, value } => space.put(&key, &value)?,
+            Want::Fence => space.fence(left())?,
+            Want::Get { of, key } => {
+                let value = zeroize::Zeroizing::new(space.get(of, &key, left())?);
+                let useless =
+                    |useless: exchange::Useless| BootstrapError::Entry { of: useless.of, why: useless.why };
+                exchange.give(&value).map_err(useless)?;
+            }
+        }
+    }
+    // It wants nothing any more, so it has come to know what is common.
+    exchange.found().ok_or_else(room)
+}
+
+/// Meets all, through an exchange of the program's own.
+fn gather(
+    exchange: Box<Allgather>,
+    id: Id,
+    count: u32,
+    mine: &Entry,
+    drawn: Option<Common>,
+) -> Result<(Common, BTreeMap<Id, Entry>), BootstrapError> {
+    let common = drawn.as_ref().map(Common::to_text);
+    let text = zeroize::Zeroizing::new(match &common {
+        Some(common) => format!("{mine} {}", common.as_str()),
+        None => mine.to_string(),
+    });
+    let all = exchange(text.as_bytes())?;
+    if all.len() != count as usize {
+        let why = format!("it has given what {} processes say, and there are {count}", all.len());
+        return Err(BootstrapError::Allgather(why));
+    }
+    let (mut entries, mut common) = (BTreeMap::new(), drawn);
+    for (of, bytes) in (0..).zip(all) {
+        let useless = |why: String| BootstrapError::Entry { of, why };
+        let bytes = zeroize::Zeroizing::new(bytes);
+        let text = std::str::from_utf8(&bytes).map_err(|_| useless("it is no text".into()))?;
+        let (entry, rest) = text.split_once(' ').map_or((text, None), |(entry, rest)| (entry, Some(rest)));
+        if let (0, Some(rest), None) = (of, rest, &common) {
+            common = Some(rest.parse().map_err(|why: &str| useless(why.into()))?);
+        }
+        entries.insert(of, entry.parse().map_err(|fault: super::EntryError| useless(fault.to_string()))?);
+    }
+    if entries.get(&id) != Some(mine) {
+        return Err(BootstrapError::Allgather(format!("what id {id} has given is not at its place")));
+    }
+    let common = common.ok_or(BootstrapError::Entry { of: 0, why: "it names no job".into() })?;
+    Ok((common, entries))
+}
+
+/// Gets to know all others, through the tree of those who know each other.
+fn introduce(
+    member: &mut Member,
+    rounds: &Rounds,
+    mine: &Entry,
+    known: BTreeMap<Id, Entry>,
+    until: Instant,
+) -> Result<BTreeMap<Id, Entry>, BootstrapError> {
+    let Member { node, count, watch, .. } = member;
+    let me = node.id();
+    let learn = |entries: &[Entry]| {
+        let others = (0..).zip(entries).filter(|(id, _)| *id != me && !known.contains_key(id));
+        let others: Result<Vec<Peer>, BootstrapError> =
+            others.map(|(id, entry)| peer(id, mine, entry)).collect();
+        Ok(node.learn_all(others?)?)
+    };
+    let entries = match watch {
+        None => {
+            let entries = rounds.lead(node, *count, until)?;
+            learn(&entries)?;
+            entries
+        }
+        Some(watch) => rounds.follow(watch, *count, until, learn)?,
+    };
+    Ok((0..).zip(entries).collect())
+}
+
+fn peer(id: Id, mine: &Entry, entry: &Entry) -> Result<Peer, BootstrapError> {
+    let peer = Peer::new(id, mine.address_of(id, entry).map_err(BootstrapError::Unreachable)?);
+    Ok(match entry.key {
+        Some(key) => peer.known_by(key),
+        None => peer,
+    })
+}
+
+/// Where those that are known are reached from here.
+fn peers(me: Id, mine: &Entry, known: &BTreeMap<Id, Entry>, job: Job) -> Result<Peers, BootstrapError> {
+    let mut peers = Peers::new();
+    peers.set_job(job);
+    for (id, entry) in known {
+        let peer = peer(*id, mine, entry)?;
+        peers.insert(*id, peer.address);
+        // The own key is not proved to oneself.
+        peer.key.filter(|_| *id != me).into_iter().for_each(|key| peers.set_key(*id, key));
+    }
+    Ok(peers)
+}
+
+/// Which host each id is on.
+fn hosts(known: &BTreeMap<Id, Entry>) -> Result<Hosts, BootstrapError> {
+    let text: String = known.iter().map(|(id, entry)| format!("{id} {}\n", entry.host)).collect();
+    Hosts::parse(&text).map_err(|fault| BootstrapError::Entry { of: 0, why: fault.to_string() })
+}
+
+impl fmt::Debug for Bootstrap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bootstrap({} of {} by {})", self.id, self.count, self.launcher)
+    }
+}

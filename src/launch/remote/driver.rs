@@ -1,0 +1,224 @@
+//! Drives the start of a part of the tree: starts processes, reads and writes their pipes, and tells `Starting` what happens and when.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::answer::{Answer, LINE_MAX};
+use super::process::{Process, Spoken};
+use super::share::HostIds;
+use super::starting::{Output, Starting};
+use super::task::{ALIVE, Task};
+
+/// Between two words to those below that this process is there: they end [after a while](super::agent::SILENCE_MAX) without any.
+const ALIVE_PAUSE: Duration = Duration::from_secs(15);
+
+/// What an agent of the same machine is started with, beside its arguments; one on another host is started by a command.
+pub(super) const SHELL: &str = "--rsh";
+
+/// The start of a part of the tree, with its processes.
+pub(super) struct Driver {
+    task: Task,
+    /// This program, and its arguments as an agent.
+    own: (OsString, Vec<OsString>),
+    starting: Starting,
+    processes: BTreeMap<usize, Process>,
+    begun: Instant,
+    /// When those below were last told that this process is there.
+    told: Duration,
+    up: Vec<Answer>,
+    said: Vec<String>,
+}
+
+impl Driver {
+    /// Of a task; nothing is started yet.
+    pub(super) fn new(task: Task, own: (OsString, Vec<OsString>)) -> Driver {
+        Driver {
+            starting: Starting::new(task.fan_out, task.limit),
+            task,
+            own,
+            processes: BTreeMap::new(),
+            begun: Instant::now(),
+            told: Duration::ZERO,
+            up: Vec::new(),
+            said: Vec::new(),
+        }
+    }
+
+    /// Starts what is below the first id of the task's share; the root, which has none, starts all.
+    pub(super) fn start(&mut self, root: bool) {
+        let now = self.now();
+        match root {
+            true => self.starting.start_all(&self.task.share, now),
+            false => self.starting.start_below(&self.task.share, now),
+        }
+        self.carry_out();
+    }
+
+    /// The hosts of the task.
+    pub(super) fn share(&self) -> &[HostIds] {
+        &self.task.share
+    }
+
+    /// Whether it is known of all whether they are there.
+    pub(super) fn is_done(&self) -> bool {
+        self.starting.is_done()
+    }
+
+    /// What is to be said to the one above.
+    pub(super) fn answers(&mut self) -> Vec<Answer> {
+        std::mem::take(&mut self.up)
+    }
+
+    /// What agents have said to people.
+    pub(super) fn said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Says a text to all agents below.
+    pub(super) fn tell_all(&mut self, text: &str) {
+        self.processes.values_mut().for_each(|process| process.tell(text));
+    }
+
+    /// Waits until something happens, or `limit` has passed, and does what it asks for. What else is to be waited for is answered with what can be done there.
+    ///
+    /// # Errors
+    /// The system's, of the poll itself.
+    pub(super) fn turn(
+        &mut self,
+        also: &[(BorrowedFd<'_>, PollFlags)],
+        limit: Duration,
+    ) -> io::Result<Vec<PollFlags>> {
+        let limit = self.next_deadline().saturating_sub(self.now()).min(limit);
+        let wants = self.processes.values().flat_map(Process::wants);
+        let mut waited: Vec<PollFd<'_>> = also
+            .iter()
+            .copied()
+            .chain(wants)
+            .map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags))
+            .collect();
+        // Rounded up, so that what is due then is due.
+        let limit =
+            Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: i64::from(limit.subsec_nanos()) };
+        match poll(&mut waited, Some(&limit)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = waited[..also.len()].iter().map(PollFd::revents).collect();
+        drop(waited);
+        self.look();
+        Ok(ready)
+    }
+
+    /// Ends all: closes their standard input, waits until they have ended or the limit has passed, and kills those that are left. Nothing is started after that.
+    pub(super) fn end(&mut self, limit: Duration) {
+        self.dismiss();
+        let deadline = self.now() + limit;
+        while !self.processes.is_empty() && self.now() < deadline {
+            let left = deadline.saturating_sub(self.now());
+            if self.turn(&[], left).is_err() {
+                break;
+            }
+        }
+        let mut left: Vec<Process> = std::mem::take(&mut self.processes).into_values().collect();
+        // All are dying before the first one is waited for.
+        left.iter_mut().for_each(Process::kill);
+        left.into_iter().for_each(Process::reap);
+    }
+
+    /// Tells all to end, without waiting for it.
+    pub(super) fn dismiss(&mut self) {
+        // Nobody is started in place of those that end now.
+        self.starting = Starting::new(self.task.fan_out, self.task.limit);
+        self.processes.values_mut().for_each(Process::dismiss);
+    }
+
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn next_deadline(&self) -> Duration {
+        let closed = self.processes.values().filter_map(Process::deadline);
+        let alive = (!self.processes.is_empty()).then_some(self.told + ALIVE_PAUSE);
+        let next = self.starting.deadline().into_iter().chain(closed).chain(alive).min();
+        next.unwrap_or(self.now() + ALIVE_PAUSE)
+    }
+
+    /// Reads and writes what there is, and lets time pass.
+    fn look(&mut self) {
+        let now = self.now();
+        let numbers: Vec<usize> = self.processes.keys().copied().collect();
+        for number in numbers {
+            let Some(process) = self.processes.get_mut(&number) else { continue };
+            let mut take = |spoken: Spoken<'_>| match spoken {
+                Spoken::Answer(line) => self.starting.line(number, line, now),
+                Spoken::Said(line) => self.starting.said(number, line),
+            };
+            let sound = process.turn(now, &mut take);
+            let ended = process.end(now, &mut take);
+            if !sound {
+                self.starting.fail(number, &format!("it says a line of more than {LINE_MAX} bytes"), now);
+            }
+            if let Some(how) = ended {
+                self.processes.remove(&number);
+                self.starting.fail(number, &how, now);
+            }
+        }
+        if now >= self.told + ALIVE_PAUSE {
+            self.told = now;
+            self.tell_all(&format!("{ALIVE}\n"));
+        }
+        self.starting.tick(now);
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(output) = self.starting.next_output() {
+            match output {
+                Output::Up(answer) => self.up.push(answer),
+                Output::Said { line } => self.said.push(line),
+                // Its end is seen, and then it is reaped.
+                Output::Kill { agent } => self.processes.get_mut(&agent).into_iter().for_each(Process::kill),
+                Output::Spawn { agent, share, same_host } => {
+                    let task = self.task.text_for(&share);
+                    match self
+                        .command(&share[0], same_host)
+                        .and_then(|mut command| Process::start(&mut command))
+                    {
+                        Ok(mut process) => {
+                            process.tell(&task);
+                            self.processes.insert(agent, process);
+                        }
+                        Err(error) => {
+                            let now = self.now();
+                            let name = self.program(same_host).to_string_lossy();
+                            let why = format!("cannot run {name}: {error}");
+                            self.starting.fail(agent, &why, now);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn program(&self, same_host: bool) -> &OsString {
+        if same_host { &self.own.0 } else { &self.task.rsh[0] }
+    }
+
+    /// The command that starts an agent. The one that reaches another host is run by this program, which sees to it that it does not outlive this process.
+    fn command(&self, host: &HostIds, same_host: bool) -> io::Result<Command> {
+        let (program, arguments) = &self.own;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if !same_host {
+            command.arg(SHELL).args(&self.task.rsh).arg(&host.name);
+            command.arg(&self.task.program).args(&self.task.arguments);
+        }
+        Ok(command)
+    }
+}

@@ -1,0 +1,106 @@
+//! Why processes on other hosts could not be started.
+
+use std::fmt;
+use std::io;
+
+use gpc_trees::Id;
+
+use super::share::{NAME_MAX, REMOTE_PROCESSES_MAX};
+
+/// Hosts that an error names; of more it says how many.
+const NAMED_MAX: usize = 8;
+
+/// Ids that are not there, with the host and the reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Lost {
+    /// The first of consecutive ids.
+    pub first: Id,
+    /// How many.
+    pub count: u32,
+    /// In words: the host, what happened, and what was said there. One line, harmless to a terminal.
+    pub why: String,
+}
+
+impl Lost {
+    /// Whether an id is among them.
+    pub(super) fn has(&self, id: Id) -> bool {
+        id >= self.first && id - self.first < self.count
+    }
+}
+
+/// Why processes on other hosts could not be started. None of them is left running then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// No host is named.
+    #[error("no host is named")]
+    NoHost,
+    /// A name that no command takes for one.
+    #[error(
+        "`{0}` is no name of a host: it has 1 to {NAME_MAX} printing characters and does not begin with `-`"
+    )]
+    Name(String),
+    /// The same host twice: write how many processes it has instead.
+    #[error("host {0} is named twice: name it once, and say how many processes each host has")]
+    Twice(String),
+    /// More than [`REMOTE_PROCESSES_MAX`].
+    #[error("{0} processes are too many: start at most {REMOTE_PROCESSES_MAX}")]
+    TooMany(u64),
+    /// The command that reaches other hosts has no words.
+    #[error("the command that runs another one on a host is empty")]
+    NoShell,
+    /// Hosts did not answer, or answered something else.
+    #[error("{}", Failed(.0))]
+    Hosts(Vec<Lost>),
+    /// The system gives no secret or thread, or no way to wait.
+    #[error("cannot {0}: {1}")]
+    System(&'static str, #[source] io::Error),
+    /// Whoever started them wants them no more.
+    #[error("starting the processes was interrupted")]
+    Stopped,
+}
+
+/// What is said of hosts that were not started.
+struct Failed<'a>(&'a [Lost]);
+
+impl fmt::Display for Failed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: u32 = self.0.iter().map(|lost| lost.count).sum();
+        write!(f, "{ids} {} could not be started", if ids == 1 { "process" } else { "processes" })?;
+        for lost in self.0.iter().take(NAMED_MAX) {
+            write!(f, "\n{lost}")?;
+        }
+        match self.0.len().saturating_sub(NAMED_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more"),
+        }
+    }
+}
+
+/// The ids and the reason: `id 3, host b: ...`.
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            1 => write!(f, "id {}, {}", self.first, self.why),
+            count => write!(f, "ids {}-{}, {}", self.first, self.first + (count - 1), self.why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_named_up_to_a_number() {
+        let lost = |first| Lost { first, count: 2, why: format!("host h{first}: exit status 255") };
+        let text = RemoteError::Hosts((1..=20).map(|place| lost(2 * place)).collect()).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "40 processes could not be started");
+        assert_eq!(lines[1], "ids 2-3, host h2: exit status 255");
+        assert_eq!((lines.len(), lines[9]), (10, "and 12 more"));
+        let one = RemoteError::Hosts(vec![Lost { count: 1, ..lost(7) }]).to_string();
+        assert_eq!(one, "1 process could not be started\nid 7, host h7: exit status 255");
+    }
+}

@@ -1,0 +1,72 @@
+//! Starting node processes on other hosts, through a tree, and ending them: what `gpc call --hosts` does, for programs of your own.
+//!
+//! A [`RemoteLaunch`] runs a command such as `ssh` for some hosts, which starts this program there as an *agent*. An agent is one of the nodes, and starts its share of the others: those of its own host, and agents on further hosts. So the time that it
+//! takes grows with the depth of the tree, not with the number of hosts, and what one host has to do stays small.
+//!
+//! Needs the feature `noise`, since links between hosts are proved and encrypted.
+//!
+//! ```no_run
+//! use chained_gpc::launch::remote::{RemoteLaunch, RemotePlan, own_part};
+//! use chained_gpc::{Call, Functions, Node};
+//!
+//! /// The arguments of a started process.
+//! const AGENT: [&str; 1] = ["--agent"];
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let functions = Functions::new();
+//!     let pid = functions.func("pid", |_, reply| {
+//!         reply.data = std::process::id().to_le_bytes().to_vec();
+//!         Ok(())
+//!     })?;
+//!     // One of those that are started below.
+//!     if let Some(part) = own_part(std::env::args_os(), &AGENT) {
+//!         return Ok(part.run(&functions)?);
+//!     }
+//!     let hosts = ["node1", "node2"].map(String::from).to_vec();
+//!     let launch = RemoteLaunch::start(&RemotePlan::new(hosts, std::env::current_exe()?, &AGENT))?;
+//!     let node = launch.root(Node::builder(0)).functions(&functions).start()?;
+//!     let outcome = node.call(Call::new(pid).ids(0..3))?.wait()?;
+//!     println!("{} processes", outcome.replies()?.len());
+//!     launch.end(std::time::Duration::from_secs(5));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What is started
+//!
+//! Ids follow the list of hosts from 1 on: with two processes for each host, ids 1 and 2 are on the first one. The process that starts them is the root, id 0, and listens nowhere. On each host the first id's process runs `RSH... HOST PROGRAM ARGUMENTS...`; its siblings on that host are started by it without
+//! that command. Standard input has what they are told, standard output what they answer, lines of text both; what they say on standard error comes out at the root's.
+//!
+//! 1. Each agent gets its share of the hosts, listens, says where, with a public key that it has drawn, and starts the others.
+//! 2. The addresses come up the tree. A host that does not answer within [`RemotePlan::start_limit`], whose command ends, or that says something else is named with what was said; the agent above starts the rest of its share itself.
+//! 3. Job, secret and the addresses and keys of all go down the same pipes, and the agents become nodes. The secret is drawn for this launch and stands in no command line and in no environment.
+//!
+//! Where all of them run on one machine, they listen on loopback. Otherwise each listens where ssh reached it, or at an address of [`RemotePlan::network`].
+//!
+//! # How everything is ended
+//!
+//! An agent whose standard input ends, or that hears nothing for two minutes, ends itself and all that it has started. So everything ends when the root does, however that ends, or when a host in the middle is lost: then all below it. A command that is still trying to reach a host is ended by the system with the process that runs it (Linux).
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes are waited for by the clock, each wait with a limit"
+)]
+
+mod agent;
+mod answer;
+mod driver;
+mod error;
+mod lines;
+mod network;
+mod process;
+mod root;
+mod share;
+mod starting;
+mod task;
+mod words;
+
+pub use agent::{AgentError, Part, own_part};
+pub use error::{Lost, RemoteError};
+pub use network::{Network, NetworkError};
+pub use root::{RemoteLaunch, RemotePlan};
+pub use share::REMOTE_PROCESSES_MAX;
+pub use task::TaskError;

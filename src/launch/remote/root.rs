@@ -1,0 +1,431 @@
+//! The root's side of a launch over hosts: a thread that keeps the processes, and what the process that makes the calls asks of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::net::Shutdown;
+use std::num::NonZeroU32;
+use std::ops::ControlFlow;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use gpc_trees::{Id, IdList};
+use rustix::event::PollFlags;
+
+use super::agent::tell_people;
+use super::answer::{Answer, Here};
+use super::driver::Driver;
+use super::error::{Lost, RemoteError};
+use super::network::{Network, place};
+use super::share::{HostIds, REMOTE_PROCESSES_MAX, Share, is_name};
+use super::task::{Book, Task};
+use crate::launch::{NodeSettings, provide_files};
+use crate::peering::{PrivateKey, Secret};
+use crate::runtime::{Address, Builder, Job, Peers};
+use crate::wire::Shown;
+
+/// The id of the process that starts the others.
+const ROOT: Id = 0;
+
+/// How long the processes have to end when a launch is dropped or given up.
+const DROP_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often whoever waits for the start is asked whether to go on.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long the thread sleeps at most: it is woken whenever there is something to do.
+const SLEEP: Duration = Duration::from_secs(60);
+
+/// Most losses that are remembered.
+const LOST_MAX: usize = 4096;
+
+/// What to start on which hosts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RemotePlan {
+    /// The hosts, as the command takes their names.
+    pub hosts: Vec<String>,
+    /// Processes on each of them; 1 by default.
+    pub per_host: u32,
+    /// The command that runs another one on a host: the name of the host and that command are its next words. `ssh -o BatchMode=yes` by default.
+    pub rsh: Vec<OsString>,
+    /// Where the program is on the hosts.
+    pub program: PathBuf,
+    /// Its arguments: by them it [knows](super::own_part) that it was started so.
+    pub arguments: Vec<OsString>,
+    /// Settings of all nodes.
+    pub settings: NodeSettings,
+    /// Agents that one starts on other hosts, 8 by default: as many connections it holds.
+    pub fan_out: NonZeroU32,
+    /// How long a host may take to answer; 30 s by default.
+    pub start_limit: Duration,
+    /// The network through which the nodes reach each other; by default that by which the hosts were reached.
+    pub network: Option<Network>,
+    /// Go on without hosts that do not answer; not by default.
+    pub partial: bool,
+}
+
+impl RemotePlan {
+    /// A plan with the defaults; its fields may be changed.
+    pub fn new(hosts: Vec<String>, program: impl Into<PathBuf>, arguments: &[&str]) -> RemotePlan {
+        RemotePlan {
+            hosts,
+            per_host: 1,
+            rsh: ["ssh", "-o", "BatchMode=yes"].map(OsString::from).to_vec(),
+            program: program.into(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            settings: NodeSettings::default(),
+            fan_out: NonZeroU32::MIN.saturating_add(7),
+            start_limit: Duration::from_secs(30),
+            network: None,
+            partial: false,
+        }
+    }
+
+    /// How many processes it starts, the root left out.
+    pub fn processes(&self) -> u32 {
+        u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).saturating_mul(self.per_host)
+    }
+
+    /// Checks what can be checked before anything is started.
+    ///
+    /// # Errors
+    /// Of [`RemoteError`] those that say what is wrong with the plan.
+    pub fn check(&self) -> Result<(), RemoteError> {
+        self.share().map(drop)
+    }
+
+    fn share(&self) -> Result<Share, RemoteError> {
+        let count = self.hosts.len() as u64 * u64::from(self.per_host);
+        if count == 0 {
+            return Err(RemoteError::NoHost);
+        }
+        if count > REMOTE_PROCESSES_MAX.into() {
+            return Err(RemoteError::TooMany(count));
+        }
+        if self.rsh.is_empty() {
+            return Err(RemoteError::NoShell);
+        }
+        let mut names: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
+        if let Some(name) = names.iter().find(|name| !is_name(name)) {
+            return Err(RemoteError::Name(Shown(&name.chars().take(40).collect::<String>()).to_string()));
+        }
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(RemoteError::Twice(pair[0].into()));
+        }
+        let host =
+            |(first, name): (u32, &String)| HostIds { first, count: self.per_host, name: name.clone() };
+        Ok((1..).step_by(self.per_host as usize).zip(&self.hosts).map(host).collect())
+    }
+
+    /// The host of an id.
+    pub fn host_of(&self, id: Id) -> Option<&str> {
+        let place = id.checked_sub(1)?.checked_div(self.per_host)?;
+        self.hosts.get(place as usize).map(String::as_str)
+    }
+}
+
+/// Node processes on other hosts. Dropping it [ends](Self::end) them.
+#[derive(Debug)]
+pub struct RemoteLaunch {
+    peers: Peers,
+    secret: Secret,
+    key: PrivateKey,
+    shared: Arc<Shared>,
+    /// Closing it ends the thread; `None` once it is ended.
+    thread: Option<(UnixStream, JoinHandle<()>)>,
+}
+
+/// What the thread tells.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Processes that are there.
+    there: AtomicUsize,
+    /// How long they have to end, milliseconds.
+    end_limit: AtomicU64,
+    /// Ids that were not started, and that are lost since then.
+    lost: Mutex<Vec<Lost>>,
+    /// Told of each.
+    more: Condvar,
+}
+
+/// What it comes to when of every process it is known whether it is there.
+type Started = Result<Peers, RemoteError>;
+
+impl RemoteLaunch {
+    /// Starts the processes, and returns when all of them are there, and know of each other.
+    ///
+    /// # Errors
+    /// When the plan is wrong, or a host does not answer and the plan is not [partial](RemotePlan::partial); nothing is left running then.
+    pub fn start(plan: &RemotePlan) -> Result<RemoteLaunch, RemoteError> {
+        RemoteLaunch::start_observed(plan, |_| ControlFlow::Continue(()))
+    }
+
+    /// Like [`start`](Self::start), and asks again and again whether to go on: `observe` is told how many processes are there so far; at the first [`ControlFlow::Break`] the launch is given up.
+    ///
+    /// # Errors
+    /// The same, and [`RemoteError::Stopped`].
+    pub fn start_observed(
+        plan: &RemotePlan,
+        mut observe: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<RemoteLaunch, RemoteError> {
+        let system = |what| move |error| RemoteError::System(what, error);
+        let exe = std::env::current_exe().map_err(system("find this program"))?;
+        let task = Task {
+            limit: plan.start_limit,
+            fan_out: plan.fan_out,
+            network: plan.network,
+            rsh: plan.rsh.clone(),
+            program: plan.program.clone().into(),
+            arguments: plan.arguments.clone(),
+            settings: plan.settings,
+            share: plan.share()?,
+        };
+        // Three pipes and a watch for each. Where the system does not allow so many, the host that lacks them is named.
+        let _ = provide_files(4 * plan.fan_out.get() as usize);
+        let secret = Secret::random().map_err(system("draw a secret"))?;
+        let key = PrivateKey::random().map_err(system("draw a key"))?;
+        let shared = Arc::new(Shared::default());
+        shared.end_limit.store(DROP_LIMIT.as_millis() as u64, Ordering::Relaxed);
+        let (ours, theirs) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
+        let (ready, started) = channel();
+        let keeper = Keeper {
+            driver: Driver::new(task, (exe.into(), plan.arguments.clone())),
+            stop: theirs,
+            shared: Arc::clone(&shared),
+            partial: plan.partial,
+            root: (place().map_err(system("find out which machine this is"))?, secret.clone(), key.clone()),
+            there: BTreeMap::new(),
+        };
+        let thread = thread::Builder::new().name("gpc-hosts".into()).spawn(move || keeper.run(&ready));
+        let thread = thread.map_err(system("make a thread"))?;
+        let mut launch =
+            RemoteLaunch { peers: Peers::new(), secret, key, shared, thread: Some((ours, thread)) };
+        // Dropping the launch ends those that were started.
+        launch.peers = launch.wait(&started, &mut observe)?;
+        Ok(launch)
+    }
+
+    fn wait(
+        &self,
+        started: &Receiver<Started>,
+        observe: &mut impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Started {
+        // Ends: every agent has a time limit, and a thread that ends says so.
+        loop {
+            match started.recv_timeout(LOOK) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(RemoteError::System("wait for the hosts", io::ErrorKind::BrokenPipe.into()));
+                }
+            }
+            if observe(self.shared.there.load(Ordering::Relaxed)).is_break() {
+                return Err(RemoteError::Stopped);
+            }
+        }
+    }
+
+    /// Where the processes listen, with their keys and the job; those that could not be started are not among them.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// The node of the root, told where the others are and what proves that it belongs to them.
+    pub fn root(&self, builder: Builder) -> Builder {
+        builder.peers(self.peers.clone()).secret(self.secret.clone()).key(self.key.clone()).first_run()
+    }
+
+    /// Ids whose processes could not be started, or have gone since then, as far as that is known, and why.
+    pub fn lost(&self) -> Vec<Lost> {
+        self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Of some ids, the lowest whose process could not be started, or has gone.
+    pub fn first_lost(&self, among: &IdList) -> Option<Id> {
+        let all = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let ids = all.iter().flat_map(|lost| lost.first..lost.first + lost.count);
+        ids.filter(|&id| among.contains(id)).min()
+    }
+
+    /// Why an id's process could not be started, or has gone, if that is so. Whoever has just lost a link with it waits a moment for that to be known: `patience`.
+    pub fn why_lost(&self, id: Id, patience: Duration) -> Option<String> {
+        let find = |lost: &[Lost]| lost.iter().find(|lost| lost.has(id)).map(|lost| lost.why.clone());
+        let lost = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.shared.more.wait_timeout_while(lost, patience, |lost| find(lost).is_none());
+        let (lost, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        find(&lost)
+    }
+
+    /// Ends all processes: those that do not within this time by force.
+    pub fn end(mut self, limit: Duration) {
+        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.shared.end_limit.store(limit, Ordering::Relaxed);
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        let Some((stop, thread)) = self.thread.take() else { return };
+        // Fails when the thread has ended already.
+        let _ = stop.shutdown(Shutdown::Both);
+        // A panic there has been reported where it happened.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for RemoteLaunch {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The thread that keeps the processes: as long as it runs, they do, since the system ends them with the thread that has started them.
+struct Keeper {
+    driver: Driver,
+    /// Closed from the other side to end it.
+    stop: UnixStream,
+    shared: Arc<Shared>,
+    partial: bool,
+    /// Where the root is, and what it proves itself with.
+    root: (String, Secret, PrivateKey),
+    there: BTreeMap<Id, Here>,
+}
+
+impl Keeper {
+    fn run(mut self, ready: &Sender<Started>) {
+        if let Some(result) = self.keep(ready) {
+            // Nobody waits for it who has given the launch up.
+            let _ = ready.send(Err(result));
+        }
+        let limit = Duration::from_millis(self.shared.end_limit.load(Ordering::Relaxed));
+        self.driver.end(limit);
+    }
+
+    /// Until it is to end; an error if nothing came of the start.
+    fn keep(&mut self, ready: &Sender<Started>) -> Option<RemoteError> {
+        self.driver.start(true);
+        let mut started = false;
+        loop {
+            self.note();
+            if !started && self.driver.is_done() {
+                started = true;
+                match self.introduce() {
+                    // Nobody waits for it who has given the launch up, which is seen next.
+                    Ok(peers) => drop(ready.send(Ok(peers))),
+                    Err(error) => return Some(error),
+                }
+            }
+            self.driver.said().iter().for_each(|line| tell_people(&Shown(line).to_string()));
+            match self.driver.turn(&[(self.stop.as_fd(), PollFlags::IN)], SLEEP) {
+                Ok(ready) if ready.iter().all(|flags| flags.is_empty()) => {}
+                Ok(_) => return None,
+                Err(error) => return Some(RemoteError::System("wait for the hosts", error)),
+            }
+        }
+    }
+
+    /// Takes note of who is there and who is not.
+    fn note(&mut self) {
+        for answer in self.driver.answers() {
+            match answer {
+                Answer::Here(here) => drop(self.there.insert(here.id, here)),
+                Answer::Down(gone) | Answer::Lost(gone) => {
+                    self.there.retain(|id, _| !gone.has(*id));
+                    self.lose(Lost { first: gone.first, count: gone.count, why: gone.why });
+                }
+                Answer::Wait | Answer::Done => {}
+            }
+        }
+        self.shared.there.store(self.there.len(), Ordering::Relaxed);
+    }
+
+    fn lose(&self, lost: Lost) {
+        let mut all = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < LOST_MAX {
+            all.push(lost);
+        }
+        self.shared.more.notify_all();
+    }
+
+    fn host_of(&self, id: Id) -> String {
+        let host = self.driver.share().iter().find(|host| (host.first..host.end()).contains(&id));
+        host.map_or_else(String::new, |host| format!("host {}", host.name))
+    }
+
+    /// Tells all of all.
+    fn introduce(&mut self) -> Started {
+        let (place, secret, key) = &self.root;
+        let one_place = self.there.values().all(|here| here.place == *place);
+        let mut peers = Peers::new();
+        for here in self.there.values() {
+            let address = if one_place { Some(here.loopback) } else { here.address };
+            match address {
+                Some(address) => {
+                    peers.insert(here.id, Address::Tcp(address));
+                    peers.set_key(here.id, here.key);
+                }
+                None => self.lose(Lost {
+                    first: here.id,
+                    count: 1,
+                    why: format!(
+                        "{}: it has no address, or none in the network, that other hosts reach",
+                        self.host_of(here.id)
+                    ),
+                }),
+            }
+        }
+        let mut lost = self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !lost.is_empty() && !self.partial {
+            lost.sort_by_key(|lost| lost.first);
+            return Err(RemoteError::Hosts(lost));
+        }
+        peers.set_job(Job::random());
+        let book = Book::write(&peers, secret, (ROOT, key.public()));
+        self.driver.tell_all(&book);
+        Ok(peers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_checked_and_knows_the_hosts_of_its_ids() {
+        let plan = |hosts: &[&str]| {
+            RemotePlan::new(hosts.iter().map(|&host| host.into()).collect(), "gpc", &["--agent"])
+        };
+        let error = |plan: &RemotePlan| plan.check().unwrap_err().to_string();
+        let two = RemotePlan { per_host: 3, ..plan(&["a", "b"]) };
+        assert!(two.check().is_ok());
+        assert_eq!(
+            [0, 1, 3, 4, 6, 7].map(|id| two.host_of(id)),
+            [None, Some("a"), Some("a"), Some("b"), Some("b"), None]
+        );
+        assert_eq!(error(&plan(&[])), "no host is named");
+        assert!(
+            error(&plan(&["a", "-oProxyCommand=b"])).starts_with("`-oProxyCommand=b` is no name of a host")
+        );
+        assert!(error(&plan(&["a", "b", "a"])).starts_with("host a is named twice"));
+        assert!(
+            error(&RemotePlan { per_host: 9000, ..two.clone() }).starts_with("18000 processes are too many")
+        );
+        assert!(matches!(RemotePlan { rsh: Vec::new(), ..two }.check(), Err(RemoteError::NoShell)));
+    }
+
+    #[test]
+    fn a_command_that_ends_at_once_is_named() {
+        // This test's program is no agent: it ends at once.
+        let mut plan = RemotePlan::new(vec!["a".into()], "gpc", &["--no-such-test-argument"]);
+        plan.rsh = vec!["/nowhere/ssh".into()];
+        let error = RemoteLaunch::start(&plan).unwrap_err().to_string();
+        assert!(error.starts_with("1 process could not be started\nid 1, host a: exit status "), "{error}");
+    }
+}

@@ -1,0 +1,293 @@
+//! How one process starts its part of the tree: the agents that it has asked to be started, what they have said, and who takes over the share of one that fails. Does no I/O: lines, ends and the time come in; processes to start and to kill, and answers, go out.
+//!
+//! An agent that does not answer, ends, or says what no agent says, costs its own host and no other: the rest of its share is cut as it would have cut it, and those agents are started from here. What it had said of its share does not count then, since its processes end with it.
+//! After it is done, nothing is started again: its share is lost.
+//!
+//! Every wait has an end: an agent has `limit` to say that it is there, and after that is never silent for so long until it is done. Each agent that fails takes an id out of what is left, so the starts come to an end as well.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use gpc_trees::Id;
+
+use super::answer::{Answer, GREETING, Gone, WHY_MAX};
+use super::share::{HostIds, Share, extent, other_hosts, same_host};
+use crate::launch::orders::quoted;
+use crate::wire::Shown;
+
+/// Lines that a login shell of a host may print before the agent speaks.
+const NOISE_MAX: u32 = 100;
+
+/// Lines of standard error that are kept for the case that it fails.
+const SAID_MAX: usize = 4;
+
+/// Characters of each of them.
+const SAID_LINE_MAX: usize = 200;
+
+/// Agents that are being started from here at the same time and have not answered: many hosts may be down, and each attempt costs a process and up to the whole limit.
+const UNANSWERED_MAX: usize = 64;
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Output {
+    /// Start an agent, and give it its share: on its host, or right here where it is the same.
+    Spawn { agent: usize, share: Share, same_host: bool },
+    /// End the process that it was started by.
+    Kill { agent: usize },
+    /// Say this to the one above.
+    Up(Answer),
+    /// A line that an agent, or a command that started it, has said to people.
+    Said { line: String },
+}
+
+/// All agents that were started from here.
+#[derive(Debug)]
+pub(super) struct Starting {
+    fan_out: NonZeroU32,
+    limit: Duration,
+    /// By number; none of one that has failed or gone.
+    agents: Vec<Option<Agent>>,
+    /// Shares that wait until fewer are unanswered, and whether they are of this host.
+    waiting: VecDeque<(Share, bool)>,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Nothing of it has been heard.
+    Asked,
+    /// It has greeted.
+    Greeted,
+    /// It has said where it is.
+    Here,
+    /// It has said all.
+    Done,
+}
+
+#[derive(Debug)]
+struct Agent {
+    share: Share,
+    same_host: bool,
+    phase: Phase,
+    /// When it was started, or said something that counts.
+    heard: Duration,
+    noise: u32,
+    /// The last of that.
+    last_noise: String,
+    said: VecDeque<String>,
+    /// What it has said of its share, which counts once it is done.
+    answers: Vec<Answer>,
+    /// By id from the first of its share: whether something has been said of it.
+    known: Vec<bool>,
+}
+
+impl Starting {
+    /// Nothing so far. The limit is how long one may be silent.
+    pub(super) fn new(fan_out: NonZeroU32, limit: Duration) -> Starting {
+        Starting { fan_out, limit, agents: Vec::new(), waiting: VecDeque::new(), outputs: VecDeque::new() }
+    }
+
+    /// Starts what the first id of a share starts: its siblings on its host, and the agents of other hosts.
+    pub(super) fn start_below(&mut self, share: &[HostIds], now: Duration) {
+        let Some(own) = share.first() else { return };
+        // Other hosts first: they take longer.
+        self.add(other_hosts(share, self.fan_out), false, now);
+        self.add(same_host(own, self.fan_out), true, now);
+    }
+
+    /// Starts agents for all hosts of a list, as the root does, which is on none of them.
+    pub(super) fn start_all(&mut self, share: &[HostIds], now: Duration) {
+        // The root stands before the first of them.
+        let root = HostIds { first: 0, count: 1, name: String::new() };
+        let list: Share = std::iter::once(root).chain(share.iter().cloned()).collect();
+        self.add(other_hosts(&list, self.fan_out), false, now);
+    }
+
+    /// What is to be done next; to be asked until there is nothing.
+    pub(super) fn next_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether of every id it is known whether it is there.
+    pub(super) fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.agents.iter().flatten().all(|agent| agent.phase == Phase::Done)
+    }
+
+    /// When [`tick`](Self::tick) has something to do, if nothing is heard until then.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        let open = self.agents.iter().flatten().filter(|agent| agent.phase != Phase::Done);
+        open.map(|agent| agent.heard + self.limit).min()
+    }
+
+    /// Gives up those that have been silent for too long.
+    pub(super) fn tick(&mut self, now: Duration) {
+        for number in 0..self.agents.len() {
+            let Some(agent) = &self.agents[number] else { continue };
+            if agent.phase != Phase::Done && now >= agent.heard + self.limit {
+                let seconds = self.limit.as_secs_f64();
+                let why = match agent.phase {
+                    Phase::Asked | Phase::Greeted => format!("it did not answer within {seconds} s"),
+                    _ => format!("it fell silent for {seconds} s while it was starting others"),
+                };
+                self.fail(number, &why, now);
+            }
+        }
+    }
+
+    /// An agent says a line.
+    pub(super) fn line(&mut self, number: usize, line: &str, now: Duration) {
+        let Some(Some(agent)) = self.agents.get_mut(number) else { return };
+        if agent.phase == Phase::Asked {
+            if line == GREETING {
+                (agent.phase, agent.heard) = (Phase::Greeted, now);
+            } else if agent.noise < NOISE_MAX {
+                agent.noise += 1;
+                agent.last_noise = quoted(line);
+            } else {
+                // Said here, and not once more.
+                agent.noise = 0;
+                let why = format!("it says much that is nothing of this program, such as `{}`", quoted(line));
+                self.fail(number, &why, now);
+            }
+            return;
+        }
+        match line.parse().map_err(|()| quoted(line)).and_then(|answer| agent.take(answer, line)) {
+            Ok(Some(lost)) => self.outputs.push_back(Output::Up(lost)),
+            Ok(None) => {
+                agent.heard = now;
+                if agent.phase == Phase::Done {
+                    self.outputs.extend(agent.answers.drain(..).map(Output::Up));
+                }
+                self.fill(now);
+            }
+            Err(line) => self.fail(number, &format!("it says `{line}`, which no agent says here"), now),
+        }
+    }
+
+    /// An agent, or the command that started it, says a line to people.
+    pub(super) fn said(&mut self, number: usize, line: &str) {
+        let Some(Some(agent)) = self.agents.get_mut(number) else { return };
+        if matches!(agent.phase, Phase::Asked | Phase::Greeted) {
+            let cut: String = line.chars().take(SAID_LINE_MAX).collect();
+            let full = agent.said.len() == SAID_MAX;
+            agent.said.drain(..usize::from(full));
+            agent.said.extend((!cut.trim().is_empty()).then_some(cut));
+        } else {
+            self.outputs.push_back(Output::Said { line: line.into() });
+        }
+    }
+
+    fn add(&mut self, shares: Vec<Share>, same_host: bool, now: Duration) {
+        self.waiting.extend(shares.into_iter().map(|share| (share, same_host)));
+        self.fill(now);
+    }
+
+    /// Starts what waits, as far as the bound allows.
+    fn fill(&mut self, now: Duration) {
+        let unanswered = |agent: &&Agent| matches!(agent.phase, Phase::Asked | Phase::Greeted);
+        let mut open = self.agents.iter().flatten().filter(unanswered).count();
+        while open < UNANSWERED_MAX.max(self.fan_out.get() as usize) {
+            let Some((share, same_host)) = self.waiting.pop_front() else { return };
+            let agent = self.agents.len();
+            self.agents.push(Some(Agent::new(share.clone(), same_host, now)));
+            self.outputs.push_back(Output::Spawn { agent, share, same_host });
+            open += 1;
+        }
+    }
+
+    /// An agent is given up, since its process has ended or is none: it ends, and this one does what it had to do.
+    pub(super) fn fail(&mut self, number: usize, why: &str, now: Duration) {
+        let Some(agent) = self.agents.get_mut(number).and_then(Option::take) else { return };
+        self.outputs.push_back(Output::Kill { agent: number });
+        let why = agent.explain(why);
+        let (first, count) = extent(&agent.share);
+        if agent.phase == Phase::Done {
+            return self.outputs.push_back(Output::Up(Answer::Lost(Gone::new(first, count, &why))));
+        }
+        let Some(own) = agent.share.first() else { return };
+        // On its own host only one process has failed; of another host nothing is known but that it does not answer.
+        let gone = if agent.same_host { 1 } else { own.count };
+        self.outputs.push_back(Output::Up(Answer::Down(Gone::new(first, gone, &why))));
+        match agent.same_host {
+            true => self.add(same_host(own, self.fan_out), true, now),
+            false => self.add(other_hosts(&agent.share, self.fan_out), false, now),
+        }
+        self.fill(now);
+    }
+}
+
+impl Agent {
+    fn new(share: Share, same_host: bool, now: Duration) -> Agent {
+        let known = vec![false; extent(&share).1 as usize];
+        Agent {
+            share,
+            same_host,
+            phase: Phase::Asked,
+            heard: now,
+            noise: 0,
+            last_noise: String::new(),
+            said: VecDeque::new(),
+            answers: Vec::new(),
+            known,
+        }
+    }
+
+    /// What it says, if it fits what it has said so far; something that goes up at once, if it is that. Else its line, as an error quotes it.
+    fn take(&mut self, answer: Answer, line: &str) -> Result<Option<Answer>, String> {
+        let bad = || Err(quoted(line));
+        let (own, count) = extent(&self.share);
+        match (self.phase, answer) {
+            (Phase::Done, Answer::Lost(lost))
+                if lost.first >= own && lost.first - own + lost.count <= count =>
+            {
+                return Ok(Some(Answer::Lost(lost)));
+            }
+            (Phase::Greeted, Answer::Here(here)) if here.id == own => {
+                self.know(own, 1).ok_or_else(|| quoted(line))?;
+                self.answers.push(Answer::Here(here));
+                self.phase = Phase::Here;
+            }
+            (Phase::Greeted | Phase::Here, Answer::Wait) => {}
+            (Phase::Here, Answer::Here(here)) => {
+                self.know(here.id, 1).ok_or_else(|| quoted(line))?;
+                self.answers.push(Answer::Here(here));
+            }
+            (Phase::Here, Answer::Down(down)) => {
+                self.know(down.first, down.count).ok_or_else(|| quoted(line))?;
+                self.answers.push(Answer::Down(down));
+            }
+            (Phase::Here, Answer::Done) if self.known.iter().all(|&known| known) => self.phase = Phase::Done,
+            _ => return bad(),
+        }
+        Ok(None)
+    }
+
+    /// Ids of which something is said now, for the first time; `None` where that is not so.
+    fn know(&mut self, first: Id, count: u32) -> Option<()> {
+        let start = first.checked_sub(extent(&self.share).0)? as usize;
+        let known = self.known.get_mut(start..start.checked_add(count as usize)?)?;
+        if known.contains(&true) {
+            return None;
+        }
+        known.fill(true);
+        Some(())
+    }
+
+    /// Why it failed, with the host and what was said there.
+    fn explain(&self, why: &str) -> String {
+        let name = self.share.first().map_or("", |host| host.name.as_str());
+        let mut text = format!("host {name}: {why}");
+        let said: Vec<String> = self.said.iter().map(|line| Shown(line.trim_end()).to_string()).collect();
+        if !said.is_empty() {
+            text.push_str(": ");
+            text.push_str(&said.join("; "));
+        } else if self.phase == Phase::Asked && self.noise > 0 {
+            text.push_str(&format!(": it said `{}`, which is nothing of this program", self.last_noise));
+        }
+        text.chars().take(WHY_MAX).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Words in a line: what has white space or control characters in it, or is not UTF-8, is written with `%` and two hexadecimal digits for each such byte.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+/// Longest word, bytes: longer than any path that systems take.
+pub(super) const WORD_MAX: usize = 8192;
+
+/// A word as it stands in a line.
+pub(super) fn written(word: &OsStr) -> String {
+    word.as_bytes().iter().fold(String::with_capacity(word.len()), |mut text, &byte| {
+        match byte {
+            b'!'..=b'~' if byte != b'%' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("%{byte:02x}")),
+        }
+        text
+    })
+}
+
+/// The word that stands so in a line; `None` for anything that [`written`] does not write.
+pub(super) fn read(text: &str) -> Option<OsString> {
+    if text.len() > 3 * WORD_MAX || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.as_bytes().split_at_checked(2)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let byte = digit(digits[0])? << 4 | digit(digits[1])?;
+        bytes.push(u8::try_from(byte).ok()?);
+        bytes.extend_from_slice(rest);
+    }
+    (bytes.len() <= WORD_MAX).then(|| OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn words_read_as_they_are_written(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let word = OsString::from_vec(bytes);
+            let text = written(&word);
+            prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
+            prop_assert_eq!(read(&text), Some(word));
+        }
+
+        #[test]
+        fn any_text_is_a_word_or_refused(text in ".{0,20}") {
+            if let Some(word) = read(&text) {
+                prop_assert_eq!(read(&written(&word)), Some(word));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_word_is_refused() {
+        for text in ["%", "%2", "%zz", "a b", "é", "a%2g", &"a".repeat(WORD_MAX + 1)] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(written(OsStr::new("a b%")), "a%20b%25");
+    }
+}

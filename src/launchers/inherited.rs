@@ -1,0 +1,111 @@
+//! A descriptor that a launcher hands to a process by its number, in a variable.
+//!
+//! The only way to own it is to believe the number, which the compiler cannot check: so it is checked here that such a socket is open, and that nobody has taken it before.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::FileTypeExt as _;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+
+/// Those that have been taken.
+static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+
+/// Below these are standard input, output and error, which have owners.
+const FIRST: RawFd = 3;
+
+/// Takes the socket that a launcher has handed over as this descriptor: it belongs to the caller from now on, and processes that are started do not inherit it. Once for each number.
+///
+/// # Errors
+/// When no socket is open there, or it was taken before.
+pub(crate) fn take_socket(number: RawFd) -> io::Result<OwnedFd> {
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if taken.contains(&number) {
+        return Err(io::Error::other("it was taken before: a process asks its launcher once"));
+    }
+    check(number)?;
+    taken.insert(number);
+    // SAFETY: a socket is open there. The launcher has opened it for the library that speaks to it, which is this one: nothing in this program has made it, so nothing else owns it, and it is taken once.
+    #[allow(unsafe_code)]
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+    Ok(socket)
+}
+
+/// Has processes that are started not inherit the socket of this number, if one is open there.
+///
+/// # Errors
+/// The system's.
+pub(super) fn close_on_exec(number: RawFd) -> io::Result<()> {
+    // Nobody takes and closes it meanwhile.
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if taken.contains(&number) || check(number).is_err() {
+        return Ok(());
+    }
+    // SAFETY: a socket is open there, and for the moment of this call nothing closes it: it is a launcher's, which only `take_socket` gives an owner.
+    #[allow(unsafe_code)]
+    let socket = unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(fcntl_setfd(socket, FdFlags::CLOEXEC)?)
+}
+
+/// Whether a socket is open there.
+fn check(number: RawFd) -> io::Result<()> {
+    let error = |kind, text: &str| io::Error::new(kind, text);
+    if number < FIRST {
+        return Err(error(io::ErrorKind::InvalidInput, "it is no descriptor that a launcher hands over"));
+    }
+    match fs::metadata(format!("/proc/self/fd/{number}")) {
+        Ok(there) if there.file_type().is_socket() => Ok(()),
+        Ok(_) => Err(error(io::ErrorKind::InvalidInput, "it is no socket")),
+        Err(_) => Err(error(io::ErrorKind::NotFound, "nothing is open there")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::fd::{AsRawFd as _, IntoRawFd as _};
+    use std::os::unix::net::UnixStream;
+
+    use rustix::io::fcntl_getfd;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_taken_once_and_is_not_inherited() {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        fcntl_setfd(&client, FdFlags::empty()).unwrap();
+        close_on_exec(client.as_raw_fd()).unwrap();
+        assert!(fcntl_getfd(&client).unwrap().contains(FdFlags::CLOEXEC));
+        fcntl_setfd(&client, FdFlags::empty()).unwrap();
+        let number = client.into_raw_fd();
+        let taken = take_socket(number).unwrap();
+        assert!(fcntl_getfd(&taken).unwrap().contains(FdFlags::CLOEXEC));
+        let again = take_socket(number).unwrap_err().to_string();
+        assert!(again.contains("taken before"), "{again}");
+        let mut client = UnixStream::from(taken);
+        client.write_all(b"hello").unwrap();
+        drop(client);
+        let mut text = String::new();
+        server.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello");
+    }
+
+    #[test]
+    fn what_is_no_socket_is_refused() {
+        let file = fs::File::open("/dev/null").unwrap();
+        for (number, why) in [
+            (-1, "no descriptor"),
+            (2, "no descriptor"),
+            (file.as_raw_fd(), "no socket"),
+            (999_999, "nothing is open"),
+        ] {
+            let error = take_socket(number).unwrap_err().to_string();
+            assert!(error.contains(why), "{number}: {error}");
+            assert!(close_on_exec(number).is_ok());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What launchers leave in the environment of a process: the one table of their variables, and how they are kept from processes that are started here.
+//!
+//! A process that inherits `PMI_RANK` takes itself for one that the launcher has started, and waits for others that do not know it. So whoever starts a process [scrubs](scrub) its environment. The settings that people give to their
+//! launchers (`OMPI_MCA_btl`, `SLURM_JOB_ID`) stay: a program that is started may start a launcher of its own.
+
+mod inherited;
+
+use std::io;
+use std::process::Command;
+
+pub(crate) use inherited::take_socket;
+
+/// The variable of the descriptor that a PMI server's clients inherit.
+pub(crate) const PMI_FD: &str = "PMI_FD";
+
+/// Variables that say which one of its processes a launcher has started, and where its server is. With a `*` at the end, all that begin so.
+const OF_LAUNCHERS: &[&str] = &[
+    // PMI-1, PMI-2 and PMIx, and the launchers of MPICH and Cray.
+    "PMI_*",
+    "PMI2_*",
+    "PMIX_*",
+    "HYDI_*",
+    "HYDRA_*",
+    "MPI_LOCALNRANKS",
+    "MPI_LOCALRANKID",
+    "MPIR_CVAR_CH3_INTERFACE_HOSTNAME",
+    "PALS_*",
+    // Open MPI's, of which 5 has PRRTE's.
+    "OMPI_COMM_WORLD_*",
+    "OMPI_APP_CTX_NUM_PROCS",
+    "OMPI_ARGV",
+    "OMPI_COMMAND",
+    "OMPI_FILE_LOCATION",
+    "OMPI_FIRST_RANKS",
+    "OMPI_NUM_APP_CTX",
+    "OMPI_UNIVERSE_SIZE",
+    "OMPI_MCA_ess*",
+    "OMPI_MCA_orte_*",
+    "OMPI_MCA_pmix*",
+    "ORTE_*",
+    "PRTE_LAUNCHED",
+    // A step of Slurm. What belongs to the whole job stays.
+    "SLURM_GTIDS",
+    "SLURM_LAUNCH_NODE_IPADDR",
+    "SLURM_LOCALID",
+    "SLURM_MPI_TYPE",
+    "SLURM_NODEID",
+    "SLURM_PMI*",
+    "SLURM_PROCID",
+    "SLURM_SRUN_COMM_*",
+    "SLURM_STEP*",
+    "SLURM_TASK_PID",
+    "FLUX_*",
+    // An indexed job of Kubernetes.
+    "JOB_COMPLETION_INDEX",
+];
+
+/// Whether a variable says which of its processes a launcher has started, or where its server is.
+pub(crate) fn is_of_launcher(name: &str) -> bool {
+    OF_LAUNCHERS.iter().any(|known| match known.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == *known,
+    })
+}
+
+/// Keeps what the launcher of this process has said to it from a process that is to be started.
+pub fn scrub(command: &mut Command) {
+    // A name that is not text is no launcher's.
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in names.filter(|name| is_of_launcher(name)) {
+        command.env_remove(name);
+    }
+}
+
+/// Has processes that are started not inherit the socket that the launcher of this process has given to it.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn keep_socket() -> io::Result<()> {
+    match std::env::var(PMI_FD).ok().and_then(|number| number.parse().ok()) {
+        Some(number) => inherited::close_on_exec(number),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_launchers_are_told_from_settings_of_people() {
+        for name in ["PMI_FD", "PMI_RANK", "PMIX_RANK", "PMIX_SERVER_URI41", "SLURM_STEP_ID", "SLURM_PROCID"]
+        {
+            assert!(is_of_launcher(name), "{name}");
+        }
+        for name in ["PATH", "PMI", "SLURM_JOB_ID", "OMPI_MCA_btl", "OMPI_UNIVERSE_SIZES", "XPMI_FD", ""] {
+            assert!(!is_of_launcher(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_scrubbed_is_what_this_process_has() {
+        let mut command = Command::new("true");
+        scrub(&mut command);
+        let removed: Vec<String> =
+            command.get_envs().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();
+        let mut expected: Vec<String> =
+            std::env::vars().map(|(name, _)| name).filter(|name| is_of_launcher(name)).collect();
+        expected.sort();
+        assert_eq!(removed, expected);
+    }
+}

@@ -1,0 +1,172 @@
+//! Processes, played by threads, that get to know each other through a space, or an exchange of their own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod fake;
+mod wrong;
+
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
+use chained_gpc::runtime::Loss;
+use chained_gpc::{Address, Call, Functions, Id, IdList, LinkKind, Tree};
+
+use fake::Table;
+
+/// Long enough for anything that succeeds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The functions of one process.
+fn functions() -> Functions {
+    let functions = Functions::new();
+    functions
+        .func("id", |request, reply| {
+            reply.data = request.me().to_string().into_bytes();
+            Ok(())
+        })
+        .unwrap();
+    functions
+}
+
+/// A process on a thread for each id.
+fn processes<T: Send + 'static>(count: u32, each: impl Fn(Id) -> T + Send + Sync + 'static) -> Vec<T> {
+    let each = Arc::new(each);
+    let start = |id| {
+        let each = each.clone();
+        thread::spawn(move || each(id))
+    };
+    let threads: Vec<_> = (0..count).map(start).collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+/// Calls all ids from this one, along a list in which neighbours have not met before.
+fn call_all(member: &Member) {
+    let func = member.functions().named("id").unwrap();
+    let ids = IdList::range(0..member.count()).with_first(member.id());
+    let outcome = member.call(Call::new(func).ids(ids).tree(Tree::Chain)).unwrap().wait().unwrap();
+    let replies = outcome.replies().unwrap();
+    assert_eq!(replies.len(), member.count() as usize);
+    assert!(replies.iter().all(|reply| reply.data == reply.id.to_string().as_bytes()));
+}
+
+#[test]
+fn all_know_all_when_any_of_them_does() {
+    for (count, one_host, link) in [
+        (9, Some(true), LinkKind::DEFAULT),
+        (5, Some(true), LinkKind::Tcp),
+        (4, None, LinkKind::DEFAULT),
+        (1, None, LinkKind::DEFAULT),
+    ] {
+        let table = Table::new();
+        let (spaces, all_called) = (table.clone(), Barrier::new(count as usize));
+        let members = processes(count, move |id| {
+            let mut space = spaces.space(id, count);
+            space.one_host = one_host;
+            let bootstrap = Bootstrap::with_space(Box::new(space)).unwrap();
+            assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (id, count, "fake"));
+            let bootstrap = bootstrap.limit(PATIENCE).link(link);
+            // Where the launcher does not say who shares a host.
+            let local = std::net::IpAddr::from([127, 0, 0, 1]);
+            let bootstrap = if one_host.is_none() { bootstrap.host_address(local) } else { bootstrap };
+            let mut member = bootstrap.start(&functions(), |builder| builder.workers(1)).unwrap();
+            call_all(&member);
+            all_called.wait();
+            let seen =
+                (member.job(), member.secret().cloned(), member.peers().clone(), member.hosts().clone());
+            let loss = member.serve_until_left().unwrap();
+            assert_eq!(loss, Loss::Left, "id {id}");
+            member.finish(PATIENCE).unwrap();
+            seen
+        });
+        let (job, secret, peers, hosts) = &members[0];
+        for (id, (other_job, other_secret, other_peers, other_hosts)) in members.iter().enumerate() {
+            assert!(other_job == job && other_secret == secret && other_hosts == hosts);
+            assert!(other_peers.iter().eq(peers.iter()) && other_peers.job() == Some(*job));
+            let tcp = peers.iter().all(|(_, address)| matches!(address, Address::Tcp(_)));
+            assert_eq!(tcp, one_host.is_none() || link == LinkKind::Tcp);
+            // Over TCP each is known by its key, to everybody but itself.
+            let keys = (0..count).filter(|other| other_peers.key(*other).is_some());
+            let expected = (0..count).filter(|other| tcp && *other as usize != id);
+            assert!(!cfg!(feature = "noise") || keys.eq(expected), "id {id} of {count}");
+        }
+        assert_eq!((hosts.len(), peers.len()), (1, count as usize));
+        assert_eq!(table.finished(), (0..count).collect::<Vec<_>>());
+        assert!(count > 1 || table.len() == 0, "one process asks nobody");
+    }
+}
+
+#[test]
+fn an_exchange_of_the_programs_own_is_enough() {
+    for count in [1u32, 2, 7] {
+        let all: Arc<Mutex<Vec<Vec<u8>>>> = Arc::new(Mutex::new(vec![Vec::new(); count as usize]));
+        let barrier = Arc::new(Barrier::new(count as usize));
+        processes(count, move |id| {
+            let (all, met) = (all.clone(), barrier.clone());
+            let exchange = move |mine: &[u8]| -> Result<Vec<Vec<u8>>, String> {
+                all.lock().unwrap()[id as usize] = mine.to_vec();
+                met.wait();
+                Ok(all.lock().unwrap().clone())
+            };
+            let bootstrap = Bootstrap::with_allgather(id, count, exchange).unwrap();
+            let local = std::net::IpAddr::from([127, 0, 0, 1]);
+            let mut member = bootstrap.host_address(local).start(&functions(), |builder| builder).unwrap();
+            call_all(&member);
+            barrier.wait();
+            assert_eq!(member.serve_until_left().unwrap(), Loss::Left);
+            member.finish(PATIENCE).unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_exchange_of_the_programs_own_that_fails_says_so() {
+    let start = |result: Result<Vec<Vec<u8>>, String>| {
+        let bootstrap = Bootstrap::with_allgather(1, 2, move |_| result).unwrap();
+        bootstrap.start(&functions(), |builder| builder).map(drop).unwrap_err().to_string()
+    };
+    for (result, why) in [
+        (Err("the network is down".to_owned()), "the network is down"),
+        (Ok(vec![]), "what 0 processes say, and there are 2"),
+        (Ok(vec![vec![0xff], vec![]]), "what id 0 says of itself is of no use: it is no text"),
+        (Ok(vec![b"nonsense".to_vec(), vec![]]), "`nonsense` is no entry"),
+        (Ok(vec![b"1,h,0123456789abcdef,-,unix:@a".to_vec(); 2]), "what id 1 has given is not at its place"),
+    ] {
+        let error = start(result);
+        assert!(error.contains(why), "{error}");
+    }
+    let refused = Bootstrap::with_allgather(2, 2, |_| Ok::<_, String>(vec![])).unwrap_err();
+    assert!(matches!(refused, BootstrapError::Variables { .. }), "{refused}");
+}
+
+/// An id between id 0 and another one in the tree leaves before id 0 does: the other one goes on.
+#[test]
+fn who_leaves_early_takes_nobody_along() {
+    let (table, count) = (Table::new(), 4);
+    let (left, called) = (Arc::new(Barrier::new(4)), Arc::new(Barrier::new(3)));
+    processes(count, move |id| {
+        let bootstrap = Bootstrap::with_space(Box::new(table.space(id, count))).unwrap();
+        let mut member = bootstrap.limit(PATIENCE).start(&functions(), |builder| builder).unwrap();
+        // In the binomial tree over four, id 3 hangs below id 2.
+        if id == 2 {
+            member.finish(PATIENCE).unwrap();
+            left.wait();
+            return;
+        }
+        left.wait();
+        if id == 0 {
+            let func = member.functions().named("id").unwrap();
+            let ids = IdList::from_ids([0, 3, 1]).unwrap();
+            // Id 3 has heard that id 2 has left, and is there.
+            let call = || Call::new(func).ids(ids.clone()).tree(Tree::Flat);
+            assert_eq!(member.call(call()).unwrap().wait().unwrap().replies().unwrap().len(), 3);
+            called.wait();
+            assert_eq!(member.call(call()).unwrap().wait().unwrap().replies().unwrap().len(), 3);
+            member.finish(PATIENCE).unwrap();
+            return;
+        }
+        called.wait();
+        assert_eq!(member.serve_until_left().unwrap(), Loss::Left, "id {id}");
+        member.finish(PATIENCE).unwrap();
+    });
+}
