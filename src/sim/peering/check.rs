@@ -119,7 +119,7 @@ pub enum Seen {
     Lost(Process, Id, bool),
     /// The driver has closed a link, or an attempt, itself.
     Dropped(Process, Id),
-    /// A process waits for a connection that a peer is said to open; that one has a link of the same two processes instead, which this one has closed before.
+    /// A process waits for a connection that a peer is said to open; that one takes a link for standing that this one has closed before, or waits as well.
     InVain(Process, Id),
     /// How many connections of others are no links yet.
     HalfOpen(Process, usize),
@@ -131,7 +131,7 @@ pub enum Seen {
         half_open: usize,
         /// Whether somebody waits for a link to be gone.
         holds: bool,
-        /// Whether anything is still due.
+        /// Whether anything is still due, or awaited.
         due: bool,
     },
     /// At rest: this peer was wanted, and there is no link.
@@ -224,9 +224,7 @@ impl Checkers {
             }
             Seen::HalfOpen(..) => {}
             Seen::InVain(process, peer) => {
-                let what = format!(
-                    "process {process} was refused by id {peer} for a link that it had closed before"
-                );
+                let what = format!("process {process} waits for a connection of id {peer}, which opens none");
                 self.add("liveness", what);
             }
             Seen::Rest { process, half_open, holds, due } => self.rest(process, half_open, holds, due),

@@ -200,16 +200,26 @@ impl World {
         true
     }
 
-    /// Notes when a process begins to wait for a connection that cannot come: its peer takes one for the link that this process has closed.
+    /// Notes when a process begins to wait for a connection that cannot come: its peer takes one for the link that this process has closed, or waits for it as well.
     fn look_whether_in_vain(&mut self, process: usize, pipe: usize, side: usize) {
         let Owner::Process(mate, _) = self.pipes[pipe].owners[1 - side] else { return };
         let (me, peer) = (self.processes[process].who.id, self.processes[mate].who.id);
         let State::Expecting(until) = self.processes[process].peering.state(peer) else { return };
-        let begins = until == self.time().plus(GREETING_LIMIT);
+        if until != self.time().plus(GREETING_LIMIT) || !self.processes[mate].alive {
+            return;
+        }
         let other = &self.processes[mate];
-        let Some(local) = other.peering.up(me).and_then(|up| other.locals.get(&up)) else { return };
-        let Owner::Process(of, Some(key)) = self.pipes[local.pipe].owners[1 - local.side] else { return };
-        if begins && other.alive && of == process && !self.processes[process].locals.contains_key(&key) {
+        // As long as each of the two ids has had one process only: who waits may be told so by another one.
+        let alone = self.processes.iter().filter(|running| [me, peer].contains(&running.who.id)).count() == 2;
+        let both_wait = alone && matches!(other.peering.state(me), State::Expecting(_));
+        let up = other.peering.up(me).and_then(|up| other.locals.get(&up));
+        let is_closed = |local: &Local| match self.pipes[local.pipe].owners[1 - local.side] {
+            Owner::Process(of, Some(key)) => {
+                of == process && !self.processes[process].locals.contains_key(&key)
+            }
+            _ => false,
+        };
+        if both_wait || up.is_some_and(is_closed) {
             self.see(Seen::InVain(process, peer));
         }
     }

@@ -190,17 +190,7 @@ impl World {
                 let until = self.now + self.random.between(MS, 15_000 * MS);
                 self.cuts.insert((id.min(peer), id.max(peer)), until);
             }
-            Fault::Slow | Fault::Reset => {
-                let pipe = self.a_late_pipe();
-                let latency = self.random.between(100 * MS, 2_000 * MS);
-                match (pipe, fault) {
-                    (Some(pipe), Fault::Slow) => {
-                        (self.pipes[pipe].latency, self.pipes[pipe].troubled) = (latency, u64::MAX / 2);
-                    }
-                    (Some(pipe), _) => self.reset(pipe),
-                    (None, _) => {}
-                }
-            }
+            Fault::Slow | Fault::Reset => self.disturb(fault),
             Fault::Cross => {
                 self.want(process, peer);
                 self.want(self.at[peer as usize], id);
@@ -241,6 +231,19 @@ impl World {
                     [Tamper::Flip(6, 1), Tamper::Flip(4, 1), Tamper::Flip(0, 8), Tamper::Flip(7, 1)];
                 self.tampered = self.random.pick(&tampers).cloned().map(|tamper| (0, tamper));
             }
+        }
+    }
+
+    /// A connection becomes slow, or breaks.
+    fn disturb(&mut self, fault: Fault) {
+        let pipe = self.a_late_pipe();
+        let latency = self.random.between(100 * MS, 2_000 * MS);
+        match (pipe, fault) {
+            (Some(pipe), Fault::Slow) => {
+                (self.pipes[pipe].latency, self.pipes[pipe].troubled) = (latency, u64::MAX / 2);
+            }
+            (Some(pipe), _) => self.reset(pipe),
+            (None, _) => {}
         }
     }
 

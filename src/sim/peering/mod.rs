@@ -3,7 +3,7 @@
 //! - **World.** Two to a few ids, each a process with the machine and a driver that does what `runtime::greeting` does. Connections are two ordered streams of bytes, with delays and cut anywhere. One seed decides everything.
 //! - **Cryptography** is a model in which nobody makes a tag that passes but who has the secret.
 //! - **Faults** ([`Fault`]): processes that end, stop, come again or twice; connections that break, cross or are slow; an attacker who sees every byte, replays, reflects, changes, leads elsewhere, and a member who claims another's id.
-//!   When they are over, whoever is wanted must be linked within [30 seconds](Fault), and nothing may be left.
+//!   When they are over, whoever is wanted must be linked within 30 seconds of trying, and nothing may be left.
 //! - **Checkers** ([`check`]) judge from what was seen.
 //!
 //! What is not here: a link in clear, once it stands, belongs to whoever is on its way; so nothing is changed there but to show that it ends.

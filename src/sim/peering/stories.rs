@@ -7,7 +7,9 @@ use gpc_trees::Id;
 use super::driver::Names;
 use super::model::{Model, public};
 use crate::chain::Time;
-use crate::peering::{Crypto, Here, Identity, LinkKey, Output, Peering, Proof, State, Strictness, Way};
+use crate::peering::{
+    Crypto, GREETING_LIMIT, Here, Identity, LinkKey, Output, Peering, Proof, State, Strictness, Way,
+};
 use crate::sim::Random;
 use crate::wire::{CauseKind, Job};
 
@@ -125,6 +127,19 @@ fn an_attempt_that_has_said_nothing_is_in_nobodys_way() {
     assert_eq!((low.peering.state(2), &low.closed[..]), (State::Up(LinkKey(1)), &[LinkKey(0)][..]));
     high.hear(0, &low.next());
     assert_eq!((high.peering.state(1), &low.lost[..]), (State::Up(LinkKey(0)), &[][..]));
+}
+
+/// Who is told of another connection that stands waits for it, and not for ever: a peer that says so may be wrong, or lie.
+#[test]
+fn a_connection_that_never_comes_is_awaited_for_a_while() {
+    let mut high = side(2, &[1], None);
+    high.connect(0, 1, Way::User);
+    high.hear(0, b"\x01\0\0\0\x07\0\0\0\x01");
+    let State::Expecting(until) = high.peering.state(1) else { panic!("{:?}", high.peering.state(1)) };
+    assert_eq!((until, high.peering.next_deadline()), (NOW.plus(GREETING_LIMIT), Some(until)));
+    high.peering.tick(until);
+    high.settle();
+    assert_eq!((high.peering.state(1), &high.lost[..]), (State::Absent, &[1][..]));
 }
 
 /// A key was listed while a connection of that id was between its proof, by another key, and its hello: it came up as one that had proved the listed key.

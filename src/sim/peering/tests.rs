@@ -34,7 +34,7 @@ fn small_worlds_hold_with_every_fault_at_every_event() {
 #[test]
 fn small_worlds_hold_with_two_faults() {
     for seed in 0..3 {
-        holds(exhaustive(&Scenario::new(2, 100 + seed), 2).skip(seed as usize).step_by(101).take(700), 300);
+        holds(exhaustive(&Scenario::new(2, 100 + seed), 2).skip(seed as usize).step_by(101).take(300), 100);
     }
 }
 

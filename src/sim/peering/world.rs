@@ -12,7 +12,7 @@ use super::model::{Model, public};
 use super::pipe::{Owner, Pipe, Tamper};
 use super::scenario::Scenario;
 use crate::chain::Time;
-use crate::peering::{Crypto, Identity, Peering, PublicKey, Strictness, Way};
+use crate::peering::{Crypto, Identity, Peering, PublicKey, State, Strictness, Way};
 use crate::sim::Random;
 use crate::sim::queue::{Next, Queue};
 use crate::sim::trace::Trace;
@@ -396,7 +396,8 @@ impl World {
         for process in self.at.clone() {
             let peering = &self.processes[process].peering;
             let (half_open, holds) = (peering.half_open().count(), peering.holds_any());
-            let due = peering.next_deadline().is_some();
+            let waits = |id| matches!(peering.state(id), State::Connecting(_) | State::Expecting(_));
+            let due = peering.next_deadline().is_some() || (0..self.scenario.n).any(waits);
             self.see(Seen::Rest { process, half_open, holds, due });
         }
     }
