@@ -1,4 +1,4 @@
-//! Logs: to standard error, and none at all unless the environment asks for them.
+//! Logs: to standard error, and unless the environment asks for them none at all, but for the warnings of nodes that people run: whom they refuse, and why.
 //!
 //! What peers say stands in them. A line of a log is one line, with nothing in it that a terminal obeys, and bounded, whatever they said.
 
@@ -6,8 +6,8 @@ use std::env;
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal as _};
 
-use tracing::Subscriber;
 use tracing::field::Field;
+use tracing::{Level, Subscriber};
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
@@ -29,6 +29,13 @@ pub(super) fn start() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let Some(wanted) = env::var_os(VARIABLE).filter(|wanted| !wanted.is_empty()) else { return Ok(()) };
     let filter = filter(&wanted.to_string_lossy()).map_err(Refused::Usage)?;
     Ok(subscriber(filter, io::stderr().is_terminal(), io::stderr).try_init()?)
+}
+
+/// Starts to log warnings, unless the environment has said what to log.
+pub(super) fn start_warnings() {
+    // It fails where logging has started already, which is just what is wanted.
+    let _ = subscriber(Targets::new().with_default(Level::WARN), io::stderr().is_terminal(), io::stderr)
+        .try_init();
 }
 
 /// Lines for people. Colours are for a terminal; in a file they would be rubbish.

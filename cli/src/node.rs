@@ -13,6 +13,7 @@ use super::args::NodeArgs;
 use super::files::read_peers;
 use super::interrupt::Interrupt;
 use super::limits::cannot_start;
+use super::logs::start_warnings;
 use super::plan::check_dead_after;
 use super::refused::Refused;
 use super::trust::Trust;
@@ -64,6 +65,7 @@ pub(super) fn run_part(part: Part) -> CommandResult {
 fn serve(plan: NodePlan) -> CommandResult {
     let (wake, woken) = mpsc::channel::<()>();
     let _interrupt = Interrupt::listen(move || drop(wake))?;
+    start_warnings();
     let listener = Listener::bind(&plan.listen)?;
     let address = listener.address()?;
     let builder = plan.trust.apply(builder(plan.id, listener, plan.peers, plan.watching)?);

@@ -13,6 +13,9 @@ use crate::wire::frame::Kind;
 use crate::wire::head::{Goodbye, GoodbyeReason};
 use crate::wire::{CauseKind, Hello, Job};
 
+/// All that is said to somebody who proves nothing.
+pub(super) const REFUSED: &str = "refused";
+
 /// What both sides are told of two nodes of different jobs.
 fn differs(me: Id, mine: Job, peer: Id, theirs: Job) -> String {
     format!(
@@ -200,7 +203,11 @@ impl<B: Book> Peering<B> {
     /// Our hello was refused.
     fn refused(&mut self, now: Time, key: LinkKey, peer: Id, goodbye: &Goodbye) {
         if goodbye.reason != GoodbyeReason::Duplicate {
-            return self.fail(key, &format!("it refused the connection: {}", goodbye.text));
+            let hint = match goodbye.text == REFUSED {
+                true => "; if it asks for the secret of a job, this node needs the same one",
+                false => "",
+            };
+            return self.fail(key, &format!("it refused the connection: {}{hint}", goodbye.text));
         }
         if self.state(peer) == State::Connecting(key) {
             self.set_state(peer, State::Expecting(now.plus(GREETING_LIMIT)));

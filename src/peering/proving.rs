@@ -5,6 +5,7 @@
 use gpc_trees::Id;
 
 use super::greeting::{Stage, Way, first_frame};
+use super::hellos::REFUSED;
 use super::machine::{Book, Here, Peering};
 use super::output::Output;
 use super::peer::LinkKey;
@@ -100,7 +101,7 @@ impl<B: Book> Peering<B> {
         if proves || greeting.is_ours() {
             return self.judge_frame(now, key, header, payload, here);
         }
-        let goodbye = Goodbye { reason: GoodbyeReason::Refused, text: "refused".into() }.emit();
+        let goodbye = Goodbye { reason: GoodbyeReason::Refused, text: REFUSED.into() }.emit();
         let greeting = self.greetings.get_mut(&key);
         if let Some(Ok(bytes)) = greeting.map(|greeting| greeting.frame(Kind::Goodbye, 0, &goodbye)) {
             self.outputs.push_back(Output::Write { key, bytes });
