@@ -14,9 +14,9 @@ try:
 except ImportError:
     sys.exit(77)
 with open(sys.argv[1]) as file:
-    secret, service, job = yaml.safe_load_all(file)
-assert [part["kind"] for part in (secret, service, job)] == ["Secret", "Service", "Job"]
-assert [part["apiVersion"] for part in (secret, service, job)] == ["v1", "v1", "batch/v1"]
+    service, job = yaml.safe_load_all(file)
+assert [part["kind"] for part in (service, job)] == ["Service", "Job"]
+assert [part["apiVersion"] for part in (service, job)] == ["v1", "batch/v1"]
 spec, template = job["spec"], job["spec"]["template"]["spec"]
 container, = template["containers"]
 variables = {variable["name"]: variable["value"] for variable in container["env"]}
@@ -32,9 +32,9 @@ assert port["port"] == container["ports"][0]["containerPort"]
 # The file of the secret is a key of the Secret where it is mounted, and others may not read it.
 volume, = template["volumes"]
 mount, = container["volumeMounts"]
-assert volume["name"] == mount["name"] and volume["secret"]["secretName"] == secret["metadata"]["name"]
+assert volume["name"] == mount["name"] and volume["secret"]["secretName"] == "solver"
 folder, key = variables["GPC_SECRET_FILE"].rsplit("/", 1)
-assert mount["mountPath"] == folder and key in secret["stringData"]
+assert mount["mountPath"] == folder and key == "secret"
 assert volume["secret"]["defaultMode"] & 0o007 == 0, oct(volume["secret"]["defaultMode"])
 assert template["securityContext"]["fsGroup"] == template["securityContext"]["runAsGroup"]
 print("PORT", port["port"])

@@ -1,6 +1,6 @@
 //! What libpmix's C interface is made of, as far as it is used here: written by hand from `pmix.h` and `pmix_common.h` of OpenPMIx 4.2.2; versions 3 to 5 lay it out alike.
 //!
-//! `tests/layout.rs` compares sizes, places and numbers with the headers where they are installed.
+//! `src/abi/tests.rs` compares sizes, places and numbers with the headers where they are installed.
 
 use std::ffi::{c_char, c_int, c_void};
 

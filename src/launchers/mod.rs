@@ -51,8 +51,10 @@ const OF_LAUNCHERS: &[&str] = &[
     "SLURM_STEP*",
     "SLURM_TASK_PID",
     "FLUX_*",
-    // An indexed job of Kubernetes.
+    // Pods of Kubernetes.
     "JOB_COMPLETION_INDEX",
+    "GPC_COUNT",
+    "GPC_SERVICE",
 ];
 
 /// Whether a variable says which of its processes a launcher has started, or where its server is.

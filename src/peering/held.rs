@@ -101,13 +101,12 @@ impl<B: Book> Peering<B> {
 
     /// The link that another run of an id waits for has not answered.
     pub(super) fn no_answer(&mut self, id: Id) {
-        match self.up(id) {
-            Some(old) => {
-                self.replace(old, id, CauseKind::LostIncarnation);
-                self.take_place(id);
-            }
-            None => self.take_place(id),
+        // A key may have been listed meanwhile that this one has not: then the link stays, silent as it is.
+        let welcome = self.held.0.get(&id).is_some_and(|held| self.has_another_key(*held, id).is_none());
+        if let Some(old) = self.up(id).filter(|_| welcome) {
+            self.replace(old, id, CauseKind::LostIncarnation);
         }
+        self.take_place(id);
     }
 
     /// The link of an id is gone: another run of it that waits for that takes its place. What was lost is told before.

@@ -310,6 +310,17 @@ impl<B: Book> Peering<B> {
         self.up(id).filter(|_| !proved)
     }
 
+    /// A key was listed for a peer: its link, if that has proved just this key before it was listed, and is known by it from now on.
+    pub fn confirms(&mut self, id: Id) -> Option<LinkKey> {
+        let (link, listed) = (self.up(id)?, self.book.key(id)?);
+        let peer = self.peers.get_mut(&id)?;
+        let proved = peer.proof == Proof::Secret && peer.pinned == Some(listed);
+        proved.then(|| {
+            peer.proof = Proof::Key;
+            link
+        })
+    }
+
     /// An attempt to connect to a peer is given up for another one, elsewhere; false if there was none.
     pub fn give_up_attempt(&mut self, id: Id) -> bool {
         let State::Connecting(key) = self.state(id) else { return false };

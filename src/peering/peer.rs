@@ -82,8 +82,8 @@ impl PeerEntry {
         match self.state {
             State::Absent | State::Expecting(_) => Verdict::Replace(None),
             State::Up(up) if hello.incarnation != self.incarnation => Verdict::Hold(up),
-            State::Up(_) if self.pinned.is_some() && self.pinned != key => Verdict::Impostor,
-            // Its link is of a user, who proves no key: whoever comes with one may be another member, who was told the run in a hello.
+            State::Up(_) if self.pinned.is_some() && key.is_some() && self.pinned != key => Verdict::Impostor,
+            // One of both is of a user, who proves no key: whoever comes with one may be another member, who was told the run in a hello; whoever comes by a Unix socket may be the same process.
             State::Up(up) if self.pinned != key => Verdict::Hold(up),
             State::Up(up) if hello.generation > self.heard => Verdict::Replace(Some(up)),
             State::Up(_) => Verdict::Duplicate,
@@ -177,13 +177,11 @@ mod tests {
         let [mine, other] = [1, 2].map(|byte| PublicKey([byte; 32]));
         let up = PeerEntry { pinned: Some(mine), ..peer(State::Up(LinkKey(1))) };
         assert_eq!(up.judge(5, &hello(9, 10, 4), Some(mine), true), Verdict::Replace(Some(LinkKey(1))));
+        assert_eq!(up.judge(5, &hello(9, 10, 4), Some(other), true), Verdict::Impostor);
+        assert_eq!(up.judge(5, &hello(9, 10, 4), None, true), Verdict::Hold(LinkKey(1)), "of a user");
         for key in [Some(other), None] {
-            assert_eq!(up.judge(5, &hello(9, 10, 4), key, true), Verdict::Impostor);
-            assert_eq!(
-                up.judge(5, &hello(9, 11, 1), key, true),
-                Verdict::Hold(LinkKey(1)),
-                "it may have died"
-            );
+            let verdict = up.judge(5, &hello(9, 11, 1), key, true);
+            assert_eq!(verdict, Verdict::Hold(LinkKey(1)), "it may have died");
         }
     }
 

@@ -147,10 +147,15 @@ impl Links {
     fn establish(&mut self, now: Time, standing: Standing) {
         let Standing { key, hello, accepted, rings, extents, session, proof } = standing;
         if (rings && accepted || session.is_some()) && !self.all_has_left(key) {
-            return self.close(now, key, "the last bytes of the greeting cannot be written");
+            return self.fails_to_stand(
+                now,
+                key,
+                hello.from,
+                "the last bytes of its greeting cannot be written",
+            );
         }
         if !self.settle_rings(key, rings, extents) {
-            return self.close(now, key, "it takes rings that nobody has offered");
+            return self.fails_to_stand(now, key, hello.from, "it takes rings that nobody has offered");
         }
         if let Some(session) = session {
             self.links.change(key, |mut link| {
@@ -171,6 +176,13 @@ impl Links {
         debug!(id = self.me, peer, generation, over, ?proof, "link up");
         self.tell_up(peer, hello.incarnation);
         self.arrivals.push_back(Arrival::Up { peer, incarnation: hello.incarnation });
+    }
+
+    /// A connection was to become the link to a peer, and cannot: peering takes it for the link by now, and nobody else has heard of it.
+    fn fails_to_stand(&mut self, now: Time, key: LinkKey, peer: Id, why: &str) {
+        self.discard(key);
+        self.peering.ended(key, Some(peer), CauseKind::Unreachable, why);
+        self.settle_peering(now);
     }
 
     /// Writes what is queued on a connection; false when not all of it goes out at once.

@@ -12,7 +12,7 @@ use super::events::Loss;
 use super::links::Links;
 use super::mailbox::Unsent;
 use crate::chain::Time;
-use crate::peering::{LinkKey, PublicKey, State};
+use crate::peering::{LinkKey, Proof, PublicKey, State};
 use crate::wire::head::{Goodbye, GoodbyeReason};
 
 /// How long a change waits for room in the queue of commands: a busy loop makes room in milliseconds.
@@ -82,6 +82,9 @@ impl Links {
         let Peer { id, address, key } = peer;
         let before = self.peering.book.insert(id, address.clone());
         key.into_iter().for_each(|key| self.peering.book.set_key(id, key));
+        if let Some(link) = self.peering.confirms(id).and_then(|key| self.links.get_mut(key)) {
+            link.proof = Proof::Key;
+        }
         if let Some(link) = self.peering.contradicts(id) {
             self.close(now, link, "it is known by another key than it has proved");
         }

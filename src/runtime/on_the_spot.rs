@@ -90,7 +90,10 @@ impl EventLoop {
             let count = match read_at_once {
                 Ok(0) => return Progress::Closed("the peer closed the connection".into()),
                 Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Progress::Waiting,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    link.heard |= link.socket.take_heard();
+                    return Progress::Waiting;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return broke(&error),
             };

@@ -68,13 +68,24 @@ pub(super) struct SealedSocket {
     sealed: Bytes,
     /// Parts that go into one record.
     gathered: Vec<u8>,
+    /// Whether the socket has given anything since this was last looked at: of a record that is not whole nobody else sees anything.
+    heard: bool,
 }
 
 impl SealedSocket {
     pub(super) fn new(stream: TcpStream, session: Box<dyn Session>) -> SealedSocket {
         let bytes = Bytes::default;
         let (came, plain, sealed) = (bytes(), bytes(), bytes());
-        SealedSocket { stream, session, came, read: READ.0, plain, sealed, gathered: Vec::new() }
+        SealedSocket {
+            stream,
+            session,
+            came,
+            read: READ.0,
+            plain,
+            sealed,
+            gathered: Vec::new(),
+            heard: false,
+        }
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
@@ -88,6 +99,11 @@ impl SealedSocket {
     /// Whether what was sealed waits for the socket.
     pub(super) fn is_holding(&self) -> bool {
         !self.sealed.used().is_empty()
+    }
+
+    /// Whether anything has come since this was last asked.
+    pub(super) fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
     }
 
     /// Gives back memory that nothing needs now.
@@ -142,13 +158,11 @@ impl SealedSocket {
 
     /// Reads what the socket has.
     fn receive(&mut self) -> io::Result<usize> {
-        // The rest of a record that has begun, at least.
-        let came = self.came.used();
-        let begun =
-            came.first_chunk().map_or(0, |length| LENGTH_BYTES + usize::from(u16::from_le_bytes(*length)));
-        let count = self.read.max(begun.saturating_sub(came.len()));
+        // Room follows what has come, not what a record says of itself.
+        let count = self.read;
         let read = self.stream.read(self.came.room(count))?;
         self.came.end += read;
+        self.heard |= read > 0;
         if read == count {
             self.read = (2 * self.read).min(READ.1);
         }
@@ -171,6 +185,7 @@ impl SealedSocket {
             match self.open_next(&mut buffer[filled..])? {
                 Some(count) => filled += count,
                 None => match self.receive() {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     // What was filled comes first; that there is no more is said the next time.
                     Ok(0) | Err(_) if filled > 0 => return Ok(filled),
                     Ok(0) => return Ok(0),
@@ -244,7 +259,8 @@ impl Read for SealedSocket {
                         break;
                     }
                 }
-                Err(_) if filled > 0 => break,
+                // A record that is wrong ends the link now: nothing more may come to say so.
+                Err(error) if filled > 0 && error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }

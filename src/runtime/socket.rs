@@ -180,6 +180,15 @@ impl Socket {
         }
     }
 
+    /// Whether bytes have come of which nothing could be read yet.
+    #[inline]
+    pub(super) fn take_heard(&mut self) -> bool {
+        match self {
+            Socket::Sealed(socket) => socket.take_heard(),
+            Socket::Tcp(_) | Socket::Unix(_) | Socket::Ring(_) => false,
+        }
+    }
+
     /// Gives back memory that nothing needs now.
     pub(super) fn release_room(&mut self) {
         if let Socket::Sealed(socket) = self {

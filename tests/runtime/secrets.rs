@@ -4,6 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
 
 use chained_gpc::peering::{
     Crypto as _, FIRST_LENGTH, LENGTH_BYTES, Noise, RECORD_MAX, SECOND_LENGTH, TAG, THIRD_LENGTH, Turn,
@@ -13,8 +14,11 @@ use chained_gpc::wire::Hello;
 use chained_gpc::wire::frame::{FRAME_HEADER, Kind};
 use chained_gpc::wire::head::GoodbyeReason;
 use chained_gpc::{
-    Call, CauseKind, Functions, Id, Job, LinkKind, Node, Peer, PrivateKey, PublicKey, Secret, Stage, Tree,
+    Access, Call, CauseKind, Functions, Id, Job, LinkKind, Node, Peer, PrivateKey, PublicKey, Secret, Stage,
+    Tree,
 };
+
+use socket2::SockRef;
 
 use super::common::{LIMIT, assert_cause, assert_who, cause_of, checksum, limited, noise, replies_of, who};
 use super::raw::{EARLY, RawPeer, frame};
@@ -159,6 +163,58 @@ fn a_link_does_not_outlive_a_key_that_it_has_not_proved() {
         zero.learn(one_as(key(12).public())).unwrap();
         let cause = cause_of(zero.call(Call::new(who).ids(0..2)).unwrap());
         assert_cause(&cause, 1, Stage::Link, "has not the key that is listed for id 1");
+    });
+}
+
+/// A neighbour that was linked by the secret, and whose key was listed later, stayed a mere member: what is restricted to known ids was refused it for as long as the link stood.
+#[test]
+fn a_link_that_has_proved_a_key_is_known_by_it_once_it_is_listed() {
+    limited(|| {
+        let functions = Functions::new();
+        let start = functions.access(Access::Listed).func("start", |_, _| Ok(())).unwrap();
+        let member = |builder: Builder| builder.secret(secret(1));
+        let one = node(1, &functions, Peers::new(), member);
+        let zero = node(0, &functions, knows(&one), |builder| member(builder).key(key(10)));
+        let cause = cause_of(zero.call(Call::new(start).ids(0..2)).unwrap());
+        assert_eq!(cause.kind, CauseKind::NotAuthorised);
+        one.learn(Peer::new(0, zero.address().unwrap().clone()).known_by(key(10).public())).unwrap();
+        // It is learned before the next request is read: both go by the same loop, one after the other.
+        one.wait_for_peers([0], LIMIT).unwrap();
+        assert!(zero.call(Call::new(start).ids(0..2)).unwrap().wait().unwrap().is_complete());
+    });
+}
+
+/// Who said hello over a Unix socket with rings, and was gone before the answer was written, stayed linked for ever as far as the node knew: calls to that id waited for nothing.
+#[test]
+fn who_is_gone_before_he_is_answered_is_not_linked() {
+    limited(|| {
+        let functions = Functions::new();
+        let who = who(&functions);
+        let one = node(1, &functions, Peers::new(), |builder| builder.secret(secret(1)).encrypt_loopback());
+        for _ in 0..20 {
+            let mut gone = Prover::new(&one, &secret(1));
+            let preamble = *b"cGPC\x02\x00\x01\x00";
+            let mut handshake = gone.crypto.begin(Turn::First, &preamble).unwrap();
+            let mut message = Vec::new();
+            handshake.write(&[Id::to_le_bytes(0), Id::to_le_bytes(1)].concat(), &mut message).unwrap();
+            gone.stream.write_all(&preamble).unwrap();
+            gone.send(&message);
+            handshake.read(&gone.receive().unwrap(), &mut [0; 4]).unwrap();
+            message.clear();
+            handshake.write(&[], &mut message).unwrap();
+            let mut session = handshake.into_session().unwrap();
+            let mut record = vec![0; RECORD_MAX];
+            let sealed = session.seal(&hello(0, 1), &mut record).unwrap();
+            // Reset, not closed: what the node writes then fails at once.
+            SockRef::from(&gone.stream).set_linger(Some(Duration::ZERO)).unwrap();
+            gone.send(&message);
+            gone.send(&record[..sealed]);
+            drop(gone);
+        }
+        let zero = node(0, &functions, knows(&one), |builder| builder.secret(secret(1)).encrypt_loopback());
+        assert_who(&replies_of(zero.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
+        one.learn(Peer::new(0, zero.address().unwrap().clone())).unwrap();
+        assert_who(&replies_of(one.call(Call::new(who).ids(0..2)).unwrap()), &[0, 1], "");
     });
 }
 

@@ -172,6 +172,15 @@ impl Client {
     /// # Errors
     /// When it is no answer to what was asked, does not end, or there is more than was asked for.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Fault> {
+        let is_get = matches!(self.asked, Some(Ask::Get { .. }));
+        self.take_any(bytes).map_err(|fault| match fault {
+            // What was asked for may be a secret: nothing of it is quoted.
+            Fault::Nonsense(_) if is_get => Fault::nonsense("something that is no value"),
+            fault => fault,
+        })
+    }
+
+    fn take_any(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Fault> {
         let Some(ask) = self.asked.clone() else { return Err(Fault::nonsense("something unasked")) };
         if self.came.len() + bytes.len() > ANSWER_MAX {
             return Err(Fault::TooLong);

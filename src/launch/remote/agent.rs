@@ -222,7 +222,7 @@ impl Agent {
             }
             self.report(started)?;
             let wants = self.above.wants();
-            // Half of the time after which it would be taken for lost, and not less than a machine needs.
+            // A quarter of the time after which it would be taken for lost, and not less than a machine needs.
             let limit = (started.task.limit / 4).max(Duration::from_millis(1));
             let ready =
                 started.driver.turn(&wants, limit).map_err(|error| AgentError::System("wait", error))?;

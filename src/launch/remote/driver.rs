@@ -218,6 +218,8 @@ impl Driver {
         if !same_host {
             command.arg(SHELL).args(&self.task.rsh).arg(&host.name);
             command.arg(&self.task.program).args(&self.task.arguments);
+            // Whoever is reached by ssh is told anew where; a command that stands in for it tells nothing. Those of this host are reached as this process is.
+            command.env_remove("SSH_CONNECTION").env_remove("SSH_CLIENT");
         }
         Ok(command)
     }

@@ -19,6 +19,9 @@ use crate::launchers::scrub;
 /// How long a process may stay that has closed its standard output: whoever reads there no more has given it up.
 const CLOSED_LIMIT: Duration = Duration::from_secs(1);
 
+/// How long the end of a process that was killed is waited for, seconds: one that is another user's, or that hangs in the system, may never end.
+const REAP_LIMIT_S: i64 = 2;
+
 /// Bytes of a stream that are read in one turn: others want their turn as well.
 const TURN_MAX: usize = 1 << 16;
 
@@ -38,6 +41,7 @@ pub(super) struct Process {
     said: Lines,
     /// Until when it may stay after its standard output was closed.
     closed: Option<Duration>,
+    killed: bool,
 }
 
 /// A line of a process.
@@ -52,8 +56,6 @@ impl Process {
     /// Starts a command, in a process group of its own: Ctrl-C at the terminal is for the one that makes the call, which ends all others in order.
     pub(super) fn start(command: &mut Command) -> io::Result<Process> {
         scrub(command);
-        // Whoever is reached by ssh is told anew; a command that stands in for it tells nothing.
-        command.env_remove("SSH_CONNECTION").env_remove("SSH_CLIENT");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -80,6 +82,7 @@ impl Process {
             stderr,
             said: Lines::new(LINE_MAX),
             closed: None,
+            killed: false,
         })
     }
 
@@ -109,7 +112,8 @@ impl Process {
     /// Ends it and whatever it has started in its group, by force.
     pub(super) fn kill(&mut self) {
         self.dismiss();
-        // Fails when all of them have gone.
+        self.killed = true;
+        // Fails when all of them have gone, or when they are another user's, such as those of a command that gives itself more rights.
         let _ = kill_process_group(self.pid, Signal::KILL);
     }
 
@@ -125,7 +129,7 @@ impl Process {
 
     /// When it is to be killed, since it has closed its standard output and stays.
     pub(super) fn deadline(&self) -> Option<Duration> {
-        self.closed
+        self.closed.filter(|_| !self.killed)
     }
 
     /// Reads and writes what there is; whether it says no more than lines may be long.
@@ -140,7 +144,7 @@ impl Process {
         if self.stdout.is_none() && self.closed.is_none() {
             self.closed = Some(now + CLOSED_LIMIT);
         }
-        if self.closed.is_some_and(|limit| now >= limit) {
+        if self.deadline().is_some_and(|limit| now >= limit) {
             self.kill();
         }
         answers.is_ok()
@@ -163,10 +167,14 @@ impl Process {
         Some(if outstayed { "it closed its standard output".into() } else { describe(status) })
     }
 
-    /// Waits for one that was killed.
+    /// Waits for one that was killed, as long as the end of a process takes. One that cannot be killed is left to itself: its standard input is closed.
     pub(super) fn reap(mut self) {
-        // All that it can say is that it has been reaped.
-        let _ = self.child.wait();
+        let limit = Timespec { tv_sec: REAP_LIMIT_S, tv_nsec: 0 };
+        let ended = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&limit));
+        if ended.is_ok_and(|count| count > 0) {
+            // All that it can say is that it has been reaped.
+            let _ = self.child.wait();
+        }
     }
 
     fn write(&mut self) {

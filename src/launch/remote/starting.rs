@@ -257,10 +257,21 @@ impl Agent {
                 self.know(down.first, down.count).ok_or_else(|| quoted(line))?;
                 self.answers.push(Answer::Down(down));
             }
+            // One that it has started is gone again while it starts others.
+            (Phase::Here, Answer::Lost(lost)) if self.knows(lost.first, lost.count) => {
+                self.answers.push(Answer::Lost(lost));
+            }
             (Phase::Here, Answer::Done) if self.known.iter().all(|&known| known) => self.phase = Phase::Done,
             _ => return bad(),
         }
         Ok(None)
+    }
+
+    /// Whether something was said of all these ids.
+    fn knows(&self, first: Id, count: u32) -> bool {
+        let start = first.checked_sub(extent(&self.share).0).map(|start| start as usize);
+        let known = start.and_then(|start| self.known.get(start..start.checked_add(count as usize)?));
+        known.is_some_and(|known| !known.is_empty() && known.iter().all(|&known| known))
     }
 
     /// Ids of which something is said now, for the first time; `None` where that is not so.

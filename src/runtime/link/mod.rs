@@ -312,6 +312,10 @@ impl Link {
         if !self.rings() {
             self.heard |= std::mem::take(&mut self.blocked);
         }
+        // What the socket itself holds comes first; an error is found by the next write.
+        if self.socket.is_holding() && !matches!(self.write_held(), Ok(true)) {
+            return;
+        }
         self.question.room();
         self.set_pace(now);
     }
