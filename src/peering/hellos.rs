@@ -204,7 +204,7 @@ impl<B: Book> Peering<B> {
     fn refused(&mut self, now: Time, key: LinkKey, peer: Id, goodbye: &Goodbye) {
         if goodbye.reason != GoodbyeReason::Duplicate {
             let hint = match goodbye.text == REFUSED {
-                true => "; if it asks for the secret of a job, this node needs the same one",
+                true => "; if it has a secret, this node needs the same one",
                 false => "",
             };
             return self.fail(key, &format!("it refused the connection: {}{hint}", goodbye.text));

@@ -256,6 +256,8 @@ impl<B: Book> Peering<B> {
                 }
                 // Another connection to the peer has taken its place.
                 (Stage::Opening | Stage::Second(_) | Stage::Answer, _) => {}
+                // Who only looks whether anybody listens is not refused anything.
+                (Stage::Silent, _) if greeting.piece.is_empty() => {}
                 _ => self.outputs.push_back(Output::Refused { key, why: why.into() }),
             }
         } else if let Some(peer) = peer

@@ -75,6 +75,11 @@ impl Piece {
         self.needed - self.bytes.len()
     }
 
+    /// Whether nothing of it has come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Takes bytes; gives the piece when it is whole. What is behind it is left.
     pub(super) fn feed(&mut self, bytes: &mut &[u8]) -> Result<Option<Came>, Unexpected> {
         // Twice at most: for its header and for the rest.
