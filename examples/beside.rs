@@ -43,12 +43,22 @@ impl Set {
 
     fn serve(&self, address: &Address) -> Result<Node, Box<dyn Error>> {
         let listener = Listener::bind(address)?;
-        Ok(Node::builder(1).functions(&self.functions).link(LinkKind::Tcp).listener(listener).start()?)
+        Ok(Node::builder(1)
+            .functions(&self.functions)
+            .link(LinkKind::Tcp)
+            .listener(listener)
+            .insecure()
+            .start()?)
     }
 
     fn measure(&self, address: &Address, bytes: usize) -> Result<(), Box<dyn Error>> {
         let peers: Peers = [(1, address.clone())].into_iter().collect();
-        let node = Node::builder(0).functions(&self.functions).link(LinkKind::Tcp).peers(peers).start()?;
+        let node = Node::builder(0)
+            .functions(&self.functions)
+            .link(LinkKind::Tcp)
+            .peers(peers)
+            .insecure()
+            .start()?;
         let call = |func| Call::new(func).ids(0..2).limit(LIMIT);
         let small = || -> Result<Duration, Box<dyn Error>> {
             let begun = Instant::now();
