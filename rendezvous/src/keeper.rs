@@ -1,0 +1,320 @@
+//! The thread that a service lives on: it takes what has been asked meanwhile, keeps all changes at once, and gives the answers.
+
+#![allow(clippy::disallowed_methods, reason = "it tells the service what time it is")]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chained_gpc::{Id, Job, Secret};
+
+use crate::machine::{
+    Above, Answer, Change, Drawn, Fault, FaultKind, ID_LENGTH, Input, Joint, Limits, Millis, Output, Request,
+    ResourceId, Service, Spec, Ticket, Token, Up,
+};
+use crate::store::{Store, StoreError};
+
+/// Most that is asked and not yet taken up: some 10,000 tasks may ask in one moment.
+const QUEUE: usize = 1 << 16;
+
+/// Most that is taken up before answers are given, so that the first one does not wait long: what is kept in one turn.
+const TURN: usize = 4096;
+
+/// Longest sleep: a clock that is set forward is noticed then.
+const SLEEP: Duration = Duration::from_secs(1);
+
+/// What is to be done for who has asked, on the service's thread: it must not wait.
+type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
+
+/// What the controlling driver does with what it is told, on the service's thread: it must not wait.
+type Upward = Box<dyn FnMut(ResourceId, Up) + Send>;
+
+enum Task {
+    Ask(Ticket, Request, Then),
+    Input(Input),
+    End,
+}
+
+/// A service that runs. Dropping it ends the service: those who wait are told.
+#[derive(Debug)]
+pub struct Keeper {
+    desk: Desk,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where a service is asked. Cheap to clone.
+#[derive(Clone)]
+pub struct Desk {
+    tasks: SyncSender<Task>,
+    tickets: Arc<AtomicU64>,
+    /// Requests for whose answers nobody waits any more: who takes one back may be on the service's own thread, which must not wait for room in its queue. At most as many as were asked.
+    gone: Arc<Mutex<Vec<Ticket>>>,
+    /// Why the service has ended by itself.
+    failed: Arc<Mutex<Option<StoreError>>>,
+}
+
+/// A request that is under way; dropping it tells the service that nobody waits any more.
+#[derive(Debug)]
+pub struct Asked {
+    desk: Desk,
+    ticket: Ticket,
+}
+
+impl Keeper {
+    /// Starts a service, with what the store has kept. `upward` is told what to do as the controlling task of resources with a parent.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or there is no thread.
+    pub fn start(
+        limits: Limits,
+        mut store: Option<Box<dyn Store>>,
+        upward: impl FnMut(ResourceId, Up) + Send + 'static,
+    ) -> io::Result<Keeper> {
+        let service = match &mut store {
+            Some(store) => Service::restored(limits, store.load().map_err(io::Error::other)?, now()),
+            None => Service::new(limits),
+        };
+        let (tasks, taken) = sync_channel(QUEUE);
+        let (tickets, failed) = (Arc::default(), Arc::new(Mutex::new(None)));
+        let gone = Arc::<Mutex<Vec<Ticket>>>::default();
+        let desk = Desk { tasks, tickets, gone: Arc::clone(&gone), failed: Arc::clone(&failed) };
+        let run = Run { service, store, upward: Box::new(upward), waiting: HashMap::new(), gone, failed };
+        let thread = thread::Builder::new().name("rendezvous".into()).spawn(move || run.serve(&taken))?;
+        Ok(Keeper { desk, thread: Some(thread) })
+    }
+
+    /// Where it is asked.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Waits while the queue is full; the service takes from it until it has ended.
+        let _ = self.desk.tasks.send(Task::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    /// Asks. `then` is called once with the answer, on the service's thread, where it must not wait; at once if the service cannot take any more.
+    pub fn ask(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) -> Asked {
+        let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
+        match self.tasks.try_send(Task::Ask(ticket, request, Box::new(then))) {
+            Ok(()) => {}
+            Err(TrySendError::Full(Task::Ask(_, _, then))) => {
+                let message = "the service is full: too many ask at the same time; ask again a little later";
+                then(Err(Fault::new(FaultKind::ServiceFull, message)));
+            }
+            Err(TrySendError::Disconnected(Task::Ask(_, _, then))) => then(Err(self.ended())),
+            Err(_) => {}
+        }
+        Asked { desk: self.clone(), ticket }
+    }
+
+    /// Asks for a new resource, for which everything is drawn that has to be.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn create(
+        &self,
+        spec: Spec,
+        then: impl FnOnce(Result<Answer, Fault>) + Send + 'static,
+    ) -> io::Result<Asked> {
+        let drawn = draw(spec.joint)?;
+        Ok(self.ask(Request::Create { spec, drawn }, then))
+    }
+
+    /// Says how far the controlling driver has come above a resource.
+    pub fn above(&self, of: ResourceId, above: Above) {
+        let _ = self.tasks.send(Task::Input(Input::Above(of, above)));
+    }
+
+    /// Says that the link to a node is lost.
+    pub fn lost(&self, member: Id, why: String) {
+        let _ = self.tasks.send(Task::Input(Input::Lost { member, why }));
+    }
+
+    /// Why the service has ended by itself, if it has.
+    pub fn failed(&self) -> Option<StoreError> {
+        locked(&self.failed).clone()
+    }
+
+    fn ended(&self) -> Fault {
+        match self.failed() {
+            Some(error) => Fault::new(FaultKind::Unavailable, format!("the service has ended: {error}")),
+            None => Fault::new(FaultKind::Unavailable, "the service is ending"),
+        }
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Desk")
+    }
+}
+
+impl Asked {
+    /// Goes on without being able to take it back.
+    pub fn detach(mut self) {
+        self.ticket = Ticket(u64::MAX);
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.ticket.0 != u64::MAX {
+            locked(&self.desk.gone).push(self.ticket);
+        }
+    }
+}
+
+/// What is drawn for a resource.
+pub(crate) fn draw(joint: bool) -> io::Result<Drawn> {
+    let (id, token) = (Secret::random()?, Secret::random()?);
+    let mut bytes = [0; ID_LENGTH];
+    bytes.copy_from_slice(&id.as_bytes()[..ID_LENGTH]);
+    let token = Token::new(&token.to_text()).ok_or_else(|| io::Error::other("no token was drawn"))?;
+    let joint = match joint {
+        true => Some(Joint { job: Job::random(), secret: Secret::random()? }),
+        false => None,
+    };
+    Ok(Drawn { id: ResourceId(bytes), token, joint })
+}
+
+/// Nothing that is done under these locks can panic.
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the thread has.
+struct Run {
+    service: Service,
+    store: Option<Box<dyn Store>>,
+    upward: Upward,
+    waiting: HashMap<Ticket, Then>,
+    gone: Arc<Mutex<Vec<Ticket>>>,
+    failed: Arc<Mutex<Option<StoreError>>>,
+}
+
+impl Run {
+    fn serve(mut self, tasks: &Receiver<Task>) {
+        // What was restored may have something to say.
+        let mut going = self.turn();
+        // Ends: with the task that says so, with the last desk, or when nothing can be kept.
+        while going {
+            let at = self.service.deadline();
+            let sleep = at.map_or(SLEEP, |at| Duration::from_millis(at.saturating_sub(now())).min(SLEEP));
+            going = match tasks.recv_timeout(sleep) {
+                Ok(task) => self.take(task) && self.take_more(tasks),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.let_go();
+                    self.service.handle(now(), Input::Tick);
+                    true
+                }
+                Err(RecvTimeoutError::Disconnected) => false,
+            };
+            going = self.turn() && going;
+        }
+        self.end(tasks);
+    }
+
+    fn take_more(&mut self, tasks: &Receiver<Task>) -> bool {
+        let more = tasks.try_iter().take(TURN - 1).all(|task| self.take(task));
+        self.let_go();
+        more
+    }
+
+    /// Those who no longer wait are noticed at the next turn, within [`SLEEP`].
+    fn let_go(&mut self) {
+        for ticket in std::mem::take(&mut *locked(&self.gone)) {
+            // Most have had their answer.
+            if self.waiting.remove(&ticket).is_some() {
+                self.service.handle(now(), Input::Gone(ticket));
+            }
+        }
+    }
+
+    fn take(&mut self, task: Task) -> bool {
+        match task {
+            Task::Ask(ticket, request, then) => {
+                self.waiting.insert(ticket, then);
+                self.service.handle(now(), Input::Ask(ticket, request));
+            }
+            Task::Input(input) => {
+                self.service.handle(now(), input);
+            }
+            Task::End => return false,
+        }
+        true
+    }
+
+    /// Keeps what has changed, then gives the answers.
+    fn turn(&mut self) -> bool {
+        let (mut changes, mut rest) = (Vec::new(), Vec::new());
+        while let Some(output) = self.service.next_output() {
+            match output {
+                Output::Keep(change) => changes.push(change),
+                output => rest.push(output),
+            }
+        }
+        if let Err(error) = self.keep(&changes) {
+            tracing::error!(%error, "the rendezvous service ends: it cannot keep what it is told");
+            *locked(&self.failed) = Some(error.clone());
+            for output in rest {
+                if let Output::Answer(ticket, _) = output {
+                    let message = format!("the service cannot keep what it is told, and ends: {error}");
+                    self.give(ticket, Err(Fault::new(FaultKind::Unavailable, message)));
+                }
+            }
+            return false;
+        }
+        for output in rest {
+            match output {
+                Output::Answer(ticket, answer) => self.give(ticket, answer),
+                Output::Up(id, up) => (self.upward)(id, up),
+                Output::Keep(_) => {}
+            }
+        }
+        true
+    }
+
+    fn keep(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        match &mut self.store {
+            Some(store) if !changes.is_empty() => store.keep(changes),
+            _ => Ok(()),
+        }
+    }
+
+    fn give(&mut self, ticket: Ticket, answer: Result<Answer, Fault>) {
+        if let Some(then) = self.waiting.remove(&ticket) {
+            then(answer);
+        }
+    }
+
+    /// Tells everybody who still waits.
+    fn end(mut self, tasks: &Receiver<Task>) {
+        let fault = Fault::new(FaultKind::Unavailable, "the service has ended");
+        for (_, then) in self.waiting.drain() {
+            then(Err(fault.clone()));
+        }
+        for task in tasks.try_iter() {
+            if let Task::Ask(_, _, then) = task {
+                then(Err(fault.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Rendezvous: tasks register their data with a resource, and each gets the data of all when everybody is there.
+//!
+//! Source: WS Rendezvous, the rendezvous web service of the Globus toolkit.
+#![deny(unsafe_code)]
+
+pub mod keeper;
+pub mod machine;
+pub mod store;
+#[cfg(feature = "client")]
+pub mod token;
+
+#[doc(inline)]
+pub use keeper::{Asked, Desk, Keeper};
+#[doc(inline)]
+pub use machine::{
+    Answer, Completion, Fault, FaultKind, Handle, HandleError, Joint, Life, Limits, Of, Parent, Properties,
+    Registered, Request, ResourceId, Spec, Token, Unit, Wanted,
+};
+#[doc(inline)]
+pub use store::{Store, StoreError};

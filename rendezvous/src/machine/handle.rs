@@ -1,0 +1,164 @@
+//! Handles: one string that says where a resource is, to pass on in a variable of the environment.
+//!
+//! Source: WS Rendezvous, "Integration with GRAM": `handle = serviceURL ? resource ID`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chained_gpc::Shown;
+
+/// Longest URL of a service, bytes.
+pub const URL_MAX: usize = 1024;
+
+/// Length of a resource's id, bytes. They are drawn at random: who has not been told one cannot guess it.
+pub const ID_LENGTH: usize = 16;
+
+/// Which resource of a service. As text 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceId(pub [u8; ID_LENGTH]);
+
+impl ResourceId {
+    /// What may be shown to people who look on: the first digits, by which nobody finds the resource.
+    pub fn short(self) -> impl fmt::Display {
+        let [a, b, c, d, ..] = self.0;
+        format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
+    }
+}
+
+impl fmt::Display for ResourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for ResourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ResourceId({}…)", self.short())
+    }
+}
+
+impl FromStr for ResourceId {
+    type Err = HandleError;
+
+    fn from_str(text: &str) -> Result<ResourceId, HandleError> {
+        let digits = text.len() == 2 * ID_LENGTH && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let number = digits.then(|| u128::from_str_radix(text, 16).ok()).flatten();
+        number.map(|number| ResourceId(number.to_be_bytes())).ok_or(HandleError::Id)
+    }
+}
+
+/// A resource of a service: `serviceURL?resourceID`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle {
+    service: String,
+    resource: ResourceId,
+}
+
+/// Text that is no handle. The text is not quoted: a handle is for those alone who were given it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum HandleError {
+    /// Nothing separates the two parts.
+    #[error("a handle is `serviceURL?resourceID`, and this has no `?`: quote it in a shell")]
+    Parts,
+    /// What stands before the `?`.
+    #[error(
+        "a handle begins with the URL of a service, of at most {URL_MAX} printable letters without spaces"
+    )]
+    Url,
+    /// What stands behind the `?`.
+    #[error("the id of a resource is {} hexadecimal digits", 2 * ID_LENGTH)]
+    Id,
+}
+
+impl Handle {
+    /// The handle of a resource.
+    ///
+    /// # Errors
+    /// When the URL is none that can stand in a handle.
+    pub fn new(service: impl Into<String>, resource: ResourceId) -> Result<Handle, HandleError> {
+        let service = service.into();
+        let fits = (1..=URL_MAX).contains(&service.len());
+        match fits && service.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'?') {
+            true => Ok(Handle { service, resource }),
+            false => Err(HandleError::Url),
+        }
+    }
+
+    /// The URL of the service.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Which resource there.
+    pub fn resource(&self) -> ResourceId {
+        self.resource
+    }
+}
+
+impl FromStr for Handle {
+    type Err = HandleError;
+
+    fn from_str(text: &str) -> Result<Handle, HandleError> {
+        let (service, id) = text.split_once('?').ok_or(HandleError::Parts)?;
+        Handle::new(service, id.parse()?)
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}?{}", self.service, self.resource)
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({} {}…)", Shown(&self.service), self.resource.short())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "http://127.0.0.1:4000/rendezvous?000102030405060708090a0b0c0d0e0f";
+
+    #[test]
+    fn a_handle_is_the_url_and_the_id() {
+        let handle: Handle = TEXT.parse().unwrap();
+        assert_eq!(handle.service(), "http://127.0.0.1:4000/rendezvous");
+        assert_eq!(handle.resource().0[..3], [0, 1, 2]);
+        assert_eq!(handle.to_string(), TEXT);
+    }
+
+    #[test]
+    fn what_is_shown_does_not_find_the_resource() {
+        let handle: Handle = TEXT.parse().unwrap();
+        assert_eq!(format!("{handle:?}"), "Handle(http://127.0.0.1:4000/rendezvous 00010203…)");
+    }
+
+    #[test]
+    fn other_text_is_refused() {
+        let fault = |text: &str| text.parse::<Handle>().unwrap_err();
+        assert_eq!(fault("http://here"), HandleError::Parts);
+        assert_eq!(fault(&TEXT.replace("http", "h ttp")), HandleError::Url);
+        assert_eq!(fault(&TEXT[..TEXT.len() - 1]), HandleError::Id);
+        assert_eq!(fault(&TEXT.replace("0001", "+001")), HandleError::Id);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_handle_or_refused(text in "\\PC*") {
+            if let Ok(handle) = text.parse::<Handle>() {
+                prop_assert_eq!(handle.to_string().parse(), Ok(handle));
+            }
+        }
+
+        #[test]
+        fn every_handle_is_read_back(url in "[!->@-~]{1,60}", id: [u8; ID_LENGTH]) {
+            let handle = Handle::new(url, ResourceId(id)).unwrap();
+            prop_assert_eq!(handle.to_string().parse(), Ok(handle));
+        }
+    }
+}

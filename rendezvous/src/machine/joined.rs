@@ -1,0 +1,71 @@
+//! Level-n data of a resource that is complete: its registrants' data, by rank, with their count before them.
+//!
+//! Source: WS Rendezvous, "Data format".
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+/// Most digits of a count, and the space behind it.
+const COUNT_MAX: usize = 21;
+
+/// Joins data of the level below into data of this level, at least 1, and says where in them each member's data begin. At level 1 they are bytes of any kind, before each of which its length is put.
+pub fn joined<'a>(
+    level: u16,
+    members: impl ExactSizeIterator<Item = &'a Bytes> + Clone,
+) -> (Bytes, Vec<usize>) {
+    let count = members.len();
+    let bytes: usize = members.clone().map(|data| data.len() + if level == 1 { COUNT_MAX } else { 0 }).sum();
+    let mut out = BytesMut::with_capacity(bytes + COUNT_MAX);
+    let mut begins = Vec::with_capacity(count);
+    put_count(&mut out, count);
+    for data in members {
+        if level == 1 {
+            put_count(&mut out, data.len());
+        }
+        begins.push(out.len());
+        out.put_slice(data);
+    }
+    (out.freeze(), begins)
+}
+
+fn put_count(out: &mut BytesMut, count: usize) {
+    let mut digits = [0; COUNT_MAX];
+    let mut at = COUNT_MAX - 1;
+    digits[at] = b' ';
+    let mut rest = count;
+    // Ends: a number of 64 bits has at most 20 digits.
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.put_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chained_gpc::wire::level::{Limits, validate};
+
+    /// The golden vector of the source: two subjobs of two processes, each with the bytes 1 2 3.
+    #[test]
+    fn two_subjobs_of_two_processes() {
+        let process = Bytes::from_static(&[1, 2, 3]);
+        let (subjob, begins) = joined(1, [&process, &process].into_iter());
+        assert_eq!(begins, [4, 9]);
+        let (multijob, begins) = joined(2, [&subjob, &subjob].into_iter());
+        assert_eq!(begins, [2, 14]);
+        assert_eq!(&multijob[..], b"2 2 3 \x01\x02\x033 \x01\x02\x032 3 \x01\x02\x033 \x01\x02\x03");
+    }
+
+    #[test]
+    fn counts_of_all_lengths_are_read_back() {
+        for count in [0, 1, 9, 10, 100, 12_345] {
+            let members = vec![Bytes::from(vec![b' '; count]); count.clamp(1, 200)];
+            let (data, _) = joined(1, members.iter());
+            assert_eq!(validate(1, &data, Limits::default()), Ok(members.len() as u64));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! By what registrants and controlling tasks are seen to live, and what happens when they do not: a registrant is withdrawn, the loss of a controlling task ends the rendezvous with its name.
+
+use chained_gpc::{Id, Shown};
+
+use super::resource::{Controller, Seen};
+use super::service::{Service, lease_of};
+use super::{
+    Answer, Change, Fault, FaultKind, KeptController, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Ticket,
+    Token, Unit,
+};
+
+/// Whose life it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Holder {
+    /// The registrant with this rank.
+    Registrant(u32),
+    /// The controlling task of this unit.
+    Controller(Unit),
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Timer {
+    /// The end of a resource.
+    End(ResourceId),
+    /// The end of a lease.
+    Lease(ResourceId, Holder),
+    /// The end of a wait.
+    Wait(Ticket),
+}
+
+impl Service {
+    /// What is due by now.
+    pub(super) fn due(&mut self) {
+        // Ends: each timer is taken out, and those that begin meanwhile are later than now.
+        while let Some((at, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.timers.remove(&(at, timer));
+            match timer {
+                Timer::End(id) => {
+                    let message = "the lifetime of the resource has passed before everybody came and asked; give it a longer one when it is created";
+                    self.end(id, Fault::new(FaultKind::Expired, message));
+                }
+                Timer::Lease(id, holder) => {
+                    self.lose(id, holder, "it has not been heard of for as long as it promised")
+                }
+                Timer::Wait(ticket) => self.not_yet(ticket),
+            }
+        }
+    }
+
+    fn seen(&mut self, id: ResourceId, holder: Holder) -> Option<(&mut Seen, bool)> {
+        let resource = self.resources.get_mut(&id)?;
+        let (seen, token) = match holder {
+            Holder::Registrant(rank) => resource
+                .registrants
+                .get_mut(&rank)
+                .map(|registrant| (&mut registrant.seen, &registrant.token))?,
+            Holder::Controller(unit) => resource
+                .controllers
+                .get_mut(&unit)
+                .map(|controller| (&mut controller.seen, &controller.token))?,
+        };
+        Some((seen, resource.tokens_waiting.contains_key(token)))
+    }
+
+    /// It was heard of just now.
+    pub(super) fn begin_life(&mut self, id: ResourceId, holder: Holder) {
+        let now = self.now;
+        if self.resources.get(&id).is_none_or(|resource| !resource.is_open()) {
+            return;
+        }
+        let Some((seen, waits)) = self.seen(id, holder) else { return };
+        let before = seen.until.take();
+        match seen.life {
+            Life::Lease(length) if !waits => seen.until = Some(now.saturating_add(length.max(1))),
+            _ => {}
+        }
+        let (life, after) = (seen.life, seen.until);
+        if let Some(before) = before {
+            self.timers.remove(&(before, Timer::Lease(id, holder)));
+        }
+        self.timers.extend(after.map(|after| (after, Timer::Lease(id, holder))));
+        if let Life::Member(member) = life {
+            self.members.entry(member).or_default().insert((id, holder));
+        }
+    }
+
+    /// It is looked after no longer.
+    pub(super) fn end_life(&mut self, id: ResourceId, holder: Holder) {
+        let Some((seen, _)) = self.seen(id, holder) else { return };
+        let (life, until) = (seen.life, seen.until.take());
+        if let Some(until) = until {
+            self.timers.remove(&(until, Timer::Lease(id, holder)));
+        }
+        if let Life::Member(member) = life
+            && let Some(of_member) = self.members.get_mut(&member)
+        {
+            of_member.remove(&(id, holder));
+            if of_member.is_empty() {
+                self.members.remove(&member);
+            }
+        }
+    }
+
+    /// Nobody of a resource is looked after any longer, and its controlling tasks have done their part.
+    pub(super) fn end_lives(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get(&id) else { return };
+        let registrants: Vec<u32> = resource.registrants.keys().copied().collect();
+        let controllers: Vec<Unit> = resource.controllers.keys().copied().collect();
+        for rank in registrants {
+            self.end_life(id, Holder::Registrant(rank));
+        }
+        for unit in controllers {
+            self.dismiss(id, unit);
+        }
+    }
+
+    /// A node is lost, and so is all that belongs to it.
+    pub(super) fn lose_member(&mut self, member: Id, why: &str) {
+        for (id, holder) in self.members.remove(&member).unwrap_or_default() {
+            self.lose(id, holder, &format!("the link to id {member} is lost: {}", Shown(why)));
+        }
+    }
+
+    fn lose(&mut self, id: ResourceId, holder: Holder, why: &str) {
+        match holder {
+            Holder::Registrant(rank) => {
+                if self.resources.get(&id).is_some_and(|resource| resource.is_open()) {
+                    self.remove(id, rank);
+                }
+            }
+            Holder::Controller(unit) => self.lose_controller(id, unit, why),
+        }
+    }
+
+    fn lose_controller(&mut self, id: ResourceId, unit: Unit, why: &str) {
+        let Some(controller) = self.resources.get(&id).and_then(|resource| resource.controllers.get(&unit))
+        else {
+            return;
+        };
+        let name = controller.name.clone();
+        let of = match unit {
+            Unit::Own => "of this unit".to_owned(),
+            Unit::Rank(rank) => format!("of the unit with rank {rank}"),
+        };
+        let message = format!("the controlling task {of}, {}, is lost: {why}", Shown(&name));
+        let fault = Fault::new(FaultKind::ControllerLost, message).of_task(name);
+        let fault = match unit {
+            Unit::Own => fault,
+            Unit::Rank(rank) => fault.of_rank(rank.into()),
+        };
+        self.fail(id, fault);
+    }
+
+    pub(super) fn control(
+        &mut self,
+        id: ResourceId,
+        unit: Unit,
+        name: String,
+        token: Token,
+        life: Life,
+    ) -> Result<Answer, Fault> {
+        if !(1..=NAME_MAX).contains(&name.len()) {
+            let message = format!("the name of a controlling task has 1 to {NAME_MAX} bytes");
+            return Err(Fault::new(FaultKind::BadRequest, message));
+        }
+        let resource = self.resource(id)?;
+        resource.check()?;
+        if let Unit::Rank(rank) = unit {
+            resource.rank(rank.into())?;
+        }
+        if !resource.is_open() {
+            // It has come to its end: nothing is left to look after.
+            return Ok(Answer::Done);
+        }
+        match resource.controllers.get(&unit) {
+            Some(controller) if controller.token == token => {
+                self.renew(id, Some(&token));
+                return Ok(Answer::Done);
+            }
+            Some(controller) => {
+                let message = format!("{} controls this unit already", Shown(&controller.name));
+                return Err(Fault::new(FaultKind::ControllerTaken, message).of_task(&controller.name));
+            }
+            None => {}
+        }
+        if resource.units_by_token.contains_key(&token) {
+            let message = "this token controls another unit here: take a token for each";
+            return Err(Fault::new(FaultKind::TokenReused, message));
+        }
+        self.admit(OVERHEAD)?;
+        let kept = KeptController { name: name.clone(), token: token.clone(), lease: lease_of(life) };
+        self.outputs.push_back(Output::Keep(Change::Controller(id, unit, kept)));
+        self.place_controller(id, unit, name, token, life);
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn place_controller(
+        &mut self,
+        id: ResourceId,
+        unit: Unit,
+        name: String,
+        token: Token,
+        life: Life,
+    ) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        resource.units_by_token.insert(token.clone(), unit);
+        resource.controllers.insert(unit, Controller { name, token, seen: Seen { life, until: None } });
+        self.held += OVERHEAD;
+        self.begin_life(id, Holder::Controller(unit));
+    }
+
+    pub(super) fn release(
+        &mut self,
+        id: ResourceId,
+        unit: Unit,
+        token: &Token,
+        lost: Option<String>,
+    ) -> Result<Answer, Fault> {
+        let resource = self.resource(id)?;
+        if resource.controllers.get(&unit).is_none_or(|controller| controller.token != *token) {
+            let message = "nobody with this token controls this unit";
+            return Err(Fault::new(FaultKind::NotRegistered, message));
+        }
+        match lost {
+            Some(why) => self.lose_controller(id, unit, &Shown(&why).to_string()),
+            None => self.dismiss(id, unit),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// A controlling task has done its part.
+    fn dismiss(&mut self, id: ResourceId, unit: Unit) {
+        self.end_life(id, Holder::Controller(unit));
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        if let Some(controller) = resource.controllers.remove(&unit) {
+            resource.units_by_token.remove(&controller.token);
+            self.held -= OVERHEAD;
+            self.outputs.push_back(Output::Keep(Change::Released(id, unit)));
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The rendezvous service without I/O: resources, who has registered, who waits.
+//!
+//! [`Service`] takes one [`Input`] at a time and yields [`Output`]s, all of which are drained before the next input. It has no socket, thread or clock; the time is an argument, and what is drawn at random comes with the request.
+//!
+//! Source: WS Rendezvous, "Rendezvous port type" and "Flow of control".
+
+mod fault;
+mod handle;
+mod joined;
+mod kept;
+mod lives;
+mod ranks;
+mod request;
+mod resource;
+mod service;
+mod spec;
+mod waits;
+
+pub use fault::{Fault, FaultKind, MESSAGE_MAX};
+pub use handle::{Handle, HandleError, ID_LENGTH, ResourceId, URL_MAX};
+pub use joined::joined;
+pub use kept::{Change, Kept, KeptController, KeptRegistrant, KeptResource};
+pub use request::{
+    Above, Answer, Drawn, Input, Life, MISSING_MAX, Of, Output, Properties, Registered, Request, Ticket,
+    Unit, Up,
+};
+pub use service::Service;
+pub use spec::{Completion, Joint, Limits, NAME_MAX, OVERHEAD, Parent, Spec, TOKEN_MAX, Token, Wanted};
+
+/// A time: milliseconds since the beginning of 1970. Lifetimes outlive the service's process, so they cannot be counted from its start.
+pub type Millis = u64;

@@ -1,0 +1,224 @@
+//! One resource: who has registered there, who controls, who waits, and what has become of it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use chained_gpc::Job;
+
+use super::ranks::Ranks;
+use super::{
+    Completion, Fault, FaultKind, Joint, KeptResource, Life, MISSING_MAX, Millis, OVERHEAD, Of, Parent,
+    Properties, Registered, ResourceId, Ticket, Token, Unit, joined,
+};
+
+/// A resource.
+#[derive(Debug)]
+pub(super) struct Resource {
+    pub(super) id: ResourceId,
+    pub(super) capacity: u32,
+    pub(super) level: u16,
+    pub(super) created: Millis,
+    pub(super) expires: Millis,
+    pub(super) job: Option<Job>,
+    pub(super) joint: Option<Joint>,
+    pub(super) parent: Option<Parent>,
+    /// With which its data are registered above.
+    pub(super) token: Token,
+    pub(super) state: State,
+    /// Of the highest resource above, if this service controls the unit.
+    pub(super) top: Option<Result<Completion, Fault>>,
+    pub(super) ranks: Ranks,
+    pub(super) registrants: BTreeMap<u32, Registrant>,
+    pub(super) controllers: BTreeMap<Unit, Controller>,
+    /// The registrant of each token.
+    pub(super) ranks_by_token: BTreeMap<Token, u32>,
+    /// The controlling task of each token.
+    pub(super) units_by_token: BTreeMap<Token, Unit>,
+    /// Bytes of all data.
+    pub(super) bytes: u64,
+    pub(super) waits: BTreeMap<Ticket, Waiting>,
+    /// How many wait with each token: as long as anybody does, no lease of it runs.
+    pub(super) tokens_waiting: BTreeMap<Token, u32>,
+}
+
+/// What has become of a resource.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Registrants are awaited.
+    Open,
+    /// All are there: these are their data.
+    Complete(Bytes),
+    /// It will never be complete.
+    Failed(Fault),
+}
+
+/// Who has registered.
+#[derive(Debug)]
+pub(super) struct Registrant {
+    pub(super) token: Token,
+    pub(super) data: Bytes,
+    pub(super) seen: Seen,
+}
+
+/// A controlling task.
+#[derive(Debug)]
+pub(super) struct Controller {
+    pub(super) name: String,
+    pub(super) token: Token,
+    pub(super) seen: Seen,
+}
+
+/// By what a registrant or controlling task is seen to live.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) life: Life,
+    /// When its lease runs out: it has a timer then.
+    pub(super) until: Option<Millis>,
+}
+
+/// Who waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) of: Of,
+    pub(super) until: Option<Millis>,
+    pub(super) token: Option<Token>,
+}
+
+impl Resource {
+    pub(super) fn new(id: ResourceId, kept: KeptResource) -> Resource {
+        Resource {
+            id,
+            capacity: kept.capacity,
+            level: kept.level,
+            created: kept.created,
+            expires: kept.expires,
+            job: kept.job,
+            joint: kept.joint,
+            parent: kept.parent,
+            token: kept.token,
+            state: kept.failed.map_or(State::Open, State::Failed),
+            top: None,
+            ranks: Ranks::default(),
+            registrants: BTreeMap::new(),
+            controllers: BTreeMap::new(),
+            ranks_by_token: BTreeMap::new(),
+            units_by_token: BTreeMap::new(),
+            bytes: 0,
+            waits: BTreeMap::new(),
+            tokens_waiting: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn kept(&self) -> KeptResource {
+        KeptResource {
+            capacity: self.capacity,
+            level: self.level,
+            created: self.created,
+            expires: self.expires,
+            job: self.job,
+            joint: self.joint.clone(),
+            parent: self.parent.clone(),
+            token: self.token.clone(),
+            failed: match &self.state {
+                State::Failed(fault) => Some(fault.clone()),
+                State::Open | State::Complete(_) => None,
+            },
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    /// What it counts against the service's memory.
+    pub(super) fn held(&self) -> u64 {
+        let entries = 1 + self.registrants.len() + self.controllers.len();
+        self.bytes + entries as u64 * OVERHEAD
+    }
+
+    pub(super) fn insert(&mut self, rank: u32, registrant: Registrant) {
+        self.bytes += registrant.data.len() as u64;
+        self.ranks.take(rank);
+        self.ranks_by_token.insert(registrant.token.clone(), rank);
+        self.registrants.insert(rank, registrant);
+    }
+
+    pub(super) fn remove(&mut self, rank: u32) -> Option<Registrant> {
+        let registrant = self.registrants.remove(&rank)?;
+        self.bytes -= registrant.data.len() as u64;
+        self.ranks.free(rank);
+        self.ranks_by_token.remove(&registrant.token);
+        Some(registrant)
+    }
+
+    pub(super) fn registered(&self, rank: u32) -> Registered {
+        Registered { rank, tally: self.ranks.tally(), capacity: self.capacity }
+    }
+
+    /// Becomes complete, if all have registered. From then on each registrant's data are a part of the whole.
+    pub(super) fn complete(&mut self) -> bool {
+        if !self.is_open() || self.ranks.tally() < self.capacity {
+            return false;
+        }
+        let (data, begins) = joined(self.level, self.registrants.values().map(|registrant| &registrant.data));
+        for (registrant, begin) in self.registrants.values_mut().zip(begins) {
+            registrant.data = data.slice(begin..begin + registrant.data.len());
+        }
+        self.state = State::Complete(data);
+        true
+    }
+
+    /// What somebody who waits is told, if it is known.
+    pub(super) fn outcome(&self, of: Of) -> Option<Result<Completion, Fault>> {
+        if let (Of::Top, Some(top)) = (of, &self.top) {
+            return Some(top.clone());
+        }
+        match &self.state {
+            State::Failed(fault) => Some(Err(fault.clone())),
+            State::Complete(data) if of == Of::Own || self.parent.is_none() => {
+                let (level, data, joint) = (self.level, data.clone(), self.joint.clone());
+                Some(Ok(Completion { level, data, joint }))
+            }
+            State::Complete(_) | State::Open => None,
+        }
+    }
+
+    /// Refuses whoever comes to one that has failed.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        match &self.state {
+            State::Failed(fault) => Err(fault.clone()),
+            State::Open | State::Complete(_) => Ok(()),
+        }
+    }
+
+    /// A rank as a number below the capacity.
+    pub(super) fn rank(&self, rank: u64) -> Result<u32, Fault> {
+        let capacity = self.capacity;
+        let below = u32::try_from(rank).ok().filter(|rank| *rank < capacity);
+        below.ok_or_else(|| {
+            let message = match capacity {
+                1 => format!("there is no rank {rank}: the only one is 0"),
+                _ => format!("there is no rank {rank}: ranks are 0 to {}", capacity - 1),
+            };
+            Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank)
+        })
+    }
+
+    pub(super) fn properties(&self) -> Properties {
+        Properties {
+            id: self.id,
+            level: self.level,
+            capacity: self.capacity,
+            tally: self.ranks.tally(),
+            missing: self.ranks.missing(self.capacity, MISSING_MAX),
+            bytes: self.bytes,
+            completed: matches!(self.state, State::Complete(_)),
+            failed: self.check().err(),
+            waiting: self.waits.len(),
+            created: self.created,
+            expires: self.expires,
+            job: self.job,
+            above: self.parent.as_ref().map(|parent| parent.handle.service().to_owned()),
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! All resources of a service, and what is asked of them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use chained_gpc::wire::level::{self, validate};
+use chained_gpc::{Id, Job, Shown};
+
+use super::lives::{Holder, Timer};
+use super::resource::{Registrant, Resource, Seen, State};
+use super::{
+    Above, Answer, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptRegistrant, KeptResource, Life,
+    Limits, Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Up, Wanted,
+};
+
+/// Most ends that are remembered, for those who come late.
+const ENDED_MAX: usize = 4096;
+
+/// A rendezvous service.
+#[derive(Debug)]
+pub struct Service {
+    pub(super) limits: Limits,
+    pub(super) now: Millis,
+    pub(super) resources: BTreeMap<ResourceId, Resource>,
+    /// By age, for those who look on.
+    by_age: BTreeSet<(Millis, ResourceId)>,
+    by_job: BTreeMap<[u8; 16], BTreeSet<ResourceId>>,
+    pub(super) timers: BTreeSet<(Millis, Timer)>,
+    /// For which resource each of those who wait does.
+    pub(super) waits: BTreeMap<Ticket, ResourceId>,
+    /// What belongs to a node, and is lost with it.
+    pub(super) members: BTreeMap<Id, BTreeSet<(ResourceId, Holder)>>,
+    /// What all resources hold, see [`Limits::held`].
+    pub(super) held: u64,
+    /// Why resources have ended, the latest last.
+    ended: VecDeque<(ResourceId, Fault)>,
+    pub(super) outputs: VecDeque<Output>,
+}
+
+impl Service {
+    /// A service without resources.
+    pub fn new(limits: Limits) -> Service {
+        Service {
+            limits,
+            now: 0,
+            resources: BTreeMap::new(),
+            by_age: BTreeSet::new(),
+            by_job: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            members: BTreeMap::new(),
+            held: 0,
+            ended: VecDeque::new(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// A service with what another run of it has kept. Leases begin anew; whatever has ended meanwhile ends now. Limits are not applied to what was admitted before.
+    pub fn restored(limits: Limits, kept: Kept, now: Millis) -> Service {
+        let mut service = Service::new(limits);
+        service.now = now;
+        for (id, resource) in kept.resources {
+            service.add(Resource::new(id, resource));
+        }
+        for (id, rank, registrant, data) in kept.registrants {
+            let life = registrant.lease.map_or(Life::Unseen, Life::Lease);
+            service.place(id, rank, registrant.token, data, life);
+        }
+        for (id, unit, controller) in kept.controllers {
+            let life = controller.lease.map_or(Life::Unseen, Life::Lease);
+            service.place_controller(id, unit, controller.name, controller.token, life);
+        }
+        let ids: Vec<ResourceId> = service.resources.keys().copied().collect();
+        for id in ids {
+            service.ask_above(id);
+            service.settle(id);
+        }
+        service.due();
+        service
+    }
+
+    /// Takes an input. A time before the last one counts as the last one.
+    pub fn handle(&mut self, now: Millis, input: Input) {
+        self.now = self.now.max(now);
+        self.due();
+        match input {
+            Input::Ask(ticket, Request::Wait { resource, of, until, token }) => {
+                self.wait(ticket, resource, of, until, token);
+            }
+            Input::Ask(ticket, request) => {
+                let answer = self.answer(request);
+                self.outputs.push_back(Output::Answer(ticket, answer));
+            }
+            Input::Gone(ticket) => self.stop_waiting(ticket),
+            Input::Tick => {}
+            Input::Lost { member, why } => self.lose_member(member, &why),
+            Input::Above(id, above) => self.hear(id, above),
+        }
+    }
+
+    /// The next output; `None` when all are drained.
+    pub fn next_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When something happens by itself next: an input, such as [`Input::Tick`], is wanted then.
+    pub fn deadline(&self) -> Option<Millis> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// How many resources there are, how many wait, and how many bytes are held, see [`Limits::held`].
+    pub fn load(&self) -> (usize, usize, u64) {
+        (self.resources.len(), self.waits.len(), self.held)
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Answer, Fault> {
+        match request {
+            Request::Create { spec, drawn } => self.create(spec, drawn),
+            Request::Register { resource, rank, token, data, life } => {
+                self.register(resource, rank, token, data, life)
+            }
+            Request::Withdraw { resource, rank, token } => self.withdraw(resource, rank, &token),
+            Request::Properties(id) => Ok(Answer::Properties(Box::new(self.resource(id)?.properties()))),
+            Request::Registrant { resource, rank } => {
+                let resource = self.resource(resource)?;
+                let rank = resource.rank(rank)?;
+                let registrant = resource.registrants.get(&rank).ok_or_else(|| not_registered(rank))?;
+                Ok(Answer::Data(registrant.data.clone()))
+            }
+            Request::Control { resource, unit, name, token, life } => {
+                self.control(resource, unit, name, token, life)
+            }
+            Request::Release { resource, unit, token, lost } => self.release(resource, unit, &token, lost),
+            Request::Destroy(id) => {
+                self.resource(id)?;
+                self.end(id, Fault::new(FaultKind::Destroyed, "the resource was destroyed on request"));
+                Ok(Answer::Done)
+            }
+            Request::EndJob(job) => Ok(Answer::Ended(self.end_job(job))),
+            Request::List { most } => {
+                let newest = self.by_age.iter().rev().take(most);
+                let found = newest.filter_map(|(_, id)| Some(self.resources.get(id)?.properties()));
+                Ok(Answer::List(found.collect()))
+            }
+            // It has no answer yet; `handle` has taken it out before.
+            Request::Wait { .. } => Ok(Answer::NotYet),
+        }
+    }
+
+    pub(super) fn resource(&self, id: ResourceId) -> Result<&Resource, Fault> {
+        self.resources.get(&id).ok_or_else(|| self.unknown(id))
+    }
+
+    fn unknown(&self, id: ResourceId) -> Fault {
+        let ended = self.ended.iter().rev().find(|(ended, _)| *ended == id);
+        ended.map_or_else(unknown, |(_, fault)| fault.clone())
+    }
+
+    fn create(&mut self, spec: Spec, drawn: Drawn) -> Result<Answer, Fault> {
+        let Drawn { id, token, joint } = drawn;
+        let kept = self.checked(spec, token, joint)?;
+        if self.resources.len() >= self.limits.resources {
+            return Err(full(format!("it has {} resources: destroy some", self.resources.len())));
+        }
+        self.admit(OVERHEAD)?;
+        if self.resources.contains_key(&id) {
+            return Err(Fault::new(FaultKind::Unavailable, "this id was drawn before: ask again"));
+        }
+        self.add(Resource::new(id, kept.clone()));
+        self.outputs.push_back(Output::Keep(Change::Resource(id, kept)));
+        self.ask_above(id);
+        Ok(Answer::Created(id))
+    }
+
+    fn checked(&self, spec: Spec, token: Token, joint: Option<Joint>) -> Result<KeptResource, Fault> {
+        let Limits { capacity: most, level: highest, lifetime, lifetime_max, .. } = self.limits;
+        let Spec { capacity, level, lifetime: wanted, job, joint: with_joint, parent } = spec;
+        if capacity == 0 {
+            let message =
+                "a resource of capacity 0 would never be complete: say how many will register, at least 1";
+            return Err(Fault::new(FaultKind::CapacityZero, message));
+        }
+        let capacity =
+            u32::try_from(capacity).ok().filter(|capacity| *capacity <= most).ok_or_else(|| {
+                let message = format!("a capacity of {capacity} is over the limit of {most} of this service");
+                Fault::new(FaultKind::CapacityOver, message)
+            })?;
+        let level =
+            u16::try_from(level).ok().filter(|level| (1..=highest).contains(level)).ok_or_else(|| {
+                let message = format!("a resource has a level from 1 to {highest}, not {level}");
+                Fault::new(FaultKind::LevelOutOfRange, message)
+            })?;
+        let lifetime = wanted.unwrap_or(lifetime);
+        if !(1..=lifetime_max).contains(&lifetime) {
+            let message = format!("a resource lives for more than 0 and at most {} s", lifetime_max / 1000);
+            return Err(Fault::new(FaultKind::LifetimeOutOfRange, message));
+        }
+        let expires = self.now.saturating_add(lifetime);
+        let (created, joint) = (self.now, joint.filter(|_| with_joint));
+        Ok(KeptResource { capacity, level, created, expires, job, joint, parent, token, failed: None })
+    }
+
+    fn add(&mut self, resource: Resource) {
+        let id = resource.id;
+        self.by_age.insert((resource.created, id));
+        self.timers.insert((resource.expires, Timer::End(id)));
+        if let Some(Job(job)) = resource.job {
+            self.by_job.entry(job).or_default().insert(id);
+        }
+        self.held += resource.held();
+        self.resources.insert(id, resource);
+    }
+
+    /// Whether so many bytes more may be held.
+    pub(super) fn admit(&self, bytes: u64) -> Result<(), Fault> {
+        match self.held.saturating_add(bytes) <= self.limits.held {
+            true => Ok(()),
+            false => Err(full(format!(
+                "it holds {} bytes of at most {}: destroy resources that are no longer needed",
+                self.held, self.limits.held
+            ))),
+        }
+    }
+
+    fn register(
+        &mut self,
+        id: ResourceId,
+        wanted: Wanted,
+        token: Token,
+        data: Bytes,
+        life: Life,
+    ) -> Result<Answer, Fault> {
+        let (most, resource) = (self.limits.data, self.resource(id)?);
+        if let Some(rank) = resource.ranks_by_token.get(&token).copied() {
+            return self.registered_before(id, rank, wanted, &data);
+        }
+        resource.check()?;
+        let rank = match wanted {
+            Wanted::Rank(rank) => Some(resource.rank(rank)?),
+            Wanted::Assign => None,
+        };
+        if data.len() as u64 > most {
+            let message =
+                format!("{} bytes are over this service's limit of {most} for a registrant", data.len());
+            return Err(Fault::new(FaultKind::DataTooLong, message));
+        }
+        if resource.ranks.tally() >= resource.capacity {
+            let message = format!("all {} have registered already", resource.capacity);
+            return Err(Fault::new(FaultKind::CapacityReached, message));
+        }
+        let rank = rank.unwrap_or_else(|| resource.ranks.assigned());
+        if resource.ranks.contains(rank) {
+            let message = format!("rank {rank} has been taken by another registrant");
+            return Err(Fault::new(FaultKind::RankTaken, message).of_rank(rank.into()));
+        }
+        check_data(resource.level, &data)?;
+        self.admit(data.len() as u64 + OVERHEAD)?;
+        let lease = lease_of(life);
+        let change =
+            Change::Registrant(id, rank, KeptRegistrant { token: token.clone(), lease }, data.clone());
+        self.outputs.push_back(Output::Keep(change));
+        self.place(id, rank, token, data, life);
+        let registered = self.resource(id)?.registered(rank);
+        self.settle(id);
+        Ok(Answer::Registered(registered))
+    }
+
+    /// Puts a registrant where it belongs.
+    fn place(&mut self, id: ResourceId, rank: u32, token: Token, data: Bytes, life: Life) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        let held = data.len() as u64 + OVERHEAD;
+        resource.insert(rank, Registrant { token, data, seen: Seen { life, until: None } });
+        self.held += held;
+        self.begin_life(id, Holder::Registrant(rank));
+    }
+
+    /// The answer to a registration whose first answer was lost.
+    fn registered_before(
+        &mut self,
+        id: ResourceId,
+        rank: u32,
+        wanted: Wanted,
+        data: &Bytes,
+    ) -> Result<Answer, Fault> {
+        let resource = self.resource(id)?;
+        let same_rank = matches!(wanted, Wanted::Assign) || wanted == Wanted::Rank(rank.into());
+        let same_data = resource.registrants.get(&rank).is_some_and(|registrant| registrant.data == *data);
+        if !(same_rank && same_data) {
+            let what = if same_rank { "other data" } else { "another rank" };
+            let message = format!(
+                "this token has registered as rank {rank} already, with {what}: take a token for each registrant"
+            );
+            return Err(Fault::new(FaultKind::TokenReused, message).of_rank(rank.into()));
+        }
+        let registered = resource.registered(rank);
+        self.begin_life(id, Holder::Registrant(rank));
+        Ok(Answer::Registered(registered))
+    }
+
+    fn withdraw(&mut self, id: ResourceId, rank: u64, token: &Token) -> Result<Answer, Fault> {
+        let resource = self.resource(id)?;
+        resource.check()?;
+        let rank = resource.rank(rank)?;
+        if resource.registrants.get(&rank).is_none_or(|registrant| registrant.token != *token) {
+            return Err(not_registered(rank));
+        }
+        if !resource.is_open() {
+            let message = "the rendezvous is complete: nobody can withdraw any more";
+            return Err(Fault::new(FaultKind::Complete, message));
+        }
+        self.remove(id, rank);
+        Ok(Answer::Done)
+    }
+
+    /// Takes a registrant out of a resource that is open.
+    pub(super) fn remove(&mut self, id: ResourceId, rank: u32) {
+        self.end_life(id, Holder::Registrant(rank));
+        let registrant = self.resources.get_mut(&id).and_then(|resource| resource.remove(rank));
+        if let Some(registrant) = registrant {
+            self.held -= registrant.data.len() as u64 + OVERHEAD;
+            self.outputs.push_back(Output::Keep(Change::Withdrawn(id, rank)));
+        }
+    }
+
+    /// Completes a resource if all are there, and tells those who wait what is known by now.
+    pub(super) fn settle(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        if resource.complete() {
+            self.end_lives(id);
+            self.register_above(id);
+        }
+        self.tell(id);
+    }
+
+    /// A resource will never be complete. The first cause stands.
+    pub(super) fn fail(&mut self, id: ResourceId, fault: Fault) {
+        let Some(resource) = self.resources.get_mut(&id).filter(|resource| resource.is_open()) else {
+            return;
+        };
+        let why = fault.message.clone();
+        resource.state = State::Failed(fault);
+        let change = Change::Resource(id, resource.kept());
+        self.outputs.push_back(Output::Keep(change));
+        self.end_lives(id);
+        self.stop_above(id, why);
+        self.tell(id);
+    }
+
+    /// A resource is no more.
+    pub(super) fn end(&mut self, id: ResourceId, fault: Fault) {
+        let failed = self.resources.get(&id).is_some_and(|resource| resource.check().is_err());
+        self.end_lives(id);
+        if !failed {
+            self.stop_above(id, fault.message.clone());
+        }
+        let waiting: Vec<Ticket> =
+            self.resources.get(&id).into_iter().flat_map(|resource| resource.waits.keys().copied()).collect();
+        for ticket in waiting {
+            self.stop_waiting(ticket);
+            self.outputs.push_back(Output::Answer(ticket, Err(fault.clone())));
+        }
+        let Some(resource) = self.resources.remove(&id) else { return };
+        self.held -= resource.held();
+        self.by_age.remove(&(resource.created, id));
+        self.timers.remove(&(resource.expires, Timer::End(id)));
+        if let Some(Job(job)) = resource.job
+            && let Some(of_job) = self.by_job.get_mut(&job)
+        {
+            of_job.remove(&id);
+            if of_job.is_empty() {
+                self.by_job.remove(&job);
+            }
+        }
+        if self.ended.len() == ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((id, fault));
+        self.outputs.push_back(Output::Keep(Change::Ended(id)));
+    }
+
+    fn end_job(&mut self, job: Job) -> usize {
+        let of_job = self.by_job.remove(&job.0).unwrap_or_default();
+        for id in &of_job {
+            let message = format!("the job {} has ended that the resource belonged to", job.short());
+            self.end(*id, Fault::new(FaultKind::JobEnded, message));
+        }
+        of_job.len()
+    }
+
+    /// Has the driver say above that the unit is there.
+    fn ask_above(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get(&id).filter(|resource| resource.is_open()) else { return };
+        let Some(parent) = &resource.parent else { return };
+        let (handle, rank, token) = (parent.handle.clone(), parent.rank, resource.token.clone());
+        self.outputs.push_back(Output::Up(id, Up::Control { handle, rank, token }));
+    }
+
+    fn register_above(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get(&id) else { return };
+        let (Some(parent), State::Complete(data)) = (&resource.parent, &resource.state) else { return };
+        let (handle, rank, token) = (parent.handle.clone(), parent.rank, resource.token.clone());
+        let data = data.clone();
+        self.outputs.push_back(Output::Up(id, Up::Register { handle, rank, token, data }));
+    }
+
+    fn stop_above(&mut self, id: ResourceId, why: String) {
+        let Some(resource) = self.resources.get(&id) else { return };
+        let Some(parent) = &resource.parent else { return };
+        let (handle, rank, token) = (parent.handle.clone(), parent.rank, resource.token.clone());
+        self.outputs.push_back(Output::Up(id, Up::Stop { handle, rank, token, why }));
+    }
+
+    /// What the driver has heard from above.
+    fn hear(&mut self, id: ResourceId, above: Above) {
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        if resource.top.is_none() {
+            resource.top = Some(match above {
+                Above::Completed(completion) => Ok(completion),
+                Above::Failed(fault) => Err(fault),
+            });
+        }
+        self.tell(id);
+    }
+}
+
+/// What a registrant may bring: level-n data of the level below, which are bytes of any kind where that is 0.
+fn check_data(level: u16, data: &[u8]) -> Result<(), Fault> {
+    let below = level - 1;
+    if below == 0 {
+        return Ok(());
+    }
+    match validate(below, data, level::Limits::default()) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let message = format!(
+                "the resource is of level {level}, so its registrants bring level-{below} data, and these are not: {}",
+                Shown(&error.to_string())
+            );
+            Err(Fault::new(FaultKind::Malformed, message))
+        }
+    }
+}
+
+fn unknown() -> Fault {
+    let message =
+        "this service knows no such resource: check the handle; the resource may have ended long ago";
+    Fault::new(FaultKind::UnknownResource, message)
+}
+
+fn not_registered(rank: u32) -> Fault {
+    Fault::new(FaultKind::NotRegistered, format!("nobody with this token has registered as rank {rank}"))
+        .of_rank(rank.into())
+}
+
+pub(super) fn full(what: String) -> Fault {
+    Fault::new(FaultKind::ServiceFull, format!("the service is full: {what}"))
+}
+
+pub(super) fn lease_of(life: Life) -> Option<u64> {
+    match life {
+        Life::Lease(length) => Some(length),
+        Life::Unseen | Life::Member(_) => None,
+    }
+}

@@ -1,0 +1,101 @@
+//! Those who wait for a completion, and what they are told.
+
+use super::lives::{Holder, Timer};
+use super::resource::Waiting;
+use super::service::{Service, full};
+use super::{Answer, Fault, Millis, Of, Output, ResourceId, Ticket, Token};
+
+impl Service {
+    pub(super) fn wait(
+        &mut self,
+        ticket: Ticket,
+        id: ResourceId,
+        of: Of,
+        until: Option<Millis>,
+        token: Option<Token>,
+    ) {
+        if let Some(answer) = self.known(id, of, until) {
+            self.outputs.push_back(Output::Answer(ticket, answer));
+            return;
+        }
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        if let Some(token) = &token {
+            *resource.tokens_waiting.entry(token.clone()).or_default() += 1;
+        }
+        resource.waits.insert(ticket, Waiting { of, until, token: token.clone() });
+        self.waits.insert(ticket, id);
+        self.timers.extend(until.map(|until| (until, Timer::Wait(ticket))));
+        self.renew(id, token.as_ref());
+    }
+
+    /// What can be answered at once.
+    fn known(&self, id: ResourceId, of: Of, until: Option<Millis>) -> Option<Result<Answer, Fault>> {
+        let resource = match self.resource(id) {
+            Ok(resource) => resource,
+            Err(fault) => return Some(Err(fault)),
+        };
+        if let Some(outcome) = resource.outcome(of) {
+            return Some(outcome.map(Answer::Completed));
+        }
+        if until.is_some_and(|until| until <= self.now) {
+            return Some(Ok(Answer::NotYet));
+        }
+        let most = self.limits.waiting;
+        (self.waits.len() >= most).then(|| Err(full(format!("{most} wait already: ask again later"))))
+    }
+
+    /// Nobody waits with this ticket any more.
+    pub(super) fn stop_waiting(&mut self, ticket: Ticket) {
+        let Some(id) = self.waits.remove(&ticket) else { return };
+        let Some(resource) = self.resources.get_mut(&id) else { return };
+        let Some(Waiting { until, token, .. }) = resource.waits.remove(&ticket) else { return };
+        if let Some(until) = until {
+            self.timers.remove(&(until, Timer::Wait(ticket)));
+        }
+        let Some(token) = token else { return };
+        if let Some(waiting) = resource.tokens_waiting.get_mut(&token) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                resource.tokens_waiting.remove(&token);
+                self.renew(id, Some(&token));
+            }
+        }
+    }
+
+    /// Tells those who wait what is known.
+    pub(super) fn tell(&mut self, id: ResourceId) {
+        let Some(resource) = self.resources.get(&id) else { return };
+        let (own, top) = (resource.outcome(Of::Own), resource.outcome(Of::Top));
+        if own.is_none() && top.is_none() {
+            return;
+        }
+        let mut told = Vec::new();
+        for (ticket, waiting) in &resource.waits {
+            let outcome = if waiting.of == Of::Own { &own } else { &top };
+            told.extend(outcome.as_ref().map(|outcome| (*ticket, outcome.clone().map(Answer::Completed))));
+        }
+        for (ticket, answer) in told {
+            self.stop_waiting(ticket);
+            self.outputs.push_back(Output::Answer(ticket, answer));
+        }
+    }
+
+    /// A wait has reached its time.
+    pub(super) fn not_yet(&mut self, ticket: Ticket) {
+        if self.waits.contains_key(&ticket) {
+            self.stop_waiting(ticket);
+            self.outputs.push_back(Output::Answer(ticket, Ok(Answer::NotYet)));
+        }
+    }
+
+    /// Somebody with this token has asked something, or waits no longer: leases of it run from now on, unless somebody waits.
+    pub(super) fn renew(&mut self, id: ResourceId, token: Option<&Token>) {
+        let Some(resource) = self.resources.get(&id) else { return };
+        let Some(token) = token else { return };
+        let rank = resource.ranks_by_token.get(token).map(|rank| Holder::Registrant(*rank));
+        let unit = resource.units_by_token.get(token).map(|unit| Holder::Controller(*unit));
+        for holder in [rank, unit].into_iter().flatten() {
+            self.begin_life(id, holder);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Where a service keeps what outlives its process.
+
+use crate::machine::{Change, Kept};
+
+/// A place to keep things in. What was kept is there after a crash of the process, and of the machine.
+pub trait Store: Send {
+    /// All that was kept.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is none of ours.
+    fn load(&mut self) -> Result<Kept, StoreError>;
+
+    /// Keeps all of these changes, in their order, or none; returns when they are safe.
+    ///
+    /// # Errors
+    /// When they are not.
+    fn keep(&mut self, changes: &[Change]) -> Result<(), StoreError>;
+}
+
+/// Why something cannot be kept, or what was kept cannot be read: where, and what is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{file}: {why}")]
+pub struct StoreError {
+    /// The file.
+    pub file: String,
+    /// What is wrong.
+    pub why: String,
+}
