@@ -322,15 +322,16 @@ impl World {
             return;
         }
         let last_words_arrive = self.draw(2) == 0;
+        // A link ends with the process at either end, and a later run of this id begins with none: it reads nothing that was sent to this one, not even the last words of who died before.
+        self.links.retain(|(_, to), _| *to != id);
+        self.broken.retain(|(from, _)| *from != id);
         for peer in self.nodes.keys().copied().collect::<Vec<_>>() {
-            self.links.remove(&(peer, id));
             let queue = self.links.entry((id, peer)).or_default();
             if !last_words_arrive {
                 queue.retain(|parcel| matches!(parcel, Parcel::Lost { .. }));
             }
             queue.push_back(Parcel::Lost { unreached: false });
             self.broken.insert((peer, id));
-            self.broken.remove(&(id, peer));
         }
         self.jobs.retain(|(at, _)| *at != id);
         self.hanging.retain(|(at, _)| *at != id);
