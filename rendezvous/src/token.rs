@@ -46,7 +46,8 @@ impl ServiceToken {
 /// Takes as long for any two tokens.
 impl PartialEq for ServiceToken {
     fn eq(&self, other: &ServiceToken) -> bool {
-        let different = self.0.iter().zip(other.0.iter()).fold(0, |different, (one, two)| different | (one ^ two));
+        let different =
+            self.0.iter().zip(other.0.iter()).fold(0, |different, (one, two)| different | (one ^ two));
         std::hint::black_box(different) == 0
     }
 }
@@ -57,8 +58,11 @@ impl FromStr for ServiceToken {
     type Err = ServiceTokenError;
 
     fn from_str(text: &str) -> Result<ServiceToken, ServiceTokenError> {
-        let digits: Option<Zeroizing<Vec<u8>>> =
-            text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>().map(Zeroizing::new);
+        let digits: Option<Zeroizing<Vec<u8>>> = text
+            .chars()
+            .map(|digit| digit.to_digit(16).map(|digit| digit as u8))
+            .collect::<Option<_>>()
+            .map(Zeroizing::new);
         let digits = digits.filter(|digits| digits.len() == 2 * LENGTH).ok_or(ServiceTokenError)?;
         let mut bytes = Zeroizing::new([0; LENGTH]);
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
@@ -84,7 +88,10 @@ mod tests {
         let token = ServiceToken::of(&Secret::new(&[0; 32]).unwrap());
         assert_eq!(token.to_text().len(), 64);
         assert_eq!(token.to_text().parse(), Ok(token.clone()));
-        assert_eq!(token.to_text().as_str(), "f40facfbf476dbdc18173e89c2ea9f85aedf5e1655f70fe5cffdbe83a7d875be");
+        assert_eq!(
+            token.to_text().as_str(),
+            "f40facfbf476dbdc18173e89c2ea9f85aedf5e1655f70fe5cffdbe83a7d875be"
+        );
         assert_ne!(token, ServiceToken::of(&Secret::new(&[1; 32]).unwrap()));
     }
 
