@@ -10,7 +10,7 @@ use super::lives::{Holder, Timer};
 use super::resource::{Registrant, Resource, Seen, State};
 use super::{
     Above, Answer, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptRegistrant, KeptResource, Life,
-    Limits, Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Up, Wanted,
+    Limits, Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
 };
 
 /// Most ends that are remembered, for those who come late.
@@ -260,6 +260,8 @@ impl Service {
             Change::Registrant(id, rank, KeptRegistrant { token: token.clone(), lease }, data.clone());
         self.outputs.push_back(Output::Keep(change));
         self.place(id, rank, token, data, life);
+        // Its controlling task has done its part.
+        self.dismiss(id, Unit::Rank(rank));
         let registered = self.resource(id)?.registered(rank);
         self.settle(id);
         Ok(Answer::Registered(registered))
