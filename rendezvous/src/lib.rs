@@ -10,6 +10,8 @@ pub mod machine;
 pub mod store;
 #[cfg(feature = "client")]
 pub mod token;
+#[cfg(feature = "http")]
+pub mod upward;
 pub mod variables;
 
 #[doc(inline)]

@@ -3,6 +3,7 @@
 //! The token of the service goes to the host of the URL that is asked and to no other: answers that lead elsewhere are not followed.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -13,6 +14,7 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ClientOptions;
@@ -37,6 +39,9 @@ const SLOWEST: u64 = 16 << 10;
 /// Longest time that a service is asked to keep a request: shorter than what lies between here and there closes idle connections after.
 const POLL: Duration = Duration::from_secs(30);
 
+/// Most attempts at a time, each of which has a connection: of those that are answered at once, and of those that services keep.
+const TURNS: [usize; 2] = [128, 256];
+
 /// How long to wait before something is tried again: at first, and at most.
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
@@ -52,6 +57,8 @@ pub(crate) struct Asking {
     /// Whether it is known whose certificates count.
     authority: bool,
     data_max: u64,
+    /// Turns at what is answered at once, and at what services keep.
+    turns: [Arc<Semaphore>; 2],
 }
 
 /// An attempt without an answer.
@@ -77,7 +84,9 @@ impl Asking {
             .pool_max_idle_per_host(16)
             .build(connector);
         let authorization = options.token.as_ref().and_then(authorization);
-        Ok(Asking { http, authorization, authority: options.ca.is_some(), data_max: options.data_max })
+        let (authority, data_max) = (options.ca.is_some(), options.data_max);
+        let turns = TURNS.map(|most| Arc::new(Semaphore::new(most)));
+        Ok(Asking { http, authorization, authority, data_max, turns })
     }
 
     pub(crate) async fn create(
@@ -256,10 +265,14 @@ impl Asking {
             let (service, what) = (service.as_str().to_owned(), error.to_string());
             Attempt::Error(ClientError::Nonsense { service, what })
         })?;
-        let left = until.saturating_duration_since(Instant::now());
+        let left = || until.saturating_duration_since(Instant::now());
+        let turns = &self.turns[usize::from(ask.kept > 0)];
+        let waited = timeout(left() + GRACE, turns.acquire()).await;
+        let unsent = |why: &str| Lost { why: why.into(), sent: false, hopeless: false };
+        let _turn = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
         let upload = ask.content.as_ref().map_or(0, |(_, content)| content.len() as u64);
         let needed = ANSWER + at_slowest(upload) + Duration::from_millis(ask.kept);
-        let limit = needed.min(left + GRACE);
+        let limit = needed.min(left() + GRACE);
         let lost = |why: String| Lost { why, sent: true, hopeless: false };
         match timeout(limit, self.http.request(request)).await {
             Err(_) => Err(lost(format!("no answer within {:.1} s", limit.as_secs_f64())).into()),
@@ -267,7 +280,7 @@ impl Asking {
                 let (why, hopeless) = cause(&error);
                 Err(Lost { why, sent: !error.is_connect(), hopeless }.into())
             }
-            Ok(Ok(response)) => read(response, ask.answer_max).await.map_err(|why| lost(why).into()),
+            Ok(Ok(response)) => Ok(read(response, ask.answer_max).await?),
         }
     }
 
@@ -302,7 +315,8 @@ impl From<Lost> for Attempt {
 }
 
 /// Takes the content as it comes, whatever length was announced.
-async fn read(response: Response<Incoming>, most: u64) -> Result<Given, String> {
+async fn read(response: Response<Incoming>, most: u64) -> Result<Given, Lost> {
+    let lost = |why: String| Lost { why, sent: true, hopeless: false };
     let status = response.status().as_u16();
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or("of no type").to_owned();
@@ -314,13 +328,14 @@ async fn read(response: Response<Incoming>, most: u64) -> Result<Given, String> 
         let allowed = ANSWER + at_slowest(content.len() as u64);
         let left = allowed.saturating_sub(begun.elapsed());
         match timeout(left, body.frame()).await {
-            Err(_) => return Err(format!("its answer has stopped after {} bytes", content.len())),
+            Err(_) => return Err(lost(format!("its answer has stopped after {} bytes", content.len()))),
             Ok(None) => return Ok(Given { status, kind, content: content.freeze() }),
-            Ok(Some(Err(error))) => return Err(format!("its answer is cut off: {}", cause(&error).0)),
+            Ok(Some(Err(error))) => return Err(lost(format!("its answer is cut off: {}", cause(&error).0))),
             Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();
                 if (content.len() + data.len()) as u64 > most {
-                    return Err(format!("its answer is longer than {most} bytes"));
+                    let why = format!("its answer is longer than {most} bytes");
+                    return Err(Lost { hopeless: true, ..lost(why) });
                 }
                 content.extend_from_slice(&data);
             }
