@@ -3,11 +3,16 @@
 //! Source: WS Rendezvous, the rendezvous web service of the Globus toolkit.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "client")]
+pub mod client;
 pub mod keeper;
 pub mod machine;
 pub mod store;
 #[cfg(feature = "client")]
 pub mod token;
+#[cfg(feature = "http")]
+pub mod upward;
+pub mod variables;
 
 #[doc(inline)]
 pub use keeper::{Asked, Desk, Keeper};

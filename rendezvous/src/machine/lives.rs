@@ -196,7 +196,8 @@ impl Service {
         if let Unit::Rank(rank) = unit {
             resource.rank(rank.into())?;
         }
-        if !resource.is_open() {
+        let is_there = matches!(unit, Unit::Rank(rank) if resource.ranks.contains(rank));
+        if is_there || !resource.is_open() {
             // It has come to its end: nothing is left to look after.
             return Ok(Answer::Done);
         }
@@ -258,7 +259,7 @@ impl Service {
     }
 
     /// A controlling task has done its part.
-    fn dismiss(&mut self, id: ResourceId, unit: Unit) {
+    pub(super) fn dismiss(&mut self, id: ResourceId, unit: Unit) {
         self.end_life(id, Holder::Controller(unit));
         let Some(resource) = self.resources.get_mut(&id) else { return };
         if let Some(controller) = resource.controllers.remove(&unit) {
@@ -266,5 +267,56 @@ impl Service {
             self.held -= OVERHEAD;
             self.outputs.push_back(Output::Keep(Change::Released(id, unit)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::machine::{Drawn, Input, Limits, Request, Spec, Wanted};
+
+    const ID: ResourceId = ResourceId([7; 16]);
+
+    fn token(text: &str) -> Token {
+        Token::new(text).unwrap()
+    }
+
+    fn ask(service: &mut Service, now: u64, request: Request) -> Result<Answer, Fault> {
+        service.handle(now, Input::Ask(Ticket(now), request));
+        let mut answer = None;
+        while let Some(output) = service.next_output() {
+            if let Output::Answer(_, given) = output {
+                answer = Some(given);
+            }
+        }
+        answer.unwrap()
+    }
+
+    fn control(rank: u32) -> Request {
+        let (unit, life) = (Unit::Rank(rank), Life::Lease(100));
+        Request::Control { resource: ID, unit, name: "unit".into(), token: token("t"), life }
+    }
+
+    /// A unit whose data were there ended the rendezvous of all others when its controlling task had nothing more to say, or was destroyed later on.
+    #[test]
+    fn a_controlling_task_has_done_its_part_with_the_data_of_its_unit() {
+        let mut service = Service::new(Limits::default());
+        let drawn = Drawn { id: ID, token: token("above"), joint: None };
+        ask(&mut service, 1, Request::Create { spec: Spec::new(2), drawn }).unwrap();
+        ask(&mut service, 2, control(1)).unwrap();
+        let (rank, data, life) = (Wanted::Rank(1), Bytes::from_static(b"1"), Life::Unseen);
+        let register = Request::Register { resource: ID, rank, token: token("t"), data, life };
+        ask(&mut service, 3, register).unwrap();
+        // What was asked before and comes late begins no lease.
+        ask(&mut service, 4, control(1)).unwrap();
+        let lost = Some("destroyed".to_owned());
+        let release = Request::Release { resource: ID, unit: Unit::Rank(1), token: token("t"), lost };
+        assert_eq!(ask(&mut service, 5, release).unwrap_err().kind, FaultKind::NotRegistered);
+        let Ok(Answer::Properties(seen)) = ask(&mut service, 10_000, Request::Properties(ID)) else {
+            panic!("the resource is gone")
+        };
+        assert_eq!((seen.tally, seen.failed), (1, None));
     }
 }

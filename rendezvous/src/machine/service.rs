@@ -10,7 +10,7 @@ use super::lives::{Holder, Timer};
 use super::resource::{Registrant, Resource, Seen, State};
 use super::{
     Above, Answer, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource, Life, Limits, Millis,
-    OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Up, Wanted,
+    OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
 };
 
 /// Most ends that are remembered, for those who come late.
@@ -270,6 +270,8 @@ impl Service {
         let resource = self.resource(id)?;
         let (registered, change) = (resource.registered(rank), resource.change(Holder::Registrant(rank)));
         self.outputs.extend(change.map(Output::Keep));
+        // Its controlling task has done its part.
+        self.dismiss(id, Unit::Rank(rank));
         self.settle(id);
         Ok(Answer::Registered(registered))
     }
