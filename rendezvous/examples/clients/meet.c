@@ -383,7 +383,8 @@ static void prepare(void) {
     if (!path || !*path) return;
     char line[130];
     FILE *file = fopen(path, "r");
-    if (!file || !fgets(line, sizeof line, file)) fail("%s: it has no token: %s", path, strerror(errno));
+    if (!file) fail("%s: %s", path, strerror(errno));
+    if (!fgets(line, sizeof line, file)) fail("%s has no token", path);
     if (fclose(file) != 0) fail("%s: %s", path, strerror(errno));
     line[strcspn(line, "\r\n")] = '\0';
     snprintf(authorization, sizeof authorization, "Authorization: Bearer %s\r\n", line);

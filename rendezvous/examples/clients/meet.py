@@ -73,7 +73,10 @@ class Service:
         self.headers = {"Registrant-Token": secrets.token_hex(16)}
         if path := os.environ.get("GPC_RENDEZVOUS_TOKEN_FILE"):
             with open(path, encoding="ascii") as file:
-                self.headers["Authorization"] = "Bearer " + file.readline().strip()
+                service_token = file.readline().strip()
+            if not service_token:
+                raise Failure(f"{path} has no token")
+            self.headers["Authorization"] = "Bearer " + service_token
 
     def connection(self, url):
         if url.scheme not in ("http", "https") or not url.hostname:

@@ -83,7 +83,7 @@ token=$(od -An -v -tx1 -N16 /dev/urandom | tr -d ' \n')
   printf 'Registrant-Token: %s\n' "$token" >"$work/ours"
   if [ -n "${GPC_RENDEZVOUS_TOKEN_FILE:-}" ]; then
     # The last line of a file may lack its end.
-    read -r service_token <"$GPC_RENDEZVOUS_TOKEN_FILE" || [ -n "$service_token" ]
+    read -r service_token <"$GPC_RENDEZVOUS_TOKEN_FILE" || [ -n "${service_token-}" ] || fail "$GPC_RENDEZVOUS_TOKEN_FILE has no token"
     printf 'Authorization: Bearer %s\n' "$service_token" >>"$work/ours"
   fi
 )
