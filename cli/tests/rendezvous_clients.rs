@@ -227,6 +227,50 @@ fn mixtures() -> Vec<Vec<Client>> {
     all
 }
 
+/// The code blocks of a page, each with its language.
+fn blocks(page: &str) -> Vec<(String, String)> {
+    let blocks = page.split("\n```").skip(1).step_by(2);
+    blocks
+        .filter_map(|block| block.split_once('\n'))
+        .map(|(language, text)| (language.to_owned(), text.to_owned() + "\n"))
+        .collect()
+}
+
+/// What docs/rendezvous.md tells people to type has the outcome that it shows.
+#[test]
+fn the_rendezvous_by_hand_is_true() {
+    if !clients().iter().any(|client| client.0 == "shell") {
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rendezvous.md");
+    let blocks = blocks(&std::fs::read_to_string(page).unwrap());
+    let [(sh, serve), (again, meet), (text, shown), ..] = &blocks[..] else { panic!("{blocks:?}") };
+    assert_eq!([sh, again, text], ["sh", "sh", "text"]);
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(sources().join("meet.sh"), folder.path().join("meet.sh")).unwrap();
+    let path = format!("{}:{}", Path::new(EXE).parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let shell = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-ec", script]).current_dir(&folder).env("PATH", &path).env("MEET_SECONDS", PATIENCE);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+    };
+
+    const THERE: &str = "127.0.0.1:4100";
+    assert!(serve.contains(THERE) && meet.contains(THERE));
+    let mut process =
+        shell(&serve.replace(THERE, "127.0.0.1:0").replace("gpc rendezvous", "exec gpc rendezvous"))
+            .spawn()
+            .unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let url = lines.map(Result::unwrap).find(|line| line.starts_with("http://")).unwrap();
+    let service = Service { process, url, folder: tempfile::tempdir().unwrap() };
+    let here = service.url.strip_prefix("http://").unwrap().strip_suffix("/rendezvous").unwrap();
+    let output = shell(&meet.replace(THERE, here)).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(&String::from_utf8(output.stdout).unwrap(), shown);
+}
+
 const SIX: &str = "a:7000\na:7001\na:7002\nb:7000\nb:7001\nb:7002\n";
 
 #[test]
