@@ -5,6 +5,7 @@
 
 pub mod keeper;
 pub mod machine;
+pub mod native;
 pub mod store;
 #[cfg(feature = "client")]
 pub mod token;
