@@ -5,6 +5,7 @@
 
 pub mod keeper;
 pub mod machine;
+pub mod meeting;
 pub mod native;
 pub mod store;
 #[cfg(feature = "client")]
