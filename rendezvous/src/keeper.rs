@@ -205,12 +205,19 @@ impl Drop for Asked {
     }
 }
 
+/// A token that nobody else has.
+///
+/// # Errors
+/// When the system has no randomness.
+pub fn draw_token() -> io::Result<Token> {
+    Token::new(&Secret::random()?.to_text()).ok_or_else(|| io::Error::other("no token was drawn"))
+}
+
 /// What is drawn for a resource.
 pub(crate) fn draw(joint: bool) -> io::Result<Drawn> {
-    let (id, token) = (Secret::random()?, Secret::random()?);
+    let (id, token) = (Secret::random()?, draw_token()?);
     let mut bytes = [0; ID_LENGTH];
     bytes.copy_from_slice(&id.as_bytes()[..ID_LENGTH]);
-    let token = Token::new(&token.to_text()).ok_or_else(|| io::Error::other("no token was drawn"))?;
     let joint = match joint {
         true => Some(Joint { job: Job::random(), secret: Secret::random()? }),
         false => None,

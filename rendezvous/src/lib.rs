@@ -7,6 +7,8 @@
 pub mod client;
 pub mod keeper;
 pub mod machine;
+pub mod meeting;
+pub mod native;
 pub mod store;
 #[cfg(feature = "client")]
 pub mod token;

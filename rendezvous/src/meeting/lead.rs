@@ -1,0 +1,190 @@
+//! The part of the controlling task: it gathers, registers above, and announces.
+#![allow(clippy::disallowed_methods, reason = "a meeting has a time limit")]
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use chained_gpc::{Call, CallError, IdList, Node, Shown};
+
+use super::tasks::{Shared, announcement, question};
+use super::{Above, Ended, Gathering, MeetError, Plan};
+use crate::keeper::draw_token;
+use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted, joined};
+
+/// How long an announcement may take at least, so that a meeting which has reached its limit says so.
+const ANNOUNCE_MIN: Duration = Duration::from_secs(10);
+
+/// Data from this length on flow through the tree while they arrive, bytes.
+const FLOW_MIN: usize = 64 << 10;
+
+/// Meets, and tells all tasks what has come of it.
+pub(super) fn lead(shared: &Shared, node: &Node, meeting: u64, plan: Plan) -> Result<Completion, MeetError> {
+    let token = draw_token()?;
+    let until = Instant::now() + plan.limit;
+    let lead = Lead { shared, node, meeting, plan, token, until };
+    let ended = lead.met();
+    lead.announce(&ended)?;
+    Ok(ended?)
+}
+
+struct Lead<'a> {
+    shared: &'a Shared,
+    node: &'a Node,
+    meeting: u64,
+    plan: Plan,
+    /// This task's, at both resources.
+    token: Token,
+    until: Instant,
+}
+
+impl Lead<'_> {
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    fn met(&self) -> Ended {
+        let Some(above) = &self.plan.above else { return self.gathered() };
+        let unit = match above.rank {
+            Wanted::Rank(rank) => u32::try_from(rank).ok().map(Unit::Rank),
+            // Which unit it is nobody knows before it has registered.
+            Wanted::Assign => None,
+        };
+        if let Some(unit) = unit {
+            above.resource.control(unit, &self.name(), &self.token)?;
+        }
+        let ended = self.gathered().and_then(|gathered| self.above(above, gathered.data));
+        if let (Some(unit), Err(fault)) = (unit, &ended) {
+            // Those who wait above are told why this unit does not come, if nobody has told them.
+            let _ = above.resource.release(unit, &self.token, Some(fault.message.clone()));
+        }
+        ended
+    }
+
+    /// The data of this job's tasks, level 1.
+    fn gathered(&self) -> Ended {
+        let resource = match &self.plan.gathering {
+            Gathering::Call => {
+                let data = self.gather()?;
+                return Ok(Completion { level: 1, data, joint: None });
+            }
+            Gathering::Resource(resource) => resource,
+        };
+        resource.control(Unit::Own, &self.name(), &self.token)?;
+        let rank = rank(&self.plan.ids, self.node.id());
+        resource.register(Wanted::Rank(rank), &self.token, self.plan.data.clone())?;
+        if self.plan.ids.len() == 1 && self.plan.above.is_some() {
+            // Where there is one task, there is nothing to subscribe to.
+            let (data, _) = joined(1, [&self.plan.data].into_iter());
+            return Ok(Completion { level: 1, data, joint: None });
+        }
+        let completion = resource.wait(Of::Own, &self.token, self.left())?;
+        completion.ok_or_else(|| {
+            let missing = resource.missing().unwrap_or_default();
+            let message = format!(
+                "the tasks of this job have not all registered within {:?}; missing are the ranks {}",
+                self.plan.limit,
+                listed(&missing)
+            );
+            first_rank(Fault::new(FaultKind::NotRegistered, message), &missing)
+        })
+    }
+
+    /// Has each task of the job say what it brings, and joins that by rank.
+    fn gather(&self) -> Result<Bytes, Fault> {
+        let ids = &self.plan.ids;
+        let call = Call::new(self.shared.functions.gather).ids(ids.clone());
+        let call = call.header(question(self.meeting)).limit(self.left());
+        let outcome = self
+            .node
+            .call(call)
+            .and_then(chained_gpc::CallHandle::wait)
+            .map_err(|error| self.absent(&error))?;
+        let nonsense = |error: &dyn std::fmt::Display| {
+            Fault::new(FaultKind::Malformed, format!("the tasks' data are not as they should be: {error}"))
+        };
+        let mut replies = outcome.replies().map_err(|error| nonsense(&error))?;
+        // The call's own order has its root first.
+        replies.sort_by_key(|reply| rank(ids, reply.id));
+        if replies.len() as u64 != u64::from(ids.len()) {
+            return Err(nonsense(&"some are missing"));
+        }
+        Ok(joined(1, replies.iter().map(|reply| &reply.data)).0)
+    }
+
+    /// A task has not said what it brings.
+    fn absent(&self, error: &CallError) -> Fault {
+        let Some(cause) = error.cause() else {
+            return Fault::new(
+                FaultKind::Unavailable,
+                format!("the tasks' data cannot be gathered: {error}"),
+            );
+        };
+        let rank = rank(&self.plan.ids, cause.id);
+        let why = Shown(&error.to_string()).to_string();
+        let message = format!("the task with rank {rank}, id {}, has not come: {why}", cause.id);
+        Fault::new(FaultKind::NotRegistered, message).of_rank(rank)
+    }
+
+    /// Registers the job's data above, and waits for the top.
+    fn above(&self, above: &Above, data: Bytes) -> Ended {
+        let Above { resource, rank } = above;
+        let registered = resource.register(*rank, &self.token, data)?;
+        resource.wait(Of::Top, &self.token, self.left())?.ok_or_else(|| {
+            let missing = resource.missing().unwrap_or_default();
+            let message = format!(
+                "the rendezvous above, where this job has rank {}, is not complete within {:?}; missing are the ranks {}",
+                registered.rank,
+                self.plan.limit,
+                listed(&missing)
+            );
+            first_rank(Fault::new(FaultKind::AboveFailed, message), &missing)
+        })
+    }
+
+    /// Tells all tasks of the job. Those that are lost are left out: the others have what they have come for.
+    fn announce(&self, ended: &Ended) -> Result<(), MeetError> {
+        let (header, data) = announcement(self.meeting, ended);
+        let flows = data.len() >= FLOW_MIN;
+        let call = Call::new(self.shared.functions.announce).ids(self.plan.ids.clone());
+        let call = call.header(header).data(data).limit(self.left().max(ANNOUNCE_MIN));
+        let whole = if flows { call.clone().forward_first() } else { call.clone() };
+        let error = match self.node.call(whole)?.wait() {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        tracing::debug!(%error, "an announcement has not reached all tasks; it goes on without those that are lost");
+        match self.node.call(call.partial())?.wait() {
+            Ok(outcome) => {
+                let (done, of) = (outcome.done().len(), self.plan.ids.len());
+                if done < of {
+                    tracing::warn!(done, of, %error, "an announcement has not reached all tasks");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "an announcement has not reached the tasks"),
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        format!("id {}", self.node.id())
+    }
+}
+
+/// The rank of a task in its job; behind the last one where it is none.
+pub(super) fn rank(ids: &IdList, id: chained_gpc::Id) -> u64 {
+    ids.iter().position(|task| task == id).unwrap_or(ids.len() as usize) as u64
+}
+
+fn first_rank(fault: Fault, missing: &[u32]) -> Fault {
+    match missing.first() {
+        Some(rank) => fault.of_rank((*rank).into()),
+        None => fault,
+    }
+}
+
+fn listed(missing: &[u32]) -> String {
+    match missing {
+        [] => "that the service does not tell".into(),
+        missing => missing.iter().map(u32::to_string).collect::<Vec<String>>().join(", "),
+    }
+}

@@ -1,0 +1,185 @@
+//! Reading and writing the fields of which requests and answers consist: integers in little-endian order, texts with their lengths before them.
+
+use chained_gpc::{Job, Secret};
+
+use super::codec::CodecError;
+use crate::machine::{Handle, Life, ResourceId, Token, Wanted};
+
+/// Bytes that are read from the front.
+pub(super) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader(bytes)
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], CodecError> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(CodecError::Short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(CodecError::Short)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, CodecError> {
+        self.array().map(|[byte]| byte)
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, CodecError> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, CodecError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, CodecError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(super) fn flag(&mut self) -> Result<bool, CodecError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(CodecError::Field("a flag is 0 or 1")),
+        }
+    }
+
+    /// A field that may be missing.
+    pub(super) fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<Option<T>, CodecError> {
+        match self.flag()? {
+            true => read(self).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    pub(super) fn text(&mut self) -> Result<&'a str, CodecError> {
+        let len = self.u16()?;
+        std::str::from_utf8(self.take(len.into())?).map_err(|_| CodecError::Field("a text is no UTF-8"))
+    }
+
+    pub(super) fn resource(&mut self) -> Result<ResourceId, CodecError> {
+        self.array().map(ResourceId)
+    }
+
+    pub(super) fn job(&mut self) -> Result<Job, CodecError> {
+        self.array().map(Job)
+    }
+
+    pub(super) fn secret(&mut self) -> Result<Secret, CodecError> {
+        let len = self.u16()?;
+        Secret::new(self.take(len.into())?).map_err(|_| CodecError::Field("the secret has no length of one"))
+    }
+
+    pub(super) fn token(&mut self) -> Result<Token, CodecError> {
+        Token::new(self.text()?).ok_or(CodecError::Field("a token is none"))
+    }
+
+    pub(super) fn handle(&mut self) -> Result<Handle, CodecError> {
+        self.text()?.parse().map_err(|_| CodecError::Field("a handle is none"))
+    }
+
+    pub(super) fn wanted(&mut self) -> Result<Wanted, CodecError> {
+        Ok(self.option(Self::u64)?.map_or(Wanted::Assign, Wanted::Rank))
+    }
+
+    pub(super) fn life(&mut self) -> Result<Life, CodecError> {
+        match self.u8()? {
+            0 => Ok(Life::Unseen),
+            1 => self.u64().map(Life::Lease),
+            // Which one it is, the link says.
+            2 => Ok(Life::Member(0)),
+            _ => Err(CodecError::Field("a life is 0, 1 or 2")),
+        }
+    }
+
+    /// Nothing may be left.
+    pub(super) fn end(self) -> Result<(), CodecError> {
+        if self.0.is_empty() { Ok(()) } else { Err(CodecError::Long) }
+    }
+}
+
+/// Bytes that are written behind each other.
+#[derive(Default)]
+pub(super) struct Writer(pub(super) Vec<u8>);
+
+impl Writer {
+    pub(super) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(super) fn u16(&mut self, value: u16) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(super) fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(super) fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(super) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.u8(value.is_some().into());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    /// A text, which is cut where its length would not fit.
+    pub(super) fn text(&mut self, text: &str) {
+        let text = &text[..text.floor_char_boundary(u16::MAX.into())];
+        self.u16(text.len() as u16);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    pub(super) fn resource(&mut self, resource: ResourceId) {
+        self.0.extend_from_slice(&resource.0);
+    }
+
+    pub(super) fn job(&mut self, job: Job) {
+        self.0.extend_from_slice(&job.0);
+    }
+
+    pub(super) fn secret(&mut self, secret: &Secret) {
+        let bytes = secret.as_bytes();
+        // At most 1,024.
+        self.u16(bytes.len() as u16);
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(super) fn token(&mut self, token: &Token) {
+        self.text(token.as_str());
+    }
+
+    pub(super) fn handle(&mut self, handle: &Handle) {
+        self.text(&handle.to_string());
+    }
+
+    pub(super) fn wanted(&mut self, wanted: Wanted) {
+        let rank = match wanted {
+            Wanted::Rank(rank) => Some(rank),
+            Wanted::Assign => None,
+        };
+        self.option(rank, Self::u64);
+    }
+
+    pub(super) fn life(&mut self, life: Life) {
+        match life {
+            Life::Unseen => self.u8(0),
+            Life::Lease(length) => {
+                self.u8(1);
+                self.u64(length);
+            }
+            Life::Member(_) => self.u8(2),
+        }
+    }
+}

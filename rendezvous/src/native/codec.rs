@@ -1,0 +1,425 @@
+//! What is asked of a service on a node and what it answers, as bytes: see the tables in the description of [`native`](super).
+
+use bytes::Bytes;
+use chained_gpc::{Id, Job};
+
+use super::bytes::{Reader, Writer};
+use crate::machine::{
+    Answer, Completion, Fault, FaultKind, Joint, Life, MISSING_MAX, Of, Parent, Properties, Registered,
+    ResourceId, Spec, Token, Unit, Wanted,
+};
+
+/// The version of all of them.
+pub const VERSION: u8 = 1;
+
+/// Bytes that are no request, or no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// They are of another version.
+    #[error("they are of version {0}, and this is version {VERSION}: run the same version everywhere")]
+    Version(u8),
+    /// They end too early.
+    #[error("they end too early")]
+    Short,
+    /// More comes behind what they say.
+    #[error("more comes behind their end")]
+    Long,
+    /// One of their fields cannot be as it is.
+    #[error("{0}")]
+    Field(&'static str),
+}
+
+macro_rules! operations {
+    ($($(#[doc = $doc:literal])+ $operation:ident = $name:literal,)+) => {
+        /// What a service on a node is asked for: each is a function with a name of its own.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Operation {
+            $($(#[doc = $doc])+ $operation,)+
+        }
+
+        impl Operation {
+            /// All of them.
+            pub const ALL: &[Operation] = &[$(Operation::$operation),+];
+
+            /// The name of its function.
+            pub fn function(self) -> &'static str {
+                match self { $(Operation::$operation => concat!("gpc.rendezvous.", $name)),+ }
+            }
+        }
+    };
+}
+
+operations! {
+    /// A new resource.
+    Create = "create",
+    /// A registration.
+    Register = "register",
+    /// The end of a registration.
+    Withdraw = "withdraw",
+    /// A subscription.
+    Wait = "wait",
+    /// The properties of a resource.
+    Properties = "properties",
+    /// The data of one registrant.
+    Registrant = "registrant",
+    /// A controlling task is there.
+    Control = "control",
+    /// A controlling task ends.
+    Release = "release",
+    /// The end of a resource.
+    Destroy = "destroy",
+    /// The end of a job.
+    EndJob = "end-job",
+}
+
+/// What is asked. The fields are those of [`Request`](crate::machine::Request), where times are lengths, since two nodes have two clocks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields are those of `Request`")]
+pub enum Ask {
+    Create(Spec),
+    Register {
+        resource: ResourceId,
+        rank: Wanted,
+        token: Token,
+        data: Bytes,
+        life: Life,
+    },
+    Withdraw {
+        resource: ResourceId,
+        rank: u64,
+        token: Token,
+    },
+    /// Waits for so many milliseconds at most.
+    Wait {
+        resource: ResourceId,
+        of: Of,
+        limit: u64,
+        token: Option<Token>,
+    },
+    Properties(ResourceId),
+    Registrant {
+        resource: ResourceId,
+        rank: u64,
+    },
+    Control {
+        resource: ResourceId,
+        unit: Unit,
+        name: String,
+        token: Token,
+        life: Life,
+    },
+    Release {
+        resource: ResourceId,
+        unit: Unit,
+        token: Token,
+        lost: Option<String>,
+    },
+    Destroy(ResourceId),
+    EndJob(Job),
+}
+
+impl Ask {
+    /// What is asked for.
+    pub fn operation(&self) -> Operation {
+        match self {
+            Ask::Create(_) => Operation::Create,
+            Ask::Register { .. } => Operation::Register,
+            Ask::Withdraw { .. } => Operation::Withdraw,
+            Ask::Wait { .. } => Operation::Wait,
+            Ask::Properties(_) => Operation::Properties,
+            Ask::Registrant { .. } => Operation::Registrant,
+            Ask::Control { .. } => Operation::Control,
+            Ask::Release { .. } => Operation::Release,
+            Ask::Destroy(_) => Operation::Destroy,
+            Ask::EndJob(_) => Operation::EndJob,
+        }
+    }
+
+    /// The header and the data of the call.
+    pub fn encode(&self) -> (Vec<u8>, Bytes) {
+        let mut out = Writer(vec![VERSION]);
+        let mut data = Bytes::new();
+        match self {
+            Ask::Create(spec) => put_spec(&mut out, spec),
+            Ask::Register { resource, rank, token, data: brought, life } => {
+                out.resource(*resource);
+                out.wanted(*rank);
+                out.token(token);
+                out.life(*life);
+                data = brought.clone();
+            }
+            Ask::Withdraw { resource, rank, token } => {
+                out.resource(*resource);
+                out.u64(*rank);
+                out.token(token);
+            }
+            Ask::Wait { resource, of, limit, token } => {
+                out.resource(*resource);
+                out.u8((*of == Of::Top).into());
+                out.u64(*limit);
+                out.option(token.as_ref(), Writer::token);
+            }
+            Ask::Properties(resource) | Ask::Destroy(resource) => out.resource(*resource),
+            Ask::Registrant { resource, rank } => {
+                out.resource(*resource);
+                out.u64(*rank);
+            }
+            Ask::Control { resource, unit, name, token, life } => {
+                out.resource(*resource);
+                put_unit(&mut out, *unit);
+                out.text(name);
+                out.token(token);
+                out.life(*life);
+            }
+            Ask::Release { resource, unit, token, lost } => {
+                out.resource(*resource);
+                put_unit(&mut out, *unit);
+                out.token(token);
+                out.option(lost.as_deref(), Writer::text);
+            }
+            Ask::EndJob(job) => out.job(*job),
+        }
+        (out.0, data)
+    }
+
+    /// Reads what `from` asks: who says that the link shows that it lives is known by that link, whatever the bytes say.
+    ///
+    /// # Errors
+    /// When it is no request.
+    pub fn decode(operation: Operation, header: &[u8], data: Bytes, from: Id) -> Result<Ask, CodecError> {
+        let mut bytes = versioned(header)?;
+        if operation != Operation::Register && !data.is_empty() {
+            return Err(CodecError::Long);
+        }
+        let ask = match operation {
+            Operation::Create => Ask::Create(spec(&mut bytes)?),
+            Operation::Register => Ask::Register {
+                resource: bytes.resource()?,
+                rank: bytes.wanted()?,
+                token: bytes.token()?,
+                life: of(bytes.life()?, from),
+                data,
+            },
+            Operation::Withdraw => {
+                Ask::Withdraw { resource: bytes.resource()?, rank: bytes.u64()?, token: bytes.token()? }
+            }
+            Operation::Wait => Ask::Wait {
+                resource: bytes.resource()?,
+                of: if bytes.flag()? { Of::Top } else { Of::Own },
+                limit: bytes.u64()?,
+                token: bytes.option(Reader::token)?,
+            },
+            Operation::Properties => Ask::Properties(bytes.resource()?),
+            Operation::Registrant => Ask::Registrant { resource: bytes.resource()?, rank: bytes.u64()? },
+            Operation::Control => Ask::Control {
+                resource: bytes.resource()?,
+                unit: unit(&mut bytes)?,
+                name: bytes.text()?.to_owned(),
+                token: bytes.token()?,
+                life: of(bytes.life()?, from),
+            },
+            Operation::Release => Ask::Release {
+                resource: bytes.resource()?,
+                unit: unit(&mut bytes)?,
+                token: bytes.token()?,
+                lost: bytes.option(Reader::text)?.map(str::to_owned),
+            },
+            Operation::Destroy => Ask::Destroy(bytes.resource()?),
+            Operation::EndJob => Ask::EndJob(bytes.job()?),
+        };
+        bytes.end().map(|()| ask)
+    }
+}
+
+/// The header and the data of a reply.
+pub fn encode_answer(answer: &Result<Answer, Fault>) -> (Vec<u8>, Bytes) {
+    let mut out = Writer(vec![VERSION]);
+    let mut data = Bytes::new();
+    match answer {
+        Err(fault) => {
+            out.u8(0);
+            put_fault(&mut out, fault);
+        }
+        Ok(Answer::Created(resource)) => {
+            out.u8(1);
+            out.resource(*resource);
+        }
+        Ok(Answer::Registered(Registered { rank, tally, capacity })) => {
+            out.u8(2);
+            [rank, tally, capacity].into_iter().for_each(|number| out.u32(*number));
+        }
+        Ok(Answer::Completed(Completion { level, data: whole, joint })) => {
+            out.u8(3);
+            out.u16(*level);
+            out.option(joint.as_ref(), |out, joint| {
+                out.job(joint.job);
+                out.secret(&joint.secret);
+            });
+            data = whole.clone();
+        }
+        Ok(Answer::NotYet) => out.u8(4),
+        Ok(Answer::Properties(properties)) => {
+            out.u8(5);
+            put_properties(&mut out, properties);
+        }
+        Ok(Answer::Data(brought)) => {
+            out.u8(6);
+            data = brought.clone();
+        }
+        Ok(Answer::Done) => out.u8(7),
+        Ok(Answer::Ended(count)) => {
+            out.u8(8);
+            out.u64(*count as u64);
+        }
+        // Nothing that a node is asked has this answer.
+        Ok(Answer::List(_)) => out.u8(7),
+    }
+    (out.0, data)
+}
+
+/// Reads a reply.
+///
+/// # Errors
+/// When it is none.
+pub fn decode_answer(header: &[u8], data: Bytes) -> Result<Result<Answer, Fault>, CodecError> {
+    let mut bytes = versioned(header)?;
+    let tag = bytes.u8()?;
+    if !matches!(tag, 3 | 6) && !data.is_empty() {
+        return Err(CodecError::Long);
+    }
+    let answer = match tag {
+        0 => Err(fault(&mut bytes)?),
+        1 => Ok(Answer::Created(bytes.resource()?)),
+        2 => Ok(Answer::Registered(Registered {
+            rank: bytes.u32()?,
+            tally: bytes.u32()?,
+            capacity: bytes.u32()?,
+        })),
+        3 => {
+            let level = bytes.u16()?;
+            let joint = bytes.option(|bytes| Ok(Joint { job: bytes.job()?, secret: bytes.secret()? }))?;
+            Ok(Answer::Completed(Completion { level, data, joint }))
+        }
+        4 => Ok(Answer::NotYet),
+        5 => Ok(Answer::Properties(Box::new(properties(&mut bytes)?))),
+        6 => Ok(Answer::Data(data)),
+        7 => Ok(Answer::Done),
+        8 => Ok(Answer::Ended(usize::try_from(bytes.u64()?).unwrap_or(usize::MAX))),
+        _ => return Err(CodecError::Field("there is no such answer")),
+    };
+    bytes.end().map(|()| answer)
+}
+
+fn versioned(header: &[u8]) -> Result<Reader<'_>, CodecError> {
+    let mut bytes = Reader::new(header);
+    match bytes.u8()? {
+        VERSION => Ok(bytes),
+        other => Err(CodecError::Version(other)),
+    }
+}
+
+/// The life of who asks.
+fn of(life: Life, from: Id) -> Life {
+    match life {
+        Life::Member(_) => Life::Member(from),
+        life => life,
+    }
+}
+
+fn put_spec(out: &mut Writer, spec: &Spec) {
+    let Spec { capacity, level, lifetime, job, joint, parent } = spec;
+    out.u64(*capacity);
+    out.u64(*level);
+    out.option(*lifetime, Writer::u64);
+    out.option(*job, Writer::job);
+    out.u8((*joint).into());
+    out.option(parent.as_ref(), |out, Parent { handle, rank }| {
+        out.handle(handle);
+        out.wanted(*rank);
+    });
+}
+
+fn spec(bytes: &mut Reader<'_>) -> Result<Spec, CodecError> {
+    Ok(Spec {
+        capacity: bytes.u64()?,
+        level: bytes.u64()?,
+        lifetime: bytes.option(Reader::u64)?,
+        job: bytes.option(Reader::job)?,
+        joint: bytes.flag()?,
+        parent: bytes.option(|bytes| Ok(Parent { handle: bytes.handle()?, rank: bytes.wanted()? }))?,
+    })
+}
+
+fn put_unit(out: &mut Writer, unit: Unit) {
+    let rank = match unit {
+        Unit::Own => None,
+        Unit::Rank(rank) => Some(rank),
+    };
+    out.option(rank, Writer::u32);
+}
+
+fn unit(bytes: &mut Reader<'_>) -> Result<Unit, CodecError> {
+    Ok(bytes.option(Reader::u32)?.map_or(Unit::Own, Unit::Rank))
+}
+
+fn put_fault(out: &mut Writer, fault: &Fault) {
+    out.u16(fault.kind.number());
+    out.text(&fault.message);
+    out.option(fault.rank, Writer::u64);
+    out.option(fault.task.as_deref(), Writer::text);
+}
+
+fn fault(bytes: &mut Reader<'_>) -> Result<Fault, CodecError> {
+    let kind = FaultKind::from_number(bytes.u16()?).ok_or(CodecError::Field("there is no such fault"))?;
+    let fault = Fault::new(kind, bytes.text()?);
+    Ok(Fault {
+        rank: bytes.option(Reader::u64)?,
+        task: bytes.option(Reader::text)?.map(str::to_owned),
+        ..fault
+    })
+}
+
+fn put_properties(out: &mut Writer, properties: &Properties) {
+    out.resource(properties.id);
+    out.u16(properties.level);
+    out.u32(properties.capacity);
+    out.u32(properties.tally);
+    // At most `MISSING_MAX`.
+    out.u8(properties.missing.len() as u8);
+    properties.missing.iter().for_each(|rank| out.u32(*rank));
+    out.u64(properties.bytes);
+    out.u8(properties.completed.into());
+    out.option(properties.failed.as_ref(), put_fault);
+    out.u64(properties.waiting as u64);
+    out.u64(properties.created);
+    out.u64(properties.expires);
+    out.option(properties.job, Writer::job);
+    out.option(properties.above.as_deref(), Writer::text);
+}
+
+fn properties(bytes: &mut Reader<'_>) -> Result<Properties, CodecError> {
+    let (id, level, capacity, tally) = (bytes.resource()?, bytes.u16()?, bytes.u32()?, bytes.u32()?);
+    let missing = match usize::from(bytes.u8()?) {
+        count if count <= MISSING_MAX => (0..count).map(|_| bytes.u32()).collect::<Result<_, _>>()?,
+        _ => return Err(CodecError::Field("more ranks are missing than are ever named")),
+    };
+    Ok(Properties {
+        id,
+        level,
+        capacity,
+        tally,
+        missing,
+        bytes: bytes.u64()?,
+        completed: bytes.flag()?,
+        failed: bytes.option(fault)?,
+        waiting: usize::try_from(bytes.u64()?).unwrap_or(usize::MAX),
+        created: bytes.u64()?,
+        expires: bytes.u64()?,
+        job: bytes.option(Reader::job)?,
+        above: bytes.option(Reader::text)?.map(str::to_owned),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! Rendezvous over chained GPC: a service on a node, those who ask it, and the word that goes down to all tasks of a job.
+//!
+//! [`Host`] is the service: functions of a node, which answer when there is an answer. [`Client`] asks it from another node, each question a call over the one id of the service. [`Tasks`] is what every task of a job has: by it the
+//! controlling task [announces](Tasks) the completion of the top, or why there will be none, with one chained call along a tree to all of its job.
+//!
+//! Source: WS Rendezvous, "Rendezvous port type" and "Flow of control".
+//!
+//! # Handles
+//!
+//! The URL of a service on a node is `gpc://JOB/ID`: the job of the nodes, 32 hexadecimal digits, and the id of the service's node.
+//!
+//! # Who asks
+//!
+//! The functions are restricted to links that are [proved](chained_gpc::Access::Proved), and to calls that come from their root directly: so who registers is known by its link, never by what it says. A registrant or controlling task that says so lives as long
+//! as that link ([`Life::Member`](crate::Life::Member)).
+//!
+//! # Bytes
+//!
+//! Each operation is a function, `gpc.rendezvous.NAME`. The header of a request and of a reply begins with the version, 1; data are a registrant's data, or level-n data. Integers are little-endian and of fixed width. A *text* is its length as u16, then UTF-8; `x?` is a byte,
+//! 0 or 1, and x behind a 1. A *rank* is a `u64?`, where nothing means "assign"; a *unit* a `u32?`, where nothing means the resource's own; a *life* is a byte, 0 unseen, 1 with a lease, u64 milliseconds, 2 as long as the link; a *fault* is its number as u16, its message as text,
+//! the rank it is about as `u64?`, the task as `text?`.
+//!
+//! | function | header of the request, behind the version |
+//! |---|---|
+//! | `create` | capacity u64, level u64, lifetime `u64?` (milliseconds), job `16 bytes?`, joint u8, parent (handle as text, rank)`?` |
+//! | `register` | resource 16 bytes, rank, token text, life; the data are the registrant's |
+//! | `withdraw` | resource 16 bytes, rank u64, token text |
+//! | `wait` | resource 16 bytes, 0 for its own completion or 1 for that of the top, limit u64 (milliseconds), token `text?` |
+//! | `properties`, `destroy` | resource 16 bytes |
+//! | `registrant` | resource 16 bytes, rank u64 |
+//! | `control` | resource 16 bytes, unit, name text, token text, life |
+//! | `release` | resource 16 bytes, unit, token text, why it is lost `text?` |
+//! | `end-job` | job 16 bytes |
+//!
+//! | byte | answer | header of the reply behind it |
+//! |---|---|---|
+//! | 0 | a fault | fault |
+//! | 1 | created | resource 16 bytes |
+//! | 2 | registered | rank u32, tally u32, capacity u32 |
+//! | 3 | completed | level u16, (job 16 bytes, length of the secret u16, secret)`?`; the data are the level-n data |
+//! | 4 | not yet | |
+//! | 5 | properties | resource 16 bytes, level u16, capacity u32, tally u32, count of ranks that are missing u8, each u32, bytes u64, completed u8, failed `fault?`, waiting u64, created u64, expires u64 (milliseconds since 1970), job `16 bytes?`, above `text?` |
+//! | 6 | data | the data are the registrant's |
+//! | 7 | done | |
+//! | 8 | ended | count u64 |
+
+mod bytes;
+mod client;
+mod codec;
+mod host;
+mod linked;
+mod url;
+
+pub use client::{Client, ClientError};
+pub use codec::{Ask, CodecError, Operation, VERSION, decode_answer, encode_answer};
+pub use host::{Host, HostError};
+pub use url::{NotNative, service_of, service_url};
