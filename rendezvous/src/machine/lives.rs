@@ -3,10 +3,9 @@
 use chained_gpc::{Id, Shown};
 
 use super::resource::{Controller, Seen};
-use super::service::{Service, lease_of};
+use super::service::Service;
 use super::{
-    Answer, Change, Fault, FaultKind, KeptController, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Ticket,
-    Token, Unit,
+    Answer, Change, Fault, FaultKind, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Ticket, Token, Unit,
 };
 
 /// Whose life it is.
@@ -27,6 +26,14 @@ pub(super) enum Timer {
     Lease(ResourceId, Holder),
     /// The end of a wait.
     Wait(Ticket),
+}
+
+/// The part of a life that outlives the service's process.
+pub(super) fn lease_of(life: Life) -> Option<u64> {
+    match life {
+        Life::Lease(length) => Some(length),
+        Life::Unseen | Life::Member(_) => None,
+    }
 }
 
 impl Service {
@@ -82,6 +89,26 @@ impl Service {
         self.timers.extend(after.map(|after| (after, Timer::Lease(id, holder))));
         if let Life::Member(member) = life {
             self.members.entry(member).or_default().insert((id, holder));
+        }
+    }
+
+    /// It has asked again, and what it said last is how it is seen to live: a link with its node does not outlive the service's process, a lease may have become another one.
+    pub(super) fn live_by(&mut self, id: ResourceId, holder: Holder, life: Life) {
+        if self.resources.get(&id).is_none_or(|resource| !resource.is_open()) {
+            return;
+        }
+        let Some(before) = self.seen(id, holder).map(|(seen, _)| seen.life) else { return };
+        if before == life {
+            return;
+        }
+        self.end_life(id, holder);
+        if let Some((seen, _)) = self.seen(id, holder) {
+            seen.life = life;
+        }
+        self.begin_life(id, holder);
+        if lease_of(before) != lease_of(life) {
+            let change = self.resources.get(&id).and_then(|resource| resource.change(holder));
+            self.outputs.extend(change.map(Output::Keep));
         }
     }
 
@@ -177,6 +204,7 @@ impl Service {
         match resource.controllers.get(&unit) {
             Some(controller) if controller.token == token => {
                 self.renew(id, Some(&token));
+                self.live_by(id, Holder::Controller(unit), life);
                 return Ok(Answer::Done);
             }
             Some(controller) => {
@@ -190,9 +218,9 @@ impl Service {
             return Err(Fault::new(FaultKind::TokenReused, message));
         }
         self.admit(OVERHEAD)?;
-        let kept = KeptController { name: name.clone(), token: token.clone(), lease: lease_of(life) };
-        self.outputs.push_back(Output::Keep(Change::Controller(id, unit, kept)));
         self.place_controller(id, unit, name, token, life);
+        let change = self.resources.get(&id).and_then(|resource| resource.change(Holder::Controller(unit)));
+        self.outputs.extend(change.map(Output::Keep));
         Ok(Answer::Done)
     }
 
