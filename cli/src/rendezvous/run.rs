@@ -46,7 +46,10 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     let (tell, events) = mpsc::channel();
     // Before anything is started, so that nothing is left over.
     let stop = tell.clone();
-    let interrupt = Interrupt::listen(move || drop(stop.send(Event::Stop)))?;
+    let interrupt = Interrupt::listen(move || {
+        // Who waits for it is there as long as it is listened for.
+        let _ = stop.send(Event::Stop);
+    })?;
     watch_children(tell)?;
     let variables = Variables::of_this_process()?;
     let client = client(&args.access, &variables)?;

@@ -26,7 +26,10 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) fn run(args: &ServeArgs) -> CommandResult {
     logs::start_warnings();
     let (wake, woken) = mpsc::channel();
-    let _interrupt = Interrupt::listen(move || drop(wake.send(())))?;
+    let _interrupt = Interrupt::listen(move || {
+        // Who waits for it is there as long as it is listened for.
+        let _ = wake.send(());
+    })?;
     let (token, file) = tokens(args)?;
     let mut options = Options::new(args.listen);
     let page_file = match &token {
