@@ -5,6 +5,8 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod keeper;
 pub mod machine;
 pub mod meeting;

@@ -323,6 +323,8 @@ impl Model {
             return fault_of(FaultKind::RankTaken, rank.into());
         }
         resource.registrants.push(Entry { rank, unit: None, token, data, life, heard: now });
+        // Nothing else is expected of its controlling task.
+        resource.controllers.retain(|entry| entry.unit != Some(Unit::Rank(rank)));
         self.settle(id);
         Ok(format!("{rank} of {}", tally + 1))
     }
@@ -334,7 +336,8 @@ impl Model {
         if let Unit::Rank(rank) = unit {
             resource.rank(rank.into())?;
         }
-        if resource.complete.is_some() {
+        let is_there = resource.registrants.iter().any(|entry| unit == Unit::Rank(entry.rank));
+        if resource.complete.is_some() || is_there {
             return Ok("Done".into());
         }
         if let Some(entry) = resource.controllers.iter_mut().find(|entry| entry.unit == Some(unit)) {
