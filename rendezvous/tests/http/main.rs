@@ -2,5 +2,6 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
 
+mod openapi;
 mod raw;
 mod rendezvous;
