@@ -2,5 +2,7 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
 
+mod faults;
+mod openapi;
 mod raw;
 mod rendezvous;

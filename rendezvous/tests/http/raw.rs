@@ -9,6 +9,8 @@ use gpc_rendezvous::http::{Options, Server};
 use gpc_rendezvous::token::ServiceToken;
 use serde_json::Value;
 
+use crate::openapi::check;
+
 /// Longer than any answer takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -69,7 +71,9 @@ impl<S: Read + Write> Client<S> {
         let length = body.len();
         let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{lines}\r\n");
         self.send([head.as_bytes(), body].concat());
-        self.answer()
+        let answer = self.answer();
+        check(line, &answer);
+        answer
     }
 
     fn line(&mut self) -> String {
