@@ -3,6 +3,8 @@
 //! Source: WS Rendezvous, the rendezvous web service of the Globus toolkit.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "http")]
+pub mod http;
 pub mod keeper;
 pub mod machine;
 pub mod store;

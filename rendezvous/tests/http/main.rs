@@ -1,0 +1,7 @@
+//! The server over HTTP, with plain sockets and curl: no client of this project has a part in it.
+#![cfg(test)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
+
+mod openapi;
+mod raw;
+mod rendezvous;
