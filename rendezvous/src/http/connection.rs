@@ -1,0 +1,169 @@
+//! One connection: TLS where it is spoken, one request after the other, and an end that lets the client read what it was told.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::guard::Client;
+use super::links::{Busy, Link};
+use super::tls::Acceptor;
+use super::watched::Watched;
+
+/// Longest head of a request, bytes; also what is read at a time of a body.
+const HEAD_MAX: usize = 32 << 10;
+
+/// Most headers.
+const HEADERS_MAX: usize = 64;
+
+/// How long a client may take to read an answer that was given before all of its body had come. A connection that is closed while bytes come loses what was sent last.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Serves a connection to its end.
+pub(super) async fn serve(
+    stream: TcpStream,
+    from: SocketAddr,
+    link: Arc<Link>,
+    router: Router,
+    acceptor: Option<Acceptor>,
+    stopping: watch::Receiver<bool>,
+) {
+    match acceptor {
+        #[cfg(feature = "tls")]
+        Some(acceptor) => {
+            if let Ok(Ok(stream)) = timeout(link.times().head, acceptor.accept(stream)).await {
+                speak(stream, from, link, router, stopping).await;
+            }
+        }
+        #[cfg(not(feature = "tls"))]
+        Some(never) => match never {},
+        None => speak(stream, from, link, router, stopping).await,
+    }
+}
+
+async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    from: SocketAddr,
+    link: Arc<Link>,
+    router: Router,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let serving = Arc::clone(&link);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (busy, link) = (serving.begin(), Arc::clone(&serving));
+        let router = TowerToHyperService::new(router.clone());
+        Box::pin(async move {
+            let mut request = request.map(|body| Body::new(Asked { body, link }));
+            request.extensions_mut().insert(Client(from));
+            let response = hyper::service::Service::call(&router, request).await;
+            response.map(|response: Response<Body>| response.map(|body| Answered { body, _busy: busy }))
+        })
+    });
+    let io = TokioIo::new(Watched::new(stream, Arc::clone(&link)));
+    let mut connection = http1::Builder::new()
+        .max_buf_size(HEAD_MAX)
+        .max_headers(HEADERS_MAX)
+        .half_close(false)
+        .serve_connection(io, service);
+    let mut stop = pin!(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
+    let (mut stopped, mut close) = (false, pin!(link.closing()));
+    let served = poll_fn(|cx| {
+        if !stopped && stop.as_mut().poll(cx).is_ready() {
+            stopped = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        // A request may have come just before it was to close; then it closes when it is free again.
+        if link.until().is_some() && close.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        connection.poll_without_shutdown(cx).map(|served| served.is_ok())
+    })
+    .await;
+    if served && link.is_unread() {
+        let _ = timeout(LINGER, linger(connection.into_parts().io.into_inner().into_inner())).await;
+    }
+}
+
+/// Says that nothing more comes, and takes what the client still sends.
+async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+    let mut bytes = vec![0; HEAD_MAX];
+    if stream.shutdown().await.is_ok() {
+        // Ends: with the stream, or the time of who waits for this.
+        while stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
+    }
+}
+
+/// A request's body; when it is dropped before its end, the client is still sending.
+struct Asked {
+    body: Incoming,
+    link: Arc<Link>,
+}
+
+impl hyper::body::Body for Asked {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.body.is_end_stream() {
+            self.link.leave_unread();
+        }
+    }
+}
+
+/// An answer's body; when it is dropped, the request is served.
+struct Answered {
+    body: Body,
+    _busy: Busy,
+}
+
+impl hyper::body::Body for Answered {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

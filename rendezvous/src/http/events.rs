@@ -1,0 +1,179 @@
+//! Server-sent events: a client that looks on is told what changes, on a connection that stays.
+//!
+//! Source: the HTML standard, "Server-sent events".
+
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use hyper::body::Frame;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::asking::{Asking, of};
+use super::json;
+use super::poller::{Looking, Sight, Subject};
+use super::problem::Problem;
+use super::sent::Sent;
+use super::shared::{App, Shared, ask, now, strange};
+use crate::machine::{Answer, Completion, Fault, FaultKind, Request, ResourceId};
+
+/// After so long without an event a comment is sent, so that nothing on the way takes the connection for dead, and a client that has gone is noticed.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// Pieces that wait for a client: one that is slow is told what is true then, not all that was.
+const PIECES: usize = 2;
+
+/// A stream of events.
+#[derive(Debug)]
+struct Stream {
+    pieces: Receiver<Bytes>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Where events are written.
+struct Events(Sender<Bytes>);
+
+/// The client has gone.
+struct Gone;
+
+impl hyper::body::Body for Stream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.pieces.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+impl Events {
+    async fn send(&self, piece: impl Into<Bytes>) -> Result<(), Gone> {
+        self.0.send(piece.into()).await.map_err(|_| Gone)
+    }
+
+    /// An event whose data are a line of text.
+    async fn event(&self, name: &str, data: &str) -> Result<(), Gone> {
+        self.send(format!("event: {name}\ndata: {data}\n\n")).await
+    }
+}
+
+/// A place for a stream.
+fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, Problem> {
+    Semaphore::try_acquire_owned(Arc::clone(&shared.streams)).map_err(|_| {
+        let message =
+            "the service is full: too many look on; ask again later, or ask for the completion with a wait";
+        Fault::new(FaultKind::ServiceFull, message).into()
+    })
+}
+
+fn stream(place: OwnedSemaphorePermit) -> (Events, Response) {
+    let (events, pieces) = channel(PIECES);
+    let body = Body::new(Stream { pieces, _place: place });
+    (Events(events), ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
+}
+
+/// `GET /rendezvous/ID/events`
+pub(super) async fn resource(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    let (query, id) = (asking.query(&["of"])?, asking.id()?);
+    let (of, token) = (of(&query)?, asking.token()?);
+    shared.ask(Request::Properties(id)).await?;
+    let (events, response) = stream(place(&shared)?);
+    tokio::spawn(async move {
+        let gone = events.0.clone();
+        let wait = Request::Wait { resource: id, of, until: None, token };
+        tokio::select! {
+            _ = tell(&shared, &events, id, wait) => {}
+            () = gone.closed() => {}
+        }
+    });
+    Ok(response)
+}
+
+/// Tells of a resource until its end, which a wait without a limit has when the resource has it.
+async fn tell(shared: &Shared, events: &Events, id: ResourceId, wait: Request) -> Result<(), Gone> {
+    let mut looking = shared.pollers.look(Subject::Tally(id));
+    let mut end = pin!(ask(&shared.desk, wait));
+    let mut last = None;
+    let end = loop {
+        tokio::select! {
+            biased;
+            end = &mut end => break end,
+            told = next(events, &mut looking) => last = told?.or(last),
+        }
+    };
+    // What has changed since it was last looked at.
+    if let Ok(Answer::Properties(properties)) = shared.ask(Request::Properties(id)).await {
+        let now = (properties.tally, properties.capacity);
+        if last != Some(now) {
+            events.event("tally", &json::tally(now.0, now.1)).await?;
+        }
+    }
+    match end {
+        Ok(Answer::Completed(completion)) => completed(events, completion).await,
+        Ok(_) => events.event("fault", &strange().written()).await,
+        Err(fault) => events.event("fault", &json::problem(&fault)).await,
+    }
+}
+
+/// Tells of the next tally, or that the connection lives.
+async fn next(events: &Events, looking: &mut Looking) -> Result<Option<(u32, u32)>, Gone> {
+    match timeout(ALIVE, looking.next()).await {
+        Ok(Sight::Tally(tally, capacity)) => {
+            events.event("tally", &json::tally(tally, capacity)).await?;
+            Ok(Some((tally, capacity)))
+        }
+        Ok(_) => Ok(None),
+        Err(_) => events.send(":\n\n").await.map(|()| None),
+    }
+}
+
+async fn completed(events: &Events, completion: Completion) -> Result<(), Gone> {
+    if completion.data.len() > json::EVENT_DATA_MAX {
+        return events.event("completed", &json::without_data(&completion)).await;
+    }
+    let (before, behind) = json::around(&completion);
+    let (before, behind) = (format!("event: completed\ndata: {before}"), format!("{behind}\n\n"));
+    let mut sent = Sent::encoded(before, completion.data, behind);
+    while let Some(piece) = sent.next() {
+        events.send(piece).await?;
+    }
+    Ok(())
+}
+
+/// All resources, for the page.
+pub(super) fn resources(shared: &App) -> Result<Response, Problem> {
+    let (events, response) = stream(place(shared)?);
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let gone = events.0.clone();
+        tokio::select! {
+            _ = show(&shared, &events) => {}
+            () = gone.closed() => {}
+        }
+    });
+    Ok(response)
+}
+
+/// Tells of all resources when they change, and again after a while: a browser does not tell its page of comments.
+async fn show(shared: &Shared, events: &Events) -> Result<(), Gone> {
+    let mut looking = shared.pollers.look(Subject::Resources);
+    let mut last = Vec::new();
+    // Ends: when the client goes.
+    loop {
+        if let Ok(Sight::Resources(list)) = timeout(ALIVE, looking.next()).await {
+            last = list;
+        }
+        events.event("resources", &json::resources(&last, now())).await?;
+    }
+}

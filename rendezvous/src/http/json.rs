@@ -1,0 +1,223 @@
+//! What requests and answers look like as JSON.
+
+use chained_gpc::Shown;
+use serde::{Deserialize, Serialize};
+
+use super::problem::{Problem, Written, written};
+use super::query::millis;
+use crate::machine::{
+    Completion, Fault, FaultKind, Millis, Parent, Properties, Registered, Spec, Token, Wanted,
+};
+
+/// Longest JSON of a request, bytes: far more than any needs.
+pub(super) const JSON_MAX: u64 = 16 << 10;
+
+/// Most data that come with the server-sent event of a completion, bytes.
+pub(super) const EVENT_DATA_MAX: usize = 1 << 20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wish {
+    capacity: u64,
+    level: Option<u64>,
+    lifetime: Option<f64>,
+    job: Option<String>,
+    #[serde(default)]
+    joint: bool,
+    parent: Option<Above>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Above {
+    handle: String,
+    rank: Rank,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Rank {
+    Number(i64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: String,
+}
+
+/// Reads what a resource is to be.
+pub(super) fn spec(text: &[u8]) -> Result<Spec, Problem> {
+    let Wish { capacity, level, lifetime, job, joint, parent } = parsed(text)?;
+    let lifetime = match lifetime {
+        Some(seconds) => Some(millis(seconds).ok_or_else(|| {
+            let message = format!("a lifetime is a time in seconds, not {seconds}");
+            Problem::from(Fault::new(FaultKind::LifetimeOutOfRange, message))
+        })?),
+        None => None,
+    };
+    let job = match job {
+        Some(job) => Some(job.parse().map_err(|_| Problem::bad("`job` is 32 hexadecimal digits"))?),
+        None => None,
+    };
+    let parent = match parent {
+        Some(Above { handle, rank }) => {
+            let handle = handle.parse().map_err(|error| Problem::bad(format!("`parent.handle`: {error}")))?;
+            Some(Parent { handle, rank: wanted(&rank)? })
+        }
+        None => None,
+    };
+    Ok(Spec { capacity, level: level.unwrap_or(1), lifetime, job, joint, parent })
+}
+
+fn wanted(rank: &Rank) -> Result<Wanted, Problem> {
+    match rank {
+        Rank::Number(-1) => Ok(Wanted::Assign),
+        Rank::Text(text) if text == "assign" => Ok(Wanted::Assign),
+        Rank::Number(rank) => u64::try_from(*rank).map(Wanted::Rank).map_err(|_| {
+            Fault::new(FaultKind::RankOutOfRange, format!("there is no rank {rank}: they begin with 0"))
+                .into()
+        }),
+        Rank::Text(text) => {
+            Err(Problem::bad(format!("`parent.rank` is a number or `assign`, not `{}`", Shown(text))))
+        }
+    }
+}
+
+/// Reads the name of a controlling task.
+pub(super) fn name(text: &[u8]) -> Result<String, Problem> {
+    Ok(parsed::<Named>(text)?.name)
+}
+
+fn parsed<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(text).map_err(|error| {
+        Problem::bad(format!("the body is not the JSON for this: {}", Shown(&error.to_string())))
+    })
+}
+
+/// A resource that was created.
+#[derive(Serialize)]
+pub(super) struct Created {
+    pub(super) handle: String,
+    pub(super) id: String,
+}
+
+/// A registration that stands.
+#[derive(Serialize)]
+struct Stands<'a> {
+    rank: u32,
+    tally: u32,
+    capacity: u32,
+    token: &'a str,
+}
+
+/// The answer to a registration.
+pub(super) fn registered(registered: Registered, token: &Token) -> String {
+    let Registered { rank, tally, capacity } = registered;
+    text(&Stands { rank, tally, capacity, token: token.as_str() })
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    id: String,
+    level: u16,
+    capacity: u32,
+    tally: u32,
+    completed: bool,
+    missing: &'a [u32],
+    bytes: u64,
+    waiting: usize,
+    created: Millis,
+    expires: Millis,
+    job: Option<String>,
+    above: Option<&'a str>,
+    failed: Option<Written<'a>>,
+}
+
+/// The properties of a resource.
+pub(super) fn properties(properties: &Properties) -> String {
+    text(&Shape {
+        id: properties.id.to_string(),
+        level: properties.level,
+        capacity: properties.capacity,
+        tally: properties.tally,
+        completed: properties.completed,
+        missing: &properties.missing,
+        bytes: properties.bytes,
+        waiting: properties.waiting,
+        created: properties.created,
+        expires: properties.expires,
+        job: properties.job.map(|job| job.to_string()),
+        above: properties.above.as_deref(),
+        failed: properties.failed.as_ref().map(written),
+    })
+}
+
+#[derive(Serialize)]
+struct Glance<'a> {
+    id: String,
+    level: u16,
+    capacity: u32,
+    tally: u32,
+    waiting: usize,
+    completed: bool,
+    failed: Option<&'a str>,
+    age: u64,
+    above: bool,
+}
+
+/// Resources as the page shows them: with ids by which nobody finds them.
+pub(super) fn resources(list: &[Properties], now: Millis) -> String {
+    let glance = |properties| Glance::of(properties, now);
+    text(&list.iter().map(glance).collect::<Vec<_>>())
+}
+
+impl<'a> Glance<'a> {
+    fn of(properties: &'a Properties, now: Millis) -> Glance<'a> {
+        Glance {
+            id: properties.id.short().to_string(),
+            level: properties.level,
+            capacity: properties.capacity,
+            tally: properties.tally,
+            waiting: properties.waiting,
+            completed: properties.completed,
+            failed: properties.failed.as_ref().map(|fault| fault.message.as_str()),
+            age: now.saturating_sub(properties.created) / 1000,
+            above: properties.above.is_some(),
+        }
+    }
+}
+
+/// How far a resource has come.
+pub(super) fn tally(tally: u32, capacity: u32) -> String {
+    format!("{{\"tally\":{tally},\"capacity\":{capacity}}}")
+}
+
+/// What stands before and behind the data of a completion.
+pub(super) fn around(completion: &Completion) -> (String, String) {
+    (format!("{{\"level\":{},\"data\":\"", completion.level), format!("\",\"joint\":{}}}", joint(completion)))
+}
+
+/// A completion without its data.
+pub(super) fn without_data(completion: &Completion) -> String {
+    format!("{{\"level\":{},\"joint\":{}}}", completion.level, joint(completion))
+}
+
+fn joint(completion: &Completion) -> String {
+    match &completion.joint {
+        // Both are hexadecimal digits.
+        Some(joint) => format!("{{\"job\":\"{}\",\"secret\":\"{}\"}}", joint.job, *joint.secret.to_text()),
+        None => "null".into(),
+    }
+}
+
+/// A fault as a problem.
+pub(super) fn problem(fault: &Fault) -> String {
+    text(&written(fault))
+}
+
+/// Numbers and text can always be written.
+pub(super) fn text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

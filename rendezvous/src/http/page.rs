@@ -1,0 +1,111 @@
+//! The page that shows the resources of a service as they fill, behind the token: a form asks for it, a cookie remembers that it was right.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::asking::Asking;
+use super::events;
+use super::guard::{Sent, client, is_ours, sent, unauthorized};
+use super::problem::Problem;
+use super::query::Query;
+use super::sessions::SESSION;
+use super::shared::{App, Shared};
+
+/// The cookie with the name of a session.
+const COOKIE: &str = "gpc-rendezvous";
+
+/// Longest form, bytes.
+const FORM_MAX: u64 = 4096;
+
+/// What a browser may do with what comes from here: run and show what this server gives, ask this server, and send the form to it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Where the form says that a token was refused.
+const REFUSED: &str = "<!--refused-->";
+
+fn given(status: StatusCode, media: &'static str, text: impl IntoResponse) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, media),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::REFERRER_POLICY, "same-origin"),
+    ];
+    (status, headers, text).into_response()
+}
+
+fn login_form(refused: Option<&str>) -> Response {
+    let refused = refused.map(|why| format!("<p role=\"alert\">{why}</p>")).unwrap_or_default();
+    let text = include_str!("login.html").replace(REFUSED, &refused);
+    given(StatusCode::UNAUTHORIZED, "text/html; charset=utf-8", text)
+}
+
+/// `GET /page.css`
+pub(super) async fn style() -> Response {
+    given(StatusCode::OK, "text/css; charset=utf-8", include_str!("page.css"))
+}
+
+/// `GET /page.js`
+pub(super) async fn script() -> Response {
+    given(StatusCode::OK, "text/javascript; charset=utf-8", include_str!("page.js"))
+}
+
+/// `GET /`
+pub(super) async fn page(State(shared): State<App>, request: Request) -> Response {
+    match may_look(&shared, request.headers()) {
+        true => given(StatusCode::OK, "text/html; charset=utf-8", include_str!("page.html")),
+        false => login_form(None),
+    }
+}
+
+/// `GET /events`
+pub(super) async fn look(State(shared): State<App>, request: Request) -> Result<Response, Problem> {
+    match may_look(&shared, request.headers()) {
+        true => events::resources(&shared),
+        false => {
+            if let Sent::Wrong = sent(&shared, request.headers()) {
+                shared.wrong.token(client(request.extensions())).await;
+            }
+            Err(unauthorized("log in at `/`, or send the token of the service"))
+        }
+    }
+}
+
+/// `POST /login`
+pub(super) async fn login(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    let from = asking.client();
+    let form = asking.body(&shared, FORM_MAX).await?;
+    let form = Zeroizing::new(form.0.to_vec());
+    let form = std::str::from_utf8(&form).map_err(|_| Problem::bad("the form is not UTF-8"))?;
+    let form = Query::parse(form, &["token"])?;
+    let token = form.get("token").unwrap_or_default().trim().parse();
+    if !token.is_ok_and(|token| is_ours(&shared, &token)) {
+        shared.wrong.token(from).await;
+        let none = shared.token.is_none() && shared.page_token.is_none();
+        return Ok(login_form(Some(match none {
+            true => "This service has no token, so nobody can see its page: start it with a secret.",
+            false => "This is not the token of this service.",
+        })));
+    }
+    let name = shared
+        .sessions
+        .begin(Instant::now())
+        .map_err(|error| Problem::unavailable(format!("no session can be drawn: {error}")))?;
+    let secure = if shared.names.scheme == "https" { "; Secure" } else { "" };
+    let cookie =
+        format!("{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}", SESSION.as_secs());
+    let to: [(HeaderName, HeaderValue); 2] = [
+        (header::LOCATION, HeaderValue::from_static("/")),
+        (header::SET_COOKIE, HeaderValue::try_from(cookie).map_err(|_| Problem::unavailable("no cookie"))?),
+    ];
+    Ok((StatusCode::SEE_OTHER, to).into_response())
+}
+
+fn may_look(shared: &Shared, headers: &HeaderMap) -> bool {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookie| cookie.to_str().ok());
+    let pairs = cookies.flat_map(|cookie| cookie.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut names = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
+    names.any(|name| shared.sessions.has(name, Instant::now()))
+        || matches!(sent(shared, headers), Sent::Right)
+}

@@ -1,0 +1,179 @@
+//! What is asked under which path. `openapi.json` describes each, which a test checks.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use chained_gpc::{Secret, Shown};
+
+use super::asking::{Asking, life, wanted};
+use super::guard::guard;
+use super::json::{self, JSON_MAX};
+use super::problem::Problem;
+use super::sent::Sent;
+use super::shared::{App, strange};
+use super::{OPENAPI, events, page, wait};
+use crate::machine::{Answer, FaultKind, Handle, Request, ResourceId, Token};
+
+/// All routes: method, path, and who answers.
+fn table() -> Vec<(&'static str, &'static str, MethodRouter<App>)> {
+    vec![
+        ("post", "/rendezvous", post(create)),
+        ("get", "/rendezvous", get(by_handle)),
+        ("get", "/rendezvous/{id}", get(properties)),
+        ("delete", "/rendezvous/{id}", delete(destroy)),
+        ("post", "/rendezvous/{id}/registrants", post(register)),
+        ("get", "/rendezvous/{id}/registrants/{rank}", get(registrant)),
+        ("delete", "/rendezvous/{id}/registrants/{rank}", delete(withdraw)),
+        ("get", "/rendezvous/{id}/completion", get(wait::completion)),
+        ("get", "/rendezvous/{id}/events", get(events::resource)),
+        ("put", "/rendezvous/{id}/controllers/{unit}", put(control)),
+        ("delete", "/rendezvous/{id}/controllers/{unit}", delete(release)),
+        ("delete", "/jobs/{job}", delete(end_job)),
+        ("get", "/openapi.json", get(openapi)),
+        ("get", "/", get(page::page)),
+        ("get", "/page.css", get(page::style)),
+        ("get", "/page.js", get(page::script)),
+        ("post", "/login", post(page::login)),
+        ("get", "/events", get(page::look)),
+    ]
+}
+
+pub(super) fn router(shared: App) -> Router {
+    let router =
+        table().into_iter().fold(Router::new(), |router, (_, path, answer)| router.route(path, answer));
+    router
+        .method_not_allowed_fallback(not_allowed)
+        .fallback(not_found)
+        .layer(from_fn_with_state(App::clone(&shared), guard))
+        .with_state(shared)
+}
+
+async fn not_found(uri: Uri) -> Problem {
+    let message = format!("there is nothing at {}; `/openapi.json` says what there is", Shown(uri.path()));
+    Problem::new(StatusCode::NOT_FOUND, FaultKind::BadRequest, message)
+}
+
+/// The router adds `Allow`.
+async fn not_allowed(method: Method, uri: Uri) -> Problem {
+    let message = format!("{} cannot be asked for with {}", Shown(uri.path()), Shown(method.as_str()));
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, FaultKind::BadRequest, message)
+}
+
+fn with_json(status: StatusCode, text: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+fn done(answer: Answer) -> Result<Response, Problem> {
+    match answer {
+        Answer::Done => Ok(StatusCode::NO_CONTENT.into_response()),
+        _ => Err(strange()),
+    }
+}
+
+async fn create(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    asking.query(&[])?;
+    let (text, _) = asking.body(&shared, JSON_MAX).await?;
+    let spec = json::spec(&text)?;
+    let Answer::Created(id) = shared.create(spec).await? else { return Err(strange()) };
+    let handle = Handle::new(&shared.url, id).map_err(|_| strange())?.to_string();
+    let mut response =
+        with_json(StatusCode::CREATED, json::text(&json::Created { handle, id: id.to_string() }));
+    response.headers_mut().insert(header::LOCATION, location(id)?);
+    Ok(response)
+}
+
+fn location(id: ResourceId) -> Result<HeaderValue, Problem> {
+    HeaderValue::try_from(format!("/rendezvous/{id}")).map_err(|_| strange())
+}
+
+/// A handle is a URL: whoever asks for it is sent on.
+async fn by_handle(asking: Asking) -> Result<Response, Problem> {
+    let id = asking.parts.uri.query().unwrap_or_default();
+    let id = id.parse().map_err(|error| Problem::bad(format!("{error}")))?;
+    Ok((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, location(id)?)]).into_response())
+}
+
+async fn properties(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    asking.query(&[])?;
+    match shared.ask(Request::Properties(asking.id()?)).await? {
+        Answer::Properties(properties) => Ok(with_json(StatusCode::OK, json::properties(&properties))),
+        _ => Err(strange()),
+    }
+}
+
+async fn destroy(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    asking.query(&[])?;
+    done(shared.ask(Request::Destroy(asking.id()?)).await?)
+}
+
+async fn register(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    let query = asking.query(&["rank", "lease"])?;
+    let (rank, life, resource) = (wanted(&query)?, life(&query)?, asking.id()?);
+    let token = match asking.token()? {
+        Some(token) => token,
+        None => drawn()?,
+    };
+    // Nobody sends long data for nothing.
+    shared.ask(Request::Properties(resource)).await?;
+    let (data, held) = asking.body(&shared, shared.limits.data).await?;
+    let register = Request::Register { resource, rank, token: token.clone(), data, life };
+    let answer = shared.ask(register).await;
+    drop(held);
+    match answer? {
+        Answer::Registered(stands) => Ok(with_json(StatusCode::CREATED, json::registered(stands, &token))),
+        _ => Err(strange()),
+    }
+}
+
+fn drawn() -> Result<Token, Problem> {
+    let secret =
+        Secret::random().map_err(|error| Problem::unavailable(format!("no token is drawn: {error}")))?;
+    Token::new(&secret.to_text()).ok_or_else(strange)
+}
+
+async fn registrant(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    asking.query(&[])?;
+    let request = Request::Registrant { resource: asking.id()?, rank: asking.rank()? };
+    let Answer::Data(data) = shared.ask(request).await? else { return Err(strange()) };
+    let media = [(header::CONTENT_TYPE, "application/octet-stream")];
+    Ok((media, Body::new(Sent::plain(data))).into_response())
+}
+
+async fn withdraw(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    asking.query(&[])?;
+    let (resource, rank, token) = (asking.id()?, asking.rank()?, asking.own_token()?);
+    done(shared.ask(Request::Withdraw { resource, rank, token }).await?)
+}
+
+async fn control(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    let query = asking.query(&["lease"])?;
+    let (resource, unit) = (asking.id()?, asking.unit()?);
+    let (token, life) = (asking.own_token()?, life(&query)?);
+    let (text, _) = asking.body(&shared, JSON_MAX).await?;
+    let name = json::name(&text)?;
+    done(shared.ask(Request::Control { resource, unit, name, token, life }).await?)
+}
+
+async fn release(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    let query = asking.query(&["lost"])?;
+    let (resource, unit, token) = (asking.id()?, asking.unit()?, asking.own_token()?);
+    let lost = query.get("lost").map(str::to_owned);
+    done(shared.ask(Request::Release { resource, unit, token, lost }).await?)
+}
+
+async fn end_job(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    asking.query(&[])?;
+    let job = asking.param("job").parse().map_err(|_| Problem::bad("a job is 32 hexadecimal digits"))?;
+    match shared.ask(Request::EndJob(job)).await? {
+        Answer::Ended(ended) => Ok(with_json(StatusCode::OK, format!("{{\"ended\":{ended}}}"))),
+        _ => Err(strange()),
+    }
+}
+
+async fn openapi() -> Response {
+    with_json(StatusCode::OK, OPENAPI.to_owned())
+}

@@ -1,0 +1,107 @@
+//! The body of an answer with level-n data, which may be long: given out in pieces as the client takes them, also where they are to be base64. However many clients take the same data, there is one copy.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+
+/// Bytes of data that are given at a time as they are.
+const PIECE: usize = 64 << 10;
+
+/// The same as base64; a multiple of 3, so that pieces can be joined.
+const ENCODED_PIECE: usize = 12 << 10;
+
+/// Data, and what stands before and behind them.
+#[derive(Debug)]
+pub(super) struct Sent {
+    before: Bytes,
+    data: Bytes,
+    encoded: bool,
+    behind: Bytes,
+}
+
+impl Sent {
+    /// The data as they are.
+    pub(super) fn plain(data: Bytes) -> Sent {
+        Sent { before: Bytes::new(), data, encoded: false, behind: Bytes::new() }
+    }
+
+    /// The data as base64, between two texts.
+    pub(super) fn encoded(before: impl Into<Bytes>, data: Bytes, behind: impl Into<Bytes>) -> Sent {
+        Sent { before: before.into(), data, encoded: true, behind: behind.into() }
+    }
+
+    /// The next piece.
+    pub(super) fn next(&mut self) -> Option<Bytes> {
+        if !self.before.is_empty() {
+            return Some(std::mem::take(&mut self.before));
+        }
+        if !self.data.is_empty() {
+            let most = if self.encoded { ENCODED_PIECE } else { PIECE };
+            let piece = self.data.split_to(most.min(self.data.len()));
+            return Some(if self.encoded { STANDARD.encode(&piece).into() } else { piece });
+        }
+        Some(std::mem::take(&mut self.behind)).filter(|behind| !behind.is_empty())
+    }
+
+    fn length(&self) -> u64 {
+        let data = match self.encoded {
+            true => self.data.len().div_ceil(3) * 4,
+            false => self.data.len(),
+        };
+        (self.before.len() + data + self.behind.len()) as u64
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.next().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.length() == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.length())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whole(mut sent: Sent) -> Vec<u8> {
+        let mut whole = Vec::new();
+        while let Some(piece) = sent.next() {
+            whole.extend_from_slice(&piece);
+        }
+        whole
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_are_the_whole(length in 0..100_000_usize, seed: u8) {
+            let data = Bytes::from_iter((0..length).map(|at| (at * 31) as u8 ^ seed));
+            let text = format!("before{}behind", STANDARD.encode(&data));
+            let sent = Sent::encoded("before", data.clone(), "behind");
+            prop_assert_eq!(sent.length(), text.len() as u64);
+            prop_assert!(whole(sent) == text.as_bytes());
+            let sent = Sent::plain(data.clone());
+            prop_assert_eq!(sent.length(), length as u64);
+            prop_assert!(whole(sent) == data);
+        }
+    }
+}

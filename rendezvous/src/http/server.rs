@@ -1,0 +1,278 @@
+//! A server: its listener, its threads, and its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use axum::http::Uri;
+use chained_gpc::Shown;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::sleep;
+
+use super::body::Budget;
+use super::connection;
+use super::host::Names;
+use super::links::Links;
+use super::options::Options;
+use super::poller::Pollers;
+use super::routes::router;
+use super::sessions::Sessions;
+use super::shared::Shared;
+use super::tls::{Acceptor, acceptor};
+use super::wrong::Wrong;
+use crate::client::ClientOptions;
+use crate::keeper::{Desk, Keeper};
+use crate::machine::{Handle, ID_LENGTH, ResourceId};
+use crate::upward::{self, Upward};
+
+/// Connections that wait to be taken: some 10,000 tasks may come in one moment.
+const BACKLOG: i32 = 4096;
+
+/// How long nothing is accepted after that has failed: the system is short of descriptors or memory.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// How long a server that is dropped gives those whom it serves.
+const DROP_LIMIT: Duration = Duration::from_secs(1);
+
+/// What one is told for whom there is no place.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-type: application/problem+json\r\ncontent-length: 183\r\n\r\n{\"type\":\"urn:gpc:rendezvous:fault:service-full\",\"title\":\"The service is full\",\"status\":503,\"detail\":\"too many connections are served: come again a little later\",\"code\":\"service-full\"}";
+
+/// A rendezvous service over HTTP. Dropping it ends the service.
+#[derive(Debug)]
+pub struct Server {
+    url: String,
+    address: SocketAddr,
+    desk: Desk,
+    keeper: Option<Keeper>,
+    /// What it does as controlling task.
+    _upward: Upward,
+    stopping: watch::Sender<bool>,
+    /// Says when all connections have ended.
+    ended: Receiver<()>,
+    runtime: Option<Runtime>,
+}
+
+impl Server {
+    /// Starts a service and its server. It has threads of its own.
+    ///
+    /// # Errors
+    /// When it cannot listen, the store or the certificate cannot be read, the URL is none, there are no threads, or everybody could use it: it would listen beyond loopback without a token.
+    pub fn start(options: Options) -> io::Result<Server> {
+        check(&options)?;
+        let acceptor = options.tls.as_ref().map(acceptor).transpose()?;
+        let listener = listen(options.listen)?;
+        let address = listener.local_addr()?;
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let (url, authority) = named(options.url.as_deref(), scheme, address)?;
+        let threads = options.threads.max(1);
+        let mut runtime = Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(threads).thread_name("rendezvous-http").enable_all().build()?;
+        let above = ClientOptions { token: options.token.clone(), ca: options.ca, ..Default::default() };
+        let (told, upward) = upward::new(runtime.handle().clone(), &url, &above).map_err(io::Error::other)?;
+        let keeper = Keeper::start(options.limits, options.store, told)?;
+        let desk = keeper.desk().clone();
+        upward.begin(&desk);
+        let shared = Arc::new(Shared {
+            desk: desk.clone(),
+            url: url.clone(),
+            names: Names { loopback: address.ip().is_loopback(), authority, scheme },
+            limits: options.limits,
+            token: options.token,
+            page_token: options.page_token,
+            bodies: Budget::new(options.bodies, options.times.silent),
+            streams: Arc::new(Semaphore::new(options.streams.min(Semaphore::MAX_PERMITS))),
+            wrong: Wrong::default(),
+            sessions: Sessions::default(),
+            pollers: Pollers::new(desk.clone()),
+        });
+        let (stopping, told) = watch::channel(false);
+        let (last, ended) = channel();
+        let links = Links::new(options.connections, options.times);
+        let listener = {
+            let _entered = runtime.enter();
+            TcpListener::from_std(listener)?
+        };
+        runtime.spawn(accept(listener, links, router(shared), acceptor, told, last));
+        let (keeper, runtime) = (Some(keeper), Some(runtime));
+        Ok(Server { url, address, desk, keeper, _upward: upward, stopping, ended, runtime })
+    }
+
+    /// The URL of the service, which stands in its handles.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where the service is asked from within the process.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// Ends the service: those who wait are told, and what is being answered may take so long.
+    pub fn shutdown(mut self, limit: Duration) {
+        self.end(limit);
+    }
+
+    fn end(&mut self, limit: Duration) {
+        let Some(runtime) = self.runtime.take() else { return };
+        self.stopping.send_replace(true);
+        // Answers all who wait.
+        self.keeper = None;
+        if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            tracing::debug!("connections were cut when the service ended");
+        }
+        runtime.shutdown_background();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end(DROP_LIMIT);
+    }
+}
+
+/// Refuses to let everybody in, unless that is what is wanted.
+fn check(options: &Options) -> io::Result<()> {
+    let Options { listen, token, insecure, tls, .. } = options;
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    match (token, insecure) {
+        (None, false) => Err(invalid(format!(
+            "{listen} is reached from other machines, and without a token everybody there could use the service: give it a secret, listen on 127.0.0.1, or say that it may be insecure"
+        ))),
+        (None, true) => {
+            tracing::warn!(%listen, "whoever reaches this port can use the service: it has no token");
+            Ok(())
+        }
+        (Some(_), _) => {
+            if tls.is_none() {
+                tracing::warn!(%listen, "the token and all data travel in the clear: give the service a certificate, or a network of its own");
+            }
+            Ok(())
+        }
+    }
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let listening = || -> io::Result<std::net::TcpListener> {
+        let socket =
+            socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket.into())
+    };
+    listening().map_err(|error| io::Error::new(error.kind(), format!("cannot listen at {address}: {error}")))
+}
+
+/// The URL of the service, and the host and port in it.
+fn named(url: Option<&str>, scheme: &str, address: SocketAddr) -> io::Result<(String, String)> {
+    let url = match url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None if address.ip().is_unspecified() => {
+            format!("{scheme}://{}:{}/rendezvous", host_name()?, address.port())
+        }
+        None => format!("{scheme}://{address}/rendezvous"),
+    };
+    let parsed = url.parse::<Uri>().ok();
+    let authority = parsed.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    let authority = authority.and_then(|uri| uri.authority().map(|authority| authority.as_str().to_owned()));
+    match (Handle::new(&*url, ResourceId([0; ID_LENGTH])), authority) {
+        (Ok(_), Some(authority)) => Ok((url, authority)),
+        _ => Err(invalid(format!(
+            "{} is no URL of a service: write http://HOST:PORT/rendezvous, without a query",
+            Shown(&url)
+        ))),
+    }
+}
+
+/// What this machine is called, for a server that listens at all of its addresses.
+fn host_name() -> io::Result<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" | "(none)" => Err(invalid(
+            "the machine has no name to reach it by: give the URL of the service, or listen at one address"
+                .into(),
+        )),
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// Accepts connections until the server stops, then waits for those that are served.
+async fn accept(
+    listener: TcpListener,
+    links: Arc<Links>,
+    router: axum::Router,
+    acceptor: Option<Acceptor>,
+    stopping: watch::Receiver<bool>,
+    last: std::sync::mpsc::Sender<()>,
+) {
+    let last = Arc::new(Last(last));
+    let mut stop = stopping.clone();
+    // Ends: when the server does.
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stopping| *stopping) => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, from)) => {
+                let Some(link) = links.place().await else {
+                    refuse(&stream);
+                    continue;
+                };
+                prepare(&stream);
+                let serving =
+                    connection::serve(stream, from, link, router.clone(), acceptor.clone(), stopping.clone());
+                let last = Arc::clone(&last);
+                tokio::spawn(async move {
+                    serving.await;
+                    drop(last);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted");
+                links.close_one();
+                sleep(SHORT).await;
+            }
+        }
+    }
+}
+
+/// Says when all connections that have it are gone.
+struct Last(std::sync::mpsc::Sender<()>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// Small answers leave at once, and a client whose machine has gone is noticed within two minutes, with what it waits for.
+fn prepare(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let alive = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(15));
+    let _ = SockRef::from(stream).set_tcp_keepalive(&alive.with_retries(4));
+}
+
+/// Tells a client that there is no place for it, if that can be done without waiting.
+fn refuse(stream: &TcpStream) {
+    let _ = stream.try_read(&mut [0; 4096]);
+    let _ = stream.try_write(FULL);
+}

@@ -1,0 +1,53 @@
+//! The certificate of a server, read from files.
+
+use std::io;
+
+use super::options::Tls;
+
+/// What makes connections speak TLS.
+#[cfg(feature = "tls")]
+pub(super) type Acceptor = tokio_rustls::TlsAcceptor;
+
+/// Nothing does.
+#[cfg(not(feature = "tls"))]
+pub(super) type Acceptor = std::convert::Infallible;
+
+/// Reads certificate and key.
+///
+/// # Errors
+/// When a file cannot be read, or has no such thing in it.
+#[cfg(feature = "tls")]
+pub(super) fn acceptor(tls: &Tls) -> io::Result<Acceptor> {
+    use std::sync::Arc;
+
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+    let wrong = |file: &std::path::Path, what: &str, why: String| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("{}: no {what} is in it: {why}", file.display()))
+    };
+    let certificates = CertificateDer::pem_file_iter(&tls.cert)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| wrong(&tls.cert, "certificate (PEM)", error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key)
+        .map_err(|error| wrong(&tls.key, "private key (PEM)", error.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .map_err(|error| wrong(&tls.cert, "certificate that goes with the key", error.to_string()))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config).into())
+}
+
+/// Says that this program has no TLS.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "tls"))]
+pub(super) fn acceptor(_: &Tls) -> io::Result<Acceptor> {
+    let message = "this program was built without TLS: build it with the feature `tls`";
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
+}

@@ -1,0 +1,65 @@
+//! Waiting for a completion by long poll: a request that is answered when there is something to say.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use tokio::time::timeout;
+
+use super::asking::{Asking, of};
+use super::json;
+use super::problem::Problem;
+use super::sent::Sent;
+use super::shared::{App, ask, now, strange};
+use crate::machine::{Answer, Completion, Request};
+
+/// How long somebody waits who does not say, milliseconds.
+const WAIT: u64 = 30_000;
+
+/// The longest wait, milliseconds: what stands between a client and a service closes connections that are silent for longer.
+const WAIT_MAX: u64 = 300_000;
+
+/// How much later than its time a wait may be answered.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The header with the level of the data.
+const LEVEL: HeaderName = HeaderName::from_static("rendezvous-level");
+
+/// `GET /rendezvous/ID/completion`
+pub(super) async fn completion(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
+    let query = asking.query(&["wait", "of"])?;
+    let wait = query.millis("wait")?.unwrap_or(WAIT);
+    if wait > WAIT_MAX {
+        let message = format!("a wait takes at most {} s: ask again after it", WAIT_MAX / 1000);
+        return Err(Problem::bad(message));
+    }
+    let (resource, of, token) = (asking.id()?, of(&query)?, asking.token()?);
+    let until = Some(now().saturating_add(wait));
+    let answer = ask(&shared.desk, Request::Wait { resource, of, until, token });
+    match timeout(Duration::from_millis(wait) + GRACE, answer).await {
+        Ok(Ok(Answer::Completed(completion))) => Ok(response(completion, wants_json(asking.headers()))),
+        Ok(Ok(Answer::NotYet)) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(Ok(_)) => Err(strange()),
+        Ok(Err(fault)) => Err(fault.into()),
+        Err(_) => Err(Problem::unavailable("the service has not answered in time: ask again")),
+    }
+}
+
+fn response(completion: Completion, json: bool) -> Response {
+    if json {
+        let (before, behind) = json::around(&completion);
+        let body = Body::new(Sent::encoded(before, completion.data, behind));
+        return ([(header::CONTENT_TYPE, "application/json")], body).into_response();
+    }
+    let level = (LEVEL, completion.level.to_string());
+    let media = (header::CONTENT_TYPE, "application/octet-stream".to_owned());
+    ([media, level], Body::new(Sent::plain(completion.data))).into_response()
+}
+
+fn wants_json(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accepted| accepted.to_str().ok());
+    let media = accepted.flat_map(|accepted| accepted.split(',')).filter_map(|media| media.split(';').next());
+    media.into_iter().any(|media| media.trim().eq_ignore_ascii_case("application/json"))
+}

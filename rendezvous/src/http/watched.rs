@@ -1,0 +1,151 @@
+//! A connection's stream with time limits: on the head of a request, on idleness between two, and on a client that does not take its answer.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::links::Link;
+use super::options::RATE_MIN;
+
+/// A stream whose client may not take for ever.
+#[derive(Debug)]
+pub(super) struct Watched<S> {
+    stream: S,
+    link: Arc<Link>,
+    reading: Alarm,
+    writing: Alarm,
+    blocked: Blocked,
+}
+
+/// Wakes a task at a time.
+#[derive(Default, Debug)]
+struct Alarm(Option<Pin<Box<Sleep>>>);
+
+/// How long a client has let us wait with what is written, and what it took after it had first done so.
+#[derive(Default, Debug)]
+struct Blocked {
+    since: Option<Instant>,
+    before: Duration,
+    bytes: u64,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn new(stream: S, link: Arc<Link>) -> Watched<S> {
+        Watched {
+            stream,
+            link,
+            reading: Alarm::default(),
+            writing: Alarm::default(),
+            blocked: Blocked::default(),
+        }
+    }
+
+    pub(super) fn into_inner(self) -> S {
+        self.stream
+    }
+
+    /// What a write has come to.
+    fn wrote(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Ok(bytes)) => {
+                self.blocked.progress(bytes);
+                Poll::Ready(Ok(bytes))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                let until = self.blocked.until(self.link.times().silent);
+                ready!(self.writing.passed(until, cx));
+                Poll::Ready(Err(late("the client does not take its answer")))
+            }
+        }
+    }
+}
+
+impl Alarm {
+    /// Ready when the time has passed.
+    fn passed(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if sleep.deadline() != until {
+            sleep.as_mut().reset(until);
+        }
+        sleep.as_mut().poll(cx)
+    }
+}
+
+impl Blocked {
+    fn progress(&mut self, bytes: usize) {
+        if let Some(since) = self.since.take() {
+            self.before += since.elapsed();
+        }
+        if self.before > Duration::ZERO {
+            self.bytes += bytes as u64;
+        }
+    }
+
+    /// Until when something must be taken, with an allowance for each byte that was.
+    fn until(&mut self, silent: Duration) -> Instant {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let allowed = silent + Duration::from_millis(self.bytes.saturating_mul(1000) / RATE_MIN);
+        since + allowed.saturating_sub(self.before).min(silent)
+    }
+}
+
+fn late(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        match Pin::new(&mut this.stream).poll_read(cx, buffer) {
+            Poll::Ready(result) => {
+                this.link.came();
+                Poll::Ready(result)
+            }
+            Poll::Pending => {
+                let Some(until) = this.link.until() else { return Poll::Pending };
+                ready!(this.reading.passed(until, cx));
+                Poll::Ready(Err(late("the client sends no request")))
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.wrote(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // TLS keeps what the socket does not take until it is flushed.
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx).map_ok(|()| 0);
+        self.wrote(cx, flushed).map_ok(|_| ())
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

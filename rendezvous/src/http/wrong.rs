@@ -1,0 +1,55 @@
+//! Wrong tokens: each is answered late, and the first ones of a while are logged.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// How many are logged in a [`WHILE`]: whoever tries many must not fill the log.
+const LOGGED_MAX: u32 = 10;
+
+/// After this the count begins anew.
+const WHILE: Duration = Duration::from_secs(10);
+
+/// How late each is answered.
+const LATE: Duration = Duration::from_millis(200);
+
+/// Wrong tokens of late.
+#[derive(Default, Debug)]
+pub(super) struct Wrong(Mutex<Option<(Instant, u32)>>);
+
+impl Wrong {
+    /// Somebody has sent a wrong token. Returns when that may be answered.
+    pub(super) async fn token(&self, from: IpAddr) {
+        if let Some(count) = self.count(Instant::now()) {
+            let last =
+                if count == LOGGED_MAX { "; further ones are not logged for some seconds" } else { "" };
+            tracing::warn!(%from, "a request has a wrong token{last}");
+        }
+        sleep(LATE).await;
+    }
+
+    /// Which one of those that are logged it is.
+    fn count(&self, now: Instant) -> Option<u32> {
+        let mut of_late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = of_late.filter(|(since, _)| *since + WHILE > now).unwrap_or((now, 0));
+        let count = count.saturating_add(1);
+        *of_late = Some((since, count));
+        (count <= LOGGED_MAX).then_some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_in_ten_seconds_are_logged() {
+        let (wrong, begin) = (Wrong::default(), Instant::now());
+        let logged = |at: u64| wrong.count(begin + Duration::from_secs(at)).is_some();
+        assert_eq!((0..100).filter(|_| logged(0)).count(), 10);
+        assert!(!logged(9));
+        assert!(logged(10));
+    }
+}

@@ -1,0 +1,6 @@
+//! The server over HTTP, with plain sockets and curl: no client of this project has a part in it.
+#![cfg(test)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
+
+mod raw;
+mod rendezvous;
