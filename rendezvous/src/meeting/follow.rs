@@ -21,6 +21,9 @@ const ASK_AFTER: Duration = Duration::from_millis(500);
 /// How often it is asked then. While the question is under way, silence is noticed.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
+/// How long a controlling task of which nothing was heard yet may be on its way to its first word, while nobody answers at its address.
+const START_MAX: Duration = Duration::from_secs(10);
+
 /// Brings this task's data, and waits.
 pub(super) fn follow(
     shared: &Shared,
@@ -35,7 +38,8 @@ pub(super) fn follow(
         resource.register(rank, &draw_token()?, plan.data.clone())?;
     }
     let ask_next = Instant::now() + ASK_AFTER;
-    let mut watch = Watch { shared, node, meeting, events, linked: false, asked: None, ask_next };
+    let mut watch =
+        Watch { shared, node, meeting, events, linked: false, absent: None, asked: None, ask_next };
     // Ends: the time passes.
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -60,6 +64,8 @@ struct Watch<'a> {
     events: Events,
     /// Whether a link with it has stood: before that, it may not have been started.
     linked: bool,
+    /// Since when nobody answers at its address.
+    absent: Option<Instant>,
     asked: Option<CallHandle>,
     ask_next: Instant,
 }
@@ -94,6 +100,7 @@ impl Watch<'_> {
     fn heed(&mut self, answer: Result<chained_gpc::Outcome, CallError>) -> Option<Ended> {
         let error = match answer {
             Ok(outcome) => {
+                (self.linked, self.absent) = (true, None);
                 let reply = outcome.replies().ok()?.into_iter().next()?;
                 return match decode_answer(&reply.header, reply.data).ok()? {
                     Ok(Answer::Completed(completion)) => Some(Ok(completion)),
@@ -105,7 +112,10 @@ impl Watch<'_> {
         };
         let lost = match error.kind()? {
             CauseKind::LinkLost | CauseKind::LostIncarnation => true,
-            CauseKind::Unreachable => self.linked,
+            CauseKind::Unreachable => {
+                let absent = self.absent.get_or_insert_with(Instant::now).elapsed();
+                self.linked || self.shared.has_spoken() || absent >= START_MAX
+            }
             _ => false,
         };
         lost.then(|| Err(controller_lost(self.shared.controlling, error)))

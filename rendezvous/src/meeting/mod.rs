@@ -92,10 +92,7 @@ pub struct Above {
 }
 
 impl Plan {
-    /// Gathers by a call, with nothing above.
-    ///
-    /// # Panics
-    /// Not at all: ids that are no list are none, which [`Tasks::meet`] refuses.
+    /// Gathers by a call, with nothing above. Ids that are no list are as none, which [`Tasks::meet`] refuses.
     pub fn new(ids: impl Into<chained_gpc::Ids>, data: impl Into<Bytes>, limit: Duration) -> Plan {
         let ids = IdList::try_from(ids.into()).unwrap_or_default();
         Plan { ids, data: data.into(), gathering: Gathering::Call, above: None, limit }

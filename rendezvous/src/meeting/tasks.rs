@@ -71,6 +71,8 @@ struct State {
     announced: BTreeMap<u64, Ended>,
     /// What this task brings to the current meeting.
     brought: Option<Bytes>,
+    /// Whether the controlling task has said or asked anything: it has been started.
+    spoken: bool,
     /// By meeting, who has asked for what this task brings, and waits until it comes.
     asked: BTreeMap<u64, Deferred>,
 }
@@ -221,7 +223,10 @@ impl Shared {
     /// Nobody but the controlling task has something to say.
     fn check(&self, request: &Request<'_>) -> Result<(), String> {
         match request.root() == self.controlling {
-            true => Ok(()),
+            true => {
+                self.state().spoken = true;
+                Ok(())
+            }
             false => Err(format!(
                 "the controlling task here is id {}, and nobody else announces or gathers",
                 self.controlling
@@ -238,6 +243,11 @@ impl Shared {
                 state.current
             )),
         }
+    }
+
+    /// Whether the controlling task has been started, as far as it has been heard of.
+    pub(super) fn has_spoken(&self) -> bool {
+        self.state().spoken
     }
 
     /// What was announced of the current meeting; waits for it at most so long.
