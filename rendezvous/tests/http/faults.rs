@@ -2,7 +2,7 @@
 
 use gpc_rendezvous::http::Server;
 
-use crate::raw::{Answer, ask, connect, create, options, register, server, token};
+use crate::raw::{Answer, ask, connect, create, register, server, started, token};
 
 /// Status and code of what this is refused with.
 fn refused(server: &Server, line: &str, lines: &str, body: &str) -> (u16, String) {
@@ -196,13 +196,13 @@ fn what_a_controlling_task_cannot_do() {
 
 #[test]
 fn a_service_that_is_full() {
-    let mut options = options();
-    options.limits.resources = 1;
-    options.limits.waiting = 1;
-    options.limits.data = 1000;
-    options.limits.held = 2000;
-    options.streams = 1;
-    let server = Server::start(options).unwrap();
+    let server = started(|options| {
+        options.limits.resources = 1;
+        options.limits.waiting = 1;
+        options.limits.data = 1000;
+        options.limits.held = 2000;
+        options.streams = 1;
+    });
     let full = |answer: Answer| {
         assert_eq!(answer.problem(), is(503, "service-full"));
         assert_eq!(answer.header("retry-after"), Some("1"));
@@ -228,10 +228,8 @@ fn a_service_that_is_full() {
 
 #[test]
 fn a_service_with_a_token() {
-    let mut options = options();
     let (token, line) = token();
-    options.token = Some(token);
-    let server = Server::start(options).unwrap();
+    let server = started(|options| options.token = Some(token));
     let missing = ask(&server, "POST /rendezvous", "", r#"{"capacity":1}"#);
     assert_eq!(missing.problem(), is(401, "unauthorized"));
     assert_eq!(missing.header("www-authenticate"), Some("Bearer"));
