@@ -108,6 +108,24 @@ const FLOORS: &[Floor] = &[
         banned: &["net", "HashMap", "HashSet"],
     },
     Floor {
+        folder: "rendezvous/src/machine",
+        floors: &["wire"],
+        packages: &["chained_gpc", "bytes", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "rendezvous/src/keeper.rs",
+        floors: &[],
+        packages: &["chained_gpc", "tracing"],
+        banned: &["net", "fs", "process", "env"],
+    },
+    Floor {
+        folder: "rendezvous/src/store",
+        floors: &[],
+        packages: &["chained_gpc", "bytes", "thiserror", "redb", "serde", "serde_json", "zeroize"],
+        banned: &["net", "thread", "process", "env", "Instant", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "cli/src",
         floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
@@ -192,7 +210,8 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
 }
 
 /// The manifests of all packages.
-const MANIFESTS: [&str; 4] = ["Cargo.toml", "trees/Cargo.toml", "pmix/Cargo.toml", "cli/Cargo.toml"];
+const MANIFESTS: [&str; 5] =
+    ["Cargo.toml", "trees/Cargo.toml", "pmix/Cargo.toml", "rendezvous/Cargo.toml", "cli/Cargo.toml"];
 
 /// The names of the packages that a manifest allows.
 fn dependencies(manifest: &str) -> BTreeSet<String> {

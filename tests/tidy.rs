@@ -10,7 +10,7 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 17] = [
     "src",
     "cli/src",
     "cli/tests",
@@ -19,6 +19,9 @@ const FOLDERS: [&str; 14] = [
     "pmix/src",
     "pmix/tests",
     "pmix/examples",
+    "rendezvous/src",
+    "rendezvous/tests",
+    "rendezvous/benches",
     "tests",
     "benches",
     "examples",

@@ -3,10 +3,14 @@
 //! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
 
 mod bench;
+mod level;
 mod over;
+#[cfg(feature = "rendezvous")]
+pub(super) mod rendezvous;
 mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
+pub use level::{LEVEL_MAX, LevelArgs, LevelCommand, LevelInput};
 pub use over::OverArgs;
 pub use trust::{SecretArgs, TrustArgs};
 
@@ -48,6 +52,7 @@ Examples:
   gpc sim -n 4096 --compare binary,flat          simulate more processes than there are
   gpc call facts --hosts a,b[01-64]              processes on other hosts, started by ssh through a tree
   gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
+  gpc rendezvous serve --listen 127.0.0.1:4000   a place where tasks meet
 
 GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
 
@@ -66,6 +71,11 @@ pub enum Command {
     Bench(BenchArgs),
     /// Draw the secret of a job, or the key of a node, into a new file
     Secret(SecretArgs),
+    /// How tasks meet: serve rendezvous, create, register, wait, look
+    #[cfg(feature = "rendezvous")]
+    Rendezvous(rendezvous::RendezvousArgs),
+    /// Level-n data, what many processes have to say: from JSON, and to JSON
+    Level(LevelArgs),
 }
 
 /// Arguments of `gpc call`.
@@ -577,6 +587,9 @@ mod tests {
             SIM_EXAMPLES,
             bench::BENCH_EXAMPLES,
             trust::SECRET_EXAMPLES,
+            level::LEVEL_EXAMPLES,
+            #[cfg(feature = "rendezvous")]
+            rendezvous::EXAMPLES,
         ]
         .join("\n");
         let lines: Vec<_> = texts.lines().filter_map(|line| line.strip_prefix("  gpc ")).collect();

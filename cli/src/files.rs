@@ -29,6 +29,29 @@ pub(super) fn read_text(path: &Path) -> Result<String, String> {
     read().map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Longest data that are read: more than any service takes, with room.
+const BYTES_MAX: u64 = 4 << 30;
+
+/// Reads a file of bytes of any kind; `-` is standard input.
+///
+/// # Errors
+/// When it cannot be read, or is longer than 4 GiB; the text begins with the path.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let read = |from: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if read as u64 > BYTES_MAX {
+            return Err(io::Error::other(format!("it is longer than {} GiB", BYTES_MAX >> 30)));
+        }
+        Ok(bytes)
+    };
+    let bytes = match path == Path::new("-") {
+        true => read(&mut io::stdin().lock()),
+        false => File::open(path).and_then(|mut file| read(&mut file)),
+    };
+    bytes.map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// Reads a peers file.
 ///
 /// # Errors

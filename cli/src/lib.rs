@@ -17,6 +17,7 @@ mod files;
 pub mod interrupt;
 mod joining;
 mod launching;
+mod level;
 mod limits;
 mod logs;
 mod node;
@@ -24,6 +25,8 @@ pub mod output;
 pub mod plan;
 mod quantile;
 pub mod refused;
+#[cfg(feature = "rendezvous")]
+mod rendezvous;
 mod secret;
 pub mod session;
 mod sim;
@@ -90,5 +93,8 @@ fn run(command: Command) -> CommandResult {
         Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Secret(args) => secret::run(&args),
+        #[cfg(feature = "rendezvous")]
+        Command::Rendezvous(args) => rendezvous::run(&args),
+        Command::Level(args) => level::run(&args),
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -34,8 +34,12 @@ type Then = Box<dyn FnOnce(Result<Answer, Fault>) + Send>;
 /// What the controlling driver does with what it is told, on the service's thread: it must not wait.
 type Upward = Box<dyn FnMut(ResourceId, Up) + Send>;
 
+/// Who is to be told. That happens once, whatever becomes of the service.
+struct Reply(Option<Then>);
+
 enum Task {
-    Ask(Ticket, Request, Then),
+    /// With whether somebody waits.
+    Ask(Ticket, Request, Reply, Arc<AtomicBool>),
     Input(Input),
     End,
 }
@@ -63,6 +67,30 @@ pub struct Desk {
 pub struct Asked {
     desk: Desk,
     ticket: Ticket,
+    /// Whether nobody waits any more, for a service that has not taken it up yet.
+    gone: Arc<AtomicBool>,
+    detached: bool,
+}
+
+impl Reply {
+    fn give(mut self, answer: Result<Answer, Fault>) {
+        if let Some(then) = self.0.take() {
+            then(answer);
+        }
+    }
+
+    fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+/// The service ended between being asked and taking it up.
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(then) = self.0.take() {
+            then(Err(ended(None)));
+        }
+    }
 }
 
 impl Keeper {
@@ -105,19 +133,24 @@ impl Drop for Keeper {
 }
 
 impl Desk {
-    /// Asks. `then` is called once with the answer, on the service's thread, where it must not wait; at once if the service cannot take any more.
+    /// Asks. `then` is called once with the answer, on the service's thread, where it must not wait; at once if the service cannot take any more. If what is returned is dropped before, it may not be called.
     pub fn ask(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) -> Asked {
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
-        match self.tasks.try_send(Task::Ask(ticket, request, Box::new(then))) {
-            Ok(()) => {}
-            Err(TrySendError::Full(Task::Ask(_, _, then))) => {
+        let gone = Arc::new(AtomicBool::new(false));
+        let task = Task::Ask(ticket, request, Reply(Some(Box::new(then))), Arc::clone(&gone));
+        let refused = match self.tasks.try_send(task) {
+            Ok(()) => None,
+            Err(TrySendError::Full(task)) => {
                 let message = "the service is full: too many ask at the same time; ask again a little later";
-                then(Err(Fault::new(FaultKind::ServiceFull, message)));
+                Some((task, Fault::new(FaultKind::ServiceFull, message)))
             }
-            Err(TrySendError::Disconnected(Task::Ask(_, _, then))) => then(Err(self.ended())),
-            Err(_) => {}
+            Err(TrySendError::Disconnected(task)) => Some((task, ended(self.failed().as_ref()))),
+        };
+        let detached = refused.is_some();
+        if let Some((Task::Ask(_, _, reply, _), fault)) = refused {
+            reply.give(Err(fault));
         }
-        Asked { desk: self.clone(), ticket }
+        Asked { desk: self.clone(), ticket, gone, detached }
     }
 
     /// Asks for a new resource, for which everything is drawn that has to be.
@@ -133,12 +166,12 @@ impl Desk {
         Ok(self.ask(Request::Create { spec, drawn }, then))
     }
 
-    /// Says how far the controlling driver has come above a resource.
+    /// Says how far the controlling driver has come above a resource. Waits for room in the service's queue, so it must not be called on the service's thread.
     pub fn above(&self, of: ResourceId, above: Above) {
         let _ = self.tasks.send(Task::Input(Input::Above(of, above)));
     }
 
-    /// Says that the link to a node is lost.
+    /// Says that the link to a node is lost. Waits for room in the service's queue, so it must not be called on the service's thread.
     pub fn lost(&self, member: Id, why: String) {
         let _ = self.tasks.send(Task::Input(Input::Lost { member, why }));
     }
@@ -146,13 +179,6 @@ impl Desk {
     /// Why the service has ended by itself, if it has.
     pub fn failed(&self) -> Option<StoreError> {
         locked(&self.failed).clone()
-    }
-
-    fn ended(&self) -> Fault {
-        match self.failed() {
-            Some(error) => Fault::new(FaultKind::Unavailable, format!("the service has ended: {error}")),
-            None => Fault::new(FaultKind::Unavailable, "the service is ending"),
-        }
     }
 }
 
@@ -165,13 +191,15 @@ impl fmt::Debug for Desk {
 impl Asked {
     /// Goes on without being able to take it back.
     pub fn detach(mut self) {
-        self.ticket = Ticket(u64::MAX);
+        self.detached = true;
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if self.ticket.0 != u64::MAX {
+        if !self.detached {
+            // Before the list: who takes the request up later than it looks there sees this.
+            self.gone.store(true, Ordering::Release);
             locked(&self.desk.gone).push(self.ticket);
         }
     }
@@ -190,6 +218,14 @@ pub(crate) fn draw(joint: bool) -> io::Result<Drawn> {
     Ok(Drawn { id: ResourceId(bytes), token, joint })
 }
 
+fn ended(failed: Option<&StoreError>) -> Fault {
+    let message = match failed {
+        Some(error) => format!("the service has ended, since it cannot keep what it is told: {error}"),
+        None => "the service has ended".into(),
+    };
+    Fault::new(FaultKind::Unavailable, message)
+}
+
 /// Nothing that is done under these locks can panic.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -205,7 +241,7 @@ struct Run {
     service: Service,
     store: Option<Box<dyn Store>>,
     upward: Upward,
-    waiting: HashMap<Ticket, Then>,
+    waiting: HashMap<Ticket, Reply>,
     gone: Arc<Mutex<Vec<Ticket>>>,
     failed: Arc<Mutex<Option<StoreError>>>,
 }
@@ -240,19 +276,27 @@ impl Run {
 
     /// Those who no longer wait are noticed at the next turn, within [`SLEEP`].
     fn let_go(&mut self) {
-        for ticket in std::mem::take(&mut *locked(&self.gone)) {
-            // Most have had their answer.
-            if self.waiting.remove(&ticket).is_some() {
-                self.service.handle(now(), Input::Gone(ticket));
-            }
+        // Not locked any more in the loop: what is let go may itself have asked for something.
+        let gone = std::mem::take(&mut *locked(&self.gone));
+        gone.into_iter().for_each(|ticket| self.let_one_go(ticket));
+    }
+
+    fn let_one_go(&mut self, ticket: Ticket) {
+        // Most have had their answer.
+        if let Some(reply) = self.waiting.remove(&ticket) {
+            reply.forget();
+            self.service.handle(now(), Input::Gone(ticket));
         }
     }
 
     fn take(&mut self, task: Task) -> bool {
         match task {
-            Task::Ask(ticket, request, then) => {
-                self.waiting.insert(ticket, then);
+            Task::Ask(ticket, request, reply, gone) => {
+                self.waiting.insert(ticket, reply);
                 self.service.handle(now(), Input::Ask(ticket, request));
+                if gone.load(Ordering::Acquire) {
+                    self.let_one_go(ticket);
+                }
             }
             Task::Input(input) => {
                 self.service.handle(now(), input);
@@ -273,13 +317,8 @@ impl Run {
         }
         if let Err(error) = self.keep(&changes) {
             tracing::error!(%error, "the rendezvous service ends: it cannot keep what it is told");
-            *locked(&self.failed) = Some(error.clone());
-            for output in rest {
-                if let Output::Answer(ticket, _) = output {
-                    let message = format!("the service cannot keep what it is told, and ends: {error}");
-                    self.give(ticket, Err(Fault::new(FaultKind::Unavailable, message)));
-                }
-            }
+            *locked(&self.failed) = Some(error);
+            // Nobody is told what was not kept: who asked still waits, and is told of the end.
             return false;
         }
         for output in rest {
@@ -300,20 +339,20 @@ impl Run {
     }
 
     fn give(&mut self, ticket: Ticket, answer: Result<Answer, Fault>) {
-        if let Some(then) = self.waiting.remove(&ticket) {
-            then(answer);
+        if let Some(reply) = self.waiting.remove(&ticket) {
+            reply.give(answer);
         }
     }
 
-    /// Tells everybody who still waits.
-    fn end(mut self, tasks: &Receiver<Task>) {
-        let fault = Fault::new(FaultKind::Unavailable, "the service has ended");
-        for (_, then) in self.waiting.drain() {
-            then(Err(fault.clone()));
+    /// Tells everybody who still waits, or has asked and was not taken up.
+    fn end(self, tasks: &Receiver<Task>) {
+        let fault = ended(locked(&self.failed).as_ref());
+        for reply in self.waiting.into_values() {
+            reply.give(Err(fault.clone()));
         }
         for task in tasks.try_iter() {
-            if let Task::Ask(_, _, then) = task {
-                then(Err(fault.clone()));
+            if let Task::Ask(_, _, reply, _) = task {
+                reply.give(Err(fault.clone()));
             }
         }
     }

@@ -3,6 +3,8 @@
 //! Source: WS Rendezvous, the rendezvous web service of the Globus toolkit.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "client")]
+pub mod client;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keeper;
@@ -10,6 +12,9 @@ pub mod machine;
 pub mod store;
 #[cfg(feature = "client")]
 pub mod token;
+#[cfg(feature = "http")]
+pub mod upward;
+pub mod variables;
 
 #[doc(inline)]
 pub use keeper::{Asked, Desk, Keeper};

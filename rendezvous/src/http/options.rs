@@ -20,6 +20,8 @@ pub struct Options {
     pub token: Option<ServiceToken>,
     /// What the page asks for where [`token`](Self::token) is `None`. Without either nobody sees the page.
     pub page_token: Option<ServiceToken>,
+    /// File with the certificates (PEM) of the authority that has signed those of services above that are reached over https: this service registers the data of resources with a parent there.
+    pub ca: Option<PathBuf>,
     /// Where what is registered outlives the process.
     pub store: Option<Box<dyn Store>>,
     /// What the service allows.
@@ -72,6 +74,7 @@ impl Options {
             url: None,
             token: None,
             page_token: None,
+            ca: None,
             store: None,
             limits: Limits::default(),
             insecure: false,

@@ -14,7 +14,6 @@ use super::guard::guard;
 use super::json::{self, JSON_MAX};
 use super::problem::Problem;
 use super::sent::Sent;
-use super::server::may_have_parent;
 use super::shared::{App, strange};
 use super::{OPENAPI, events, page, wait};
 use crate::machine::{Answer, FaultKind, Handle, Request, ResourceId, Token};
@@ -79,7 +78,6 @@ async fn create(State(shared): State<App>, asking: Asking) -> Result<Response, P
     asking.query(&[])?;
     let (text, _) = asking.body(&shared, JSON_MAX).await?;
     let spec = json::spec(&text)?;
-    may_have_parent(&spec)?;
     let Answer::Created(id) = shared.create(spec).await? else { return Err(strange()) };
     let handle = Handle::new(&shared.url, id).map_err(|_| strange())?.to_string();
     let mut response =

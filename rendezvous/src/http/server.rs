@@ -20,14 +20,15 @@ use super::host::Names;
 use super::links::Links;
 use super::options::Options;
 use super::poller::Pollers;
-use super::problem::Problem;
 use super::routes::router;
 use super::sessions::Sessions;
 use super::shared::Shared;
 use super::tls::{Acceptor, acceptor};
 use super::wrong::Wrong;
+use crate::client::ClientOptions;
 use crate::keeper::{Desk, Keeper};
-use crate::machine::{Fault, FaultKind, Handle, ID_LENGTH, ResourceId, Spec, Up};
+use crate::machine::{Handle, ID_LENGTH, ResourceId};
+use crate::upward::{self, Upward};
 
 /// Connections that wait to be taken: some 10,000 tasks may come in one moment.
 const BACKLOG: i32 = 4096;
@@ -48,27 +49,12 @@ pub struct Server {
     address: SocketAddr,
     desk: Desk,
     keeper: Option<Keeper>,
+    /// What it does as controlling task.
+    _upward: Upward,
     stopping: watch::Sender<bool>,
     /// Says when all connections have ended.
     ended: Receiver<()>,
     runtime: Option<Runtime>,
-}
-
-/// What a resource with a parent has done at the one above: see [`Up`].
-fn upward() -> impl FnMut(ResourceId, Up) + Send + 'static {
-    |id, _| tracing::error!(?id, "a resource has a parent that nobody registers it with")
-}
-
-/// Refuses a resource that the service would have to be the controlling task of.
-pub(super) fn may_have_parent(spec: &Spec) -> Result<(), Problem> {
-    match spec.parent {
-        None => Ok(()),
-        Some(_) => {
-            let message =
-                "this service is no controlling task: have a task of the unit register its data above";
-            Err(Fault::new(FaultKind::Unavailable, message).into())
-        }
-    }
 }
 
 impl Server {
@@ -86,8 +72,11 @@ impl Server {
         let threads = options.threads.max(1);
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.worker_threads(threads).thread_name("rendezvous-http").enable_all().build()?;
-        let keeper = Keeper::start(options.limits, options.store, upward())?;
+        let above = ClientOptions { token: options.token.clone(), ca: options.ca, ..Default::default() };
+        let (told, upward) = upward::new(runtime.handle().clone(), &url, &above).map_err(io::Error::other)?;
+        let keeper = Keeper::start(options.limits, options.store, told)?;
         let desk = keeper.desk().clone();
+        upward.begin(&desk);
         let shared = Arc::new(Shared {
             desk: desk.clone(),
             url: url.clone(),
@@ -109,7 +98,8 @@ impl Server {
             TcpListener::from_std(listener)?
         };
         runtime.spawn(accept(listener, links, router(shared), acceptor, told, last));
-        Ok(Server { url, address, desk, keeper: Some(keeper), stopping, ended, runtime: Some(runtime) })
+        let (keeper, runtime) = (Some(keeper), Some(runtime));
+        Ok(Server { url, address, desk, keeper, _upward: upward, stopping, ended, runtime })
     }
 
     /// The URL of the service, which stands in its handles.

@@ -6,7 +6,7 @@ use chained_gpc::Job;
 use super::{Fault, Joint, Millis, Parent, ResourceId, Token, Unit};
 
 /// A change of what is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// A resource is there, or is another one than before.
     Resource(ResourceId, KeptResource),
@@ -66,7 +66,7 @@ pub struct KeptController {
 }
 
 /// All that was kept.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Kept {
     /// The resources.
     pub resources: Vec<(ResourceId, KeptResource)>,

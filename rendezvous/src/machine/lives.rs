@@ -3,10 +3,9 @@
 use chained_gpc::{Id, Shown};
 
 use super::resource::{Controller, Seen};
-use super::service::{Service, lease_of};
+use super::service::Service;
 use super::{
-    Answer, Change, Fault, FaultKind, KeptController, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Ticket,
-    Token, Unit,
+    Answer, Change, Fault, FaultKind, Life, NAME_MAX, OVERHEAD, Output, ResourceId, Ticket, Token, Unit,
 };
 
 /// Whose life it is.
@@ -27,6 +26,14 @@ pub(super) enum Timer {
     Lease(ResourceId, Holder),
     /// The end of a wait.
     Wait(Ticket),
+}
+
+/// The part of a life that outlives the service's process.
+pub(super) fn lease_of(life: Life) -> Option<u64> {
+    match life {
+        Life::Lease(length) => Some(length),
+        Life::Unseen | Life::Member(_) => None,
+    }
 }
 
 impl Service {
@@ -82,6 +89,26 @@ impl Service {
         self.timers.extend(after.map(|after| (after, Timer::Lease(id, holder))));
         if let Life::Member(member) = life {
             self.members.entry(member).or_default().insert((id, holder));
+        }
+    }
+
+    /// It has asked again, and what it said last is how it is seen to live: a link with its node does not outlive the service's process, a lease may have become another one.
+    pub(super) fn live_by(&mut self, id: ResourceId, holder: Holder, life: Life) {
+        if self.resources.get(&id).is_none_or(|resource| !resource.is_open()) {
+            return;
+        }
+        let Some(before) = self.seen(id, holder).map(|(seen, _)| seen.life) else { return };
+        if before == life {
+            return;
+        }
+        self.end_life(id, holder);
+        if let Some((seen, _)) = self.seen(id, holder) {
+            seen.life = life;
+        }
+        self.begin_life(id, holder);
+        if lease_of(before) != lease_of(life) {
+            let change = self.resources.get(&id).and_then(|resource| resource.change(holder));
+            self.outputs.extend(change.map(Output::Keep));
         }
     }
 
@@ -169,13 +196,15 @@ impl Service {
         if let Unit::Rank(rank) = unit {
             resource.rank(rank.into())?;
         }
-        if !resource.is_open() {
+        let is_there = matches!(unit, Unit::Rank(rank) if resource.ranks.contains(rank));
+        if is_there || !resource.is_open() {
             // It has come to its end: nothing is left to look after.
             return Ok(Answer::Done);
         }
         match resource.controllers.get(&unit) {
             Some(controller) if controller.token == token => {
                 self.renew(id, Some(&token));
+                self.live_by(id, Holder::Controller(unit), life);
                 return Ok(Answer::Done);
             }
             Some(controller) => {
@@ -189,9 +218,9 @@ impl Service {
             return Err(Fault::new(FaultKind::TokenReused, message));
         }
         self.admit(OVERHEAD)?;
-        let kept = KeptController { name: name.clone(), token: token.clone(), lease: lease_of(life) };
-        self.outputs.push_back(Output::Keep(Change::Controller(id, unit, kept)));
         self.place_controller(id, unit, name, token, life);
+        let change = self.resources.get(&id).and_then(|resource| resource.change(Holder::Controller(unit)));
+        self.outputs.extend(change.map(Output::Keep));
         Ok(Answer::Done)
     }
 
@@ -230,7 +259,7 @@ impl Service {
     }
 
     /// A controlling task has done its part.
-    fn dismiss(&mut self, id: ResourceId, unit: Unit) {
+    pub(super) fn dismiss(&mut self, id: ResourceId, unit: Unit) {
         self.end_life(id, Holder::Controller(unit));
         let Some(resource) = self.resources.get_mut(&id) else { return };
         if let Some(controller) = resource.controllers.remove(&unit) {
@@ -238,5 +267,56 @@ impl Service {
             self.held -= OVERHEAD;
             self.outputs.push_back(Output::Keep(Change::Released(id, unit)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::machine::{Drawn, Input, Limits, Request, Spec, Wanted};
+
+    const ID: ResourceId = ResourceId([7; 16]);
+
+    fn token(text: &str) -> Token {
+        Token::new(text).unwrap()
+    }
+
+    fn ask(service: &mut Service, now: u64, request: Request) -> Result<Answer, Fault> {
+        service.handle(now, Input::Ask(Ticket(now), request));
+        let mut answer = None;
+        while let Some(output) = service.next_output() {
+            if let Output::Answer(_, given) = output {
+                answer = Some(given);
+            }
+        }
+        answer.unwrap()
+    }
+
+    fn control(rank: u32) -> Request {
+        let (unit, life) = (Unit::Rank(rank), Life::Lease(100));
+        Request::Control { resource: ID, unit, name: "unit".into(), token: token("t"), life }
+    }
+
+    /// A unit whose data were there ended the rendezvous of all others when its controlling task had nothing more to say, or was destroyed later on.
+    #[test]
+    fn a_controlling_task_has_done_its_part_with_the_data_of_its_unit() {
+        let mut service = Service::new(Limits::default());
+        let drawn = Drawn { id: ID, token: token("above"), joint: None };
+        ask(&mut service, 1, Request::Create { spec: Spec::new(2), drawn }).unwrap();
+        ask(&mut service, 2, control(1)).unwrap();
+        let (rank, data, life) = (Wanted::Rank(1), Bytes::from_static(b"1"), Life::Unseen);
+        let register = Request::Register { resource: ID, rank, token: token("t"), data, life };
+        ask(&mut service, 3, register).unwrap();
+        // What was asked before and comes late begins no lease.
+        ask(&mut service, 4, control(1)).unwrap();
+        let lost = Some("destroyed".to_owned());
+        let release = Request::Release { resource: ID, unit: Unit::Rank(1), token: token("t"), lost };
+        assert_eq!(ask(&mut service, 5, release).unwrap_err().kind, FaultKind::NotRegistered);
+        let Ok(Answer::Properties(seen)) = ask(&mut service, 10_000, Request::Properties(ID)) else {
+            panic!("the resource is gone")
+        };
+        assert_eq!((seen.tally, seen.failed), (1, None));
     }
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use chained_gpc::Job;
 
+use super::lives::{Holder, lease_of};
 use super::ranks::Ranks;
 use super::{
-    Completion, Fault, FaultKind, Joint, KeptResource, Life, MISSING_MAX, Millis, OVERHEAD, Of, Parent,
-    Properties, Registered, ResourceId, Ticket, Token, Unit, joined,
+    Change, Completion, Fault, FaultKind, Joint, KeptController, KeptRegistrant, KeptResource, Life,
+    MISSING_MAX, Millis, OVERHEAD, Of, Parent, Properties, Registered, ResourceId, Ticket, Token, Unit,
+    joined,
 };
 
 /// A resource.
@@ -123,6 +125,22 @@ impl Resource {
                 State::Failed(fault) => Some(fault.clone()),
                 State::Open | State::Complete(_) => None,
             },
+        }
+    }
+
+    /// What is to be kept of a registrant or a controlling task.
+    pub(super) fn change(&self, holder: Holder) -> Option<Change> {
+        match holder {
+            Holder::Registrant(rank) => {
+                let Registrant { token, data, seen } = self.registrants.get(&rank)?;
+                let kept = KeptRegistrant { token: token.clone(), lease: lease_of(seen.life) };
+                Some(Change::Registrant(self.id, rank, kept, data.clone()))
+            }
+            Holder::Controller(unit) => {
+                let Controller { name, token, seen } = self.controllers.get(&unit)?;
+                let (name, token, lease) = (name.clone(), token.clone(), lease_of(seen.life));
+                Some(Change::Controller(self.id, unit, KeptController { name, token, lease }))
+            }
         }
     }
 

@@ -9,8 +9,8 @@ use chained_gpc::{Id, Job, Shown};
 use super::lives::{Holder, Timer};
 use super::resource::{Registrant, Resource, Seen, State};
 use super::{
-    Above, Answer, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptRegistrant, KeptResource, Life,
-    Limits, Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Up, Wanted,
+    Above, Answer, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource, Life, Limits, Millis,
+    OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
 };
 
 /// Most ends that are remembered, for those who come late.
@@ -72,8 +72,11 @@ impl Service {
         }
         let ids: Vec<ResourceId> = service.resources.keys().copied().collect();
         for id in ids {
-            service.ask_above(id);
             service.settle(id);
+            service.ask_above(id);
+            // The word of its failure may not have come there.
+            let failed = service.resources.get(&id).and_then(|resource| resource.check().err());
+            failed.into_iter().for_each(|fault| service.stop_above(id, fault.message));
         }
         service.due();
         service
@@ -111,6 +114,13 @@ impl Service {
     /// How many resources there are, how many wait, and how many bytes are held, see [`Limits::held`].
     pub fn load(&self) -> (usize, usize, u64) {
         (self.resources.len(), self.waits.len(), self.held)
+    }
+
+    /// Whether nothing is left of any resource: nobody waits, no timer runs, nothing belongs to a node. Why the latest have ended is still known.
+    pub fn is_empty(&self) -> bool {
+        let tables = self.resources.is_empty() && self.by_age.is_empty() && self.by_job.is_empty();
+        let lives = self.timers.is_empty() && self.waits.is_empty() && self.members.is_empty();
+        tables && lives && self.held == 0
     }
 
     fn answer(&mut self, request: Request) -> Result<Answer, Fault> {
@@ -230,9 +240,10 @@ impl Service {
         data: Bytes,
         life: Life,
     ) -> Result<Answer, Fault> {
+        self.renew(id, Some(&token));
         let (most, resource) = (self.limits.data, self.resource(id)?);
         if let Some(rank) = resource.ranks_by_token.get(&token).copied() {
-            return self.registered_before(id, rank, wanted, &data);
+            return self.registered_before(id, rank, wanted, &data, life);
         }
         resource.check()?;
         let rank = match wanted {
@@ -255,12 +266,12 @@ impl Service {
         }
         check_data(resource.level, &data)?;
         self.admit(data.len() as u64 + OVERHEAD)?;
-        let lease = lease_of(life);
-        let change =
-            Change::Registrant(id, rank, KeptRegistrant { token: token.clone(), lease }, data.clone());
-        self.outputs.push_back(Output::Keep(change));
         self.place(id, rank, token, data, life);
-        let registered = self.resource(id)?.registered(rank);
+        let resource = self.resource(id)?;
+        let (registered, change) = (resource.registered(rank), resource.change(Holder::Registrant(rank)));
+        self.outputs.extend(change.map(Output::Keep));
+        // Its controlling task has done its part.
+        self.dismiss(id, Unit::Rank(rank));
         self.settle(id);
         Ok(Answer::Registered(registered))
     }
@@ -281,6 +292,7 @@ impl Service {
         rank: u32,
         wanted: Wanted,
         data: &Bytes,
+        life: Life,
     ) -> Result<Answer, Fault> {
         let resource = self.resource(id)?;
         let same_rank = matches!(wanted, Wanted::Assign) || wanted == Wanted::Rank(rank.into());
@@ -293,7 +305,7 @@ impl Service {
             return Err(Fault::new(FaultKind::TokenReused, message).of_rank(rank.into()));
         }
         let registered = resource.registered(rank);
-        self.begin_life(id, Holder::Registrant(rank));
+        self.live_by(id, Holder::Registrant(rank), life);
         Ok(Answer::Registered(registered))
     }
 
@@ -349,16 +361,14 @@ impl Service {
     /// A resource is no more.
     pub(super) fn end(&mut self, id: ResourceId, fault: Fault) {
         let failed = self.resources.get(&id).is_some_and(|resource| resource.check().is_err());
-        self.end_lives(id);
         if !failed {
             self.stop_above(id, fault.message.clone());
         }
         let waiting: Vec<Ticket> =
             self.resources.get(&id).into_iter().flat_map(|resource| resource.waits.keys().copied()).collect();
-        for ticket in waiting {
-            self.stop_waiting(ticket);
-            self.outputs.push_back(Output::Answer(ticket, Err(fault.clone())));
-        }
+        // Before the lives end: the lease of who no longer waits begins again.
+        waiting.iter().for_each(|ticket| self.stop_waiting(*ticket));
+        self.end_lives(id);
         let Some(resource) = self.resources.remove(&id) else { return };
         self.held -= resource.held();
         self.by_age.remove(&(resource.created, id));
@@ -374,8 +384,10 @@ impl Service {
         if self.ended.len() == ENDED_MAX {
             self.ended.pop_front();
         }
-        self.ended.push_back((id, fault));
         self.outputs.push_back(Output::Keep(Change::Ended(id)));
+        let told = waiting.into_iter().map(|ticket| Output::Answer(ticket, Err(fault.clone())));
+        self.outputs.extend(told);
+        self.ended.push_back((id, fault));
     }
 
     fn end_job(&mut self, job: Job) -> usize {
@@ -454,11 +466,4 @@ fn not_registered(rank: u32) -> Fault {
 
 pub(super) fn full(what: String) -> Fault {
     Fault::new(FaultKind::ServiceFull, format!("the service is full: {what}"))
-}
-
-pub(super) fn lease_of(life: Life) -> Option<u64> {
-    match life {
-        Life::Lease(length) => Some(length),
-        Life::Unseen | Life::Member(_) => None,
-    }
 }

@@ -14,6 +14,7 @@ impl Service {
         until: Option<Millis>,
         token: Option<Token>,
     ) {
+        self.renew(id, token.as_ref());
         if let Some(answer) = self.known(id, of, until) {
             self.outputs.push_back(Output::Answer(ticket, answer));
             return;

@@ -1,5 +1,13 @@
 //! Where a service keeps what outlives its process.
 
+#[cfg(feature = "store")]
+mod file;
+#[cfg(feature = "store")]
+mod record;
+
+#[cfg(feature = "store")]
+pub use file::FileStore;
+
 use crate::machine::{Change, Kept};
 
 /// A place to keep things in. What was kept is there after a crash of the process, and of the machine.

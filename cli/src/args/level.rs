@@ -1,0 +1,48 @@
+//! The arguments of `gpc level`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+/// Highest level that is read from or written as JSON: readers of JSON do not follow lists that are nested deeper.
+pub const LEVEL_MAX: u16 = 100;
+
+/// Arguments of `gpc level`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(after_help = LEVEL_EXAMPLES)]
+pub struct LevelArgs {
+    /// Which way.
+    #[command(subcommand)]
+    pub command: LevelCommand,
+}
+
+/// The directions.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub enum LevelCommand {
+    /// Read JSON, write level-n data
+    Encode(LevelInput),
+    /// Read level-n data, write JSON
+    Decode(LevelInput),
+}
+
+/// What is read, and of which level it is.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct LevelInput {
+    /// The file to read; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub file: PathBuf,
+
+    /// The level of the data, which they do not say themselves: 1 by default when they are read. When they are written, that of the JSON, which is refused if it is another one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(LEVEL_MAX)))]
+    pub depth: Option<u16>,
+}
+
+pub(super) const LEVEL_EXAMPLES: &str = "\
+Level-n data are what a complete rendezvous, or a call, gives: level 1 is a list of byte strings, one
+for each process; level 2 is a list of those, one for each subjob; and so on. In JSON they are nested
+arrays, whose leaves are strings, or {\"base64\": \"AQID\"} for bytes that are no plain text.
+
+Examples:
+  gpc level decode --depth 2 all.level           [[\"a:4000\",\"a:4001\"],[\"b:4000\"]]
+  gpc level encode --depth 2 all.json > all.level
+  gpc rendezvous wait | gpc level decode";

@@ -1,0 +1,444 @@
+//! The arguments of `gpc rendezvous`.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use chained_gpc::Job;
+use chained_gpc::launch::PROCESSES_MAX;
+use clap::{Subcommand, ValueEnum};
+use gpc_rendezvous::client::ServiceUrl;
+use gpc_rendezvous::{Handle, Of, Token, Wanted};
+
+use crate::duration::Span;
+
+/// Arguments of `gpc rendezvous`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RendezvousArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: RendezvousCommand,
+}
+
+/// What can be done.
+#[derive(Clone, PartialEq, Debug, Subcommand)]
+pub enum RendezvousCommand {
+    /// Serve rendezvous over HTTP until told to stop; the first line of standard output is the URL
+    Serve(ServeArgs),
+    /// Create a resource where tasks meet, and print its handle
+    Create(CreateArgs),
+    /// Register data, and print the rank
+    Register(RegisterArgs),
+    /// Wait until all have registered, and print the data of all
+    Wait(WaitArgs),
+    /// Show how far a rendezvous has come
+    Show(ShowArgs),
+    /// Destroy a resource, or those of a job
+    Destroy(DestroyArgs),
+    /// Print the token of the services of a job: who sends it is let in
+    Token(TokenArgs),
+    /// Start processes that meet: they find the handle in their environment
+    Run(RunArgs),
+    /// Become a program that ends when its parent does.
+    #[command(hide = true)]
+    Task(TaskArgs),
+}
+
+/// How a service is asked.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct AccessArgs {
+    /// File with the token of the service. By default the file that GPC_RENDEZVOUS_TOKEN_FILE in the environment names
+    #[arg(long, value_name = "FILE", conflicts_with = "secret_file")]
+    pub token_file: Option<PathBuf>,
+
+    /// File with the secret of the job, from which the token is derived. By default the file that GPC_SECRET_FILE in the environment names
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+
+    /// File with the certificates (PEM) of the authority that has signed that of a service over https. By default the file that GPC_RENDEZVOUS_CA_FILE in the environment names
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+
+    /// How long to try to reach the service
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub try_for: Span,
+}
+
+/// Which resource.
+#[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
+pub struct HandleArgs {
+    /// The handle of the resource, in quotes: it has a `?`. By default that in GPC_JOB_HANDLE or GLOBUS_GRAM_JOB_HANDLE in the environment
+    #[arg(value_name = "HANDLE", conflicts_with = "multijob")]
+    pub handle: Option<Handle>,
+
+    /// Take the handle of the resource above, where subjobs meet, from GPC_MULTIJOB_HANDLE or GLOBUS_GRAM_MULTIJOB_HANDLE
+    #[arg(long)]
+    pub multijob: bool,
+}
+
+/// Arguments of `gpc rendezvous serve`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Where to listen; with port 0 the system chooses one
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+
+    /// The URL by which clients reach the service, if it is not the address that it listens at; it stands in handles
+    #[arg(long, value_name = "URL")]
+    pub url: Option<ServiceUrl>,
+
+    /// File with the secret of the job: clients need the token that is derived from it. By default the file that GPC_SECRET_FILE in the environment names
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+
+    /// Write the token that clients need to this new file, which its owner alone can read; without a secret one is drawn
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// Keep what is registered in this file: it is there when the service is started again, however it has ended
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+
+    /// File with the service's certificates (PEM), its own first: it is reached over https then
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// File with the private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// File with the certificates (PEM) of the authority that has signed those of services above that are reached over https
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+
+    /// Without a secret or token: listen beyond this machine all the same. Whoever reaches the port can do everything there
+    #[arg(long, conflicts_with_all = ["secret_file", "token_file"])]
+    pub insecure: bool,
+
+    /// Largest capacity of a resource
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
+    pub capacity_max: Option<u32>,
+
+    /// Most data of a registrant, such as 64k or 16M
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS)]
+    pub data_max: Option<Size>,
+
+    /// Most data of all resources together
+    #[arg(long, value_name = "BYTES", help_heading = LIMITS)]
+    pub held_max: Option<Size>,
+
+    /// Most resources
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
+    pub resources_max: Option<u32>,
+
+    /// Most who wait at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
+    pub waiting_max: Option<u32>,
+
+    /// Most connections
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
+    pub connections_max: Option<u32>,
+
+    /// Longest lifetime of a resource; 30d by default
+    #[arg(long, value_name = "TIME", help_heading = LIMITS)]
+    pub lifetime_max: Option<Span>,
+}
+
+/// What stands over the limits in the help.
+const LIMITS: &str = "Limits";
+
+/// A number of bytes, at least 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Size, &'static str> {
+        let (digits, shift) = match text.char_indices().next_back() {
+            Some((at, 'k' | 'K')) => (&text[..at], 10),
+            Some((at, 'm' | 'M')) => (&text[..at], 20),
+            Some((at, 'g' | 'G')) => (&text[..at], 30),
+            _ => (text, 0),
+        };
+        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+        let size = number.filter(|&number| number > 0 && digits.bytes().all(|byte| byte.is_ascii_digit()));
+        size.map(Size).ok_or("write a number of bytes from 1 on, as in 4096, 64k, 16M or 2G")
+    }
+}
+
+/// Arguments of `gpc rendezvous create`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct CreateArgs {
+    /// The URL of the service
+    #[arg(long, value_name = "URL")]
+    pub service: ServiceUrl,
+
+    /// How many registrants make it complete
+    #[arg(long, value_name = "N")]
+    pub capacity: u64,
+
+    /// The level of its data: 1 where processes register, 2 where subjobs do, and so on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub level: u64,
+
+    /// How long it lives at most; by default what the service says, 1h
+    #[arg(long, value_name = "TIME")]
+    pub lifetime: Option<Span>,
+
+    /// Draw a job and a secret for those who meet, and give them with the completion
+    #[arg(long)]
+    pub joint: bool,
+
+    /// The job that it belongs to, 32 hexadecimal digits: it is destroyed with it
+    #[arg(long, value_name = "JOB")]
+    pub job: Option<Job>,
+
+    /// Where it is registered when it is complete.
+    #[command(flatten)]
+    pub above: AboveArgs,
+
+    /// How the service is asked.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// The resource above.
+#[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
+pub struct AboveArgs {
+    /// The handle of the resource above: the service registers the data there when they are complete
+    #[arg(long, value_name = "HANDLE", requires = "parent_rank")]
+    pub parent: Option<Handle>,
+
+    /// With --parent: the rank to register with there, or `assign`
+    #[arg(long = "rank", id = "parent_rank", value_name = "R", requires = "parent")]
+    pub rank: Option<RankWanted>,
+}
+
+/// A rank, or any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RankWanted(pub Wanted);
+
+impl FromStr for RankWanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<RankWanted, String> {
+        if ["assign", "-1"].contains(&text) {
+            return Ok(RankWanted(Wanted::Assign));
+        }
+        let rank = text.parse().map_err(|_| "write a number from 0 on, or `assign`".to_owned())?;
+        Ok(RankWanted(Wanted::Rank(rank)))
+    }
+}
+
+/// Arguments of `gpc rendezvous register`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct RegisterArgs {
+    /// Where.
+    #[command(flatten)]
+    pub at: HandleArgs,
+
+    /// What to register; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub data: PathBuf,
+
+    /// The rank to register with, or `assign`
+    #[arg(
+        long,
+        value_name = "R",
+        default_value = "assign",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    pub rank: RankWanted,
+
+    /// What the registrant is known by when it asks again: with the same token it gets the same answer. By default one is drawn
+    #[arg(long, value_name = "T", value_parser = token)]
+    pub token: Option<Token>,
+
+    /// Withdraw the registrant when it has not been heard of for this time; `wait --token T` is a word of it
+    #[arg(long, value_name = "TIME", requires = "token")]
+    pub lease: Option<Span>,
+
+    /// How the service is asked.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+fn token(text: &str) -> Result<Token, &'static str> {
+    Token::new(text).ok_or("a token has 1 to 128 printable letters of ASCII without spaces")
+}
+
+/// Arguments of `gpc rendezvous wait`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct WaitArgs {
+    /// For what.
+    #[command(flatten)]
+    pub at: HandleArgs,
+
+    /// Whose completion: that of the resource itself, or that of the highest above it
+    #[arg(long, value_enum, default_value_t = OfKind::Own)]
+    pub of: OfKind,
+
+    /// Wait at most so long
+    #[arg(long, value_name = "TIME", default_value = "1m")]
+    pub limit: Span,
+
+    /// The token of a registrant: its lease holds as long as this waits
+    #[arg(long, value_name = "T", value_parser = token)]
+    pub token: Option<Token>,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = WaitOutput::Level)]
+    pub output: WaitOutput,
+
+    /// How the service is asked.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// Whose completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OfKind {
+    /// That of the resource itself
+    Own,
+    /// That of the highest resource above it
+    Top,
+}
+
+impl From<OfKind> for Of {
+    fn from(of: OfKind) -> Of {
+        match of {
+            OfKind::Own => Of::Own,
+            OfKind::Top => Of::Top,
+        }
+    }
+}
+
+/// What `gpc rendezvous wait` prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum WaitOutput {
+    /// The raw level-n data, alone
+    Level,
+    /// One JSON object: the level, the data as nested arrays, and the job and secret of those who met
+    Json,
+}
+
+/// Arguments of `gpc rendezvous show`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct ShowArgs {
+    /// Which.
+    #[command(flatten)]
+    pub at: HandleArgs,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = ShowOutput::Table)]
+    pub output: ShowOutput,
+
+    /// How the service is asked.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// What `gpc rendezvous show` prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ShowOutput {
+    /// Lines for people
+    Table,
+    /// One JSON object
+    Json,
+}
+
+/// Arguments of `gpc rendezvous destroy`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct DestroyArgs {
+    /// Which.
+    #[command(flatten)]
+    pub at: HandleArgs,
+
+    /// With --job: the URL of the service
+    #[arg(long, value_name = "URL", requires = "job", conflicts_with_all = ["handle", "multijob"])]
+    pub service: Option<ServiceUrl>,
+
+    /// Destroy all resources of this job
+    #[arg(long, value_name = "JOB", requires = "service")]
+    pub job: Option<Job>,
+
+    /// How the service is asked.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// Arguments of `gpc rendezvous token`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct TokenArgs {
+    /// File with the secret of the job. By default the file that GPC_SECRET_FILE in the environment names
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+}
+
+/// Arguments of `gpc rendezvous run`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct RunArgs {
+    /// How many processes
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
+    pub n: u32,
+
+    /// The URL of the service
+    #[arg(long, value_name = "URL")]
+    pub service: ServiceUrl,
+
+    /// Where the data of all are registered.
+    #[command(flatten)]
+    pub above: AboveArgs,
+
+    /// End the processes after this time
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<Span>,
+
+    /// How the service is asked.
+    #[command(flatten)]
+    pub access: AccessArgs,
+
+    /// The program and its arguments, after `--`
+    #[arg(value_name = "PROGRAM", last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `gpc rendezvous task`, with which `run` starts what it starts.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct TaskArgs {
+    /// The number of the parent's process.
+    #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
+    pub parent: i32,
+
+    /// The program and its arguments.
+    #[arg(value_name = "PROGRAM", last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+pub(crate) const EXAMPLES: &str = "\
+A resource is where tasks meet: each registers its data, and gets the data of all when as many are
+there as the resource has room for. Its handle, `URL?ID`, is all that a task needs to know, beside the
+token of the service. Resources of level 2 and above are where whole units meet, each with the data of
+all its tasks: a resource that is created with --parent is registered there by its service.
+
+Who has a handle and the token can take part. Without a secret or token a service listens on loopback
+only, and lets everybody there in.
+
+Examples:
+  gpc secret job.secret
+  gpc rendezvous serve --secret-file job.secret --store meet.db
+  gpc rendezvous create --service http://127.0.0.1:4000 --capacity 2 --level 2
+  gpc rendezvous create --service http://127.0.0.1:4000 --capacity 3 --joint
+  gpc rendezvous register --data contact.txt     the handle is in the environment
+  gpc rendezvous wait --of top --output json --limit 30s
+  gpc rendezvous show --output json
+  gpc rendezvous destroy --service http://127.0.0.1:4000 --job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
+  gpc rendezvous run -n 3 --service http://127.0.0.1:4000 -- ./task.sh with arguments
+  gpc rendezvous token --secret-file job.secret  for clients in other languages
+
+The exit status is 0 if it was done, 1 if not, which standard error explains, and 2 for arguments that
+make no sense.";

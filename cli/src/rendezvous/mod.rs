@@ -1,0 +1,65 @@
+//! `gpc rendezvous`: how tasks meet.
+//!
+//! Source: WS Rendezvous; what each part asks of a service is in `gpc_rendezvous::client`.
+
+mod ask;
+mod private;
+mod run;
+mod serve;
+mod show;
+mod token;
+
+use gpc_rendezvous::client::{Client, ClientOptions};
+use gpc_rendezvous::variables::{self, Variables};
+use gpc_rendezvous::{Handle, Spec};
+
+use super::CommandResult;
+use super::args::rendezvous::{AboveArgs, AccessArgs, HandleArgs, RendezvousArgs, RendezvousCommand};
+use super::refused::Refused;
+
+/// What went wrong.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs the sub-command.
+pub(super) fn run(args: &RendezvousArgs) -> CommandResult {
+    match &args.command {
+        RendezvousCommand::Serve(args) => serve::run(args),
+        RendezvousCommand::Create(args) => ask::create(args),
+        RendezvousCommand::Register(args) => ask::register(args),
+        RendezvousCommand::Wait(args) => ask::wait(args),
+        RendezvousCommand::Show(args) => show::run(args),
+        RendezvousCommand::Destroy(args) => ask::destroy(args),
+        RendezvousCommand::Token(args) => token::run(args),
+        RendezvousCommand::Run(args) => run::run(args),
+        RendezvousCommand::Task(args) => run::task(args),
+    }
+}
+
+/// A client, with the token and the authority that the arguments name, or the environment does.
+fn client(access: &AccessArgs, variables: &Variables) -> Result<Client, Failure> {
+    let mut options = ClientOptions::default();
+    options.token = token::of(access, variables)?;
+    options.ca = access.ca.clone().or_else(|| variables.ca_file.clone());
+    options.limit = access.try_for.duration();
+    Ok(Client::new(&options)?)
+}
+
+/// The resource that the arguments name, or the environment does.
+fn handle(args: &HandleArgs, variables: &Variables) -> Result<Handle, Refused> {
+    let (found, names) = match (&args.handle, args.multijob) {
+        (Some(handle), _) => return Ok(handle.clone()),
+        (None, false) => (&variables.job, variables::JOB_HANDLE),
+        (None, true) => (&variables.multijob, variables::MULTIJOB_HANDLE),
+    };
+    let [one, other] = names;
+    found.clone().ok_or_else(|| {
+        Refused::Usage(format!("name the handle of a resource, or set {one} or {other} in the environment"))
+    })
+}
+
+/// What is to be registered above.
+fn above(spec: Spec, above: &AboveArgs) -> Spec {
+    let parent = above.parent.clone().zip(above.rank);
+    let parent = parent.map(|(handle, rank)| gpc_rendezvous::Parent { handle, rank: rank.0 });
+    Spec { parent, ..spec }
+}

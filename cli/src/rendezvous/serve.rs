@@ -1,0 +1,107 @@
+//! `gpc rendezvous serve`: a service over HTTP, until it is told to stop.
+
+use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use chained_gpc::Secret;
+use gpc_rendezvous::http::{Options, Server, Tls};
+use gpc_rendezvous::store::FileStore;
+use gpc_rendezvous::token::ServiceToken;
+use gpc_rendezvous::{Limits, Store};
+
+use super::private::TokenFile;
+use super::{Failure, token};
+use crate::args::rendezvous::ServeArgs;
+use crate::interrupt::Interrupt;
+use crate::{CommandResult, logs, say, stdout};
+
+/// How long those have who are being answered when the service is told to stop.
+const END: Duration = Duration::from_secs(3);
+
+/// How often it is looked whether the service has ended by itself, which it does when nothing can be kept any more.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs the sub-command.
+pub(super) fn run(args: &ServeArgs) -> CommandResult {
+    logs::start_warnings();
+    let (wake, woken) = mpsc::channel();
+    let _interrupt = Interrupt::listen(move || {
+        // Who waits for it is there as long as it is listened for.
+        let _ = wake.send(());
+    })?;
+    let (token, file) = tokens(args)?;
+    let mut options = Options::new(args.listen);
+    let page_file = match &token {
+        Some(_) => None,
+        None => {
+            let page = ServiceToken::of(&Secret::random()?);
+            let file = TokenFile::somewhere(&page)?;
+            options.page_token = Some(page);
+            Some(file)
+        }
+    };
+    options.url = args.url.as_ref().map(|url| url.as_str().to_owned());
+    options.token = token;
+    options.insecure = args.insecure;
+    options.limits = limits(args);
+    options.ca = args.ca.clone();
+    if let Some(connections) = args.connections_max {
+        options.connections = connections as usize;
+    }
+    options.tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| Tls { cert, key });
+    if let Some(path) = &args.store {
+        options.store = Some(Box::new(FileStore::open(path)?) as Box<dyn Store>);
+    }
+    let server = Server::start(options)?;
+    stdout::write(|out| writeln!(out, "{}", server.url()))?;
+    if let Some(file) = page_file.as_ref() {
+        say(&format!("the page of the service asks for a token, which is in {}", file.path().display()));
+    }
+    // Ends: with a signal, or with the service.
+    let ended = loop {
+        match woken.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => break None,
+        }
+        if let Some(error) = server.desk().failed() {
+            break Some(error);
+        }
+    };
+    server.shutdown(END);
+    drop((file, page_file));
+    match ended {
+        Some(error) => Err(format!("the service has ended: {error}").into()),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The token that clients need, and the file where those find it who are started here.
+fn tokens(args: &ServeArgs) -> Result<(Option<ServiceToken>, Option<TokenFile>), Failure> {
+    let of_secret = match args.insecure {
+        true => None,
+        false => token::of_secret(args.secret_file.as_deref())?,
+    };
+    let Some(path) = &args.token_file else { return Ok((of_secret, None)) };
+    let token = match of_secret {
+        Some(token) => token,
+        // Another run has left it, and handles that tasks have: they still have the token, too.
+        None if path.exists() => token::read(path)?,
+        None => ServiceToken::of(&Secret::random()?),
+    };
+    let file = TokenFile::at(path, &token)?;
+    Ok((Some(token), Some(file)))
+}
+
+fn limits(args: &ServeArgs) -> Limits {
+    let mut limits = Limits::default();
+    let set = |limit: &mut u64, to: Option<u64>| *limit = to.unwrap_or(*limit);
+    set(&mut limits.data, args.data_max.map(|size| size.0));
+    set(&mut limits.held, args.held_max.map(|size| size.0));
+    set(&mut limits.lifetime_max, args.lifetime_max.map(|span| span.duration().as_millis() as u64));
+    limits.lifetime = limits.lifetime.min(limits.lifetime_max);
+    limits.capacity = args.capacity_max.unwrap_or(limits.capacity);
+    limits.resources = args.resources_max.map_or(limits.resources, |most| most as usize);
+    limits.waiting = args.waiting_max.map_or(limits.waiting, |most| most as usize);
+    limits
+}

@@ -1,0 +1,57 @@
+//! The token of a service: where it comes from, and `gpc rendezvous token`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use chained_gpc::Secret;
+use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret};
+use gpc_rendezvous::token::ServiceToken;
+use gpc_rendezvous::variables::Variables;
+
+use super::Failure;
+use crate::args::rendezvous::{AccessArgs, TokenArgs};
+use crate::refused::Refused;
+use crate::{CommandResult, stdout};
+
+/// Runs the sub-command.
+pub(super) fn run(args: &TokenArgs) -> CommandResult {
+    let Some(token) = of_secret(args.secret_file.as_deref())? else {
+        let text = format!(
+            "name the file of the job's secret: --secret-file FILE, or {SECRET_VARIABLE} in the environment"
+        );
+        return Err(Refused::Usage(text).into());
+    };
+    stdout::write(|out| writeln!(out, "{}", token.to_text().as_str()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The token with which services are asked, if there is one.
+pub(super) fn of(access: &AccessArgs, variables: &Variables) -> Result<Option<ServiceToken>, Failure> {
+    if let Some(file) = &access.token_file {
+        return read(file).map(Some);
+    }
+    if access.secret_file.is_some() {
+        return of_secret(access.secret_file.as_deref());
+    }
+    match &variables.token_file {
+        Some(file) => read(file).map(Some),
+        None => of_secret(None),
+    }
+}
+
+/// The token of the job whose secret is in this file, or in the one that the environment names.
+pub(super) fn of_secret(file: Option<&Path>) -> Result<Option<ServiceToken>, Failure> {
+    let Some(file) = named_or_variable(file, SECRET_VARIABLE) else { return Ok(None) };
+    Ok(Some(ServiceToken::of(&read_secret(&file)?)))
+}
+
+/// Reads the file of a token, which nobody else may read: it is a secret like that of a job, of 32 bytes.
+pub(super) fn read(file: &Path) -> Result<ServiceToken, Failure> {
+    let text = read_secret(file)?.to_text();
+    text.parse().map_err(|error| format!("{}: {error}", file.display()).into())
+}
+
+/// The token as what is written to files.
+pub(super) fn as_secret(token: &ServiceToken) -> Result<Secret, Failure> {
+    Ok(token.to_text().parse()?)
+}

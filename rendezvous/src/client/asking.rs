@@ -1,0 +1,395 @@
+//! Asks services over HTTP: one request after another, again after lost connections, and never longer than is said.
+//!
+//! The token of the service goes to the host of the URL that is asked and to no other: answers that lead elsewhere are not followed.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use chained_gpc::{Job, Shown};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Response};
+use hyper_util::client::legacy::Client as Http;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::ClientOptions;
+use super::connector::{self, Connector};
+use super::error::ClientError;
+use super::exchange::{Ask, Given, Misread};
+use super::url::ServiceUrl;
+use crate::machine::{
+    Completion, Fault, FaultKind, Handle, Of, Properties, Registered, Spec, Token, Unit, Wanted,
+};
+use crate::token::ServiceToken;
+
+/// How long a service has for an answer, beside the time that it may keep the request, and that the content takes at [`SLOWEST`].
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// What is left for an answer that is on its way when the time is over.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Bytes a second at which contents go at least; slower ones are given up.
+const SLOWEST: u64 = 16 << 10;
+
+/// Longest time that a service is asked to keep a request: shorter than what lies between here and there closes idle connections after.
+const POLL: Duration = Duration::from_secs(30);
+
+/// Most attempts at a time, each of which has a connection: of those that are answered at once, and of those that services keep.
+const TURNS: [usize; 2] = [128, 256];
+
+/// How long to wait before something is tried again: at first, and at most.
+const AGAIN_FIRST: Duration = Duration::from_millis(20);
+const AGAIN_MOST: Duration = Duration::from_secs(2);
+
+/// The longest time that anything can be told to take: no sum with it overflows a clock.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Asks services. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Asking {
+    http: Http<Connector, Full<Bytes>>,
+    authorization: Option<HeaderValue>,
+    /// Whether it is known whose certificates count.
+    authority: bool,
+    data_max: u64,
+    /// Turns at what is answered at once, and at what services keep.
+    turns: [Arc<Semaphore>; 2],
+}
+
+/// An attempt without an answer.
+struct Lost {
+    why: String,
+    /// Whether the service may have been reached.
+    sent: bool,
+    /// Whether it would be the same again.
+    hopeless: bool,
+}
+
+/// A point in time that lies so far ahead.
+pub(crate) fn after(limit: Duration) -> Instant {
+    Instant::now() + limit.min(LONGEST)
+}
+
+impl Asking {
+    pub(crate) fn new(options: &ClientOptions) -> Result<Asking, ClientError> {
+        let connector = connector::new(options.ca.as_deref())?;
+        let http = Http::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(20))
+            .pool_max_idle_per_host(16)
+            .build(connector);
+        let authorization = options.token.as_ref().and_then(authorization);
+        let (authority, data_max) = (options.ca.is_some(), options.data_max);
+        let turns = TURNS.map(|most| Arc::new(Semaphore::new(most)));
+        Ok(Asking { http, authorization, authority, data_max, turns })
+    }
+
+    pub(crate) async fn create(
+        &self,
+        service: &ServiceUrl,
+        spec: &Spec,
+        until: Instant,
+    ) -> Result<Handle, ClientError> {
+        self.ask(service, &Ask::create(service, spec), until, Given::created).await.0
+    }
+
+    pub(crate) async fn register(
+        &self,
+        handle: &Handle,
+        rank: Wanted,
+        token: &Token,
+        data: Bytes,
+        lease: Option<u64>,
+        until: Instant,
+    ) -> Result<Registered, ClientError> {
+        let service = url(handle)?;
+        let ask = Ask::register((&service, handle.resource()), rank, token, data, lease);
+        self.ask(&service, &ask, until, Given::registered).await.0
+    }
+
+    pub(crate) async fn withdraw(
+        &self,
+        handle: &Handle,
+        rank: u64,
+        token: &Token,
+        until: Instant,
+    ) -> Result<(), ClientError> {
+        let service = url(handle)?;
+        let ask = Ask::withdraw((&service, handle.resource()), rank, token);
+        self.end(&service, &ask, until, FaultKind::NotRegistered).await
+    }
+
+    /// Waits for the completion in polls, one after the other.
+    pub(crate) async fn wait(
+        &self,
+        handle: &Handle,
+        of: Of,
+        token: Option<&Token>,
+        until: Instant,
+    ) -> Result<Option<Completion>, ClientError> {
+        let service = url(handle)?;
+        // Ends: when the time is over, or with an answer.
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let wait = left.min(POLL).as_millis() as u64;
+            let at = (&service, handle.resource());
+            let ask = Ask::wait(at, of, wait, token, self.data_max);
+            let found = self.ask(&service, &ask, until, Given::completion).await.0?;
+            if found.is_some() || Instant::now() >= until {
+                return Ok(found);
+            }
+        }
+    }
+
+    pub(crate) async fn properties(
+        &self,
+        handle: &Handle,
+        until: Instant,
+    ) -> Result<Properties, ClientError> {
+        let service = url(handle)?;
+        let ask = Ask::properties((&service, handle.resource()));
+        self.ask(&service, &ask, until, Given::properties).await.0
+    }
+
+    pub(crate) async fn destroy(&self, handle: &Handle, until: Instant) -> Result<(), ClientError> {
+        let service = url(handle)?;
+        let ask = Ask::destroy((&service, handle.resource()));
+        self.end(&service, &ask, until, FaultKind::Destroyed).await
+    }
+
+    pub(crate) async fn end_job(
+        &self,
+        service: &ServiceUrl,
+        job: Job,
+        until: Instant,
+    ) -> Result<u64, ClientError> {
+        self.ask(service, &Ask::end_job(service, job), until, Given::ended).await.0
+    }
+
+    pub(crate) async fn control(
+        &self,
+        handle: &Handle,
+        unit: Unit,
+        name: &str,
+        token: &Token,
+        lease: Option<u64>,
+        until: Instant,
+    ) -> Result<(), ClientError> {
+        let service = url(handle)?;
+        let ask = Ask::control((&service, handle.resource()), unit, name, token, lease);
+        self.ask(&service, &ask, until, Given::done).await.0
+    }
+
+    pub(crate) async fn release(
+        &self,
+        handle: &Handle,
+        unit: Unit,
+        token: &Token,
+        lost: Option<&str>,
+        until: Instant,
+    ) -> Result<(), ClientError> {
+        let service = url(handle)?;
+        let ask = Ask::release((&service, handle.resource()), unit, token, lost);
+        self.end(&service, &ask, until, FaultKind::NotRegistered).await
+    }
+
+    /// Asks for something to end. Once an attempt may have been carried out whose answer was lost, this fault says that it was.
+    async fn end(
+        &self,
+        service: &ServiceUrl,
+        ask: &Ask,
+        until: Instant,
+        gone: FaultKind,
+    ) -> Result<(), ClientError> {
+        match self.ask(service, ask, until, Given::done).await {
+            (Err(ClientError::Fault(Fault { kind, .. })), true) if kind == gone => Ok(()),
+            (result, _) => result,
+        }
+    }
+
+    /// Asks until there is an answer; also says whether the service may have been reached before the attempt that was answered.
+    async fn ask<T>(
+        &self,
+        service: &ServiceUrl,
+        ask: &Ask,
+        until: Instant,
+        read: fn(&Given) -> Result<T, Misread>,
+    ) -> (Result<T, ClientError>, bool) {
+        let mut again = AGAIN_FIRST;
+        let mut reached = false;
+        // Ends: with an answer, with what cannot be tried again, or when the time is over.
+        loop {
+            let answered = match self.once(service, ask, until).await {
+                Ok(given) => read(&given),
+                Err(Attempt::Error(error)) => return (Err(error), reached),
+                Err(Attempt::Lost(lost)) => {
+                    reached |= lost.sent;
+                    let unreachable = || unreachable(service, lost.why.clone(), ask, lost.sent);
+                    if lost.hopeless || (lost.sent && !ask.again) {
+                        return (Err(unreachable()), reached);
+                    }
+                    Err(Misread::Away(lost.why))
+                }
+            };
+            let why = match answered {
+                Ok(answer) => return (Ok(answer), reached),
+                Err(Misread::Nonsense(what)) => {
+                    let service = service.as_str().to_owned();
+                    return (Err(ClientError::Nonsense { service, what }), reached);
+                }
+                // It is ending: another run of it may come.
+                Err(Misread::Fault(fault)) if fault.kind == FaultKind::Unavailable => fault.message,
+                Err(Misread::Fault(fault)) => return (Err(ClientError::Fault(fault)), reached),
+                Err(Misread::Away(why)) => why,
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return (Err(unreachable(service, why, ask, reached)), reached);
+            }
+            sleep(jittered(again).min(left)).await;
+            again = (again * 2).min(AGAIN_MOST);
+        }
+    }
+
+    /// One attempt.
+    async fn once(&self, service: &ServiceUrl, ask: &Ask, until: Instant) -> Result<Given, Attempt> {
+        if service.is_secure() && !self.authority {
+            return Err(Attempt::Error(connector::no_authority(service)));
+        }
+        let request = self.request(ask).map_err(|error| {
+            let (service, what) = (service.as_str().to_owned(), error.to_string());
+            Attempt::Error(ClientError::Nonsense { service, what })
+        })?;
+        let left = || until.saturating_duration_since(Instant::now());
+        let turns = &self.turns[usize::from(ask.kept > 0)];
+        let waited = timeout(left() + GRACE, turns.acquire()).await;
+        let unsent = |why: &str| Lost { why: why.into(), sent: false, hopeless: false };
+        let _turn = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
+        let upload = ask.content.as_ref().map_or(0, |(_, content)| content.len() as u64);
+        let needed = ANSWER + at_slowest(upload) + Duration::from_millis(ask.kept);
+        let limit = needed.min(left() + GRACE);
+        let lost = |why: String| Lost { why, sent: true, hopeless: false };
+        match timeout(limit, self.http.request(request)).await {
+            Err(_) => Err(lost(format!("no answer within {:.1} s", limit.as_secs_f64())).into()),
+            Ok(Err(error)) => {
+                let (why, hopeless) = cause(&error);
+                Err(Lost { why, sent: !error.is_connect(), hopeless }.into())
+            }
+            Ok(Ok(response)) => Ok(read(response, ask.answer_max).await?),
+        }
+    }
+
+    fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+        let mut request = Request::builder().method(ask.method.clone()).uri(&ask.url);
+        // The data of a completion come with what they who met have in common so.
+        request = request.header(ACCEPT, "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if let Some(token) = &ask.token {
+            request = request.header("registrant-token", token.as_str());
+        }
+        let (kind, content) = ask.content.clone().unzip();
+        if let Some(kind) = kind {
+            request = request.header(CONTENT_TYPE, kind);
+        }
+        request.body(Full::new(content.unwrap_or_default()))
+    }
+}
+
+/// How an attempt ends that has no answer.
+enum Attempt {
+    Lost(Lost),
+    Error(ClientError),
+}
+
+impl From<Lost> for Attempt {
+    fn from(lost: Lost) -> Attempt {
+        Attempt::Lost(lost)
+    }
+}
+
+/// Takes the content as it comes, whatever length was announced.
+async fn read(response: Response<Incoming>, most: u64) -> Result<Given, Lost> {
+    let lost = |why: String| Lost { why, sent: true, hopeless: false };
+    let status = response.status().as_u16();
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or("of no type").to_owned();
+    let mut body = response.into_body();
+    let mut content = BytesMut::new();
+    let begun = Instant::now();
+    // Ends: what comes is bounded, and so is the time that it takes.
+    loop {
+        let allowed = ANSWER + at_slowest(content.len() as u64);
+        let left = allowed.saturating_sub(begun.elapsed());
+        match timeout(left, body.frame()).await {
+            Err(_) => return Err(lost(format!("its answer has stopped after {} bytes", content.len()))),
+            Ok(None) => return Ok(Given { status, kind, content: content.freeze() }),
+            Ok(Some(Err(error))) => return Err(lost(format!("its answer is cut off: {}", cause(&error).0))),
+            Ok(Some(Ok(frame))) => {
+                let data = frame.into_data().unwrap_or_default();
+                if (content.len() + data.len()) as u64 > most {
+                    let why = format!("its answer is longer than {most} bytes");
+                    return Err(Lost { hopeless: true, ..lost(why) });
+                }
+                content.extend_from_slice(&data);
+            }
+        }
+    }
+}
+
+fn at_slowest(bytes: u64) -> Duration {
+    Duration::from_secs(bytes / SLOWEST)
+}
+
+/// The header with the token; it is not shown where headers are.
+fn authorization(token: &ServiceToken) -> Option<HeaderValue> {
+    let text = zeroize::Zeroizing::new(format!("Bearer {}", token.to_text().as_str()));
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn url(handle: &Handle) -> Result<ServiceUrl, ClientError> {
+    Ok(handle.service().parse::<ServiceUrl>()?)
+}
+
+fn unreachable(service: &ServiceUrl, why: String, ask: &Ask, reached: bool) -> ClientError {
+    let unsure = match reached && !ask.again {
+        true => "; it may have done what it was asked for, so look before you ask again",
+        false => "",
+    };
+    let why = format!("{}{unsure}", Shown(&why));
+    ClientError::Unreachable { service: service.as_str().to_owned(), why }
+}
+
+/// What is at the bottom of an error, and whether it would be the same again.
+fn cause(error: &(dyn Error + 'static)) -> (String, bool) {
+    let mut last = error;
+    // Ends: errors are nested as deep as there are layers of software.
+    while let Some(deeper) = inner(last) {
+        last = deeper;
+    }
+    (last.to_string(), connector::is_refused(last))
+}
+
+fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    let system = error.downcast_ref::<std::io::Error>();
+    match system.and_then(std::io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
+}
+
+/// Somewhere between half of it and the whole: many clients that lose the same service do not all come back at once.
+fn jittered(wait: Duration) -> Duration {
+    use std::hash::{BuildHasher as _, RandomState};
+    // Each state has keys of its own.
+    let share = RandomState::new().hash_one(0_u8) % 512;
+    wait * (512 + share as u32) / 1024
+}

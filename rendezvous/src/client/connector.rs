@@ -1,0 +1,91 @@
+//! How connections to services are made: over TCP, and over TLS where it is built in.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::HttpConnector;
+
+use super::error::ClientError;
+use super::url::ServiceUrl;
+
+/// How long a host has to take a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+#[cfg(feature = "tls")]
+pub(super) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
+#[cfg(not(feature = "tls"))]
+pub(super) type Connector = HttpConnector;
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_nodelay(true);
+    tcp
+}
+
+/// Makes connections, over TLS with services whose certificates this authority has signed.
+#[cfg(feature = "tls")]
+pub(super) fn new(ca: Option<&Path>) -> Result<Connector, ClientError> {
+    use std::sync::Arc;
+
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject as _;
+
+    let mut roots = rustls::RootCertStore::empty();
+    if let Some(file) = ca {
+        let error = |why: String| ClientError::Authority { file: file.to_owned(), why };
+        let certificates = CertificateDer::pem_file_iter(file).map_err(|why| error(why.to_string()))?;
+        for certificate in certificates {
+            let certificate = certificate.map_err(|why| error(why.to_string()))?;
+            roots.add(certificate).map_err(|why| error(why.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(error(
+                "it has no certificate: write it in PEM, from `-----BEGIN CERTIFICATE-----` on".into(),
+            ));
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(std::io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut tcp = tcp();
+    // URLs of https come here as well.
+    tcp.enforce_http(false);
+    Ok(hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(config)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(tcp))
+}
+
+/// Makes connections.
+#[cfg(not(feature = "tls"))]
+pub(super) fn new(_: Option<&Path>) -> Result<Connector, ClientError> {
+    Ok(tcp())
+}
+
+/// Why a service with such a URL cannot be asked when no authority is named.
+pub(super) fn no_authority(service: &ServiceUrl) -> ClientError {
+    match cfg!(feature = "tls") {
+        true => ClientError::NoAuthority { service: service.as_str().to_owned() },
+        false => ClientError::System(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "the URL is one of https, and this program was built without TLS",
+        )),
+    }
+}
+
+/// Whether the service is not the one that it should be: it will not be another one a little later.
+#[cfg(feature = "tls")]
+pub(super) fn is_refused(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
+}
+
+#[cfg(not(feature = "tls"))]
+pub(super) fn is_refused(_: &(dyn Error + 'static)) -> bool {
+    false
+}

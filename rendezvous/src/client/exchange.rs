@@ -1,0 +1,426 @@
+//! What a client asks over HTTP, and what the answers mean: no I/O.
+//!
+//! Source: the interface of the service, as its `openapi.json` describes it; faults are RFC 9457 problems.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use chained_gpc::{Job, Shown};
+use hyper::Method;
+use serde::{Deserialize, Serialize};
+
+use super::url::ServiceUrl;
+use crate::machine::{
+    Completion, Fault, FaultKind, Handle, Joint, NAME_MAX, Of, Properties, Registered, ResourceId, Spec,
+    Token, Unit, Wanted,
+};
+
+/// Longest answer that has no data in it, bytes: properties, and faults whose texts are as long as they may be, with all of them escaped.
+pub(crate) const SHORT_MAX: u64 = 64 << 10;
+
+/// Most of a strange answer that is quoted, bytes.
+const QUOTED_MAX: usize = 200;
+
+/// Most of the reason for which a unit is lost, bytes.
+const WHY_MAX: usize = 512;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) method: Method,
+    pub(crate) url: String,
+    /// The registrant's or controlling task's own.
+    pub(crate) token: Option<Token>,
+    /// The content's type, and the content.
+    pub(crate) content: Option<(&'static str, Bytes)>,
+    /// Whether it may be asked again when nobody knows if it was done: then it is done once all the same.
+    pub(crate) again: bool,
+    /// Longest content of the answer, bytes.
+    pub(crate) answer_max: u64,
+    /// How long the service may keep it before it answers, milliseconds.
+    pub(crate) kept: u64,
+}
+
+/// What was answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(crate) status: u16,
+    /// The type of the content.
+    pub(crate) kind: String,
+    pub(crate) content: Bytes,
+}
+
+/// An answer that is not the one that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Misread {
+    /// The service says no.
+    Fault(Fault),
+    /// Something between here and the service says that it does not answer.
+    Away(String),
+    /// Nothing of that is understood.
+    Nonsense(String),
+}
+
+impl Ask {
+    fn new(method: Method, url: String) -> Ask {
+        Ask { method, url, token: None, content: None, again: true, answer_max: SHORT_MAX, kept: 0 }
+    }
+
+    /// A new resource. If the answer is lost, a second one would be made.
+    pub(crate) fn create(service: &ServiceUrl, spec: &Spec) -> Ask {
+        let parent = spec.parent.as_ref().map(|parent| ParentShape {
+            handle: parent.handle.to_string(),
+            rank: match parent.rank {
+                Wanted::Rank(rank) => RankShape::Rank(rank),
+                Wanted::Assign => RankShape::Word("assign"),
+            },
+        });
+        let shape = SpecShape {
+            capacity: spec.capacity,
+            level: spec.level,
+            lifetime: spec.lifetime.map(|lifetime| lifetime as f64 / 1000.0),
+            job: spec.job.map(|job| job.to_string()),
+            joint: spec.joint,
+            parent,
+        };
+        // It has no map whose keys could be refused.
+        let json = serde_json::to_vec(&shape).unwrap_or_default();
+        let content = Some(("application/json", json.into()));
+        Ask { content, again: false, ..Ask::new(Method::POST, service.as_str().into()) }
+    }
+
+    /// Registers data.
+    pub(crate) fn register(
+        of: (&ServiceUrl, ResourceId),
+        rank: Wanted,
+        token: &Token,
+        data: Bytes,
+        lease: Option<u64>,
+    ) -> Ask {
+        let rank = match rank {
+            Wanted::Rank(rank) => rank.to_string(),
+            Wanted::Assign => "assign".into(),
+        };
+        let mut url = format!("{}/registrants?rank={rank}", at(of));
+        put_lease(&mut url, '&', lease);
+        let content = Some(("application/octet-stream", data));
+        Ask { token: Some(token.clone()), content, ..Ask::new(Method::POST, url) }
+    }
+
+    /// Takes a registration back.
+    pub(crate) fn withdraw(of: (&ServiceUrl, ResourceId), rank: u64, token: &Token) -> Ask {
+        let url = format!("{}/registrants/{rank}", at(of));
+        Ask { token: Some(token.clone()), ..Ask::new(Method::DELETE, url) }
+    }
+
+    /// Waits for the completion, so many milliseconds at most.
+    pub(crate) fn wait(
+        at_service: (&ServiceUrl, ResourceId),
+        of: Of,
+        wait: u64,
+        token: Option<&Token>,
+        data_max: u64,
+    ) -> Ask {
+        let of = match of {
+            Of::Own => "own",
+            Of::Top => "top",
+        };
+        let url = format!("{}/completion?wait={}&of={of}", at(at_service), seconds(wait));
+        // In base64, with what stands around it.
+        let answer_max = (data_max / 3 + 1).saturating_mul(4).saturating_add(SHORT_MAX);
+        Ask { token: token.cloned(), answer_max, kept: wait, ..Ask::new(Method::GET, url) }
+    }
+
+    /// What is known of a resource.
+    pub(crate) fn properties(of: (&ServiceUrl, ResourceId)) -> Ask {
+        Ask::new(Method::GET, at(of))
+    }
+
+    /// Destroys a resource.
+    pub(crate) fn destroy(of: (&ServiceUrl, ResourceId)) -> Ask {
+        Ask::new(Method::DELETE, at(of))
+    }
+
+    /// Destroys the resources of a job.
+    pub(crate) fn end_job(service: &ServiceUrl, job: Job) -> Ask {
+        Ask::new(Method::DELETE, format!("{}/{job}", service.beside("jobs")))
+    }
+
+    /// Says that a controlling task is there.
+    pub(crate) fn control(
+        of: (&ServiceUrl, ResourceId),
+        unit: Unit,
+        name: &str,
+        token: &Token,
+        lease: Option<u64>,
+    ) -> Ask {
+        let mut url = at_unit(of, unit);
+        put_lease(&mut url, '?', lease);
+        let name = &name[..name.floor_char_boundary(NAME_MAX)];
+        let json = serde_json::json!({ "name": name }).to_string();
+        let content = Some(("application/json", json.into()));
+        Ask { token: Some(token.clone()), content, ..Ask::new(Method::PUT, url) }
+    }
+
+    /// Says that a controlling task ends.
+    pub(crate) fn release(
+        of: (&ServiceUrl, ResourceId),
+        unit: Unit,
+        token: &Token,
+        lost: Option<&str>,
+    ) -> Ask {
+        let mut url = at_unit(of, unit);
+        if let Some(lost) = lost {
+            url.push_str("?lost=");
+            put_escaped(&mut url, &lost[..lost.floor_char_boundary(WHY_MAX)]);
+        }
+        Ask { token: Some(token.clone()), ..Ask::new(Method::DELETE, url) }
+    }
+}
+
+fn at((service, id): (&ServiceUrl, ResourceId)) -> String {
+    format!("{}/{id}", service.as_str())
+}
+
+fn at_unit(of: (&ServiceUrl, ResourceId), unit: Unit) -> String {
+    match unit {
+        Unit::Own => format!("{}/controllers/own", at(of)),
+        Unit::Rank(rank) => format!("{}/controllers/{rank}", at(of)),
+    }
+}
+
+/// Milliseconds as decimal seconds, exactly.
+fn seconds(millis: u64) -> String {
+    format!("{}.{:03}", millis / 1000, millis % 1000)
+}
+
+fn put_lease(url: &mut String, before: char, lease: Option<u64>) {
+    if let Some(lease) = lease {
+        // Writing to a string does not fail.
+        let _ = write!(url, "{before}lease={}", seconds(lease));
+    }
+}
+
+/// RFC 3986, section 2.1.
+fn put_escaped(url: &mut String, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => url.push(byte.into()),
+            // Writing to a string does not fail.
+            _ => drop(write!(url, "%{byte:02X}")),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct SpecShape {
+    capacity: u64,
+    level: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lifetime: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
+    joint: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentShape>,
+}
+
+#[derive(Serialize)]
+struct ParentShape {
+    handle: String,
+    rank: RankShape,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum RankShape {
+    Rank(u64),
+    Word(&'static str),
+}
+
+#[derive(Deserialize)]
+struct CreatedShape {
+    handle: String,
+}
+
+#[derive(Deserialize)]
+struct RegisteredShape {
+    rank: u32,
+    tally: u32,
+    capacity: u32,
+}
+
+#[derive(Deserialize)]
+struct EndedShape {
+    ended: u64,
+}
+
+#[derive(Deserialize)]
+struct CompletionShape<'a> {
+    level: u16,
+    #[serde(borrow)]
+    data: std::borrow::Cow<'a, str>,
+    joint: Option<JointShape>,
+}
+
+#[derive(Deserialize)]
+struct JointShape {
+    job: String,
+    secret: String,
+}
+
+#[derive(Deserialize)]
+struct ProblemShape {
+    code: String,
+    detail: Option<String>,
+    title: Option<String>,
+    rank: Option<u64>,
+    task: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PropertiesShape {
+    id: String,
+    level: u16,
+    capacity: u32,
+    tally: u32,
+    missing: Vec<u32>,
+    bytes: u64,
+    completed: bool,
+    failed: Option<ProblemShape>,
+    waiting: usize,
+    created: u64,
+    expires: u64,
+    job: Option<String>,
+    above: Option<String>,
+}
+
+impl Given {
+    /// Nothing but that it is done.
+    pub(crate) fn done(&self) -> Result<(), Misread> {
+        self.expect(&[204])
+    }
+
+    /// The handle of a new resource.
+    pub(crate) fn created(&self) -> Result<Handle, Misread> {
+        self.expect(&[201])?;
+        let shape: CreatedShape = self.json()?;
+        shape.handle.parse().map_err(|error| Misread::Nonsense(format!("the new handle: {error}")))
+    }
+
+    /// A registration that stands.
+    pub(crate) fn registered(&self) -> Result<Registered, Misread> {
+        self.expect(&[201])?;
+        let RegisteredShape { rank, tally, capacity } = self.json()?;
+        Ok(Registered { rank, tally, capacity })
+    }
+
+    /// How many resources have ended.
+    pub(crate) fn ended(&self) -> Result<u64, Misread> {
+        self.expect(&[200])?;
+        self.json().map(|EndedShape { ended }| ended)
+    }
+
+    /// A completion; `None` if it is not complete yet.
+    pub(crate) fn completion(&self) -> Result<Option<Completion>, Misread> {
+        self.expect(&[200, 204])?;
+        if self.status == 204 {
+            return Ok(None);
+        }
+        let shape: CompletionShape<'_> = self.json()?;
+        let data = STANDARD.decode(shape.data.as_bytes());
+        let data = data.map_err(|error| Misread::Nonsense(format!("the data are no base64: {error}")))?;
+        if shape.level == 0 {
+            return Err(Misread::Nonsense("a completion of level 0".into()));
+        }
+        let joint = shape.joint.map(JointShape::read).transpose()?;
+        Ok(Some(Completion { level: shape.level, data: data.into(), joint }))
+    }
+
+    /// What is known of a resource.
+    pub(crate) fn properties(&self) -> Result<Properties, Misread> {
+        self.expect(&[200])?;
+        let shape: PropertiesShape = self.json()?;
+        let nonsense = |what: &str| Misread::Nonsense(format!("the resource's {what}"));
+        let failed = shape.failed.map(ProblemShape::read).transpose()?;
+        let job = shape.job.map(|job| job.parse()).transpose().map_err(|_| nonsense("job"))?;
+        Ok(Properties {
+            id: shape.id.parse().map_err(|_| nonsense("id"))?,
+            level: shape.level,
+            capacity: shape.capacity,
+            tally: shape.tally,
+            missing: shape.missing,
+            bytes: shape.bytes,
+            completed: shape.completed,
+            failed,
+            waiting: shape.waiting,
+            created: shape.created,
+            expires: shape.expires,
+            job,
+            above: shape.above,
+        })
+    }
+
+    fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Misread> {
+        serde_json::from_slice(&self.content).map_err(|error| {
+            Misread::Nonsense(format!("{}, which is not as it should be: {error}", self.quoted()))
+        })
+    }
+
+    /// One of these statuses, or what the other one says.
+    fn expect(&self, statuses: &[u16]) -> Result<(), Misread> {
+        if statuses.contains(&self.status) {
+            return Ok(());
+        }
+        let status = self.status;
+        if status >= 400
+            && let Ok(problem) = serde_json::from_slice::<ProblemShape>(&self.content)
+        {
+            return Err(problem.read().map_or_else(|misread| misread, Misread::Fault));
+        }
+        Err(match status {
+            300..=399 => {
+                Misread::Nonsense(format!("status {status}: it leads elsewhere, and is not followed"))
+            }
+            // What stands before a service that does not answer.
+            502..=504 => Misread::Away(format!("status {status}, {}", self.quoted())),
+            _ => Misread::Nonsense(format!("status {status}, {}", self.quoted())),
+        })
+    }
+
+    /// The beginning of the content, for people.
+    fn quoted(&self) -> String {
+        let text = String::from_utf8_lossy(&self.content[..self.content.len().min(QUOTED_MAX)]);
+        let kind: String = self.kind.chars().take(QUOTED_MAX).collect();
+        match text.trim() {
+            "" => "without a content".into(),
+            text => format!("`{}` ({})", Shown(text), Shown(&kind)),
+        }
+    }
+}
+
+impl JointShape {
+    fn read(self) -> Result<Joint, Misread> {
+        // What they have in common is not quoted.
+        let job = self.job.parse().map_err(|_| Misread::Nonsense("the joint job is none".into()))?;
+        let secret = zeroize::Zeroizing::new(self.secret);
+        let secret = secret.parse().map_err(|_| Misread::Nonsense("the joint secret is none".into()))?;
+        Ok(Joint { job, secret })
+    }
+}
+
+impl ProblemShape {
+    fn read(self) -> Result<Fault, Misread> {
+        let ProblemShape { code, detail, title, rank, task } = self;
+        let message = detail.or(title).unwrap_or_else(|| code.clone());
+        let Some(kind) = FaultKind::from_code(&code) else {
+            let what = format!("the fault `{code}`, which is unknown here: {message}");
+            return Err(Misread::Nonsense(Shown(&what).to_string()));
+        };
+        let fault = Fault::new(kind, message);
+        let task = task.map(|task| task[..task.floor_char_boundary(NAME_MAX)].to_owned());
+        Ok(Fault { rank, task, ..fault })
+    }
+}

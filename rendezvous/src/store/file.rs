@@ -1,0 +1,345 @@
+//! A store in one file: a redb database, one transaction for all changes that are kept together.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use bytes::Bytes;
+use chained_gpc::Shown;
+use redb::backends::FileBackend;
+use redb::{
+    Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, StorageBackend, Table,
+    TableDefinition, TableHandle as _, WriteTransaction,
+};
+
+use super::record;
+use super::{Store, StoreError};
+use crate::machine::{Change, ID_LENGTH, Kept, ResourceId, Unit};
+
+/// A resource, and a rank or a unit of it.
+type Part<N> = (&'static [u8; ID_LENGTH], N);
+
+const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
+const RESOURCES: TableDefinition<'_, &[u8; ID_LENGTH], &[u8]> = TableDefinition::new("resources");
+const REGISTRANTS: TableDefinition<'_, Part<u32>, &[u8]> = TableDefinition::new("registrants");
+/// What registrants have brought, as it is.
+const DATA: TableDefinition<'_, Part<u32>, &[u8]> = TableDefinition::new("data");
+const CONTROLLERS: TableDefinition<'_, Part<u64>, &[u8]> = TableDefinition::new("controllers");
+
+/// Says whose file it is, and how it is written; another one for every change of that.
+const FORMAT: &str = "gpc rendezvous store 1";
+
+/// What the database may hold in memory, bytes: little is read after the start.
+const CACHE: usize = 32 << 20;
+
+/// Who else may read the file, or write it.
+const OTHERS: u32 = 0o077;
+
+/// A store in a file.
+#[derive(Debug)]
+pub struct FileStore {
+    file: String,
+    database: Database,
+}
+
+impl FileStore {
+    /// Opens the store in this file, or makes one. Only its owner can read it: what is kept has secrets.
+    ///
+    /// # Errors
+    /// When the file cannot be made or read, others can read it, another process has it open, it is damaged, or it is no store of this version.
+    pub fn open(path: &Path) -> Result<FileStore, StoreError> {
+        let name = path.display().to_string();
+        let opened = file(path).and_then(|file| FileBackend::new(file).map_err(damaged));
+        let opened = opened.map_err(|why| StoreError { file: Shown(&name).to_string(), why })?;
+        FileStore::on(opened, &name)
+    }
+
+    /// The same, on what a file is made of.
+    fn on(backend: impl StorageBackend, name: &str) -> Result<FileStore, StoreError> {
+        let database = Database::builder()
+            .set_cache_size(CACHE)
+            // All is read at the start anyway, and what somebody has changed is refused then.
+            .set_check_integrity_on_open(true)
+            .create_with_backend(backend);
+        let file = Shown(name).to_string();
+        let of_file = |why| StoreError { file: file.clone(), why };
+        let database = database.map_err(damaged).map_err(of_file)?;
+        begin(&database).map_err(of_file)?;
+        Ok(FileStore { file, database })
+    }
+
+    fn kept(&self) -> Result<Kept, String> {
+        let reading = self.database.begin_read().map_err(said)?;
+        let mut kept = Kept::default();
+        for entry in reading.open_table(RESOURCES).map_err(said)?.iter().map_err(said)? {
+            let (id, bytes) = entry.map_err(said)?;
+            let id = ResourceId(*id.value());
+            let resource = record::read_resource(bytes.value()).map_err(|why| of_resource(id, why))?;
+            kept.resources.push((id, resource));
+        }
+        let capacity = |id: ResourceId| {
+            let at = kept.resources.binary_search_by_key(&id, |(id, _)| *id);
+            at.map(|at| kept.resources[at].1.capacity).map_err(|_| of_resource(id, "it is not there"))
+        };
+        let data = reading.open_table(DATA).map_err(said)?;
+        for entry in reading.open_table(REGISTRANTS).map_err(said)?.iter().map_err(said)? {
+            let (key, bytes) = entry.map_err(said)?;
+            let (id, rank) = (ResourceId(*key.value().0), key.value().1);
+            if rank >= capacity(id)? {
+                return Err(of_resource(id, format!("rank {rank} is not below the capacity")));
+            }
+            let registrant = record::read_registrant(bytes.value()).map_err(|why| of_resource(id, why))?;
+            let brought = data.get((&id.0, rank)).map_err(said)?;
+            let brought = brought.ok_or_else(|| of_resource(id, format!("rank {rank} has no data")))?;
+            kept.registrants.push((id, rank, registrant, Bytes::copy_from_slice(brought.value())));
+        }
+        for entry in reading.open_table(CONTROLLERS).map_err(said)?.iter().map_err(said)? {
+            let (key, bytes) = entry.map_err(said)?;
+            let (id, number) = (ResourceId(*key.value().0), key.value().1);
+            let unit = unit(number).ok_or_else(|| of_resource(id, format!("{number} is no unit")))?;
+            capacity(id)?;
+            let controller = record::read_controller(bytes.value()).map_err(|why| of_resource(id, why))?;
+            kept.controllers.push((id, unit, controller));
+        }
+        Ok(kept)
+    }
+
+    fn change(&self, changes: &[Change]) -> Result<(), String> {
+        // All of them, or none: what is not committed is taken back when it is dropped.
+        let writing = self.database.begin_write().map_err(said)?;
+        let mut tables = Tables::open(&writing)?;
+        changes.iter().try_for_each(|change| tables.keep(change))?;
+        drop(tables);
+        writing.commit().map_err(said)
+    }
+}
+
+impl Store for FileStore {
+    fn load(&mut self) -> Result<Kept, StoreError> {
+        self.kept().map_err(|why| StoreError { file: self.file.clone(), why })
+    }
+
+    fn keep(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        self.change(changes).map_err(|why| StoreError { file: self.file.clone(), why })
+    }
+}
+
+/// The file, if it is one that only its owner can read.
+fn file(path: &Path) -> Result<File, String> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    match options.clone().create_new(true).mode(0o600).open(path) {
+        Ok(file) => return named(path).map(|()| file),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(format!("it cannot be made: {error}")),
+    }
+    let file = options.open(path).map_err(|error| format!("it cannot be opened for writing: {error}"))?;
+    let metadata = file.metadata().map_err(said)?;
+    if !metadata.is_file() {
+        return Err("it is no file: name a file of its own for the store".into());
+    }
+    if metadata.mode() & OTHERS != 0 {
+        return Err(format!(
+            "others can read or write it (its mode is {:03o}), and there are secrets in a store: chmod 600 it if it is one",
+            metadata.mode() & 0o777
+        ));
+    }
+    Ok(file)
+}
+
+/// The name of a new file is safe, too.
+fn named(path: &Path) -> Result<(), String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| format!("its folder cannot be synced: {error}"))
+}
+
+/// Makes a store of a database that has nothing yet, and refuses what is none.
+fn begin(database: &Database) -> Result<(), String> {
+    let reading = database.begin_read().map_err(said)?;
+    let tables = reading.list_tables().map_err(said)?.map(|table| table.name().to_owned());
+    let tables: Vec<String> = tables.collect();
+    if tables.is_empty() {
+        let writing = database.begin_write().map_err(said)?;
+        drop(Tables::open(&writing)?);
+        writing.open_table(META).map_err(said)?.insert("format", FORMAT).map_err(said)?;
+        return writing.commit().map_err(said);
+    }
+    if !tables.iter().any(|table| table == META.name()) {
+        return Err("it is a redb database, but no store of a rendezvous service: name another file".into());
+    }
+    let meta = reading.open_table(META).map_err(said)?;
+    let format = meta.get("format").map_err(said)?;
+    match format.as_ref().map(|format| format.value()) {
+        Some(FORMAT) => Ok(()),
+        other => Err(format!(
+            "its format is `{}`, and this program knows `{FORMAT}` alone: use the program that made it, or name another file",
+            Shown(other.unwrap_or_default())
+        )),
+    }
+}
+
+/// What a transaction writes to.
+struct Tables<'a> {
+    resources: Table<'a, &'static [u8; ID_LENGTH], &'static [u8]>,
+    registrants: Table<'a, Part<u32>, &'static [u8]>,
+    data: Table<'a, Part<u32>, &'static [u8]>,
+    controllers: Table<'a, Part<u64>, &'static [u8]>,
+}
+
+impl<'a> Tables<'a> {
+    fn open(writing: &'a WriteTransaction) -> Result<Tables<'a>, String> {
+        Ok(Tables {
+            resources: writing.open_table(RESOURCES).map_err(said)?,
+            registrants: writing.open_table(REGISTRANTS).map_err(said)?,
+            data: writing.open_table(DATA).map_err(said)?,
+            controllers: writing.open_table(CONTROLLERS).map_err(said)?,
+        })
+    }
+
+    fn keep(&mut self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Resource(ResourceId(id), resource) => {
+                let bytes = record::write_resource(resource)?;
+                self.resources.insert(id, bytes.as_slice()).map_err(said)?;
+            }
+            Change::Registrant(ResourceId(id), rank, registrant, data) => {
+                let bytes = record::write_registrant(registrant)?;
+                self.registrants.insert((id, *rank), bytes.as_slice()).map_err(said)?;
+                self.data.insert((id, *rank), &data[..]).map_err(said)?;
+            }
+            Change::Withdrawn(ResourceId(id), rank) => {
+                self.registrants.remove((id, *rank)).map_err(said)?;
+                self.data.remove((id, *rank)).map_err(said)?;
+            }
+            Change::Controller(ResourceId(id), unit, controller) => {
+                let bytes = record::write_controller(controller)?;
+                self.controllers.insert((id, number(*unit)), bytes.as_slice()).map_err(said)?;
+            }
+            Change::Released(ResourceId(id), unit) => {
+                self.controllers.remove((id, number(*unit))).map_err(said)?;
+            }
+            Change::Ended(ResourceId(id)) => {
+                self.resources.remove(id).map_err(said)?;
+                let ranks = (id, 0)..=(id, u32::MAX);
+                self.registrants.retain_in(ranks.clone(), |_, _| false).map_err(said)?;
+                self.data.retain_in(ranks, |_, _| false).map_err(said)?;
+                self.controllers.retain_in((id, 0)..=(id, u64::MAX), |_, _| false).map_err(said)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A unit as a number: 0 for the resource's own, behind it those with a rank.
+fn number(unit: Unit) -> u64 {
+    match unit {
+        Unit::Own => 0,
+        Unit::Rank(rank) => u64::from(rank) + 1,
+    }
+}
+
+fn unit(number: u64) -> Option<Unit> {
+    match number.checked_sub(1) {
+        None => Some(Unit::Own),
+        Some(rank) => u32::try_from(rank).ok().map(Unit::Rank),
+    }
+}
+
+fn of_resource(id: ResourceId, why: impl std::fmt::Display) -> String {
+    format!("it is damaged: resource {}…: {why}", id.short())
+}
+
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Why a database cannot be opened.
+fn damaged(error: DatabaseError) -> String {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => {
+            "another process has it open: end that one, or name another file".into()
+        }
+        error => format!("it is damaged, or no store of a rendezvous service: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+    use crate::machine::{KeptRegistrant, Token};
+
+    /// A disk with so many bytes left.
+    #[derive(Debug)]
+    struct Disk {
+        memory: InMemoryBackend,
+        left: Arc<AtomicU64>,
+    }
+
+    impl StorageBackend for Disk {
+        fn len(&self) -> io::Result<u64> {
+            self.memory.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.memory.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.memory.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.memory.sync_data()
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            let taken = self
+                .left
+                .try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(data.len() as u64));
+            taken.map_err(|_| io::Error::from(ErrorKind::StorageFull))?;
+            self.memory.write(offset, data)
+        }
+    }
+
+    fn registrant(rank: u32) -> Change {
+        let kept = KeptRegistrant { token: Token::new(&format!("t{rank}")).unwrap(), lease: None };
+        Change::Registrant(ResourceId([1; 16]), rank, kept, vec![7; 10_000].into())
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_and_stays_one() {
+        let left = Arc::new(AtomicU64::new(1 << 20));
+        let disk = Disk { memory: InMemoryBackend::new(), left: Arc::clone(&left) };
+        let mut store = FileStore::on(disk, "disk").unwrap();
+        let kept = (0..1000).map(|rank| store.keep(&[registrant(rank)])).find_map(Result::err);
+        let error = kept.expect("1 MiB is not enough for 10 MB");
+        assert_eq!(error.file, "disk");
+        assert!(error.why.contains("storage space") || error.why.contains("no space"), "{error}");
+        left.store(1 << 30, Ordering::Relaxed);
+        assert!(store.keep(&[registrant(0)]).is_err(), "what is in the file is not known any more");
+    }
+
+    #[test]
+    fn a_disk_that_is_full_from_the_start_is_an_error() {
+        for left in [0, 100, 5000] {
+            let disk = Disk { memory: InMemoryBackend::new(), left: Arc::new(AtomicU64::new(left)) };
+            assert!(FileStore::on(disk, "disk").is_err());
+        }
+    }
+
+    #[test]
+    fn every_unit_has_a_number() {
+        for one in [Unit::Own, Unit::Rank(0), Unit::Rank(7), Unit::Rank(u32::MAX)] {
+            assert_eq!(unit(number(one)), Some(one));
+        }
+        assert_eq!((unit((1 << 32) + 1), unit(u64::MAX)), (None, None));
+    }
+}

@@ -1,0 +1,173 @@
+//! What is kept, as records: JSON, which a person can read when something has gone wrong. Secrets are in them: who may read the file is what protects those.
+
+use std::borrow::Cow;
+
+use chained_gpc::Shown;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::machine::{
+    Fault, FaultKind, Joint, KeptController, KeptRegistrant, KeptResource, Parent, Token, Wanted,
+};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResourceRecord<'a> {
+    capacity: u32,
+    level: u16,
+    created: u64,
+    expires: u64,
+    job: Option<String>,
+    #[serde(borrow)]
+    joint: Option<JointRecord<'a>>,
+    #[serde(borrow)]
+    parent: Option<ParentRecord<'a>>,
+    #[serde(borrow)]
+    token: Cow<'a, str>,
+    #[serde(borrow)]
+    failed: Option<FaultRecord<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JointRecord<'a> {
+    job: String,
+    #[serde(borrow)]
+    secret: Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ParentRecord<'a> {
+    #[serde(borrow)]
+    handle: Cow<'a, str>,
+    /// None where it is to be assigned.
+    rank: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultRecord<'a> {
+    #[serde(borrow)]
+    code: Cow<'a, str>,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+    rank: Option<u64>,
+    #[serde(borrow)]
+    task: Option<Cow<'a, str>>,
+}
+
+/// Of a registrant, and with its name of a controlling task.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskRecord<'a> {
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    token: Cow<'a, str>,
+    lease: Option<u64>,
+}
+
+/// The bytes of a record, which are overwritten when they are no longer needed.
+pub(super) type Bytes = Zeroizing<Vec<u8>>;
+
+fn written(record: &impl Serialize) -> Result<Bytes, String> {
+    serde_json::to_vec(record).map(Zeroizing::new).map_err(|error| error.to_string())
+}
+
+/// What serde says of a record may quote it, so only where it went wrong is told.
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| format!("it is no record, at byte {}", error.column()))
+}
+
+pub(super) fn write_resource(kept: &KeptResource) -> Result<Bytes, String> {
+    let secret = kept.joint.as_ref().map(|joint| joint.secret.to_text());
+    let joint = kept.joint.as_ref().zip(secret.as_ref());
+    let fault = |fault: &Fault| FaultRecord {
+        code: fault.kind.code().into(),
+        message: fault.message.clone().into(),
+        rank: fault.rank,
+        task: fault.task.clone().map(Cow::from),
+    };
+    written(&ResourceRecord {
+        capacity: kept.capacity,
+        level: kept.level,
+        created: kept.created,
+        expires: kept.expires,
+        job: kept.job.map(|job| job.to_string()),
+        joint: joint.map(|(joint, secret)| JointRecord {
+            job: joint.job.to_string(),
+            secret: secret.as_str().into(),
+        }),
+        parent: kept.parent.as_ref().map(|parent| ParentRecord {
+            handle: parent.handle.to_string().into(),
+            rank: match parent.rank {
+                Wanted::Rank(rank) => Some(rank),
+                Wanted::Assign => None,
+            },
+        }),
+        token: kept.token.as_str().into(),
+        failed: kept.failed.as_ref().map(fault),
+    })
+}
+
+pub(super) fn read_resource(bytes: &[u8]) -> Result<KeptResource, String> {
+    let record: ResourceRecord<'_> = read(bytes)?;
+    if record.capacity == 0 || record.level == 0 {
+        return Err("its capacity or its level is 0".into());
+    }
+    let fault = |record: FaultRecord<'_>| {
+        let kind = FaultKind::from_code(&record.code);
+        let kind = kind.ok_or_else(|| format!("there is no fault {}", Shown(&record.code)))?;
+        let fault = Fault::new(kind, record.message);
+        Ok::<Fault, String>(Fault { rank: record.rank, task: record.task.map(Cow::into_owned), ..fault })
+    };
+    let joint = |record: JointRecord<'_>| {
+        let secret = record.secret.parse().map_err(|_| "what is to be the secret is none")?;
+        Ok::<Joint, String>(Joint { job: job(&record.job)?, secret })
+    };
+    let parent = |record: ParentRecord<'_>| {
+        let handle =
+            record.handle.parse().map_err(|error| format!("the handle of what is above: {error}"))?;
+        Ok::<Parent, String>(Parent { handle, rank: record.rank.map_or(Wanted::Assign, Wanted::Rank) })
+    };
+    Ok(KeptResource {
+        capacity: record.capacity,
+        level: record.level,
+        created: record.created,
+        expires: record.expires,
+        job: record.job.as_deref().map(job).transpose()?,
+        joint: record.joint.map(joint).transpose()?,
+        parent: record.parent.map(parent).transpose()?,
+        token: token(&record.token)?,
+        failed: record.failed.map(fault).transpose()?,
+    })
+}
+
+fn job(text: &str) -> Result<chained_gpc::Job, String> {
+    text.parse().map_err(|error: chained_gpc::JobError| Shown(&error.to_string()).to_string())
+}
+
+fn token(text: &str) -> Result<Token, String> {
+    Token::new(text).ok_or_else(|| "what is to be a token is none".into())
+}
+
+pub(super) fn write_registrant(kept: &KeptRegistrant) -> Result<Bytes, String> {
+    written(&TaskRecord { name: None, token: kept.token.as_str().into(), lease: kept.lease })
+}
+
+pub(super) fn read_registrant(bytes: &[u8]) -> Result<KeptRegistrant, String> {
+    let record: TaskRecord<'_> = read(bytes)?;
+    Ok(KeptRegistrant { token: token(&record.token)?, lease: record.lease })
+}
+
+pub(super) fn write_controller(kept: &KeptController) -> Result<Bytes, String> {
+    let (name, token) = (Some(kept.name.as_str().into()), kept.token.as_str().into());
+    written(&TaskRecord { name, token, lease: kept.lease })
+}
+
+pub(super) fn read_controller(bytes: &[u8]) -> Result<KeptController, String> {
+    let record: TaskRecord<'_> = read(bytes)?;
+    let name = record.name.ok_or("a controlling task has a name")?.into_owned();
+    Ok(KeptController { name, token: token(&record.token)?, lease: record.lease })
+}

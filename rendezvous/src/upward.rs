@@ -1,0 +1,435 @@
+//! The service as controlling task: what a resource with a parent has it do at the resource above, over HTTP, or at its own desk where the parent is of the same service.
+//!
+//! While a unit fills, its controlling task says again and again that it is there, so that those above are told by its lease when this service is lost. What cannot be reached is tried again until the unit's resource ends; a fault of what is above is final.
+//!
+//! Source: WS Rendezvous, "Flow of control": the controlling task of a unit registers the unit's data above.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+use crate::client::{Asking, ClientError, ClientOptions, after};
+use crate::keeper::Desk;
+use crate::machine::{
+    Above, Answer, Completion, Fault, FaultKind, Handle, Life, Of, Request, ResourceId, Token, Unit, Up,
+    Wanted,
+};
+
+/// How long those above wait for a word of this service before they give it up.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// How often it says that it is there: a word may be lost twice.
+const RENEW: Duration = Duration::from_secs(10);
+
+/// Most units whose end is being told above; of others the lease tells it.
+const STOPS: usize = 4096;
+
+/// As long as the unit's resource lives: the task is stopped with it.
+const ALWAYS: Duration = Duration::MAX;
+
+type Outcome = Result<Completion, Fault>;
+
+/// What the service does above. Dropping it stops that.
+pub struct Upward {
+    shared: Arc<Shared>,
+    desk: watch::Sender<Option<Desk>>,
+}
+
+/// A controlling driver for [`Keeper::start`](crate::Keeper::start): what it is told is done on the runtime, from [`Upward::begin`] on. `own` is the service's own URL, as it stands in its handles; services above are asked with these options.
+///
+/// # Errors
+/// When the options have a file of certificates that cannot be used.
+pub fn new(
+    runtime: Runtime,
+    own: &str,
+    options: &ClientOptions,
+) -> Result<(impl FnMut(ResourceId, Up) + Send + use<>, Upward), ClientError> {
+    let (desk, begun) = watch::channel(None);
+    let shared = Arc::new(Shared {
+        runtime,
+        own: own.to_owned(),
+        asking: Asking::new(options)?,
+        desk: begun,
+        units: Mutex::default(),
+        waits: Mutex::default(),
+        stops: Arc::new(Semaphore::new(STOPS)),
+    });
+    let told = Arc::clone(&shared);
+    Ok((move |id, up| told.begin(id, up), Upward { shared, desk }))
+}
+
+impl Upward {
+    /// Begins, and tells the service there how far it comes.
+    pub fn begin(&self, desk: &Desk) {
+        self.desk.send_replace(Some(desk.clone()));
+    }
+}
+
+impl Drop for Upward {
+    fn drop(&mut self) {
+        for (_, unit) in locked(&self.shared.units).drain() {
+            unit.task.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Upward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Upward")
+    }
+}
+
+struct Shared {
+    runtime: Runtime,
+    own: String,
+    asking: Asking,
+    desk: watch::Receiver<Option<Desk>>,
+    /// What is under way: one task for each resource that has a parent, so no more than the service has resources.
+    units: Mutex<HashMap<ResourceId, Work>>,
+    /// What is awaited above, once for all units of the same parent: whoever comes first asks, and when that one ends, another goes on.
+    waits: Mutex<HashMap<Handle, Weak<OnceCell<Outcome>>>>,
+    stops: Arc<Semaphore>,
+}
+
+/// What is under way for a unit.
+struct Work {
+    task: AbortHandle,
+    /// Whether its data are above.
+    registered: Arc<AtomicBool>,
+}
+
+/// A place in the rendezvous above.
+struct Place {
+    handle: Handle,
+    rank: Wanted,
+    token: Token,
+}
+
+impl Shared {
+    /// Does what the service says, on its thread.
+    fn begin(self: &Arc<Shared>, id: ResourceId, up: Up) {
+        let shared = Arc::clone(self);
+        match up {
+            Up::Control { handle, rank, token } => {
+                // A rank that is not known yet has no controlling task.
+                let Wanted::Rank(rank) = rank else { return };
+                self.work(id, Arc::default(), async move { shared.control(id, handle, rank, token).await });
+            }
+            Up::Register { handle, rank, token, data } => {
+                let (place, registered) = (Place { handle, rank, token }, Arc::<AtomicBool>::default());
+                let seen = Arc::clone(&registered);
+                self.work(id, registered, async move { shared.register(id, place, data, &seen).await });
+            }
+            Up::Stop { handle, rank, token, why } => {
+                let work = locked(&self.units).remove(&id);
+                if let Some(work) = &work {
+                    work.task.abort();
+                }
+                let registered = work.is_some_and(|work| work.registered.load(Ordering::Acquire));
+                let Wanted::Rank(rank) = rank else { return };
+                let Ok(turn) = Arc::clone(&self.stops).try_acquire_owned() else { return };
+                if registered {
+                    return;
+                }
+                self.runtime.spawn(async move {
+                    shared.release(&handle, rank, token, why).await;
+                    drop(turn);
+                });
+            }
+        }
+    }
+
+    /// Starts a task for a unit, in place of the one that it has.
+    fn work(
+        &self,
+        id: ResourceId,
+        registered: Arc<AtomicBool>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let task = self.runtime.spawn(task).abort_handle();
+        if let Some(before) = locked(&self.units).insert(id, Work { task, registered }) {
+            before.task.abort();
+        }
+    }
+
+    /// Says that the unit is there, as long as it fills.
+    async fn control(&self, id: ResourceId, handle: Handle, rank: u64, token: Token) {
+        let name = format!("service {}, resource {}", self.own, id.short());
+        let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else {
+            let message = format!("there is no rank {rank} above: ranks are below the capacity there");
+            return self.tell(id, Err(Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank))).await;
+        };
+        // Ends: the task is stopped when the unit is complete, or ends.
+        loop {
+            let controlled = match self.own_desk(&handle).await {
+                Some(desk) => {
+                    let (resource, name, token) = (handle.resource(), name.clone(), token.clone());
+                    // Neither of them is lost without the other.
+                    let request = Request::Control { resource, unit, name, token, life: Life::Unseen };
+                    ask(&desk, request).await.map(drop)
+                }
+                None => {
+                    let lease = Some(LEASE.as_millis() as u64);
+                    let asked = self.asking.control(&handle, unit, &name, &token, lease, after(ALWAYS));
+                    asked.await.map_err(above_failed)
+                }
+            };
+            if let Err(fault) = controlled {
+                return self.tell(id, Err(fault)).await;
+            }
+            sleep(RENEW).await;
+        }
+    }
+
+    /// Registers the unit's data, then waits for the top.
+    async fn register(&self, id: ResourceId, place: Place, data: Bytes, registered: &AtomicBool) {
+        let Place { handle, rank, token } = place;
+        let done = match self.own_desk(&handle).await {
+            Some(desk) => {
+                let (resource, life) = (handle.resource(), Life::Unseen);
+                ask(&desk, Request::Register { resource, rank, token, data, life }).await.map(drop)
+            }
+            None => {
+                let asked = self.asking.register(&handle, rank, &token, data, None, after(ALWAYS));
+                asked.await.map(drop).map_err(above_failed)
+            }
+        };
+        if let Err(fault) = done {
+            return self.tell(id, Err(fault)).await;
+        }
+        registered.store(true, Ordering::Release);
+        let shared = SharedWait::of(self, &handle);
+        let outcome = shared.cell.get_or_init(|| self.wait(&handle)).await.clone();
+        self.tell(id, outcome).await;
+    }
+
+    async fn wait(&self, handle: &Handle) -> Outcome {
+        if let Some(desk) = self.own_desk(handle).await {
+            let (resource, of) = (handle.resource(), Of::Top);
+            return match ask(&desk, Request::Wait { resource, of, until: None, token: None }).await? {
+                Answer::Completed(completion) => Ok(completion),
+                _ => Err(Fault::new(FaultKind::AboveFailed, "the rendezvous above has no outcome")),
+            };
+        }
+        // Ends: the task is stopped when the unit's resource ends.
+        loop {
+            if let Some(completion) =
+                self.asking.wait(handle, Of::Top, None, after(ALWAYS)).await.map_err(above_failed)?
+            {
+                return Ok(completion);
+            }
+        }
+    }
+
+    /// Says that the unit's data will never come.
+    async fn release(&self, handle: &Handle, rank: u64, token: Token, why: String) {
+        let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else { return };
+        let released = match self.own_desk(handle).await {
+            Some(desk) => {
+                let (resource, lost) = (handle.resource(), Some(why));
+                ask(&desk, Request::Release { resource, unit, token, lost }).await.map(drop)
+            }
+            // Later its lease has told it.
+            None => {
+                let asked = self.asking.release(handle, unit, &token, Some(&why), after(LEASE));
+                asked.await.map_err(above_failed)
+            }
+        };
+        if let Err(fault) = released {
+            // Most often what is above has come to its end before.
+            tracing::debug!(%fault, "the rendezvous above was not told of the end of a unit");
+        }
+    }
+
+    /// The service itself, if the resource above is its own.
+    async fn own_desk(&self, handle: &Handle) -> Option<Desk> {
+        if handle.service() != self.own {
+            return None;
+        }
+        self.begun().await
+    }
+
+    /// The service's desk, from the moment on that there is one.
+    async fn begun(&self) -> Option<Desk> {
+        let mut desk = self.desk.clone();
+        desk.wait_for(Option::is_some).await.ok()?.clone()
+    }
+
+    async fn tell(&self, id: ResourceId, outcome: Outcome) {
+        let Some(desk) = self.begun().await else { return };
+        desk.above(id, outcome.map_or_else(Above::Failed, Above::Completed));
+    }
+}
+
+/// A part in what is awaited above.
+struct SharedWait<'a> {
+    shared: &'a Shared,
+    handle: Handle,
+    cell: Arc<OnceCell<Outcome>>,
+}
+
+impl<'a> SharedWait<'a> {
+    fn of(shared: &'a Shared, handle: &Handle) -> SharedWait<'a> {
+        let mut waits = locked(&shared.waits);
+        let there = waits.get(handle).and_then(Weak::upgrade);
+        let cell = there.unwrap_or_default();
+        waits.insert(handle.clone(), Arc::downgrade(&cell));
+        SharedWait { shared, handle: handle.clone(), cell }
+    }
+}
+
+impl Drop for SharedWait<'_> {
+    fn drop(&mut self) {
+        // Under the lock nobody takes another part.
+        let mut waits = locked(&self.shared.waits);
+        drop(std::mem::take(&mut self.cell));
+        if waits.get(&self.handle).is_some_and(|cell| cell.strong_count() == 0) {
+            waits.remove(&self.handle);
+        }
+    }
+}
+
+async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> {
+    let (tell, told) = oneshot::channel();
+    let asked = desk.ask(request, move |answer| drop(tell.send(answer)));
+    let answer = told.await;
+    drop(asked);
+    answer.unwrap_or_else(|_| Err(Fault::new(FaultKind::Unavailable, "the service has ended")))
+}
+
+/// The fault of what is above as it is, or what else there is to say of it.
+fn above_failed(error: ClientError) -> Fault {
+    match error {
+        ClientError::Fault(fault) => fault,
+        error => Fault::new(FaultKind::AboveFailed, format!("the rendezvous above: {error}")),
+    }
+}
+
+/// Nothing that is done under these locks can panic.
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::keeper::Keeper;
+    use crate::machine::{Limits, Parent, Spec};
+
+    const OWN: &str = "http://127.0.0.1:9/rendezvous";
+
+    /// Long enough for any machine: it only passes where something is broken.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    struct World {
+        keeper: Keeper,
+        _upward: Upward,
+        /// The runtime's thread ends with it.
+        _going: oneshot::Sender<()>,
+    }
+
+    impl World {
+        fn new() -> World {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let (going, ended) = oneshot::channel();
+            let (told, upward) = new(runtime.handle().clone(), OWN, &ClientOptions::default()).unwrap();
+            let keeper = Keeper::start(Limits::default(), None, told).unwrap();
+            upward.begin(keeper.desk());
+            std::thread::spawn(move || runtime.block_on(ended));
+            World { keeper, _upward: upward, _going: going }
+        }
+
+        fn ask(&self, request: Request) -> mpsc::Receiver<Result<Answer, Fault>> {
+            let (tell, told) = mpsc::channel();
+            self.keeper.desk().ask(request, move |answer| drop(tell.send(answer))).detach();
+            told
+        }
+
+        fn create(&self, capacity: u64, level: u64, parent: Option<(Handle, u64)>) -> Handle {
+            let parent = parent.map(|(handle, rank)| Parent { handle, rank: Wanted::Rank(rank) });
+            let (tell, told) = mpsc::channel();
+            let spec = Spec { level, parent, ..Spec::new(capacity) };
+            let then = move |answer| drop(tell.send(answer));
+            self.keeper.desk().create(spec, then).unwrap().detach();
+            let Ok(Answer::Created(id)) = told.recv_timeout(PATIENCE).unwrap() else { panic!("refused") };
+            Handle::new(OWN, id).unwrap()
+        }
+
+        fn register(&self, at: &Handle, rank: u64, data: &'static str) {
+            let token = Token::new(&format!("{rank}")).unwrap();
+            let (resource, rank) = (at.resource(), Wanted::Rank(rank));
+            let register = Request::Register { resource, rank, token, data: data.into(), life: Life::Unseen };
+            self.ask(register).recv_timeout(PATIENCE).unwrap().unwrap();
+        }
+
+        fn wait(&self, at: &Handle, of: Of) -> mpsc::Receiver<Result<Answer, Fault>> {
+            self.ask(Request::Wait { resource: at.resource(), of, until: None, token: None })
+        }
+    }
+
+    #[test]
+    fn three_levels_of_one_service_meet() {
+        let world = World::new();
+        let top = world.create(2, 3, None);
+        let middle = [0, 1].map(|rank| world.create(1, 2, Some((top.clone(), rank))));
+        let low = middle.map(|middle| world.create(2, 1, Some((middle, 0))));
+        let waits = [world.wait(&low[0], Of::Top), world.wait(&low[1], Of::Top)];
+        for (rank, at, data) in [(1, &low[0], "b"), (0, &low[0], "a"), (0, &low[1], "c"), (1, &low[1], "d")] {
+            world.register(at, rank, data);
+        }
+        for wait in waits {
+            let Ok(Answer::Completed(found)) = wait.recv_timeout(PATIENCE).unwrap() else { panic!("failed") };
+            assert_eq!((found.level, &found.data[..]), (3, &b"2 1 2 1 a1 b1 2 1 c1 d"[..]));
+        }
+        let late = world.wait(&low[0], Of::Top).recv_timeout(PATIENCE).unwrap();
+        assert!(late.is_ok_and(|answer| matches!(answer, Answer::Completed(found) if found.level == 3)));
+    }
+
+    #[test]
+    fn the_end_of_a_unit_is_told_above_with_its_name() {
+        let world = World::new();
+        let top = world.create(2, 2, None);
+        let unit = world.create(2, 1, Some((top.clone(), 1)));
+        let wait = world.wait(&top, Of::Top);
+        // Once more than it is controlled, which is when the other one is refused.
+        let taken = || {
+            let (resource, unit, name) = (top.resource(), Unit::Rank(1), "another".to_owned());
+            let (token, life) = (Token::new("another").unwrap(), Life::Unseen);
+            let control = Request::Control { resource, unit, name, token: token.clone(), life };
+            let answer = world.ask(control).recv_timeout(PATIENCE).unwrap();
+            if answer.is_ok() {
+                let release = Request::Release { resource, unit, token, lost: None };
+                world.ask(release).recv_timeout(PATIENCE).unwrap().unwrap();
+            }
+            answer.is_err_and(|fault| fault.kind == FaultKind::ControllerTaken)
+        };
+        while !taken() {
+            std::thread::yield_now();
+        }
+        world.ask(Request::Destroy(unit.resource())).recv_timeout(PATIENCE).unwrap().unwrap();
+        let fault = wait.recv_timeout(PATIENCE).unwrap().unwrap_err();
+        assert_eq!((fault.kind, fault.rank), (FaultKind::ControllerLost, Some(1)));
+        assert!(fault.task.unwrap().contains(&unit.resource().short().to_string()));
+    }
+
+    #[test]
+    fn a_fault_above_is_final_and_unchanged() {
+        let world = World::new();
+        let nowhere = Handle::new(OWN, ResourceId([1; 16])).unwrap();
+        let unit = world.create(1, 1, Some((nowhere, 0)));
+        let fault = world.wait(&unit, Of::Top).recv_timeout(PATIENCE).unwrap().unwrap_err();
+        assert_eq!(fault.kind, FaultKind::UnknownResource);
+        world.register(&unit, 0, "data");
+        assert!(world.wait(&unit, Of::Own).recv_timeout(PATIENCE).unwrap().is_ok());
+    }
+}

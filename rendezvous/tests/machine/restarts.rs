@@ -1,0 +1,97 @@
+//! A process of the service ends and another one begins: what was kept is there.
+
+use gpc_rendezvous::machine::{Kept, KeptResource, Service};
+use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Request, Spec, Unit, Wanted};
+
+use crate::support::driven::{Driven, joint, token};
+
+#[test]
+fn a_registration_is_there_after_a_restart_and_its_retry_is_no_second_one() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec { joint: true, ..Spec::new(3) });
+    let first = driven.register(resource, Wanted::Rank(2), "c").unwrap();
+    let before = driven.properties(resource);
+    driven.restart();
+    assert_eq!(driven.properties(resource), before);
+    assert_eq!(driven.register(resource, Wanted::Rank(2), "c"), Ok(first));
+    driven.register(resource, Wanted::Assign, "b").unwrap();
+    driven.register(resource, Wanted::Assign, "a").unwrap();
+    let completion = driven.completion(resource).unwrap();
+    assert_eq!((&completion.data[..], &completion.joint), (&b"3 1 a1 b1 c"[..], &Some(joint())));
+    driven.restart();
+    assert_eq!(driven.completion(resource), Ok(completion));
+    assert_eq!(driven.told(Request::Registrant { resource, rank: 1 }), Ok(Answer::Data("b".into())));
+    driven.told(Request::Destroy(resource)).unwrap();
+    driven.assert_empty();
+}
+
+#[test]
+fn leases_begin_anew() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(3));
+    driven.register_with(resource, Wanted::Assign, "a", b"", Life::Lease(100)).unwrap();
+    driven.control(resource, Unit::Own, "c", Life::Lease(500)).unwrap();
+    // It was down for a while.
+    driven.now += 5000;
+    driven.restart();
+    driven.at(6099);
+    assert_eq!(driven.properties(resource).tally, 1);
+    driven.at(6100);
+    assert_eq!(driven.properties(resource).tally, 0);
+    driven.at(6500);
+    assert_eq!(driven.properties(resource).failed.map(|fault| fault.kind), Some(FaultKind::ControllerLost));
+}
+
+#[test]
+fn another_lease_is_kept_and_what_is_gone_does_not_come_back() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(3));
+    driven.register(resource, Wanted::Assign, "a").unwrap();
+    driven.register_with(resource, Wanted::Assign, "a", b"a", Life::Lease(100)).unwrap();
+    driven.register(resource, Wanted::Assign, "b").unwrap();
+    driven.told(Request::Withdraw { resource, rank: 1, token: token("b") }).unwrap();
+    driven.control(resource, Unit::Own, "c", Life::Lease(100)).unwrap();
+    let release = Request::Release { resource, unit: Unit::Own, token: token("c"), lost: None };
+    driven.told(release).unwrap();
+    driven.restart();
+    assert_eq!(driven.properties(resource).missing, [1, 2]);
+    driven.at(1100);
+    assert_eq!((driven.properties(resource).tally, driven.properties(resource).failed), (0, None));
+}
+
+#[test]
+fn what_has_ended_meanwhile_ends_now() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec { lifetime: Some(1000), ..Spec::new(1) });
+    driven.register(resource, Wanted::Assign, "a").unwrap();
+    driven.now = 2000;
+    driven.restart();
+    assert_eq!(driven.told(Request::Properties(resource)).unwrap_err().kind, FaultKind::Expired);
+    driven.assert_empty();
+}
+
+/// What was admitted under other limits stays.
+#[test]
+fn limits_are_for_what_is_new() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(20));
+    driven.register(resource, Wanted::Assign, "long-enough").unwrap();
+    driven.limits.capacity = 10;
+    driven.limits.data = 1;
+    driven.limits.held = 1;
+    driven.restart();
+    assert_eq!(driven.properties(resource).tally, 1);
+    assert_eq!(driven.register(resource, Wanted::Assign, "b").unwrap_err().kind, FaultKind::ServiceFull);
+}
+
+/// Parts whose resource is not there are nobody's.
+#[test]
+fn registrants_without_a_resource_are_left_out() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(2));
+    driven.register_with(resource, Wanted::Assign, "a", b"1", Life::Lease(10)).unwrap();
+    driven.control(resource, Unit::Own, "c", Life::Lease(10)).unwrap();
+    let kept = Kept { resources: Vec::<(_, KeptResource)>::new(), ..driven.kept.load() };
+    let service = Service::restored(Limits::default(), kept, 1000);
+    assert!(service.is_empty(), "{service:?}");
+}

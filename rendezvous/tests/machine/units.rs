@@ -1,0 +1,137 @@
+//! A service as the controlling task of units: what it has its driver do above, and what it tells of there.
+
+use gpc_rendezvous::machine::{Above, Input, Up};
+use gpc_rendezvous::{
+    Answer, Completion, Fault, FaultKind, Handle, Life, Limits, Of, Parent, Request, ResourceId, Spec, Unit,
+    Wanted,
+};
+
+use crate::support::driven::{Driven, id, joint};
+
+fn parent() -> Parent {
+    let handle = Handle::new("http://above/rendezvous", id(200)).unwrap();
+    Parent { handle, rank: Wanted::Rank(3) }
+}
+
+fn unit(driven: &mut Driven) -> ResourceId {
+    driven.create(Spec { parent: Some(parent()), joint: true, ..Spec::new(2) })
+}
+
+fn wait(driven: &mut Driven, resource: ResourceId, of: Of) -> gpc_rendezvous::machine::Ticket {
+    driven.ask(Request::Wait { resource, of, until: None, token: None })
+}
+
+fn top() -> Completion {
+    Completion { level: 4, data: "the whole".into(), joint: None }
+}
+
+/// What is done above, in short.
+fn done(driven: &mut Driven) -> Vec<String> {
+    let said = |(resource, up): (ResourceId, Up)| {
+        let short = match up {
+            Up::Control { handle, rank, token } => ("control", handle, rank, token, String::new()),
+            Up::Register { handle, rank, token, data } => {
+                ("register", handle, rank, token, String::from_utf8(data.to_vec()).unwrap())
+            }
+            Up::Stop { handle, rank, token, why } => ("stop", handle, rank, token, why),
+        };
+        let (deed, handle, rank, token, rest) = short;
+        assert_eq!((handle, rank, token.as_str()), (parent().handle, parent().rank, "above-1"));
+        assert_eq!(resource, id(1));
+        format!("{deed} {rest}").trim_end().to_owned()
+    };
+    std::mem::take(&mut driven.ups).into_iter().map(said).collect()
+}
+
+fn fill(driven: &mut Driven, resource: ResourceId) {
+    for name in ["a", "b"] {
+        driven.register(resource, Wanted::Assign, name).unwrap();
+    }
+}
+
+#[test]
+fn a_unit_registers_above_when_it_is_complete_and_tells_of_the_top() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = unit(&mut driven);
+    assert_eq!(done(&mut driven), ["control"]);
+    assert_eq!(driven.properties(resource).above.as_deref(), Some("http://above/rendezvous"));
+    let (own, of_top) = (wait(&mut driven, resource, Of::Own), wait(&mut driven, resource, Of::Top));
+    fill(&mut driven, resource);
+    assert_eq!(done(&mut driven), ["register 2 1 a1 b"]);
+    let Some(Ok(Answer::Completed(completion))) = driven.answer(own) else { panic!("it is complete") };
+    assert_eq!((&completion.data[..], completion.joint), (&b"2 1 a1 b"[..], Some(joint())));
+    assert_eq!(driven.answer(of_top), None);
+    driven.input(Input::Above(resource, Above::Completed(top())));
+    assert_eq!(driven.answer(of_top), Some(Ok(Answer::Completed(top()))));
+    // The first word stands.
+    driven.input(Input::Above(resource, Above::Failed(Fault::new(FaultKind::AboveFailed, "no"))));
+    let late = wait(&mut driven, resource, Of::Top);
+    assert_eq!(driven.answer(late), Some(Ok(Answer::Completed(top()))));
+    assert_eq!(driven.completion(resource).unwrap().level, 1);
+}
+
+#[test]
+fn where_nothing_is_above_the_top_is_the_resource_itself() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(1));
+    let of_top = wait(&mut driven, resource, Of::Top);
+    driven.register(resource, Wanted::Assign, "a").unwrap();
+    assert_eq!(driven.answer(of_top), Some(Ok(Answer::Completed(driven.completion(resource).unwrap()))));
+    assert!(driven.ups.is_empty());
+}
+
+#[test]
+fn what_goes_wrong_above_is_told_to_who_waits_for_the_top() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = unit(&mut driven);
+    fill(&mut driven, resource);
+    let of_top = wait(&mut driven, resource, Of::Top);
+    let fault = Fault::new(FaultKind::AboveFailed, "nobody answers there").of_rank(3);
+    driven.input(Input::Above(resource, Above::Failed(fault.clone())));
+    driven.input(Input::Above(id(77), Above::Failed(fault.clone())));
+    assert_eq!(driven.answer(of_top), Some(Err(fault)));
+    driven.completion(resource).unwrap();
+}
+
+#[test]
+fn the_driver_stops_once_whatever_the_end_is() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = unit(&mut driven);
+    driven.control(resource, Unit::Own, "c", Life::Lease(50)).unwrap();
+    driven.at(2000);
+    let stops = done(&mut driven);
+    assert_eq!(stops[0], "control");
+    assert!(stops[1].starts_with("stop the controlling task of this unit, c, is lost"), "{stops:?}");
+    // The word of it may have been lost with the process.
+    driven.restart();
+    assert_eq!(done(&mut driven), stops[1..]);
+    driven.told(Request::Destroy(resource)).unwrap();
+    assert_eq!(done(&mut driven), [""; 0]);
+    driven.assert_empty();
+
+    let mut driven = Driven::new(Limits::default());
+    let resource = unit(&mut driven);
+    fill(&mut driven, resource);
+    driven.told(Request::Destroy(resource)).unwrap();
+    let deeds = done(&mut driven);
+    assert_eq!(deeds.len(), 3);
+    assert!(deeds[2].starts_with("stop the resource was destroyed"), "{deeds:?}");
+    driven.assert_empty();
+}
+
+#[test]
+fn after_a_restart_the_driver_goes_on() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = unit(&mut driven);
+    driven.restart();
+    assert_eq!(done(&mut driven), ["control", "control"]);
+    fill(&mut driven, resource);
+    assert_eq!(done(&mut driven), ["register 2 1 a1 b"]);
+    driven.restart();
+    assert_eq!(done(&mut driven), ["register 2 1 a1 b"]);
+    let of_top = wait(&mut driven, resource, Of::Top);
+    driven.input(Input::Above(resource, Above::Completed(top())));
+    assert_eq!(driven.answer(of_top), Some(Ok(Answer::Completed(top()))));
+    driven.at(10_000_000);
+    driven.assert_empty();
+}

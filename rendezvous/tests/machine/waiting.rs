@@ -1,0 +1,79 @@
+//! Those who wait, before and after it is known what of.
+
+use gpc_rendezvous::machine::Input;
+use gpc_rendezvous::{Answer, FaultKind, Limits, Of, Request, Spec, Wanted};
+
+use crate::support::driven::{Driven, id};
+
+fn until(resource: gpc_rendezvous::ResourceId, until: u64) -> Request {
+    Request::Wait { resource, of: Of::Own, until: Some(until), token: None }
+}
+
+#[test]
+fn all_who_wait_are_told_the_same_and_who_comes_late_at_once() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(2));
+    let early: Vec<_> = (0..5).map(|_| driven.wait(resource)).collect();
+    driven.register(resource, Wanted::Rank(1), "b").unwrap();
+    assert!(early.iter().all(|ticket| driven.answer(*ticket).is_none()));
+    driven.register(resource, Wanted::Rank(0), "a").unwrap();
+    let late = driven.completion(resource).unwrap();
+    assert_eq!(&late.data[..], b"2 1 a1 b");
+    for ticket in early {
+        assert_eq!(driven.answer(ticket), Some(Ok(Answer::Completed(late.clone()))));
+    }
+    assert_eq!(driven.service.load().1, 0);
+}
+
+#[test]
+fn a_wait_ends_at_its_time() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(1));
+    let ticket = driven.ask(until(resource, 1500));
+    driven.at(1499);
+    assert_eq!(driven.answer(ticket), None);
+    driven.at(1500);
+    assert_eq!(driven.answer(ticket), Some(Ok(Answer::NotYet)));
+    // A time that has passed asks how it stands now.
+    assert_eq!(driven.told(until(resource, 1500)), Ok(Answer::NotYet));
+    driven.register(resource, Wanted::Assign, "a").unwrap();
+    assert!(matches!(driven.told(until(resource, 0)), Ok(Answer::Completed(_))));
+}
+
+#[test]
+fn who_no_longer_waits_is_not_told() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec::new(1));
+    let ticket = driven.ask(until(resource, 1500));
+    driven.input(Input::Gone(ticket));
+    driven.input(Input::Gone(ticket));
+    assert_eq!(driven.service.load().1, 0);
+    driven.at(2000);
+    driven.register(resource, Wanted::Assign, "a").unwrap();
+    assert_eq!(driven.answer(ticket), None);
+}
+
+#[test]
+fn nobody_waits_for_what_is_not_there() {
+    let mut driven = Driven::new(Limits::default());
+    let fault = driven.told(until(id(9), 5000)).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::UnknownResource);
+    driven.assert_empty();
+}
+
+/// A service that was stopped for a while comes back to waits, leases and lifetimes that have all passed.
+#[test]
+fn time_may_pass_in_one_step() {
+    let mut driven = Driven::new(Limits::default());
+    let resource = driven.create(Spec { lifetime: Some(1000), ..Spec::new(2) });
+    let (short, long) = (driven.ask(until(resource, 1500)), driven.ask(until(resource, 9000)));
+    driven.now = 50_000;
+    driven.input(Input::Tick);
+    assert_eq!(driven.answer(short), Some(Ok(Answer::NotYet)));
+    assert_eq!(driven.answer(long).unwrap().unwrap_err().kind, FaultKind::Expired);
+    driven.assert_empty();
+    // A clock that is set back does not bring time back.
+    driven.now = 2000;
+    let resource = driven.create(Spec::new(1));
+    assert_eq!(driven.properties(resource).created, 50_000);
+}

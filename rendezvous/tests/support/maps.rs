@@ -1,0 +1,47 @@
+//! A store that is a few maps: what a real one must hold.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use gpc_rendezvous::ResourceId;
+use gpc_rendezvous::machine::{Change, Kept, KeptController, KeptRegistrant, KeptResource, Unit};
+
+/// What is kept.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Maps {
+    resources: BTreeMap<ResourceId, KeptResource>,
+    registrants: BTreeMap<(ResourceId, u32), (KeptRegistrant, Bytes)>,
+    controllers: BTreeMap<(ResourceId, Unit), KeptController>,
+}
+
+impl Maps {
+    pub(crate) fn keep(&mut self, changes: &[Change]) {
+        for change in changes.iter().cloned() {
+            match change {
+                Change::Resource(id, kept) => drop(self.resources.insert(id, kept)),
+                Change::Registrant(id, rank, kept, data) => {
+                    self.registrants.insert((id, rank), (kept, data));
+                }
+                Change::Withdrawn(id, rank) => drop(self.registrants.remove(&(id, rank))),
+                Change::Controller(id, unit, kept) => drop(self.controllers.insert((id, unit), kept)),
+                Change::Released(id, unit) => drop(self.controllers.remove(&(id, unit))),
+                Change::Ended(id) => {
+                    self.resources.remove(&id);
+                    self.registrants.retain(|(of, _), _| *of != id);
+                    self.controllers.retain(|(of, _), _| *of != id);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn load(&self) -> Kept {
+        let maps = self.clone();
+        let registrants = maps.registrants.into_iter();
+        let controllers = maps.controllers.into_iter();
+        Kept {
+            resources: maps.resources.into_iter().collect(),
+            registrants: registrants.map(|((id, rank), (kept, data))| (id, rank, kept, data)).collect(),
+            controllers: controllers.map(|((id, unit), kept)| (id, unit, kept)).collect(),
+        }
+    }
+}
