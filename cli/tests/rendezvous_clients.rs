@@ -164,17 +164,14 @@ impl Drop for Service {
 impl Service {
     fn start() -> Service {
         let folder = tempfile::tempdir().unwrap();
-        let secret = folder.path().join("secret");
-        assert!(is_there_quietly(Command::new(EXE).arg("secret").arg(&secret)));
         let mut serve = Command::new(EXE);
-        serve.args(["rendezvous", "serve", "--listen", "127.0.0.1:0", "--secret-file"]).arg(&secret);
+        serve.args(["rendezvous", "serve", "--listen", "127.0.0.1:0", "--token-file"]);
+        serve.arg(folder.path().join("token"));
         let mut process = serve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let service = Service { process, url: url.trim().to_owned(), folder };
         assert!(service.url.ends_with("/rendezvous"), "{url:?}");
-        let token = service.gpc(&["token", "--secret-file", secret.to_str().unwrap()]);
-        std::fs::write(service.token_file(), token + "\n").unwrap();
         service
     }
 
@@ -203,10 +200,6 @@ impl Service {
         command.env("GPC_RENDEZVOUS_TOKEN_FILE", self.token_file()).envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
-}
-
-fn is_there_quietly(command: &mut Command) -> bool {
-    command.stdin(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// Every task ends well, with these lines.
