@@ -164,18 +164,25 @@ impl Drop for Service {
 impl Service {
     fn start() -> Service {
         let folder = tempfile::tempdir().unwrap();
-        let secret = folder.path().join("secret");
-        assert!(is_there_quietly(Command::new(EXE).arg("secret").arg(&secret)));
+        let (process, url) = Service::serve(folder.path(), "127.0.0.1:0");
+        Service { process, url, folder }
+    }
+
+    /// A service that keeps what it acknowledges in this folder, and its URL.
+    fn serve(folder: &Path, listen: &str) -> (Child, String) {
         let mut serve = Command::new(EXE);
-        serve.args(["rendezvous", "serve", "--listen", "127.0.0.1:0", "--secret-file"]).arg(&secret);
-        let mut process = serve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        serve.args(["rendezvous", "serve", "--listen", listen, "--token-file"]).arg(folder.join("token"));
+        serve.arg("--store").arg(folder.join("store")).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut process = serve.spawn().unwrap();
         let mut url = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        let service = Service { process, url: url.trim().to_owned(), folder };
-        assert!(service.url.ends_with("/rendezvous"), "{url:?}");
-        let token = service.gpc(&["token", "--secret-file", secret.to_str().unwrap()]);
-        std::fs::write(service.token_file(), token + "\n").unwrap();
-        service
+        assert!(url.ends_with("/rendezvous\n"), "{url:?}");
+        (process, url.trim().to_owned())
+    }
+
+    /// Where it listens.
+    fn address(&self) -> &str {
+        self.url.strip_prefix("http://").unwrap().strip_suffix("/rendezvous").unwrap()
     }
 
     fn token_file(&self) -> PathBuf {
@@ -203,10 +210,6 @@ impl Service {
         command.env("GPC_RENDEZVOUS_TOKEN_FILE", self.token_file()).envs(variables.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
-}
-
-fn is_there_quietly(command: &mut Command) -> bool {
-    command.stdin(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// Every task ends well, with these lines.
@@ -265,8 +268,7 @@ fn the_rendezvous_by_hand_is_true() {
     let lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let url = lines.map(Result::unwrap).find(|line| line.starts_with("http://")).unwrap();
     let service = Service { process, url, folder: tempfile::tempdir().unwrap() };
-    let here = service.url.strip_prefix("http://").unwrap().strip_suffix("/rendezvous").unwrap();
-    let output = shell(&meet.replace(THERE, here)).output().unwrap();
+    let output = shell(&meet.replace(THERE, service.address())).output().unwrap();
     assert!(output.status.success());
     assert_eq!(&String::from_utf8(output.stdout).unwrap(), shown);
 }
@@ -379,6 +381,41 @@ fn who_asks_again_after_a_lost_answer_is_no_second_registrant() {
         // The first answer to the registration is lost, and the first to the wait.
         let task = service.task(client, "assign", "a:7000", &[("GPC_JOB_HANDLE", &through)]);
         all_print(vec![task], "a:7000\n");
+    }
+}
+
+/// Looks again until a rendezvous has so many registrants.
+fn until_there_are(service: &Service, tally: u64, handle: &str) {
+    // Each look is a process, so that all of them take minutes.
+    for _ in 0..10_000 {
+        let shown = service.gpc(&["show", handle, "--output", "json"]);
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        if shown["tally"] == tally {
+            return;
+        }
+    }
+    panic!("{tally} have never been there");
+}
+
+#[test]
+fn tasks_meet_though_the_service_is_killed_between() {
+    let mut service = Service::start();
+    for languages in mixtures() {
+        let job = service.create("3", &[]);
+        let task = |service: &Service, rank: usize| {
+            let client = &languages[rank % languages.len()];
+            service.task(client, &rank.to_string(), &format!("a:700{rank}"), &[("GPC_JOB_HANDLE", &job)])
+        };
+        let mut tasks = vec![task(&service, 0), task(&service, 1)];
+        until_there_are(&service, 2, &job);
+        // On Unix this is SIGKILL.
+        service.process.kill().unwrap();
+        service.process.wait().unwrap();
+        tasks.push(task(&service, 2));
+        let (process, url) = Service::serve(service.folder.path(), service.address());
+        assert_eq!(url, service.url);
+        service.process = process;
+        all_print(tasks, "a:7000\na:7001\na:7002\n");
     }
 }
 
