@@ -5,7 +5,7 @@
 //! ```
 //! // Not started by a launcher: nothing. Started by one whose server cannot be spoken to: an error, never a set of one process.
 //! match gpc_pmix::from_env()? {
-//!     Some(bootstrap) => println!("id {} of {}, says {}", bootstrap.id(), bootstrap.count(), bootstrap.launcher()),
+//!     Some(bootstrap) => println!("id {:?} of {:?}, says {}", bootstrap.id(), bootstrap.count(), bootstrap.launcher()),
 //!     None => println!("started by nobody who says so"),
 //! }
 //! # Ok::<(), chained_gpc::bootstrap::BootstrapError>(())

@@ -3,6 +3,7 @@
 //! Source: WS Rendezvous, the rendezvous web service of the Globus toolkit.
 #![deny(unsafe_code)]
 
+pub mod bootstrap;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "http")]

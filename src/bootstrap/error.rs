@@ -92,6 +92,9 @@ pub enum BootstrapError {
     /// The embedder's own exchange failed.
     #[error("the exchange of this program's own: {0}")]
     Allgather(String),
+    /// The processes have not met, or what they met with is of no use.
+    #[error("the processes have not met: {0}")]
+    Meeting(String),
     /// Hosts that are known by their names alone have no address.
     #[error(
         "no address was found for {count} hosts within {limit:?}: {hosts} ({why}); are they started, and do others know their names?"

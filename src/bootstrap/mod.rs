@@ -18,7 +18,7 @@
 //! ```
 //!
 //! [`from_env`] recognizes the launcher by its variables. One that has a key-value space is one implementation of [`Space`]; what is put there, and how the rest is exchanged, does not depend on the launcher. An embedder that has an exchange of its
-//! own gives it to [`Bootstrap::with_allgather`].
+//! own gives it to [`Bootstrap::with_allgather`]; one whose processes know neither their ids nor their number brings them together by [`Bootstrap::with_meeting`].
 //!
 //! # What is exchanged
 //!
@@ -31,6 +31,7 @@ mod entry;
 mod error;
 mod exchange;
 mod host_list;
+mod meeting;
 mod member;
 mod parts;
 mod place;
@@ -51,6 +52,7 @@ pub use crate::launchers::scrub;
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
+pub use meeting::Meeting;
 pub use member::Member;
 pub use place::HOST_ADDRESS;
 pub use rule::{At, Resolve, Rule, rule_of};

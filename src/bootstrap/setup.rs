@@ -11,6 +11,7 @@ use gpc_trees::{Hosts, Id};
 
 use super::entry::Entry;
 use super::exchange::{self, Common, Exchange, Found, Want};
+use super::meeting::{Known, Meet, Meeting, known};
 use super::member::{Farewell, Member};
 use super::place::{self, HOST_ADDRESS, Place};
 use super::rounds::Rounds;
@@ -30,14 +31,16 @@ pub(super) enum Means {
     Space(Box<dyn Space>),
     /// An exchange of an embedder's own.
     Allgather(Box<Allgather>),
+    /// A meeting of an embedder's own: nobody knows an id before it.
+    Meeting(Box<Meet>),
     /// None: where each process is follows from its id.
     Rule(Ruled),
 }
 
-/// A process that knows its id and how many there are, and can get to know the others.
+/// A process that can get to know the others, and mostly knows its id and how many there are.
 pub struct Bootstrap {
-    pub(super) id: Id,
-    pub(super) count: u32,
+    /// Its id and how many there are; `None` before a meeting.
+    pub(super) place: Option<(Id, u32)>,
     pub(super) launcher: &'static str,
     pub(super) means: Means,
     pub(super) limit: Duration,
@@ -69,6 +72,18 @@ impl Bootstrap {
         Bootstrap::new(id, count, "allgather", Means::Allgather(Box::new(exchange)))
     }
 
+    /// By means of a meeting of the program's own, of processes that do not know their ids before it: `meet` takes along what this process says of itself, has as long as is left of the [limit](Self::limit), and returns when all have met. It is called once,
+    /// by all of them. `name` is what [`launcher`](Self::launcher) says.
+    pub fn with_meeting<E: fmt::Display>(
+        name: &'static str,
+        meet: impl FnOnce(&str, Duration) -> Result<Meeting, E> + 'static,
+    ) -> Bootstrap {
+        let meet = |mine: &str, left: Duration| {
+            meet(mine, left).map_err(|error| BootstrapError::Meeting(error.to_string()))
+        };
+        Bootstrap::of(None, name, Means::Meeting(Box::new(meet)))
+    }
+
     /// By a rule: nothing is exchanged before the nodes are there. Reads the file of the secret.
     ///
     /// # Errors
@@ -81,15 +96,7 @@ impl Bootstrap {
 
     fn new(id: Id, count: u32, launcher: &'static str, means: Means) -> Result<Bootstrap, BootstrapError> {
         match id < count {
-            true => Ok(Bootstrap {
-                id,
-                count,
-                launcher,
-                means,
-                limit: LIMIT,
-                link: LinkKind::DEFAULT,
-                address: None,
-            }),
+            true => Ok(Bootstrap::of(Some((id, count)), launcher, means)),
             false => {
                 let why =
                     format!("it says that this is id {id} of {count}: ids are 0 to {}", i64::from(count) - 1);
@@ -98,14 +105,18 @@ impl Bootstrap {
         }
     }
 
-    /// The id of this process.
-    pub fn id(&self) -> Id {
-        self.id
+    fn of(place: Option<(Id, u32)>, launcher: &'static str, means: Means) -> Bootstrap {
+        Bootstrap { place, launcher, means, limit: LIMIT, link: LinkKind::DEFAULT, address: None }
     }
 
-    /// How many processes were started together.
-    pub fn count(&self) -> u32 {
-        self.count
+    /// The id of this process; `None` if it is only known when all [have met](Self::with_meeting).
+    pub fn id(&self) -> Option<Id> {
+        self.place.map(|(id, _)| id)
+    }
+
+    /// How many processes were started together; `None` if that is only known when all [have met](Self::with_meeting).
+    pub fn count(&self) -> Option<u32> {
+        self.place.map(|(_, count)| count)
     }
 
     /// Which launcher has started this process, for people: `PMI-1`, `PMIx`.
@@ -146,10 +157,11 @@ impl Bootstrap {
         build: impl FnOnce(Builder) -> Builder,
     ) -> Result<Member, BootstrapError> {
         let until = Instant::now() + self.limit;
-        let Bootstrap { id, count, launcher, means, link, address, .. } = self;
+        let Bootstrap { place, launcher, means, link, address, .. } = self;
         let wanted = std::env::var(HOST_ADDRESS).ok();
         let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
-        let Begun { mine, own, met, farewell } = begin(means, id, count, (wanted, link), until)?;
+        let Begun { id, count, mine, own, met, groups, farewell } =
+            begin(means, place, (wanted, link), until)?;
         let rounds = Rounds::register(functions, &mine)?;
         let (all, ruled) = (matches!(met, Met::All(..)), matches!(met, Met::Ruled { .. }));
         let (trust, mut known) = met.known();
@@ -184,48 +196,59 @@ impl Bootstrap {
             known = introduce(&mut member, &rounds, &mine, known, until)?;
         }
         member.peers = peers(id, &mine, &known, trust.job)?;
-        member.hosts = hosts(&known)?;
+        member.hosts = groups.map_or_else(|| hosts(&known), Ok)?;
         Ok(member)
     }
 }
 
 /// What a process has before its node starts.
 struct Begun {
+    id: Id,
+    count: u32,
     mine: Entry,
     own: Own,
     met: Met,
+    /// Who belongs together, where that is not told by the hosts' names.
+    groups: Option<Hosts>,
     farewell: Farewell,
 }
 
 /// Listens, and meets the neighbours, or all.
 fn begin(
     means: Means,
-    id: Id,
-    count: u32,
+    place: Option<(Id, u32)>,
     (wanted, link): (Option<IpAddr>, LinkKind),
     until: Instant,
 ) -> Result<Begun, BootstrapError> {
+    // Only a meeting does not use it: there addresses are made of another number.
+    let (id, count) = place.unwrap_or_default();
     let drawn = || if id == 0 { draw().map(Some) } else { Ok(None) };
-    let (mine, own, met, farewell) = match means {
+    let begun = |mine, own, met| Begun { id, count, mine, own, met, groups: None, farewell: Farewell(None) };
+    Ok(match means {
         Means::Space(mut space) => {
             let (mine, own) = Own::listen(id, space.one_host(), wanted, link)?;
             let met = meet(space.as_mut(), &mine, drawn()?, until)?;
-            (mine, own, Met::Neighbours(met), Farewell(Some(space)))
+            Begun { farewell: Farewell(Some(space)), ..begun(mine, own, Met::Neighbours(met)) }
         }
         Means::Allgather(exchange) => {
             // Alone is on one host.
             let (mine, own) = Own::listen(id, (count == 1).then_some(true), wanted, link)?;
             let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
-            (mine, own, Met::All(common, entries), Farewell(None))
+            begun(mine, own, Met::All(common, entries))
+        }
+        Means::Meeting(meet) => {
+            let (mine, own) = Own::listen(id, None, wanted, link)?;
+            let left = until.saturating_duration_since(Instant::now());
+            let Known { id, count, common, entries, hosts } = known(meet(&mine.to_string(), left)?, &mine)?;
+            Begun { id, count, groups: Some(hosts), ..begun(mine, own, Met::All(common, entries)) }
         }
         Means::Rule(ruled) => {
             let (mine, own, entries) = ruled.meet(wanted, until)?;
             let trust =
                 Trust { job: ruled.rule.job(), secret: ruled.secret, first_run: !ruled.rule.may_restart() };
-            (mine, own, Met::Ruled { trust, entries }, Farewell(None))
+            begun(mine, own, Met::Ruled { trust, entries })
         }
-    };
-    Ok(Begun { mine, own, met, farewell })
+    })
 }
 
 /// By what the links of a node are known to be of the same job.
@@ -440,6 +463,9 @@ fn hosts(known: &BTreeMap<Id, Entry>) -> Result<Hosts, BootstrapError> {
 
 impl fmt::Debug for Bootstrap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bootstrap({} of {} by {})", self.id, self.count, self.launcher)
+        match self.place {
+            Some((id, count)) => write!(f, "Bootstrap({id} of {count} by {})", self.launcher),
+            None => write!(f, "Bootstrap(by {})", self.launcher),
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Meeting, Member};
 use chained_gpc::runtime::Loss;
 use chained_gpc::{Address, Call, Functions, Id, IdList, LinkKind, Tree};
 
@@ -64,7 +64,10 @@ fn all_know_all_when_any_of_them_does() {
             let mut space = spaces.space(id, count);
             space.one_host = one_host;
             let bootstrap = Bootstrap::with_space(Box::new(space)).unwrap();
-            assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (id, count, "fake"));
+            assert_eq!(
+                (bootstrap.id(), bootstrap.count(), bootstrap.launcher()),
+                (Some(id), Some(count), "fake")
+            );
             let bootstrap = bootstrap.limit(PATIENCE).link(link);
             // Where the launcher does not say who shares a host.
             let local = std::net::IpAddr::from([127, 0, 0, 1]);
@@ -116,6 +119,74 @@ fn an_exchange_of_the_programs_own_is_enough() {
             assert_eq!(member.serve_until_left().unwrap(), Loss::Left);
             member.finish(PATIENCE).unwrap();
         });
+    }
+}
+
+/// Nobody knows an id before all have met; who says what first gets the last id.
+#[test]
+fn processes_that_know_no_id_get_one_when_they_meet() {
+    let count = 5u32;
+    let all: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let barrier = Arc::new(Barrier::new(count as usize));
+    let (job, secret) = (chained_gpc::Job::random(), chained_gpc::Secret::random().unwrap());
+    let members = processes(count, move |_| {
+        let (all, met, secret) = (all.clone(), barrier.clone(), secret.clone());
+        let meet = move |mine: &str, left: Duration| -> Result<Meeting, String> {
+            assert!(left > PATIENCE / 2 && left <= PATIENCE);
+            all.lock().unwrap().push(mine.into());
+            met.wait();
+            let entries: Vec<Vec<u8>> = all.lock().unwrap().iter().rev().cloned().collect();
+            let id = entries.iter().position(|entry| entry == mine.as_bytes()).unwrap() as Id;
+            let groups = (0..count).map(|id| format!("job-{}", id / 2)).collect();
+            Ok(Meeting { id, entries, groups, job, secret })
+        };
+        let bootstrap = Bootstrap::with_meeting("test", meet).limit(PATIENCE);
+        assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (None, None, "test"));
+        let local = std::net::IpAddr::from([127, 0, 0, 1]);
+        let mut member = bootstrap.host_address(local).start(&functions(), |builder| builder).unwrap();
+        call_all(&member);
+        barrier.wait();
+        assert_eq!((member.count(), member.job()), (count, job));
+        let seen = (member.id(), member.hosts().clone());
+        assert_eq!(member.serve_until_left().unwrap(), Loss::Left);
+        member.finish(PATIENCE).unwrap();
+        seen
+    });
+    let ids: std::collections::BTreeSet<Id> = members.iter().map(|(id, _)| *id).collect();
+    assert!(ids.into_iter().eq(0..count));
+    let hosts = &members[0].1;
+    assert_eq!((hosts.len(), hosts.host(1), hosts.host(4)), (3, Some("job-0"), Some("job-2")));
+}
+
+#[test]
+fn a_meeting_that_comes_to_nothing_says_so() {
+    let start = |change: fn(&mut Meeting)| {
+        let meet = move |mine: &str, _| -> Result<Meeting, String> {
+            let secret = chained_gpc::Secret::random().unwrap();
+            let (entries, groups) = (vec![mine.into()], vec!["g".into()]);
+            let mut meeting = Meeting { id: 0, entries, groups, job: chained_gpc::Job::random(), secret };
+            change(&mut meeting);
+            if meeting.groups.len() > 2 { Err("nobody came".into()) } else { Ok(meeting) }
+        };
+        let bootstrap = Bootstrap::with_meeting("test", meet);
+        bootstrap.start(&functions(), |builder| builder).map(drop).unwrap_err().to_string()
+    };
+    let changes: [(fn(&mut Meeting), &str); 5] = [
+        (|meeting| meeting.groups = vec!["g".into(); 3], "the processes have not met: nobody came"),
+        (|meeting| meeting.groups.clear(), "there are 0 groups' names for 1 processes"),
+        (|meeting| meeting.id = 1, "what stands at id 1 of 1 is not what this process has said"),
+        (|meeting| meeting.entries[0] = b"nonsense".to_vec(), "what stands at id 0 of 1 is not"),
+        (
+            |meeting| {
+                meeting.entries.push(b"nonsense".to_vec());
+                meeting.groups.push("g".into());
+            },
+            "what id 1 says of itself is of no use: `nonsense` is no entry",
+        ),
+    ];
+    for (change, why) in changes {
+        let error = start(change);
+        assert!(error.contains(why), "{error}");
     }
 }
 

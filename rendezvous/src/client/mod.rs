@@ -25,17 +25,18 @@ mod url;
 
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Job, Secret};
+use chained_gpc::Job;
 use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use asking::{Asking, after};
 pub use error::ClientError;
 pub use url::{ServiceUrl, UrlError};
+
+pub use crate::keeper::draw_token;
 
 use crate::machine::{Completion, Handle, Of, Properties, Registered, Spec, Token, Unit, Wanted};
 use crate::token::ServiceToken;
@@ -58,15 +59,6 @@ impl Default for ClientOptions {
     fn default() -> ClientOptions {
         ClientOptions { token: None, ca: None, limit: Duration::from_secs(10), data_max: 2 << 30 }
     }
-}
-
-/// A token that nobody else has.
-///
-/// # Errors
-/// When the system has no randomness.
-pub fn draw_token() -> io::Result<Token> {
-    let text = Secret::random()?.to_text();
-    Token::new(&text).ok_or_else(|| io::Error::other("no token was drawn"))
 }
 
 /// A client of services. Threads can share it; they wait at the same time.

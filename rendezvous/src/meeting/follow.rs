@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use chained_gpc::{Call, CallError, CallHandle, CauseKind, Events, Loss, Node, PeerEventKind};
 
 use super::lead::rank;
+use super::resource::RENEW;
 use super::tasks::{Shared, controller_lost, question};
-use super::{Ended, Gathering, MeetError, Plan};
+use super::{Ended, Gathering, MeetError, Plan, Until};
 use crate::keeper::draw_token;
 use crate::machine::{Answer, Completion, Wanted};
 use crate::native::decode_answer;
@@ -31,24 +32,32 @@ pub(super) fn follow(
     meeting: u64,
     plan: Plan,
 ) -> Result<Completion, MeetError> {
-    let until = Instant::now() + plan.limit;
+    let until = Until::after(plan.limit);
     let events = node.events()?;
-    if let Gathering::Resource(resource) = &plan.gathering {
-        let rank = Wanted::Rank(rank(&plan.ids, node.id()));
-        resource.register(rank, &draw_token()?, plan.data.clone())?;
-    }
+    let (token, wanted) = (draw_token()?, Wanted::Rank(rank(&plan.ids, node.id())));
+    let register = || match &plan.gathering {
+        Gathering::Call => Ok(()),
+        Gathering::Resource(resource) => resource.register(wanted, &token, plan.data.clone()).map(drop),
+    };
+    register()?;
+    let mut renewed = Instant::now();
     let ask_next = Instant::now() + ASK_AFTER;
     let mut watch =
         Watch { shared, node, meeting, events, linked: false, absent: None, asked: None, ask_next };
     // Ends: the time passes.
     loop {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.left();
         if let Some(ended) = shared.wait(meeting, left.min(LOOK)) {
             return Ok(ended?);
         }
         if let Some(ended) = watch.look(left) {
             // What it had announced before it was lost counts.
             return Ok(shared.wait(meeting, Duration::ZERO).unwrap_or(ended)?);
+        }
+        if renewed.elapsed() >= RENEW {
+            // It is seen to live by that, where its link does not show it. What is wrong the controlling task says.
+            drop(register());
+            renewed = Instant::now();
         }
         if left.is_zero() {
             return Err(MeetError::Late { from: shared.controlling, limit: plan.limit });

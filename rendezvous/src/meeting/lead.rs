@@ -1,13 +1,13 @@
 //! The part of the controlling task: it gathers, registers above, and announces.
-#![allow(clippy::disallowed_methods, reason = "a meeting has a time limit")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::{Call, CallError, IdList, Node, Shown};
 
+use super::resource::RENEW;
 use super::tasks::{Shared, announcement, question};
-use super::{Above, Ended, Gathering, MeetError, Plan};
+use super::{Above, Ended, Gathering, MeetError, Plan, Resource, Until};
 use crate::keeper::draw_token;
 use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted, joined};
 
@@ -20,7 +20,7 @@ const FLOW_MIN: usize = 64 << 10;
 /// Meets, and tells all tasks what has come of it.
 pub(super) fn lead(shared: &Shared, node: &Node, meeting: u64, plan: Plan) -> Result<Completion, MeetError> {
     let token = draw_token()?;
-    let until = Instant::now() + plan.limit;
+    let until = Until::after(plan.limit);
     let lead = Lead { shared, node, meeting, plan, token, until };
     let ended = lead.met();
     lead.announce(&ended)?;
@@ -34,30 +34,33 @@ struct Lead<'a> {
     plan: Plan,
     /// This task's, at both resources.
     token: Token,
-    until: Instant,
+    until: Until,
 }
 
 impl Lead<'_> {
-    fn left(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
-    }
-
     fn met(&self) -> Ended {
         let Some(above) = &self.plan.above else { return self.gathered() };
-        let unit = match above.rank {
-            Wanted::Rank(rank) => u32::try_from(rank).ok().map(Unit::Rank),
-            // Which unit it is nobody knows before it has registered.
-            Wanted::Assign => None,
-        };
-        if let Some(unit) = unit {
-            above.resource.control(unit, &self.name(), &self.token)?;
-        }
+        self.control()?;
         let ended = self.gathered().and_then(|gathered| self.above(above, gathered.data));
-        if let (Some(unit), Err(fault)) = (unit, &ended) {
+        if let (Some((resource, unit)), Err(fault)) = (self.unit(), &ended) {
             // Those who wait above are told why this unit does not come, if nobody has told them.
-            let _ = above.resource.release(unit, &self.token, Some(fault.message.clone()));
+            let _ = resource.release(unit, &self.token, Some(fault.message.clone()));
         }
         ended
+    }
+
+    /// The unit above that this task controls, where it is known before it has registered.
+    fn unit(&self) -> Option<(&dyn Resource, Unit)> {
+        let Above { resource, rank } = self.plan.above.as_ref()?;
+        match rank {
+            Wanted::Rank(rank) => Some((&**resource, Unit::Rank(u32::try_from(*rank).ok()?))),
+            Wanted::Assign => None,
+        }
+    }
+
+    /// Says above that this task lives.
+    fn control(&self) -> Result<(), Fault> {
+        self.unit().map_or(Ok(()), |(resource, unit)| resource.control(unit, &self.name(), &self.token))
     }
 
     /// The data of this job's tasks, level 1.
@@ -77,9 +80,9 @@ impl Lead<'_> {
             let (data, _) = joined(1, [&self.plan.data].into_iter());
             return Ok(Completion { level: 1, data, joint: None });
         }
-        let completion = resource.wait(Of::Own, &self.token, self.left())?;
+        let completion = self.until.wait(&**resource, Of::Own, &self.token, || drop(self.control()))?;
         completion.ok_or_else(|| {
-            let missing = resource.missing().unwrap_or_default();
+            let missing = missing(&**resource);
             let message = format!(
                 "the tasks of this job have not all registered within {:?}; missing are the ranks {}",
                 self.plan.limit,
@@ -93,12 +96,16 @@ impl Lead<'_> {
     fn gather(&self) -> Result<Bytes, Fault> {
         let ids = &self.plan.ids;
         let call = Call::new(self.shared.functions.gather).ids(ids.clone());
-        let call = call.header(question(self.meeting)).limit(self.left());
-        let outcome = self
-            .node
-            .call(call)
-            .and_then(chained_gpc::CallHandle::wait)
-            .map_err(|error| self.absent(&error))?;
+        let call = call.header(question(self.meeting)).limit(self.until.left());
+        let mut handle = self.node.call(call).map_err(|error| self.absent(&error))?;
+        // Ends: the call has a time limit.
+        let ended = loop {
+            if let Some(ended) = handle.wait_for(RENEW) {
+                break ended;
+            }
+            drop(self.control());
+        };
+        let outcome = ended.map_err(|error| self.absent(&error))?;
         let nonsense = |error: &dyn std::fmt::Display| {
             Fault::new(FaultKind::Malformed, format!("the tasks' data are not as they should be: {error}"))
         };
@@ -129,8 +136,8 @@ impl Lead<'_> {
     fn above(&self, above: &Above, data: Bytes) -> Ended {
         let Above { resource, rank } = above;
         let registered = resource.register(*rank, &self.token, data)?;
-        resource.wait(Of::Top, &self.token, self.left())?.ok_or_else(|| {
-            let missing = resource.missing().unwrap_or_default();
+        self.until.wait(&**resource, Of::Top, &self.token, || ())?.ok_or_else(|| {
+            let missing = missing(&**resource);
             let message = format!(
                 "the rendezvous above, where this job has rank {}, is not complete within {:?}; missing are the ranks {}",
                 registered.rank,
@@ -146,7 +153,7 @@ impl Lead<'_> {
         let (header, data) = announcement(self.meeting, ended);
         let flows = data.len() >= FLOW_MIN;
         let call = Call::new(self.shared.functions.announce).ids(self.plan.ids.clone());
-        let call = call.header(header).data(data).limit(self.left().max(ANNOUNCE_MIN));
+        let call = call.header(header).data(data).limit(self.until.left().max(ANNOUNCE_MIN));
         let whole = if flows { call.clone().forward_first() } else { call.clone() };
         let error = match self.node.call(whole)?.wait() {
             Ok(_) => return Ok(()),
@@ -173,6 +180,11 @@ impl Lead<'_> {
 /// The rank of a task in its job; behind the last one where it is none.
 pub(super) fn rank(ids: &IdList, id: chained_gpc::Id) -> u64 {
     ids.iter().position(|task| task == id).unwrap_or(ids.len() as usize) as u64
+}
+
+/// Who has not registered, as far as the service tells.
+fn missing(resource: &dyn Resource) -> Vec<u32> {
+    resource.properties().map(|properties| properties.missing).unwrap_or_default()
 }
 
 fn first_rank(fault: Fault, missing: &[u32]) -> Fault {

@@ -55,6 +55,7 @@ use chained_gpc::{CallError, Id, IdList, MembershipError};
 
 use crate::machine::{Completion, Fault, Wanted};
 
+pub(crate) use resource::Until;
 pub use resource::{Reached, Resource};
 pub use tasks::Tasks;
 

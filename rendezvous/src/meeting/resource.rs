@@ -1,10 +1,13 @@
 //! A resource as a meeting needs it, wherever it is.
+#![allow(clippy::disallowed_methods, reason = "waits have time limits")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::machine::{Completion, Fault, FaultKind, Handle, Life, Of, Registered, Token, Unit, Wanted};
+use crate::machine::{
+    Completion, Fault, FaultKind, Handle, Life, Of, Properties, Registered, Token, Unit, Wanted,
+};
 use crate::native;
 
 /// A resource that is asked by whatever means. Each question waits for its answer, with a limit of its own; that a service is not reached is a fault of the kind [`AboveFailed`](FaultKind::AboveFailed).
@@ -33,11 +36,11 @@ pub trait Resource: Send + Sync {
     /// What the service says.
     fn release(&self, unit: Unit, token: &Token, lost: Option<String>) -> Result<(), Fault>;
 
-    /// The first ranks that have not registered.
+    /// What is known of it.
     ///
     /// # Errors
     /// What the service says.
-    fn missing(&self) -> Result<Vec<u32>, Fault>;
+    fn properties(&self) -> Result<Properties, Fault>;
 }
 
 /// A resource by means of a client of its service.
@@ -75,8 +78,8 @@ impl Resource for Reached<native::Client> {
         self.client.release(&self.handle, unit, token, lost).map_err(fault)
     }
 
-    fn missing(&self) -> Result<Vec<u32>, Fault> {
-        self.client.properties(&self.handle).map(|properties| properties.missing).map_err(fault)
+    fn properties(&self) -> Result<Properties, Fault> {
+        self.client.properties(&self.handle).map_err(fault)
     }
 }
 
@@ -84,5 +87,97 @@ fn fault(error: native::ClientError) -> Fault {
     match error {
         native::ClientError::Fault(fault) => fault,
         other => Fault::new(FaultKind::AboveFailed, other.to_string()),
+    }
+}
+
+#[cfg(feature = "client")]
+mod http {
+    //! A resource of a service over HTTP.
+
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::client::{Client, ClientError};
+
+    /// How long a task is believed to live after its last word. It says one at least every [`RENEW`].
+    const LEASE: Duration = Duration::from_secs(30);
+
+    /// By leases.
+    impl Resource for Reached<Arc<Client>> {
+        fn register(&self, rank: Wanted, token: &Token, data: Bytes) -> Result<Registered, Fault> {
+            self.client.register(&self.handle, rank, token, data, Some(LEASE)).map_err(fault)
+        }
+
+        fn wait(&self, of: Of, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
+            match self.client.wait(&self.handle, of, Some(token), limit) {
+                Ok(completion) => Ok(Some(completion)),
+                Err(ClientError::NotYet { .. }) => Ok(None),
+                Err(error) => Err(fault(error)),
+            }
+        }
+
+        fn control(&self, unit: Unit, name: &str, token: &Token) -> Result<(), Fault> {
+            self.client.control(&self.handle, unit, name, token, Some(LEASE)).map_err(fault)
+        }
+
+        fn release(&self, unit: Unit, token: &Token, lost: Option<String>) -> Result<(), Fault> {
+            self.client.release(&self.handle, unit, token, lost.as_deref()).map_err(fault)
+        }
+
+        fn properties(&self) -> Result<Properties, Fault> {
+            self.client.properties(&self.handle).map_err(fault)
+        }
+    }
+
+    fn fault(error: ClientError) -> Fault {
+        match error {
+            ClientError::Fault(fault) => fault,
+            other => Fault::new(FaultKind::AboveFailed, other.to_string()),
+        }
+    }
+}
+
+/// How often a task that waits elsewhere says that it lives.
+pub(super) const RENEW: Duration = Duration::from_secs(10);
+
+/// When waits end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until {
+    limit: Duration,
+    at: Instant,
+}
+
+impl Until {
+    pub(crate) fn after(limit: Duration) -> Until {
+        Until { limit, at: Instant::now() + limit }
+    }
+
+    /// How long everything may take.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// What is left of it.
+    pub(crate) fn left(&self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits for a completion, and says meanwhile at other resources, by `renew`, that this task lives.
+    pub(crate) fn wait(
+        &self,
+        resource: &dyn Resource,
+        of: Of,
+        token: &Token,
+        renew: impl Fn(),
+    ) -> Result<Option<Completion>, Fault> {
+        // Ends: the time passes.
+        loop {
+            let left = self.left();
+            let completion = resource.wait(of, token, left.min(RENEW))?;
+            if completion.is_some() || left.is_zero() {
+                return Ok(completion);
+            }
+            renew();
+        }
     }
 }

@@ -358,7 +358,7 @@ fn a_server_in_port_mode_says_which_process_has_connected() {
     let variables = [("PMI_PORT", address.as_str()), ("PMI_ID", "5")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let bootstrap = sources::find(&variables).unwrap().unwrap().open(PATIENCE).unwrap();
-    assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (2, 4, "PMI-1"));
+    assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (Some(2), Some(4), "PMI-1"));
     let crate::bootstrap::setup::Means::Space(mut space) = bootstrap.means else { panic!("it is a space") };
     space.finish(PATIENCE).unwrap();
     drop(space);

@@ -1,0 +1,77 @@
+//! The resources that the environment names, over HTTP.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chained_gpc::bootstrap::Bootstrap;
+use zeroize::Zeroizing;
+
+use super::{Resources, with_resources};
+use crate::client::{Client, ClientError, ClientOptions};
+use crate::machine::{Handle, Wanted};
+use crate::meeting::{Reached, Resource};
+use crate::token::{ServiceToken, ServiceTokenError};
+use crate::variables::{Variables, VariablesError};
+
+/// Why the variables of the environment lead to no rendezvous.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvError {
+    /// A variable has a value that it cannot have.
+    #[error(transparent)]
+    Variables(#[from] VariablesError),
+    /// There are variables of a rendezvous, and not the handle of the own job.
+    #[error(
+        "the environment names the rendezvous above or a subjob's rank, but not the one of this job: set GPC_JOB_HANDLE (GLOBUS_GRAM_JOB_HANDLE), or remove the others"
+    )]
+    NoJob,
+    /// The file of the token cannot be read.
+    #[error("{}: {why} (GPC_RENDEZVOUS_TOKEN_FILE names it)", file.display())]
+    TokenFile {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The services cannot be asked.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// Gets the processes to know each other whose environment names a rendezvous, see [`variables`](crate::variables); `None` if it names none. Ranks within the job are assigned.
+///
+/// # Errors
+/// When there are some of its variables, and they are incomplete or wrong: such a process must not take itself for a single one.
+pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {
+    let variables = Variables::of_this_process()?;
+    let Variables { job, multijob, rank, token_file, ca_file } = variables;
+    let Some(job) = job else {
+        return if multijob.is_some() || rank.is_some() { Err(EnvError::NoJob) } else { Ok(None) };
+    };
+    let mut options = ClientOptions::default();
+    options.token = token_file.map(read_token).transpose()?;
+    options.ca = ca_file;
+    let subjob = rank.map_or(Wanted::Assign, |rank| Wanted::Rank(rank.into()));
+    Ok(Some(with_handles(job, Wanted::Assign, multijob, subjob, Client::new(&options)?)))
+}
+
+/// Gets processes to know each other by the resource of their job, with this rank there, and the one above, where their subjob has this rank.
+pub fn with_handles(
+    job: Handle,
+    rank: Wanted,
+    multijob: Option<Handle>,
+    subjob: Wanted,
+    client: Client,
+) -> Bootstrap {
+    let client = Arc::new(client);
+    let reached = |handle| Arc::new(Reached::new(client.clone(), handle)) as Arc<dyn Resource>;
+    with_resources(Resources { job: reached(job), rank, multijob: multijob.map(reached), subjob })
+}
+
+/// The token is the file's one line.
+fn read_token(file: PathBuf) -> Result<ServiceToken, EnvError> {
+    let fault = |why: String| EnvError::TokenFile { file: file.clone(), why };
+    let text = Zeroizing::new(fs::read_to_string(&file).map_err(|error| fault(error.to_string()))?);
+    text.trim().parse().map_err(|error: ServiceTokenError| fault(error.to_string()))
+}

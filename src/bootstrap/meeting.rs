@@ -1,0 +1,70 @@
+//! A meeting of processes that know neither their ids nor how many they are before it: an embedder's own, such as a rendezvous of several jobs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use gpc_trees::{Hosts, Id};
+
+use super::entry::Entry;
+use super::exchange::Common;
+use super::{BootstrapError, EntryError};
+use crate::peering::Secret;
+use crate::wire::Job;
+
+/// What a process learns when all have met. It is the same for all of them, but for the id.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Meeting {
+    /// The id of this process, below the number of entries.
+    pub id: Id,
+    /// What each process has said of itself, by id: the texts that they have come with.
+    pub entries: Vec<Vec<u8>>,
+    /// Which ids belong together, by id: what has the same name is one group of [`Member::hosts`](super::Member::hosts).
+    pub groups: Vec<String>,
+    /// The job of all of them from now on, drawn by whoever brings them together.
+    pub job: Job,
+    /// Their secret, drawn there too.
+    pub secret: Secret,
+}
+
+/// What comes to a meeting: what this process says of itself, and how long it may take.
+pub(super) type Meet = dyn FnOnce(&str, Duration) -> Result<Meeting, BootstrapError>;
+
+/// What is known after a meeting.
+pub(super) struct Known {
+    pub(super) id: Id,
+    pub(super) count: u32,
+    pub(super) common: Common,
+    pub(super) entries: BTreeMap<Id, Entry>,
+    pub(super) hosts: Hosts,
+}
+
+/// Checks what a meeting has come to.
+pub(super) fn known(meeting: Meeting, mine: &Entry) -> Result<Known, BootstrapError> {
+    let Meeting { id, entries, groups, job, secret } = meeting;
+    let useless = |why: String| BootstrapError::Meeting(why);
+    let count = u32::try_from(entries.len())
+        .map_err(|_| useless(format!("{} processes are too many", entries.len())))?;
+    if groups.len() != entries.len() {
+        return Err(useless(format!("there are {} groups' names for {count} processes", groups.len())));
+    }
+    if entries.get(id as usize).map(Vec::as_slice) != Some(mine.to_string().as_bytes()) {
+        return Err(useless(format!("what stands at id {id} of {count} is not what this process has said")));
+    }
+    let mut known = BTreeMap::new();
+    for (of, bytes) in (0..).zip(&entries) {
+        let no_text = |_| BootstrapError::Entry { of, why: "it is no text".into() };
+        let no_entry = |fault: EntryError| BootstrapError::Entry { of, why: fault.to_string() };
+        let entry = std::str::from_utf8(bytes).map_err(no_text)?.parse().map_err(no_entry)?;
+        known.insert(of, entry);
+    }
+    let hosts = (0..).zip(groups).collect();
+    Ok(Known { id, count, common: Common { job, secret }, entries: known, hosts })
+}
+
+/// Nothing of the secret, and not each entry.
+impl fmt::Debug for Meeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Meeting(id {} of {}, {})", self.id, self.entries.len(), self.job.short())
+    }
+}
