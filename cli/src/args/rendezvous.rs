@@ -439,7 +439,7 @@ Examples:
   gpc rendezvous show --output json
   gpc rendezvous destroy --service http://127.0.0.1:4000 --job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
   gpc rendezvous run -n 3 --service http://127.0.0.1:4000 -- ./task.sh with arguments
-  gpc rendezvous token --secret-file job.secret  for clients in other languages
+  gpc rendezvous token --secret-file job.secret   for clients in other languages
 
 The exit status is 0 if it was done, 1 if not, which standard error explains, and 2 for
 arguments that make no sense. That of run is that of the first process that failed.";
