@@ -129,6 +129,28 @@ const FLOORS: &[Floor] = &[
         ],
         banned: &[],
     },
+    Floor {
+        folder: "rendezvous/src/http",
+        floors: &["wire", "peering"],
+        packages: &[
+            "chained_gpc",
+            "axum",
+            "base64",
+            "bytes",
+            "http_body_util",
+            "hyper",
+            "hyper_util",
+            "rustls",
+            "serde",
+            "serde_json",
+            "socket2",
+            "tokio",
+            "tokio_rustls",
+            "tracing",
+            "zeroize",
+        ],
+        banned: &["process", "env", "HashMap", "HashSet"],
+    },
 ];
 
 fn root() -> &'static Path {
@@ -192,7 +214,8 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
 }
 
 /// The manifests of all packages.
-const MANIFESTS: [&str; 4] = ["Cargo.toml", "trees/Cargo.toml", "pmix/Cargo.toml", "cli/Cargo.toml"];
+const MANIFESTS: [&str; 5] =
+    ["Cargo.toml", "trees/Cargo.toml", "pmix/Cargo.toml", "rendezvous/Cargo.toml", "cli/Cargo.toml"];
 
 /// The names of the packages that a manifest allows.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
