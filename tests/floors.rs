@@ -186,6 +186,28 @@ const FLOORS: &[Floor] = &[
         ],
         banned: &[],
     },
+    Floor {
+        folder: "rendezvous/src/http",
+        floors: &["wire", "peering"],
+        packages: &[
+            "chained_gpc",
+            "axum",
+            "base64",
+            "bytes",
+            "http_body_util",
+            "hyper",
+            "hyper_util",
+            "rustls",
+            "serde",
+            "serde_json",
+            "socket2",
+            "tokio",
+            "tokio_rustls",
+            "tracing",
+            "zeroize",
+        ],
+        banned: &["process", "env", "HashMap", "HashSet"],
+    },
 ];
 
 fn root() -> &'static Path {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gpc_rendezvous::http::Server;
 
-use crate::raw::{Client, ask, connect, create, register, server, started};
+use crate::raw::{Client, ask, connect, create, register, server, started, until};
 
 /// What a client may take in these tests.
 const SHORT: Duration = Duration::from_millis(300);
@@ -239,9 +239,9 @@ fn who_goes_while_waiting_waits_no_longer() {
             client
         })
         .collect();
-    while waiting() < 50 {}
+    until(|| waiting() == 50);
     drop(clients);
-    while waiting() > 0 {}
+    until(|| waiting() == 0);
 }
 
 /// Long data are asked for and not taken: the connection ends, though the client keeps it.
@@ -269,7 +269,7 @@ fn wait_for_end(server: &Server, client: &Client) {
             && words.next().is_some_and(|word| word.ends_with(&other))
             && words.next() == Some("01")
     };
-    while std::fs::read_to_string("/proc/self/net/tcp").unwrap().lines().any(established) {}
+    until(|| !std::fs::read_to_string("/proc/self/net/tcp").unwrap().lines().any(established));
 }
 
 #[test]
@@ -311,6 +311,6 @@ fn connections_have_a_bound_and_the_idle_make_room() {
     // Those who have gone have made room.
     let register =
         format!("POST {path}/registrants HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    while !connect_and(&register, &server).starts_with(b"HTTP/1.1 201") {}
+    until(|| connect_and(&register, &server).starts_with(b"HTTP/1.1 201"));
     assert_eq!(last.answer().status, 200);
 }
