@@ -12,8 +12,18 @@ use super::root;
 pub(super) const SWITCH: &str = "GPC_PLANTED";
 
 /// What of the project a build needs.
-const SOURCES: [&str; 9] =
-    ["Cargo.toml", "Cargo.lock", "README.md", "src", "trees", "pmix", "benches", "cli/Cargo.toml", "cli/src"];
+const SOURCES: [&str; 10] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "README.md",
+    "src",
+    "trees",
+    "pmix",
+    "rendezvous",
+    "benches",
+    "cli/Cargo.toml",
+    "cli/src",
+];
 
 /// What every switch asks, at the end of the crate that all the others use.
 const ASKED: &str = "
@@ -35,7 +45,9 @@ pub(super) fn build(bugs: &[Bug]) -> PathBuf {
     remove_others(&copy, &kept);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Its own target folder: no build waits for another's lock. What is run often is made a little faster; nobody debugs it.
-    cargo.args(["build", "--quiet", "--bin", "gpc"]).arg("--target-dir").arg(&target).current_dir(&copy);
+    cargo.args(["build", "--quiet", "--package", "gpc-cli", "--bin", "gpc"]);
+    // What simulates needs nothing else.
+    cargo.arg("--no-default-features").arg("--target-dir").arg(&target).current_dir(&copy);
     cargo.args(["--config", "profile.dev.package.chained-gpc.opt-level=1"]);
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0").env_remove("CARGO_BUILD_TARGET");
     let output = cargo.output().expect("cargo runs this test, so it is there");

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::guard::Client;
 use super::links::{Busy, Link};
 use super::tls::Acceptor;
-use super::watched::Watched;
+use super::watched::{Alarm, Watched};
 
 /// Longest head of a request, bytes; also what is read at a time of a body.
 const HEAD_MAX: usize = 32 << 10;
@@ -77,21 +77,26 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let io = TokioIo::new(Watched::new(stream, Arc::clone(&link)));
     let mut connection = http1::Builder::new()
         .max_buf_size(HEAD_MAX)
+        .max_header_size(HEAD_MAX)
         .max_headers(HEADERS_MAX)
         .half_close(false)
         .serve_connection(io, service);
     let mut stop = pin!(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
-    let (mut stopped, mut close) = (false, pin!(link.closing()));
+    let (mut stopped, mut close, mut alarm) = (false, pin!(link.closing()), Alarm::default());
     let served = poll_fn(|cx| {
         if !stopped && stop.as_mut().poll(cx).is_ready() {
             stopped = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
-        // A request may have come just before it was to close; then it closes when it is free again.
-        if link.until().is_some() && close.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(false);
+        if let Poll::Ready(served) = connection.poll_without_shutdown(cx) {
+            return Poll::Ready(served.is_ok());
         }
-        connection.poll_without_shutdown(cx).map(|served| served.is_ok())
+        // Looked at last: it was in there that a request came, or an answer ended. While one is served, there is no limit, and it is not closed to make room.
+        let Some(until) = link.until() else { return Poll::Pending };
+        match close.as_mut().poll(cx).is_ready() || alarm.passed(until, cx).is_ready() {
+            true => Poll::Ready(false),
+            false => Poll::Pending,
+        }
     })
     .await;
     if served && link.is_unread() {

@@ -5,6 +5,9 @@
 // The service says something at least this often, or the connection is lost without anybody having said so.
 const SILENCE_MS = 45000;
 
+// It tells of at most so many resources.
+const MOST = 200;
+
 const link = document.getElementById("link");
 const table = document.getElementById("resources");
 const rows = table.tBodies[0].rows;
@@ -85,6 +88,7 @@ function show(resources) {
   const open = shown.length - failed - complete;
   const sum = count(open) + " open, " + count(complete) + " complete, " + count(failed) + " failed";
   put(document.getElementById("sum"), sum);
+  put(document.getElementById("order"), shown.length < MOST ? "the newest first" : "the newest alone");
   table.hidden = shown.length === 0;
   document.getElementById("none").hidden = shown.length !== 0;
   document.title = (open ? open + " open – " : "") + "Rendezvous";

@@ -177,3 +177,23 @@ async fn end_job(State(shared): State<App>, asking: Asking) -> Result<Response, 
 async fn openapi() -> Response {
     with_json(StatusCode::OK, OPENAPI.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_file_has_every_route_and_no_other() {
+        let file: Value = serde_json::from_str(OPENAPI).unwrap();
+        let paths = file["paths"].as_object().unwrap().iter();
+        let declared = paths.flat_map(|(path, item)| {
+            item.as_object().unwrap().keys().map(move |method| (method.clone(), path.clone()))
+        });
+        let served = table().into_iter().map(|(method, path, _)| (method.to_owned(), path.to_owned()));
+        assert_eq!(served.collect::<BTreeSet<_>>(), declared.collect::<BTreeSet<_>>());
+    }
+}

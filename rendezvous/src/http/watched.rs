@@ -1,4 +1,4 @@
-//! A connection's stream with time limits: on the head of a request, on idleness between two, and on a client that does not take its answer.
+//! A connection's stream: it tells when something comes, and ends with a client that does not take its answer.
 
 use std::io;
 use std::pin::Pin;
@@ -12,19 +12,18 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::links::Link;
 use super::options::RATE_MIN;
 
-/// A stream whose client may not take for ever.
+/// The stream of a connection.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     stream: S,
     link: Arc<Link>,
-    reading: Alarm,
-    writing: Alarm,
+    alarm: Alarm,
     blocked: Blocked,
 }
 
 /// Wakes a task at a time.
 #[derive(Default, Debug)]
-struct Alarm(Option<Pin<Box<Sleep>>>);
+pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
 
 /// How long a client has let us wait with what is written, and what it took after it had first done so.
 #[derive(Default, Debug)]
@@ -36,13 +35,7 @@ struct Blocked {
 
 impl<S> Watched<S> {
     pub(super) fn new(stream: S, link: Arc<Link>) -> Watched<S> {
-        Watched {
-            stream,
-            link,
-            reading: Alarm::default(),
-            writing: Alarm::default(),
-            blocked: Blocked::default(),
-        }
+        Watched { stream, link, alarm: Alarm::default(), blocked: Blocked::default() }
     }
 
     pub(super) fn into_inner(self) -> S {
@@ -59,7 +52,7 @@ impl<S> Watched<S> {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
                 let until = self.blocked.until(self.link.times().silent);
-                ready!(self.writing.passed(until, cx));
+                ready!(self.alarm.passed(until, cx));
                 Poll::Ready(Err(late("the client does not take its answer")))
             }
         }
@@ -68,7 +61,7 @@ impl<S> Watched<S> {
 
 impl Alarm {
     /// Ready when the time has passed.
-    fn passed(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn passed(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(until)));
         if sleep.deadline() != until {
             sleep.as_mut().reset(until);
@@ -106,17 +99,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        match Pin::new(&mut this.stream).poll_read(cx, buffer) {
-            Poll::Ready(result) => {
-                this.link.came();
-                Poll::Ready(result)
-            }
-            Poll::Pending => {
-                let Some(until) = this.link.until() else { return Poll::Pending };
-                ready!(this.reading.passed(until, cx));
-                Poll::Ready(Err(late("the client sends no request")))
-            }
-        }
+        let read = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer));
+        this.link.came();
+        Poll::Ready(read)
     }
 }
 

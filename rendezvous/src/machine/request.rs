@@ -52,7 +52,7 @@ pub enum Request {
         /// How it is seen that the registrant lives.
         life: Life,
     },
-    /// Takes a registration back, before the rendezvous is complete. Answered with [`Answer::Done`].
+    /// Takes a registration back, before the rendezvous is complete. Answered with [`Answer::Done`]. Who withdraws has no other request under way: a copy of its registration that came later would register it again.
     Withdraw {
         /// From where.
         resource: ResourceId,

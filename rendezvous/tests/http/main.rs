@@ -2,5 +2,11 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
 
+mod declared;
+mod faults;
+mod hostile;
+mod looking;
+mod openapi;
+mod page;
 mod raw;
 mod rendezvous;

@@ -1,6 +1,6 @@
 //! A client of plain sockets, and servers to try it on.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -9,8 +9,10 @@ use gpc_rendezvous::http::{Options, Server};
 use gpc_rendezvous::token::ServiceToken;
 use serde_json::Value;
 
+use crate::declared::check;
+
 /// Longer than any answer takes.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// An answer.
 #[derive(Debug)]
@@ -69,7 +71,9 @@ impl<S: Read + Write> Client<S> {
         let length = body.len();
         let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{lines}\r\n");
         self.send([head.as_bytes(), body].concat());
-        self.answer()
+        let answer = self.answer();
+        check(line, &answer);
+        answer
     }
 
     fn line(&mut self) -> String {
@@ -123,7 +127,9 @@ impl<S: Read + Write> Client<S> {
     /// Whatever comes until the end.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        let _ = self.stream.read_to_end(&mut rest);
+        if let Err(error) = self.stream.read_to_end(&mut rest) {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "the connection does not end");
+        }
         rest
     }
 }
@@ -134,7 +140,14 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn server() -> Server {
-    Server::start(options()).unwrap()
+    started(|_| {})
+}
+
+/// A server with other options than those.
+pub(crate) fn started(with: impl FnOnce(&mut Options)) -> Server {
+    let mut options = options();
+    with(&mut options);
+    Server::start(options).unwrap()
 }
 
 /// A token, and the line that sends it.
@@ -142,6 +155,12 @@ pub(crate) fn token() -> (ServiceToken, String) {
     let token = ServiceToken::of(&Secret::new(&[7; 32]).unwrap());
     let line = format!("Authorization: Bearer {}\r\n", token.to_text().as_str());
     (token, line)
+}
+
+/// A server without a token but for its page, and the line that sends that one.
+pub(crate) fn server_with_page() -> (Server, String) {
+    let (token, line) = token();
+    (started(|options| options.page_token = Some(token)), line)
 }
 
 /// Asks once, on a connection of its own.
@@ -161,9 +180,4 @@ pub(crate) fn register(server: &Server, path: &str, data: &[u8]) -> u64 {
     let answer = ask(server, &format!("POST {path}/registrants"), "", data);
     assert_eq!(answer.status, 201, "{answer:?}");
     answer.json()["rank"].as_u64().unwrap()
-}
-
-/// Open descriptors of this process.
-pub(crate) fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }

@@ -1,0 +1,316 @@
+//! Clients that lie, hang, send too much, or do not take what they asked for.
+
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::time::Duration;
+
+use gpc_rendezvous::http::Server;
+
+use crate::raw::{Client, ask, connect, create, register, server, started};
+
+/// What a client may take in these tests.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn impatient() -> Server {
+    started(|options| {
+        (options.times.head, options.times.idle, options.times.silent) = (SHORT, SHORT, SHORT);
+    })
+}
+
+fn begin(server: &Server, path: &str, head: &str, body: &[u8]) -> Client {
+    let mut client = connect(server.address());
+    client.send(format!("POST {path}/registrants HTTP/1.1\r\nHost: localhost\r\n{head}\r\n"));
+    client.send(body);
+    client
+}
+
+fn tally(server: &Server, path: &str) -> u64 {
+    ask(server, &format!("GET {path}"), "", "").json()["tally"].as_u64().unwrap()
+}
+
+/// After a request was served, the time of the next head was once not looked at: the stream had no reason to be read again, and the connection stayed for as long as its client liked.
+#[test]
+fn a_head_that_hangs_ends_the_connection() {
+    let server = impatient();
+    for part in
+        ["", "G", "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n", "GET /openapi.json HTTP/1.1\r\nX: "]
+    {
+        let mut client = connect(server.address());
+        client.send(part);
+        assert_eq!(client.rest(), b"", "{part}");
+        // The same where a request was served before.
+        let mut client = connect(server.address());
+        assert_eq!(client.ask("GET /openapi.json", "", b"").status, 200);
+        client.send(part);
+        assert_eq!(client.rest(), b"", "{part}");
+    }
+}
+
+/// A head that comes byte by byte has no more time than one that hangs.
+#[test]
+fn a_head_that_comes_byte_by_byte_ends_the_connection() {
+    let server = impatient();
+    let mut client = connect(server.address());
+    client.stream.get_ref().set_read_timeout(Some(SHORT / 10)).unwrap();
+    client.send("GET / HTTP/1.1\r\nX: ");
+    let ended = std::iter::repeat_with(|| {
+        let sent = client.stream.get_mut().write_all(b"x").is_err();
+        sent || matches!(client.stream.read(&mut [0; 64]), Ok(0))
+    });
+    assert!(ended.take(1000).any(|ended| ended));
+}
+
+#[test]
+fn a_body_that_hangs_is_refused() {
+    let server = impatient();
+    let path = create(&server, r#"{"capacity":1}"#);
+    for (head, body) in [
+        ("Content-Length: 10\r\n", &b"five!"[..]),
+        ("Content-Length: 10\r\n", b""),
+        ("Transfer-Encoding: chunked\r\n", b"5\r\nfive!\r\n"),
+        ("Transfer-Encoding: chunked\r\n", b""),
+        ("Content-Length: 10\r\nExpect: 100-continue\r\n", b""),
+    ] {
+        let mut client = begin(&server, &path, head, body);
+        assert_eq!(client.answer().problem(), (408, "bad-request".into()), "{head}");
+        client.stream.get_ref().shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.rest(), b"");
+    }
+    assert_eq!(tally(&server, &path), 0);
+}
+
+#[test]
+fn a_body_that_comes_byte_by_byte_is_refused() {
+    let server = impatient();
+    let path = create(&server, r#"{"capacity":1}"#);
+    let mut client = begin(&server, &path, "Content-Length: 1000000\r\n", b"");
+    client.stream.get_ref().set_read_timeout(Some(SHORT / 10)).unwrap();
+    let mut answer = Vec::new();
+    for _ in 0..1000 {
+        let mut bytes = [0; 4096];
+        let read = client.stream.read(&mut bytes).unwrap_or(0);
+        answer.extend_from_slice(&bytes[..read]);
+        if !answer.is_empty() || client.stream.get_mut().write_all(b"x").is_err() {
+            break;
+        }
+    }
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert_eq!(tally(&server, &path), 0);
+}
+
+#[test]
+fn a_body_that_ends_half_way_registers_nothing() {
+    let server = server();
+    let path = create(&server, r#"{"capacity":1}"#);
+    for (head, body) in [
+        ("Content-Length: 10\r\n", &b"five!"[..]),
+        ("Transfer-Encoding: chunked\r\n", b"5\r\nfive!\r\n"),
+        ("Transfer-Encoding: chunked\r\n", b"zz\r\n"),
+        ("Transfer-Encoding: chunked\r\n", b"ffffffffffffffffffff\r\n"),
+    ] {
+        let mut client = begin(&server, &path, head, body);
+        client.stream.get_ref().shutdown(Shutdown::Write).unwrap();
+        let rest = client.rest();
+        assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 400 "), "{head}: {rest:?}");
+    }
+    assert_eq!(tally(&server, &path), 0);
+}
+
+#[test]
+fn lengths_that_cannot_be() {
+    let server = started(|options| options.limits.data = 1 << 20);
+    let path = create(&server, r#"{"capacity":1}"#);
+    for length in ["1048577", "1000000000000000"] {
+        let mut client = begin(&server, &path, &format!("Content-Length: {length}\r\n"), b"x");
+        assert_eq!(client.answer().problem(), (413, "data-too-long".into()), "{length}");
+    }
+    for length in ["-1", "x", "18446744073709551614", "99999999999999999999999", "1\r\nContent-Length: 2"] {
+        let mut client = begin(&server, &path, &format!("Content-Length: {length}\r\n"), b"x");
+        assert!([400, 431].contains(&client.answer().status), "{length}");
+    }
+    assert_eq!(tally(&server, &path), 0);
+}
+
+/// A client that sends all before it reads learns what was wrong.
+#[test]
+fn too_much_is_refused_and_the_client_is_told() {
+    let server = started(|options| options.limits.data = 1 << 20);
+    let path = create(&server, r#"{"capacity":1}"#);
+    let line = format!("POST {path}/registrants");
+    let answer = ask(&server, &line, "", vec![0; 8 << 20]);
+    assert_eq!(answer.problem(), (413, "data-too-long".into()));
+    let mut client = begin(&server, &path, "Transfer-Encoding: chunked\r\n", b"");
+    for _ in 0..64 {
+        client.send("20000\r\n");
+        client.send([0; 0x20000]);
+        client.send("\r\n");
+    }
+    client.send("0\r\n\r\n");
+    assert_eq!(client.answer().problem(), (413, "data-too-long".into()));
+    let mut client = begin(&server, &path, "Content-Length: 2000000\r\nExpect: 100-continue\r\n", b"");
+    assert_eq!(client.head().unwrap().status, 413, "before a byte of it is sent");
+    let answer = ask(&server, &line, "Content-Encoding: gzip\r\n", "x");
+    assert_eq!(answer.problem(), (415, "bad-request".into()));
+    assert_eq!(tally(&server, &path), 0);
+    assert_eq!(ask(&server, &line, "", vec![0; 1 << 20]).status, 201);
+}
+
+#[test]
+fn all_bodies_together_have_a_bound() {
+    let server = started(|options| options.bodies = 1000);
+    let path = create(&server, r#"{"capacity":2}"#);
+    let mut first = begin(&server, &path, "Content-Length: 801\r\n", &[0; 800]);
+    // What hangs is counted as soon as it has come.
+    let line = format!("POST {path}/registrants");
+    let answer = loop {
+        let answer = ask(&server, &line, "Registrant-Token: other\r\n", [0; 800]);
+        if answer.status != 201 {
+            break answer;
+        }
+    };
+    assert_eq!(answer.problem(), (503, "service-full".into()));
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    first.send([0]);
+    assert_eq!(first.answer().status, 201);
+    assert_eq!(ask(&server, &line, "Registrant-Token: other\r\n", [0; 800]).status, 201);
+}
+
+#[test]
+fn heads_have_a_limit() {
+    let server = server();
+    let status = |head: String| {
+        let mut client = connect(server.address());
+        client.send(head);
+        client.answer().status
+    };
+    assert_eq!(status(format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(5000))), 414);
+    assert_eq!(
+        status(format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(40_000))),
+        431
+    );
+    let many: String = (0..100).map(|number| format!("X-{number}: y\r\n")).collect();
+    assert_eq!(status(format!("GET / HTTP/1.1\r\nHost: localhost\r\n{many}\r\n")), 431);
+    for head in [
+        "\u{0}\u{1}\u{2}\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\nno colon\r\n\r\n",
+    ] {
+        assert_eq!(status(head.into()), 400, "{head:?}");
+    }
+    // The preface of HTTP/2, which is not spoken here.
+    let preface = connect_and("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &server);
+    assert!(preface.is_empty() || preface.starts_with(b"HTTP/1.1 4"), "{preface:?}");
+}
+
+fn connect_and(bytes: &str, server: &Server) -> Vec<u8> {
+    let mut client = connect(server.address());
+    client.send(bytes);
+    client.stream.get_ref().shutdown(Shutdown::Write).unwrap();
+    client.rest()
+}
+
+#[test]
+fn requests_may_come_before_the_answers_are_taken() {
+    let server = server();
+    let path = create(&server, r#"{"capacity":100}"#);
+    let mut client = connect(server.address());
+    let requests: String = (0..100)
+        .map(|rank| {
+            format!("POST {path}/registrants?rank={rank} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
+        })
+        .collect();
+    client.send(requests);
+    for rank in 0..100 {
+        assert_eq!(client.answer().json()["rank"], rank);
+    }
+}
+
+#[test]
+fn who_goes_while_waiting_waits_no_longer() {
+    let server = server();
+    let path = create(&server, r#"{"capacity":1}"#);
+    let waiting = || ask(&server, &format!("GET {path}"), "", "").json()["waiting"].as_u64().unwrap();
+    let clients: Vec<Client> = (0..50)
+        .map(|_| {
+            let mut client = connect(server.address());
+            client.send(format!("GET {path}/completion?wait=300 HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            client
+        })
+        .collect();
+    while waiting() < 50 {}
+    drop(clients);
+    while waiting() > 0 {}
+}
+
+/// Long data are asked for and not taken: the connection ends, though the client keeps it.
+#[test]
+fn who_does_not_take_an_answer_is_cut_off() {
+    let server = impatient();
+    let path = create(&server, r#"{"capacity":1}"#);
+    register(&server, &path, &vec![7; 32 << 20]);
+    let mut client = connect(server.address());
+    client.send(format!("GET {path}/completion HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    let whole = 32 << 20;
+    // Until something is there, then until the server has given up.
+    client.stream.get_ref().peek(&mut [0]).unwrap();
+    wait_for_end(&server, &client);
+    assert!(client.rest().len() < whole);
+}
+
+/// Waits until the server has no connection of this client any more, as the system's table of them says.
+fn wait_for_end(server: &Server, client: &Client) {
+    let port = |address: std::net::SocketAddr| format!(":{:04X}", address.port());
+    let (own, other) = (port(server.address()), port(client.stream.get_ref().local_addr().unwrap()));
+    let established = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next().is_some_and(|word| word.ends_with(&own))
+            && words.next().is_some_and(|word| word.ends_with(&other))
+            && words.next() == Some("01")
+    };
+    while std::fs::read_to_string("/proc/self/net/tcp").unwrap().lines().any(established) {}
+}
+
+#[test]
+fn connections_have_a_bound_and_the_idle_make_room() {
+    let server = started(|options| options.connections = 10);
+    let path = create(&server, r#"{"capacity":1}"#);
+    let mut idle: Vec<Client> = (0..10)
+        .map(|_| {
+            let mut client = connect(server.address());
+            assert_eq!(client.ask(&format!("GET {path}"), "", b"").status, 200);
+            client
+        })
+        .collect();
+    let mut busy = Vec::new();
+    for _ in 0..10 {
+        let mut client = connect(server.address());
+        client.send(format!("GET {path}/completion?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        busy.push(client);
+    }
+    for client in &mut idle {
+        assert_eq!(client.rest(), b"", "the idle are closed");
+    }
+    // All ten wait now, or are about to.
+    let refused = loop {
+        let mut client = connect(server.address());
+        if client.stream.get_mut().write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").is_err() {
+            continue;
+        }
+        let rest = client.rest();
+        if rest.starts_with(b"HTTP/1.1 503") {
+            break String::from_utf8(rest).unwrap();
+        }
+    };
+    let (head, body) = refused.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("content-length: {}", body.len())), "{refused}");
+    crate::declared::check_schema("Problem", &serde_json::from_str(body).unwrap());
+    let mut last = busy.pop().unwrap();
+    drop(busy);
+    // Those who have gone have made room.
+    let register =
+        format!("POST {path}/registrants HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    while !connect_and(&register, &server).starts_with(b"HTTP/1.1 201") {}
+    assert_eq!(last.answer().status, 200);
+}

@@ -1,0 +1,119 @@
+//! A controlling driver: it carries out what a service wants done above a resource, and tries again until it is told how it ends.
+
+use bytes::Bytes;
+use gpc_rendezvous::machine::{Above, Millis, Up};
+use gpc_rendezvous::{Answer, FaultKind, Handle, Life, Of, Request, Token, Unit, Wanted};
+
+use super::site::Outcome;
+use super::task::{PATIENCE, POLL};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// The unit is not complete.
+    Controlling,
+    Registering(Bytes),
+    Waiting(Bytes),
+    /// The unit will never come.
+    Releasing(String),
+    Done,
+}
+
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) name: String,
+    pub(crate) handle: Handle,
+    pub(crate) rank: Wanted,
+    pub(crate) token: Token,
+    pub(crate) lease: u64,
+    pub(crate) phase: Phase,
+    pub(crate) number: u64,
+}
+
+impl Driver {
+    pub(crate) fn new(name: String, lease: u64, up: &Up) -> Driver {
+        let (Up::Control { handle, rank, token }
+        | Up::Register { handle, rank, token, .. }
+        | Up::Stop { handle, rank, token, .. }) = up;
+        let (handle, rank, token) = (handle.clone(), *rank, token.clone());
+        Driver { name, handle, rank, token, lease, phase: Phase::Controlling, number: 0 }
+    }
+
+    /// What the service wants done.
+    pub(crate) fn go_on(&mut self, up: Up) {
+        self.phase = match up {
+            Up::Control { .. } => Phase::Controlling,
+            Up::Register { data, .. } => Phase::Registering(data),
+            Up::Stop { why, .. } if matches!(self.phase, Phase::Controlling | Phase::Registering(_)) => {
+                Phase::Releasing(why)
+            }
+            Up::Stop { .. } => Phase::Done,
+        };
+    }
+
+    fn unit(&self) -> Option<Unit> {
+        match self.rank {
+            Wanted::Rank(rank) => Some(Unit::Rank(u32::try_from(rank).unwrap())),
+            Wanted::Assign => None,
+        }
+    }
+
+    /// What it asks next, and how long it is patient; also when it has been answered and its lease wants it.
+    pub(crate) fn request(&self, now: Millis) -> Option<(Request, u64)> {
+        let (resource, token, life) = (self.handle.resource(), self.token.clone(), Life::Lease(self.lease));
+        Some(match &self.phase {
+            Phase::Controlling => {
+                let (unit, name) = (self.unit()?, self.name.clone());
+                (Request::Control { resource, unit, name, token, life }, self.lease / 4)
+            }
+            Phase::Registering(data) => {
+                let (rank, data) = (self.rank, data.clone());
+                (Request::Register { resource, rank, token, data, life }, PATIENCE)
+            }
+            Phase::Waiting(_) => {
+                let until = Some(now + POLL);
+                (Request::Wait { resource, of: Of::Top, until, token: Some(token) }, POLL + PATIENCE)
+            }
+            Phase::Releasing(why) => {
+                let (unit, lost) = (self.unit()?, Some(why.clone()));
+                (Request::Release { resource, unit, token, lost }, PATIENCE)
+            }
+            Phase::Done => return None,
+        })
+    }
+
+    pub(crate) fn again(&mut self) {
+        if let Phase::Waiting(data) = &self.phase {
+            self.phase = Phase::Registering(data.clone());
+        }
+    }
+
+    /// Takes an answer to its latest request: whether it asks on at once, and what it tells its own service.
+    pub(crate) fn take(&mut self, outcome: Outcome) -> (bool, Option<Above>) {
+        match (&self.phase, outcome) {
+            // It asks again when its lease wants it.
+            (Phase::Controlling, Ok(_)) => (false, None),
+            (Phase::Registering(data), Ok(Answer::Registered(_))) => {
+                self.phase = Phase::Waiting(data.clone());
+                (true, None)
+            }
+            (Phase::Waiting(_), Ok(Answer::Completed(completion))) => {
+                self.phase = Phase::Done;
+                (false, Some(Above::Completed(completion)))
+            }
+            (Phase::Waiting(_), Ok(_)) => {
+                self.again();
+                (true, None)
+            }
+            (Phase::Releasing(_), _) => {
+                self.phase = Phase::Done;
+                (false, None)
+            }
+            (_, Err(fault)) if fault.kind == FaultKind::ServiceFull => (true, None),
+            (_, Err(fault)) => {
+                self.phase = Phase::Done;
+                (false, Some(Above::Failed(fault)))
+            }
+            (_, Ok(_)) => (true, None),
+        }
+    }
+}

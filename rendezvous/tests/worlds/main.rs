@@ -1,0 +1,52 @@
+//! Worlds of several services, the tasks that meet there, and what goes wrong between them: one seed is one world, and the same one every time.
+//!
+//! Messages are lost, doubled and late; services crash between any two steps and begin again with what was kept; tasks die, come late, quit and lie. `check` judges by what tasks were told.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod check;
+mod driver;
+#[path = "../support/maps.rs"]
+mod maps;
+mod plan;
+mod random;
+mod site;
+mod task;
+mod world;
+
+use plan::Weather;
+use world::World;
+
+/// Runs the worlds of these seeds, and says which one it was that failed.
+fn run(weather: Weather, seeds: std::ops::Range<u64>) -> check::Seen {
+    let mut seen = check::Seen::default();
+    for seed in seeds {
+        let world = std::panic::catch_unwind(|| {
+            let mut world = World::new(seed, weather);
+            world.run();
+            check::check(&world)
+        });
+        match world {
+            Ok(of_world) => seen.add(&of_world),
+            Err(_) => panic!("in {weather:?} world {seed}"),
+        }
+    }
+    seen
+}
+
+/// Services crash and messages are lost, but everybody stays and tells the truth: then all meet.
+#[test]
+fn in_calm_worlds_everybody_meets() {
+    let seen = run(Weather::Calm, 0..1500);
+    assert_eq!(seen.faults, 0);
+    assert!(seen.completions > 5000 && seen.crashes > 1000, "{seen:?}");
+}
+
+/// Anything goes wrong: nobody is told what is not so, and nobody hangs.
+#[test]
+fn in_wild_worlds_nobody_is_told_what_is_not_so() {
+    let seen = run(Weather::Wild, 0..3000);
+    // All of it has happened.
+    assert!(seen.completions > 2000 && seen.faults > 2000 && seen.crashes > 2000, "{seen:?}");
+    assert!(seen.lost_controllers > 100 && seen.withdrawn > 100 && seen.tops > 300, "{seen:?}");
+}

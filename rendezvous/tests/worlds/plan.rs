@@ -1,0 +1,152 @@
+//! What a world begins with: resources in levels, the services that they are at, and the tasks that come.
+
+use chained_gpc::Job;
+use gpc_rendezvous::machine::Millis;
+use gpc_rendezvous::{Life, Of, ResourceId, Wanted};
+
+use super::random::Random;
+
+/// When a world begins.
+pub(crate) const BEGIN: Millis = 1000;
+/// How long every resource lives.
+pub(crate) const LIFETIME: u64 = 20_000;
+/// When nothing more can happen.
+pub(crate) const HORIZON: Millis = BEGIN + LIFETIME + 8000;
+/// Leases of tasks in wild worlds.
+pub(crate) const LEASE: u64 = 400;
+/// Leases that no crash in a calm world outlasts.
+pub(crate) const LONG_LEASE: u64 = 15_000;
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Weather {
+    /// Messages and services.
+    Calm,
+    /// Tasks, too, and services that never come back.
+    Wild,
+}
+
+/// A resource of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) id: ResourceId,
+    pub(crate) site: usize,
+    pub(crate) level: u16,
+    pub(crate) capacity: u32,
+    pub(crate) job: Option<Job>,
+    pub(crate) joint: bool,
+    /// Which resource is above, and the rank there.
+    pub(crate) above: Option<(usize, Wanted)>,
+}
+
+/// What a task has come for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Honest,
+    /// Takes its registration back.
+    Quitter,
+    /// Registers nothing, and waits with the others.
+    Watcher,
+    /// Asks for a rank that there is not.
+    Liar,
+}
+
+/// A task of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Comer {
+    pub(crate) kind: Kind,
+    pub(crate) resource: usize,
+    pub(crate) wanted: Wanted,
+    pub(crate) life: Life,
+    pub(crate) of: Of,
+    pub(crate) comes: Millis,
+    /// When it dies without a word.
+    pub(crate) dies: Option<Millis>,
+}
+
+/// What a world begins with.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) sites: usize,
+    pub(crate) resources: Vec<Planned>,
+    pub(crate) comers: Vec<Comer>,
+}
+
+impl Plan {
+    pub(crate) fn draw(random: &mut Random, weather: Weather) -> Plan {
+        let sites = random.between(1, 4) as usize;
+        let mut plan = Plan { sites, resources: Vec::new(), comers: Vec::new() };
+        let level = random.between(1, 5) as u16;
+        plan.grow(random, level, None);
+        for resource in 0..plan.resources.len() {
+            if plan.resources[resource].level == 1 {
+                plan.people(random, weather, resource);
+            }
+            if random.percent(40) {
+                let comes = BEGIN + random.between(0, 2000);
+                let (kind, wanted, life) = (Kind::Watcher, Wanted::Assign, Life::Unseen);
+                let of = if random.percent(50) { Of::Own } else { Of::Top };
+                plan.comers.push(Comer { kind, resource, wanted, life, of, comes, dies: None });
+            }
+        }
+        plan
+    }
+
+    /// Adds a resource and those below it, as long as the world is small.
+    fn grow(&mut self, random: &mut Random, level: u16, above: Option<(usize, Wanted)>) {
+        let number = self.resources.len();
+        let capacity = random.between(1, if level == 1 { 5 } else { 4 }) as u32;
+        let capacity = if number > 6 { 1 } else { capacity };
+        let job = random.percent(30).then_some(Job([random.between(0, 3) as u8; 16]));
+        let site = random.between(0, self.sites as u64) as usize;
+        let id = ResourceId([number as u8 + 1; 16]);
+        let joint = random.percent(30);
+        self.resources.push(Planned { id, site, level, capacity, job, joint, above });
+        if level == 1 {
+            return;
+        }
+        let by_choice = random.percent(60);
+        for rank in 0..capacity {
+            let rank = if by_choice { Wanted::Rank(rank.into()) } else { Wanted::Assign };
+            self.grow(random, level - 1, Some((number, rank)));
+        }
+    }
+
+    /// Adds those who come to a resource of level 1.
+    fn people(&mut self, random: &mut Random, weather: Weather, resource: usize) {
+        let (capacity, by_choice) = (self.resources[resource].capacity, random.percent(50));
+        for rank in 0..capacity {
+            let wanted = if by_choice { Wanted::Rank(rank.into()) } else { Wanted::Assign };
+            let of = if random.percent(50) { Of::Own } else { Of::Top };
+            let comes = BEGIN + random.between(0, 1500);
+            let life = match (weather, random.between(0, 4)) {
+                (Weather::Calm, 0) => Life::Lease(LONG_LEASE),
+                (Weather::Calm, _) | (Weather::Wild, 0 | 1) => Life::Unseen,
+                (Weather::Wild, 2) => Life::Lease(LEASE),
+                (Weather::Wild, _) => Life::Member(self.comers.len() as u32),
+            };
+            let mut comer = Comer { kind: Kind::Honest, resource, wanted, life, of, comes, dies: None };
+            if weather == Weather::Wild && random.percent(25) {
+                let first = Comer { dies: Some(comes + random.between(1, 1500)), ..comer.clone() };
+                let first = match random.between(0, 3) {
+                    0 => first,
+                    1 => Comer { kind: Kind::Quitter, dies: None, ..first },
+                    _ => {
+                        let over = Wanted::Rank(random.between(0, 9) + u64::from(capacity));
+                        Comer { kind: Kind::Liar, wanted: over, dies: None, ..first }
+                    }
+                };
+                self.comers.push(first);
+                // In its place, or with nobody there.
+                comer.comes += 2 * LEASE;
+                if let Life::Member(_) = comer.life {
+                    comer.life = Life::Member(self.comers.len() as u32);
+                }
+                if random.percent(30) {
+                    continue;
+                }
+            }
+            self.comers.push(comer);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The world: what happens next, and to whom.
+
+use std::collections::BTreeMap;
+
+use gpc_rendezvous::machine::{Drawn, Input, Millis, Output, Up};
+use gpc_rendezvous::{Answer, Handle, Joint, Life, Parent, Request, ResourceId, Spec, Token};
+
+use super::driver::Driver;
+use super::plan::{BEGIN, HORIZON, Kind, LEASE, LIFETIME, LONG_LEASE, Plan, Weather};
+use super::random::Random;
+use super::site::{Asker, Mail, Outcome, Site};
+use super::task::{Phase, Task};
+
+#[derive(Debug)]
+enum Event {
+    Mail(usize, Mail),
+    Turn(usize),
+    Wake(usize),
+    Answer(Asker, u64, Outcome),
+    /// Whoever still has this number has heard nothing.
+    Silence(Asker, u64),
+    Die(usize),
+    Restart(usize),
+}
+
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) weather: Weather,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) crashes: usize,
+    /// The data of units that services have had registered above.
+    pub(crate) units: Vec<(ResourceId, bytes::Bytes)>,
+    random: Random,
+    now: Millis,
+    events: BTreeMap<(Millis, u64), Event>,
+    counted: u64,
+    /// Crashes that are still to come.
+    crashes_left: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, weather: Weather) -> World {
+        let mut random = Random(seed);
+        let plan = Plan::draw(&mut random, weather);
+        let sites = (0..plan.sites).map(|_| Site::new()).collect();
+        let task = |(number, comer): (usize, &super::plan::Comer)| {
+            Task::new(number, comer.clone(), plan.resources[comer.resource].id)
+        };
+        let tasks = plan.comers.iter().enumerate().map(task).collect();
+        let crashes_left = random.between(0, 7);
+        let mut world = World {
+            plan,
+            weather,
+            sites,
+            tasks,
+            crashes: 0,
+            units: Vec::new(),
+            random,
+            now: BEGIN,
+            events: BTreeMap::new(),
+            counted: 0,
+            crashes_left,
+        };
+        world.begin();
+        world
+    }
+
+    /// All resources are there from the start, those above first.
+    fn begin(&mut self) {
+        for number in 0..self.plan.resources.len() {
+            let planned = self.plan.resources[number].clone();
+            let parent = planned.above.map(|(above, rank)| {
+                let above = &self.plan.resources[above];
+                let handle = Handle::new(format!("site-{}", above.site), above.id).unwrap();
+                Parent { handle, rank }
+            });
+            let (capacity, level, joint) = (planned.capacity.into(), planned.level.into(), planned.joint);
+            let lifetime = Some(LIFETIME);
+            let spec = Spec { capacity, level, lifetime, job: planned.job, joint, parent };
+            let token = Token::new(&format!("unit-{number}")).unwrap();
+            let secret = chained_gpc::Secret::new(&[number as u8; 32]).unwrap();
+            let joint = Some(Joint { job: chained_gpc::Job([number as u8; 16]), secret });
+            let drawn = Drawn { id: planned.id, token, joint };
+            // Nobody listens: a world begins with resources that are there.
+            let asker = Asker::Task(usize::MAX);
+            self.sites[planned.site].take(self.now, Mail::Ask(asker, 0, Request::Create { spec, drawn }));
+        }
+        (0..self.sites.len()).for_each(|site| self.give(site));
+        for task in 0..self.tasks.len() {
+            let Task { comer, .. } = &self.tasks[task];
+            let (comes, dies) = (comer.comes, comer.dies);
+            self.at(comes, Event::Silence(Asker::Task(task), 0));
+            dies.into_iter().for_each(|dies| self.at(dies, Event::Die(task)));
+        }
+    }
+
+    fn at(&mut self, at: Millis, event: Event) {
+        self.counted += 1;
+        self.events.insert((at.max(self.now), self.counted), event);
+    }
+
+    /// A message goes its way: it may be lost, doubled or late.
+    fn send(&mut self, event: impl Fn() -> Event) {
+        // One who withdraws has no other request under way: a copy of its registration that came later would be one.
+        let steady = match event() {
+            Event::Mail(_, Mail::Ask(Asker::Task(task), ..)) => self.tasks[task].comer.kind == Kind::Quitter,
+            _ => false,
+        };
+        for _ in 0..if !steady && self.random.percent(5) { 2 } else { 1 } {
+            let slow = if !steady && self.random.percent(5) { 300 } else { 15 };
+            let at = self.now + self.random.between(0, slow);
+            if !self.random.percent(8) {
+                self.at(at, event());
+            }
+        }
+    }
+
+    pub(crate) fn run(&mut self) {
+        while let Some(((at, _), event)) = self.events.pop_first() {
+            if at > HORIZON {
+                break;
+            }
+            self.now = at;
+            self.happen(event);
+        }
+        self.now = HORIZON;
+        for site in &mut self.sites {
+            site.take(HORIZON, Mail::Input(Input::Tick));
+            site.outputs();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Mail(site, mail) => {
+                if self.sites[site].service.is_some() {
+                    self.sites[site].inbox.push(mail);
+                    let at = self.now + self.random.between(0, 4);
+                    self.at(at, Event::Turn(site));
+                }
+            }
+            Event::Turn(site) => self.turn(site),
+            Event::Wake(site) => {
+                self.sites[site].take(self.now, Mail::Input(Input::Tick));
+                self.give(site);
+            }
+            Event::Answer(asker, number, outcome) => self.answer(asker, number, outcome),
+            Event::Silence(asker, number) => self.silence(asker, number),
+            Event::Die(task) => self.die(task),
+            Event::Restart(site) => {
+                self.sites[site].restart(self.now);
+                self.give(site);
+                self.compare(site);
+            }
+        }
+    }
+
+    /// A service takes up some of what has come, keeps what has changed, and gives answers; it may end before each of these.
+    fn turn(&mut self, site: usize) {
+        let some = self.random.between(1, 6) as usize;
+        let inbox = &mut self.sites[site].inbox;
+        let taken: Vec<Mail> = inbox.drain(..some.min(inbox.len())).collect();
+        let more = !inbox.is_empty();
+        for mail in taken {
+            self.sites[site].take(self.now, mail);
+        }
+        if self.crash_now() {
+            return self.crash(site);
+        }
+        self.give(site);
+        if more {
+            self.at(self.now + 1, Event::Turn(site));
+        }
+    }
+
+    fn crash_now(&mut self) -> bool {
+        self.crashes_left > 0 && self.random.percent(6)
+    }
+
+    fn crash(&mut self, site: usize) {
+        self.crashes_left -= 1;
+        self.crashes += 1;
+        self.sites[site].crash();
+        let wild = self.weather == Weather::Wild;
+        let down = self.random.between(1, if wild { 4 * LEASE } else { 200 });
+        if !(wild && self.random.percent(10)) {
+            self.at(self.now + down, Event::Restart(site));
+        }
+    }
+
+    /// Keeps, then gives, what a service has put out.
+    fn give(&mut self, site: usize) {
+        let (mut changes, mut rest) = (Vec::new(), Vec::new());
+        for output in self.sites[site].outputs() {
+            match output {
+                Output::Keep(change) => changes.push(change),
+                output => rest.push(output),
+            }
+        }
+        self.sites[site].kept.keep(&changes);
+        if self.now > BEGIN && self.crash_now() {
+            return self.crash(site);
+        }
+        for output in rest {
+            match output {
+                Output::Answer(ticket, outcome) => {
+                    if let Some((asker, number)) = self.sites[site].asker(ticket) {
+                        self.send(|| Event::Answer(asker, number, outcome.clone()));
+                    }
+                }
+                Output::Up(id, up) => self.up(site, id, up),
+                Output::Keep(_) => {}
+            }
+        }
+        let deadline = self.sites[site].service.as_ref().and_then(|service| service.deadline());
+        deadline.into_iter().for_each(|at| self.at(at, Event::Wake(site)));
+    }
+
+    fn up(&mut self, site: usize, id: ResourceId, up: Up) {
+        if let Up::Register { data, .. } = &up {
+            self.units.push((id, data.clone()));
+        }
+        let lease = if self.weather == Weather::Wild { LEASE } else { LONG_LEASE };
+        let runs = self.sites[site].runs;
+        let driver = self.sites[site].drivers.entry(id);
+        let driver = driver.or_insert_with(|| Driver::new(format!("site-{site}"), lease, &up));
+        driver.go_on(up);
+        self.ask(Asker::Driver(site, runs, id));
+    }
+
+    /// Whoever it is asks what is next, and is patient for a while.
+    fn ask(&mut self, asker: Asker) {
+        let (request, number, site) = match asker {
+            Asker::Task(task) => {
+                let asking = &mut self.tasks[task];
+                asking.number += 1;
+                let site = self.plan.resources[asking.comer.resource].site;
+                (asking.request(self.now), asking.number, site)
+            }
+            Asker::Driver(site, _, id) => {
+                let Some(driver) = self.sites[site].drivers.get_mut(&id) else { return };
+                driver.number += 1;
+                let above = self.plan.resources.iter().find(|above| above.id == driver.handle.resource());
+                (driver.request(self.now), driver.number, above.unwrap().site)
+            }
+        };
+        let Some((request, patience)) = request else { return };
+        self.send(|| Event::Mail(site, Mail::Ask(asker, number, request.clone())));
+        self.at(self.now + patience, Event::Silence(asker, number));
+    }
+
+    /// The driver, if its process still runs.
+    fn driver(&mut self, asker: Asker) -> Option<&mut Driver> {
+        match asker {
+            Asker::Driver(site, run, id) if self.sites[site].runs == run => {
+                self.sites[site].drivers.get_mut(&id)
+            }
+            Asker::Driver(..) | Asker::Task(_) => None,
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, number: u64, outcome: Outcome) {
+        if let Asker::Task(task) = asker {
+            let Some(asking) = self.tasks.get_mut(task) else { return };
+            if let Ok(Answer::Registered(registered)) = &outcome {
+                asking.acknowledged.push(*registered);
+            }
+            if !asking.alive || asking.number != number || asking.phase == Phase::Done {
+                return;
+            }
+            asking.take(outcome);
+            return self.ask(asker);
+        }
+        let Some(driver) = self.driver(asker).filter(|driver| driver.number == number) else { return };
+        let (goes_on, above) = driver.take(outcome);
+        if goes_on {
+            self.ask(asker);
+        }
+        if let (Asker::Driver(site, _, id), Some(above)) = (asker, above) {
+            // Within one process nothing is lost.
+            self.at(self.now, Event::Mail(site, Mail::Input(Input::Above(id, above))));
+        }
+    }
+
+    fn silence(&mut self, asker: Asker, number: u64) {
+        let site = match asker {
+            Asker::Task(task) => {
+                let silent = &mut self.tasks[task];
+                if !silent.alive || silent.number != number {
+                    return;
+                }
+                if number > 0 {
+                    silent.again();
+                }
+                self.plan.resources[silent.comer.resource].site
+            }
+            Asker::Driver(..) => {
+                let Some(driver) = self.driver(asker).filter(|driver| driver.number == number) else {
+                    return;
+                };
+                driver.again();
+                let id = driver.handle.resource();
+                self.plan.resources.iter().find(|above| above.id == id).unwrap().site
+            }
+        };
+        if number > 0 {
+            self.send(|| Event::Mail(site, Mail::HangUp(asker, number)));
+        }
+        self.ask(asker);
+    }
+
+    fn die(&mut self, task: usize) {
+        let dead = &mut self.tasks[task];
+        dead.alive = false;
+        let (number, life) = (dead.number, dead.comer.life);
+        let site = self.plan.resources[dead.comer.resource].site;
+        self.send(|| Event::Mail(site, Mail::HangUp(Asker::Task(task), number)));
+        if let Life::Member(member) = life {
+            let lost = Input::Lost { member, why: "it has died".into() };
+            self.at(self.now + 20, Event::Mail(site, Mail::Input(lost)));
+        }
+    }
+
+    /// Every registration that was acknowledged, and cannot have been withdrawn, is there after a crash.
+    fn compare(&mut self, site: usize) {
+        for task in 0..self.tasks.len() {
+            let Task { comer, resource, data, acknowledged, .. } = &self.tasks[task];
+            let (resource, data) = (*resource, data.clone());
+            let stays = comer.life == Life::Unseen && comer.kind != Kind::Quitter;
+            let here = self.plan.resources[comer.resource].site == site;
+            let Some(registered) = acknowledged.last().filter(|_| stays && here) else { continue };
+            let request = Request::Registrant { resource, rank: registered.rank.into() };
+            let Some(outcome) = self.sites[site].look(self.now, request) else { return };
+            if self.now < BEGIN + LIFETIME {
+                assert_eq!(outcome, Ok(Answer::Data(data)), "task {task} was acknowledged");
+            }
+        }
+    }
+}
