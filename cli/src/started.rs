@@ -1,4 +1,4 @@
-//! This process as one of those that a launcher has started, such as `mpiexec -n 8 gpc call facts`: id 0 makes the calls and prints, the others serve until it leaves.
+//! This process as one of those that a launcher has started, such as `mpiexec -n 8 gpc call facts`, or that meet at a rendezvous: id 0 makes the calls and prints, the others serve until it leaves.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) enum Role {
 /// Finds out what this process is. `by_itself`: the arguments say with whom it works. `patience`: how long the others may take.
 ///
 /// # Errors
-/// When a launcher has started this process, and does not get it to know the others.
+/// When a launcher has started this process, or a rendezvous is named, and it does not get to know the others.
 pub(super) fn role(
     by_itself: bool,
     functions: &Functions,
@@ -62,7 +62,7 @@ pub(super) fn role(
     if by_itself {
         return Ok(Role::Alone);
     }
-    let Some(bootstrap) = from_env()? else { return Ok(Role::Alone) };
+    let Some(bootstrap) = bootstrap()? else { return Ok(Role::Alone) };
     let bootstrap = patience.map(Duration::from).into_iter().fold(bootstrap, Bootstrap::limit);
     let member = start(bootstrap, functions, settings)?;
     match member.id() {
@@ -72,6 +72,15 @@ pub(super) fn role(
         }
         _ => Ok(Role::Served(serve(member)?)),
     }
+}
+
+/// What the environment says. A rendezvous comes before a launcher: the processes of one job, which a launcher has started, are there to meet those of others.
+fn bootstrap() -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
+    #[cfg(feature = "rendezvous")]
+    if let Some(bootstrap) = gpc_rendezvous::bootstrap::from_env()? {
+        return Ok(Some(bootstrap));
+    }
+    Ok(from_env()?)
 }
 
 fn start(

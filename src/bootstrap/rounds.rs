@@ -124,14 +124,43 @@ impl Rounds {
 
     /// Id 0's part: the entries of all, once all have them.
     pub(super) fn lead(&self, node: &Node, count: u32, until: Instant) -> Result<Vec<Entry>, BootstrapError> {
-        let result = self.lead_all(node, count, until);
-        if let Err(error) = &result {
-            let text = error.to_string().into_bytes();
-            let call = self.say(GIVE_UP, count).data(text).partial().limit(GIVE_UP_LIMIT);
-            // Whom it does not reach finds out that this process has gone.
-            let _ = node.call(call).and_then(|handle| handle.wait());
+        self.lead_all(node, count, until).inspect_err(|error| self.give_up(node, count, error))
+    }
+
+    /// Says to those that it reaches that the exchange has failed. Whom it does not reach finds out that this process has gone.
+    fn give_up(&self, node: &Node, count: u32, error: &BootstrapError) {
+        let text = error.to_string().into_bytes();
+        let call = self.say(GIVE_UP, count).data(text).partial().limit(GIVE_UP_LIMIT);
+        let _ = node.call(call).and_then(|handle| handle.wait());
+    }
+
+    /// Where all know all already: id 0 says that all are up, and each is linked with those by which it sees that id 0 is there. Without it id 0 could have left before another one has seen it.
+    pub(super) fn go(
+        &self,
+        node: &Node,
+        watch: Option<&mut Watch>,
+        count: u32,
+        until: Instant,
+    ) -> Result<(), BootstrapError> {
+        let Some(watch) = watch else {
+            let said = node.call(self.say(GO, count).limit(left(until))).and_then(|handle| handle.wait());
+            return said
+                .map(drop)
+                .map_err(BootstrapError::from)
+                .inspect_err(|error| self.give_up(node, count, error));
+        };
+        self.hear_go(watch, until)
+    }
+
+    fn hear_go(&self, watch: &mut Watch, until: Instant) -> Result<(), BootstrapError> {
+        match self.hear(watch, until)? {
+            Said::Go => Ok(()),
+            Said::GivenUp(why) => Err(BootstrapError::GivenUp(why)),
+            Said::Table(_, token) => {
+                token.fail("the addresses of all came though they are known");
+                Err(useless(0, "it says where all are, who know it".into()))
+            }
         }
-        result
     }
 
     fn lead_all(&self, node: &Node, count: u32, until: Instant) -> Result<Vec<Entry>, BootstrapError> {
@@ -175,14 +204,7 @@ impl Rounds {
             }
         };
         token.reply(Reply::default());
-        match self.hear(watch, until)? {
-            Said::Go => Ok(entries),
-            Said::GivenUp(why) => Err(BootstrapError::GivenUp(why)),
-            Said::Table(_, token) => {
-                token.fail("the addresses of all came a second time");
-                Err(useless(0, "it says twice where all are".into()))
-            }
-        }
+        self.hear_go(watch, until).map(|()| entries)
     }
 
     /// Waits for what id 0 says, as long as it can come.

@@ -191,9 +191,11 @@ impl Bootstrap {
             watch,
             farewell,
         };
-        // Each knows only its neighbours, which at some ids are all of them.
-        if !all && count > 1 {
-            known = introduce(&mut member, &rounds, &mine, known, until)?;
+        match count {
+            1 => {}
+            _ if all => rounds.go(&member.node, member.watch.as_mut(), count, until)?,
+            // Each knows only its neighbours, which at some ids are all of them.
+            _ => known = introduce(&mut member, &rounds, &mine, known, until)?,
         }
         member.peers = peers(id, &mine, &known, trust.job)?;
         member.hosts = groups.map_or_else(|| hosts(&known), Ok)?;

@@ -55,6 +55,13 @@ const OF_LAUNCHERS: &[&str] = &[
     "JOB_COMPLETION_INDEX",
     "GPC_COUNT",
     "GPC_SERVICE",
+    // The rendezvous of a job, by either name.
+    "GPC_JOB_HANDLE",
+    "GPC_MULTIJOB_HANDLE",
+    "GPC_SUBJOB_RANK",
+    "GLOBUS_GRAM_JOB_HANDLE",
+    "GLOBUS_GRAM_MULTIJOB_HANDLE",
+    "GLOBUS_GRAM_SUBJOB_RANK",
 ];
 
 /// Whether a variable says which of its processes a launcher has started, or where its server is.

@@ -190,6 +190,35 @@ fn a_meeting_that_comes_to_nothing_says_so() {
     }
 }
 
+/// Id 0 left as soon as its call was over, and others that had not been linked with it took it for one that was lost: the call had come to them from another id.
+#[test]
+fn id_0_may_leave_at_once_where_all_know_all() {
+    let count = 6u32;
+    for _ in 0..5 {
+        let all: Arc<Mutex<Vec<Vec<u8>>>> = Arc::new(Mutex::new(vec![Vec::new(); count as usize]));
+        let barrier = Arc::new(Barrier::new(count as usize));
+        let losses = processes(count, move |id| {
+            let (all, met) = (all.clone(), barrier.clone());
+            let exchange = move |mine: &[u8]| -> Result<Vec<Vec<u8>>, String> {
+                all.lock().unwrap()[id as usize] = mine.to_vec();
+                met.wait();
+                Ok(all.lock().unwrap().clone())
+            };
+            let bootstrap = Bootstrap::with_allgather(id, count, exchange).unwrap();
+            let local = std::net::IpAddr::from([127, 0, 0, 1]);
+            let mut member = bootstrap.host_address(local).start(&functions(), |builder| builder).unwrap();
+            if id == 0 {
+                // Along the chain, of which only id 1 is linked with id 0.
+                call_all(&member);
+            }
+            let loss = member.serve_until_left().unwrap();
+            member.finish(PATIENCE).unwrap();
+            loss
+        });
+        assert_eq!(losses, vec![Loss::Left; count as usize]);
+    }
+}
+
 #[test]
 fn an_exchange_of_the_programs_own_that_fails_says_so() {
     let start = |result: Result<Vec<Vec<u8>>, String>| {

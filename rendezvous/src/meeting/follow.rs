@@ -30,7 +30,7 @@ pub(super) fn follow(
     shared: &Shared,
     node: &Node,
     meeting: u64,
-    plan: Plan,
+    plan: &Plan,
 ) -> Result<Completion, MeetError> {
     let until = Until::after(plan.limit);
     let events = node.events()?;

@@ -18,12 +18,12 @@ const ANNOUNCE_MIN: Duration = Duration::from_secs(10);
 const FLOW_MIN: usize = 64 << 10;
 
 /// Meets, and tells all tasks what has come of it.
-pub(super) fn lead(shared: &Shared, node: &Node, meeting: u64, plan: Plan) -> Result<Completion, MeetError> {
+pub(super) fn lead(shared: &Shared, node: &Node, meeting: u64, plan: &Plan) -> Result<Completion, MeetError> {
     let token = draw_token()?;
     let until = Until::after(plan.limit);
     let lead = Lead { shared, node, meeting, plan, token, until };
     let ended = lead.met();
-    lead.announce(&ended)?;
+    announce(shared, node, meeting, &plan.ids, &ended, until.left())?;
     Ok(ended?)
 }
 
@@ -31,7 +31,7 @@ struct Lead<'a> {
     shared: &'a Shared,
     node: &'a Node,
     meeting: u64,
-    plan: Plan,
+    plan: &'a Plan,
     /// This task's, at both resources.
     token: Token,
     until: Until,
@@ -148,33 +148,40 @@ impl Lead<'_> {
         })
     }
 
-    /// Tells all tasks of the job. Those that are lost are left out: the others have what they have come for.
-    fn announce(&self, ended: &Ended) -> Result<(), MeetError> {
-        let (header, data) = announcement(self.meeting, ended);
-        let flows = data.len() >= FLOW_MIN;
-        let call = Call::new(self.shared.functions.announce).ids(self.plan.ids.clone());
-        let call = call.header(header).data(data).limit(self.until.left().max(ANNOUNCE_MIN));
-        let whole = if flows { call.clone().forward_first() } else { call.clone() };
-        let error = match self.node.call(whole)?.wait() {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
-        };
-        tracing::debug!(%error, "an announcement has not reached all tasks; it goes on without those that are lost");
-        match self.node.call(call.partial())?.wait() {
-            Ok(outcome) => {
-                let (done, of) = (outcome.done().len(), self.plan.ids.len());
-                if done < of {
-                    tracing::warn!(done, of, %error, "an announcement has not reached all tasks");
-                }
-            }
-            Err(error) => tracing::warn!(%error, "an announcement has not reached the tasks"),
-        }
-        Ok(())
-    }
-
     fn name(&self) -> String {
         format!("id {}", self.node.id())
     }
+}
+
+/// Tells all tasks of the job. Those that are lost are left out: the others have what they have come for.
+pub(super) fn announce(
+    shared: &Shared,
+    node: &Node,
+    meeting: u64,
+    ids: &IdList,
+    ended: &Ended,
+    limit: Duration,
+) -> Result<(), MeetError> {
+    let (header, data) = announcement(meeting, ended);
+    let flows = data.len() >= FLOW_MIN;
+    let call = Call::new(shared.functions.announce).ids(ids.clone());
+    let call = call.header(header).data(data).limit(limit.max(ANNOUNCE_MIN));
+    let whole = if flows { call.clone().forward_first() } else { call.clone() };
+    let error = match node.call(whole)?.wait() {
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    tracing::debug!(%error, "an announcement has not reached all tasks; it goes on without those that are lost");
+    match node.call(call.partial())?.wait() {
+        Ok(outcome) => {
+            let (done, of) = (outcome.done().len(), ids.len());
+            if done < of {
+                tracing::warn!(done, of, %error, "an announcement has not reached all tasks");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "an announcement has not reached the tasks"),
+    }
+    Ok(())
 }
 
 /// The rank of a task in its job; behind the last one where it is none.

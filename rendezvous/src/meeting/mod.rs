@@ -132,6 +132,9 @@ pub enum MeetError {
     /// This task, or the controlling one, is not in the list of ids.
     #[error("id {0} is not among the ids of the meeting")]
     NotAmong(Id),
+    /// Only the controlling task announces.
+    #[error("id {0} is not the controlling task, which alone announces")]
+    NotControlling(Id),
     /// The call of the announcement was refused before anything was sent.
     #[error("the announcement: {0}")]
     Call(#[from] CallError),

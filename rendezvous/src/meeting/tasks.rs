@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::{
-    Access, Deferred, FuncHandle, Functions, FunctionsError, Id, Node, Placement, Reply, Request,
+    Access, Deferred, FuncHandle, Functions, FunctionsError, Id, IdList, Node, Placement, Reply, Request,
 };
 
 use super::{Ended, MeetError, Plan};
@@ -119,19 +119,50 @@ impl Tasks {
     /// # Errors
     /// [`MeetError`].
     pub fn meet(&self, node: &Node, plan: Plan) -> Result<Completion, MeetError> {
+        let controls = node.id() == self.shared.controlling;
+        self.come(node, &plan.ids, &plan.data, |shared, meeting| match controls {
+            true => super::lead::lead(shared, node, meeting, &plan),
+            false => super::follow::follow(shared, node, meeting, &plan),
+        })
+    }
+
+    /// The end of a meeting alone: the controlling task, which has followed a rendezvous by itself, announces what has come of it to these tasks. The others [meet](Self::meet).
+    ///
+    /// Tasks that are lost are left out, with a warning in the log.
+    ///
+    /// # Errors
+    /// [`MeetError`]: when this is not the controlling task, or the call is refused before anything is sent.
+    pub fn announce(
+        &self,
+        node: &Node,
+        ids: &IdList,
+        ended: &Result<Completion, Fault>,
+        limit: Duration,
+    ) -> Result<(), MeetError> {
+        if node.id() != self.shared.controlling {
+            return Err(MeetError::NotControlling(node.id()));
+        }
+        self.come(node, ids, &Bytes::new(), |shared, meeting| {
+            super::lead::announce(shared, node, meeting, ids, ended, limit)
+        })
+    }
+
+    /// Takes part in the next meeting of these tasks.
+    fn come<T>(
+        &self,
+        node: &Node,
+        ids: &IdList,
+        data: &Bytes,
+        meet: impl FnOnce(&Shared, u64) -> Result<T, MeetError>,
+    ) -> Result<T, MeetError> {
         let (shared, me) = (&*self.shared, node.id());
-        for id in [me, shared.controlling] {
-            if !plan.ids.contains(id) {
-                return Err(MeetError::NotAmong(id));
-            }
+        if let Some(id) = [me, shared.controlling].into_iter().find(|id| !ids.contains(*id)) {
+            return Err(MeetError::NotAmong(id));
         }
         // Nothing that a panic leaves behind matters here.
         let _alone = shared.meeting.lock().unwrap_or_else(PoisonError::into_inner);
-        let meeting = shared.come(&plan.data);
-        let met = match me == shared.controlling {
-            true => super::lead::lead(shared, node, meeting, plan),
-            false => super::follow::follow(shared, node, meeting, plan),
-        };
+        let meeting = shared.come(data);
+        let met = meet(shared, meeting);
         shared.leave(meeting, me == shared.controlling);
         met
     }

@@ -1,0 +1,165 @@
+//! Processes of two jobs become one set by their handles: `gpc call` under `GPC_JOB_HANDLE`, through `gpc rendezvous serve`, some of them killed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+const EXE: &str = env!("CARGO_BIN_EXE_gpc");
+
+/// Ends with the test.
+struct Process(Option<Child>);
+
+impl Process {
+    fn start(command: &mut Command) -> Process {
+        Process(Some(
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+        ))
+    }
+
+    fn kill(&mut self) {
+        self.0.as_mut().unwrap().kill().unwrap();
+    }
+
+    fn output(mut self) -> Output {
+        self.0.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A service on a port of its own, without a token: loopback.
+struct Service {
+    _process: Process,
+    url: String,
+}
+
+impl Service {
+    fn start() -> Service {
+        let mut process = Process::start(Command::new(EXE).args(["rendezvous", "serve"]));
+        let mut url = String::new();
+        BufReader::new(process.0.as_mut().unwrap().stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Service { _process: process, url: url.trim().to_owned() }
+    }
+
+    fn create(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(EXE);
+        let output = command.args(["rendezvous", "create", "--service", &self.url]).args(arguments).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+/// A process of a job, which is to call `facts` if it becomes id 0; others reach it on this host alone.
+fn task(variables: &[(&str, &str)]) -> Process {
+    let mut command = Command::new(EXE);
+    command.args(["call", "facts", "--output", "json", "--wait-for-peers", "60s"]);
+    command.env("GPC_HOST_ADDRESS", "127.0.0.1");
+    Process::start(command.envs(variables.iter().copied()))
+}
+
+/// One process, id 0, has called all ids and printed what they say; the others have served it.
+fn one_set(processes: Vec<Process>) -> Value {
+    let count = processes.len();
+    let outputs: Vec<Output> = processes.into_iter().map(Process::output).collect();
+    let errors: String =
+        outputs.iter().map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).collect();
+    assert!(outputs.iter().all(|output| output.status.success()), "{errors}");
+    let printed: Vec<&Output> = outputs.iter().filter(|output| !output.stdout.is_empty()).collect();
+    assert_eq!(printed.len(), 1, "{errors}");
+    let printed: Value = serde_json::from_slice(&printed[0].stdout).unwrap();
+    assert_eq!(printed["nodes"], count, "{printed}");
+    assert_eq!(printed["coverage"]["done"], count, "{printed}");
+    printed
+}
+
+/// The service registers the data of each subjob above.
+#[test]
+fn two_subjobs_of_three_processes_become_six_ids() {
+    let service = Service::start();
+    let top = service.create(&["--capacity", "2", "--level", "2", "--joint"]);
+    let subjob = |rank| service.create(&["--capacity", "3", "--parent", &top, "--rank", rank]);
+    let jobs = [subjob("0"), subjob("1")];
+    // Neutral names and those of the source.
+    let of = |process: usize| match process % 2 {
+        0 => vec![("GPC_JOB_HANDLE", jobs[0].as_str())],
+        _ => vec![("GLOBUS_GRAM_JOB_HANDLE", jobs[1].as_str())],
+    };
+    one_set((0..6).map(|process| task(&of(process))).collect());
+}
+
+/// The process with rank 0 of each subjob registers above, as in the source.
+#[test]
+fn subjobs_whose_tasks_control_them_become_one_set() {
+    let service = Service::start();
+    let top = service.create(&["--capacity", "2", "--level", "2", "--joint"]);
+    let jobs = [(service.create(&["--capacity", "3"]), "0"), (service.create(&["--capacity", "1"]), "1")];
+    let of = |(handle, rank): &(String, &'static str)| {
+        task(&[("GPC_JOB_HANDLE", handle), ("GPC_MULTIJOB_HANDLE", &top), ("GPC_SUBJOB_RANK", rank)])
+    };
+    one_set(vec![of(&jobs[1]), of(&jobs[0]), of(&jobs[0]), of(&jobs[0])]);
+}
+
+/// Two of three are there when one of them is killed; its rank is missed when the limit is over.
+#[test]
+fn a_process_that_is_killed_before_all_are_there_is_missed() {
+    let service = Service::start();
+    let own = service.create(&["--capacity", "3", "--joint"]);
+    let tally = |wanted: u32| {
+        let shows =
+            || Command::new(EXE).args(["rendezvous", "show", "--output", "json", &own]).output().unwrap();
+        // Ends: it has come, or the test has a limit.
+        while serde_json::from_slice::<Value>(&shows().stdout).unwrap()["tally"] != wanted {}
+    };
+    let mut killed = task(&[("GPC_JOB_HANDLE", &own)]);
+    tally(1);
+    killed.kill();
+    let mut command = Command::new(EXE);
+    command.args(["call", "facts", "--wait-for-peers", "1s"]).env("GPC_HOST_ADDRESS", "127.0.0.1");
+    let output = Process::start(command.env("GPC_JOB_HANDLE", &own)).output();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    assert!(error.contains("2 of 3 have registered, the first that are missing have the ranks 2"), "{error}");
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_said() {
+    let service = Service::start();
+    let own = service.create(&["--capacity", "1"]);
+    for (variables, why) in [
+        (vec![("GPC_JOB_HANDLE", own.as_str())], "create the resource at the top with --joint"),
+        (vec![("GPC_SUBJOB_RANK", "0")], "set GPC_JOB_HANDLE"),
+        (vec![("GPC_JOB_HANDLE", "nonsense")], "GPC_JOB_HANDLE"),
+        (
+            vec![("GPC_JOB_HANDLE", own.as_str()), ("GPC_RENDEZVOUS_TOKEN_FILE", "/nowhere")],
+            "GPC_RENDEZVOUS_TOKEN_FILE names it",
+        ),
+    ] {
+        let output = task(&variables).output();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{variables:?}");
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+/// What a process starts by itself is not of the rendezvous.
+#[test]
+fn with_a_number_of_processes_the_handles_do_not_count() {
+    let mut command = Command::new(EXE);
+    command.args(["call", "-n", "3", "facts", "--output", "json"]);
+    command.env("GPC_JOB_HANDLE", "http://127.0.0.1:1/rendezvous?000102030405060708090a0b0c0d0e0f");
+    let output = Process::start(&mut command).output();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["coverage"]["done"], 3, "{printed}");
+}
