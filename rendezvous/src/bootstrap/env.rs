@@ -49,9 +49,8 @@ pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {
     let Some(job) = job else {
         return if multijob.is_some() || rank.is_some() { Err(EnvError::NoJob) } else { Ok(None) };
     };
-    let mut options = ClientOptions::default();
-    options.token = token_file.map(read_token).transpose()?;
-    options.ca = ca_file;
+    let token = token_file.map(read_token).transpose()?;
+    let options = ClientOptions { token, ca: ca_file, ..ClientOptions::default() };
     let subjob = rank.map_or(Wanted::Assign, |rank| Wanted::Rank(rank.into()));
     Ok(Some(with_handles(job, Wanted::Assign, multijob, subjob, Client::new(&options)?)))
 }
