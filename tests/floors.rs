@@ -120,6 +120,24 @@ const FLOORS: &[Floor] = &[
         banned: &["net", "fs", "process", "env"],
     },
     Floor {
+        folder: "rendezvous/src/native",
+        floors: &["runtime"],
+        packages: &["chained_gpc", "bytes", "thiserror", "tracing"],
+        banned: &["net", "fs", "process", "env", "HashMap", "HashSet"],
+    },
+    Floor {
+        folder: "rendezvous/src/meeting",
+        floors: &[],
+        packages: &["chained_gpc", "bytes", "thiserror", "tracing"],
+        banned: &["net", "fs", "process", "env", "thread", "HashMap", "HashSet"],
+    },
+    Floor {
+        folder: "rendezvous/src/bootstrap",
+        floors: &["wire", "bootstrap"],
+        packages: &["chained_gpc", "bytes", "thiserror", "zeroize"],
+        banned: &["net", "thread", "Instant", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "rendezvous/src/store",
         floors: &[],
         packages: &["chained_gpc", "bytes", "thiserror", "redb", "serde", "serde_json", "zeroize"],

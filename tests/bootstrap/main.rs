@@ -171,7 +171,9 @@ fn a_meeting_that_comes_to_nothing_says_so() {
         let bootstrap = Bootstrap::with_meeting("test", meet);
         bootstrap.start(&functions(), |builder| builder).map(drop).unwrap_err().to_string()
     };
-    let changes: [(fn(&mut Meeting), &str); 5] = [
+    /// What is done to a meeting.
+    type Change = fn(&mut Meeting);
+    let changes: [(Change, &str); 5] = [
         (|meeting| meeting.groups = vec!["g".into(); 3], "the processes have not met: nobody came"),
         (|meeting| meeting.groups.clear(), "there are 0 groups' names for 1 processes"),
         (|meeting| meeting.id = 1, "what stands at id 1 of 1 is not what this process has said"),

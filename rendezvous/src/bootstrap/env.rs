@@ -41,6 +41,20 @@ pub enum EnvError {
 
 /// Gets the processes to know each other whose environment names a rendezvous, see [`variables`](crate::variables); `None` if it names none. Ranks within the job are assigned.
 ///
+/// ```no_run
+/// use chained_gpc::{Call, Functions};
+///
+/// let functions = Functions::new();
+/// let hello = functions.func("hello", |_, _| Ok(()))?;
+/// let Some(bootstrap) = gpc_rendezvous::bootstrap::from_env()? else { return Err("there is no handle".into()) };
+/// let mut member = bootstrap.start(&functions, |builder| builder)?;
+/// match member.id() {
+///     0 => drop(member.call(Call::new(hello).ids(0..member.count()))?.wait()?),
+///     _ => drop(member.serve_until_left()?),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// When there are some of its variables, and they are incomplete or wrong: such a process must not take itself for a single one.
 pub fn from_env() -> Result<Option<Bootstrap>, EnvError> {

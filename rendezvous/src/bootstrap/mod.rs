@@ -6,20 +6,6 @@
 //! Where the service is the controlling task of the subjob (its resource has a parent), each process waits for the top there. Where it is not, and a resource above is known, the process with rank 0 registers the subjob's data there, and all wait there.
 //!
 //! Source: WS Rendezvous, "Application to MPI jobs".
-#![cfg_attr(
-    feature = "client",
-    doc = r#"
-```no_run
-use chained_gpc::{Call, Functions};
-
-let functions = Functions::new();
-let hello = functions.func("hello", |_, _| Ok(()))?;
-let Some(bootstrap) = gpc_rendezvous::bootstrap::from_env()? else { return Err("there is no handle".into()) };
-let member = bootstrap.start(&functions, |builder| builder)?;
-member.call(Call::new(hello).ids(0..member.count()))?.wait()?;
-# Ok::<(), Box<dyn std::error::Error>>(())
-```"#
-)]
 
 #[cfg(feature = "client")]
 mod env;
