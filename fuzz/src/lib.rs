@@ -11,6 +11,7 @@ pub mod input;
 pub mod level;
 pub mod memory;
 pub mod peering;
+pub mod rendezvous_seeds;
 pub mod seeds;
 pub mod tree_file;
 pub mod wire;

@@ -77,6 +77,7 @@ pub fn seeds() -> Vec<Seed> {
         ),
         numbered("chain", sequences()),
         numbered("peering", greetings()),
+        numbered("rendezvous", super::rendezvous_seeds::seeds()),
     ]
     .into_iter()
     .flatten()
