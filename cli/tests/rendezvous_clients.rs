@@ -164,15 +164,16 @@ impl Drop for Service {
 impl Service {
     fn start() -> Service {
         let folder = tempfile::tempdir().unwrap();
-        let (process, url) = Service::serve(folder.path(), "127.0.0.1:0");
+        let (process, url) = Service::serve(folder.path(), "127.0.0.1:0", &[]);
         Service { process, url, folder }
     }
 
     /// A service that keeps what it acknowledges in this folder, and its URL.
-    fn serve(folder: &Path, listen: &str) -> (Child, String) {
+    fn serve(folder: &Path, listen: &str, more: &[&str]) -> (Child, String) {
         let mut serve = Command::new(EXE);
         serve.args(["rendezvous", "serve", "--listen", listen, "--token-file"]).arg(folder.join("token"));
-        serve.arg("--store").arg(folder.join("store")).stdin(Stdio::null()).stdout(Stdio::piped());
+        serve.arg("--store").arg(folder.join("store")).args(more).current_dir(folder);
+        serve.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = serve.spawn().unwrap();
         let mut url = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
@@ -412,10 +413,46 @@ fn tasks_meet_though_the_service_is_killed_between() {
         service.process.kill().unwrap();
         service.process.wait().unwrap();
         tasks.push(task(&service, 2));
-        let (process, url) = Service::serve(service.folder.path(), service.address());
+        let (process, url) = Service::serve(service.folder.path(), service.address(), &[]);
         assert_eq!(url, service.url);
         service.process = process;
         all_print(tasks, "a:7000\na:7001\na:7002\n");
+    }
+}
+
+/// An authority, and a certificate for 127.0.0.1 that it has signed.
+const CERTIFICATES: &str = "
+exec 2>/dev/null
+openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca -addext keyUsage=critical,keyCertSign
+openssl req -newkey rsa:2048 -nodes -keyout key.pem -out request.pem -subj /CN=service
+printf 'subjectAltName=IP:127.0.0.1\\nbasicConstraints=CA:FALSE\\n' >extensions
+openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -days 2 -extfile extensions
+chmod 600 key.pem
+";
+
+#[test]
+fn tasks_meet_over_tls_and_trust_no_other_certificate() {
+    if !is_there("openssl", "version") {
+        println!("skipped: needs openssl");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let made = Command::new("sh").args(["-ec", CERTIFICATES]).current_dir(&folder).status().unwrap();
+    assert!(made.success());
+    let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let (process, url) = Service::serve(folder.path(), "127.0.0.1:0", &tls);
+    let service = Service { process, url, folder };
+    assert!(service.url.starts_with("https://"), "{}", service.url);
+    let authority = service.folder.path().join("ca.pem");
+    let authority = authority.to_str().unwrap();
+    for client in clients().iter().filter(|client| client.0 != "C") {
+        let job = service.create("1", &["--ca", authority]);
+        let handle = ("GPC_JOB_HANDLE", job.as_str());
+        let output = service.task(client, "0", "a:7000", &[handle]).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("certificate"), "{}: {said}", client.0);
+        let task = service.task(client, "0", "a:7000", &[handle, ("GPC_RENDEZVOUS_CA_FILE", authority)]);
+        all_print(vec![task], "a:7000\n");
     }
 }
 

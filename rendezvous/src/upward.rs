@@ -140,7 +140,7 @@ impl Shared {
                     return;
                 }
                 self.runtime.spawn(async move {
-                    shared.release(&handle, rank, token, why).await;
+                    shared.release(id, &handle, rank, token, why).await;
                     drop(turn);
                 });
             }
@@ -162,7 +162,6 @@ impl Shared {
 
     /// Says that the unit is there, as long as it fills.
     async fn control(&self, id: ResourceId, handle: Handle, rank: u64, token: Token) {
-        let name = format!("service {}, resource {}", self.own, id.short());
         let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else {
             let message = format!("there is no rank {rank} above: ranks are below the capacity there");
             return self.tell(id, Err(Fault::new(FaultKind::RankOutOfRange, message).of_rank(rank))).await;
@@ -171,13 +170,12 @@ impl Shared {
         loop {
             let controlled = match self.own_desk(&handle).await {
                 Some(desk) => {
-                    let (resource, name, token) = (handle.resource(), name.clone(), token.clone());
-                    // Neither of them is lost without the other.
-                    let request = Request::Control { resource, unit, name, token, life: Life::Unseen };
+                    let request = self.word(id, handle.resource(), unit, &token);
                     ask(&desk, request).await.map(drop)
                 }
                 None => {
                     let lease = Some(LEASE.as_millis() as u64);
+                    let name = self.name(id);
                     let asked = self.asking.control(&handle, unit, &name, &token, lease, after(ALWAYS));
                     asked.await.map_err(above_failed)
                 }
@@ -187,6 +185,16 @@ impl Shared {
             }
             sleep(RENEW).await;
         }
+    }
+
+    /// What this service is called as the controlling task of a unit.
+    fn name(&self, id: ResourceId) -> String {
+        format!("service {}, resource {}", self.own, id.short())
+    }
+
+    /// What it says to itself as the controlling task of a unit: neither is lost without the other.
+    fn word(&self, id: ResourceId, resource: ResourceId, unit: Unit, token: &Token) -> Request {
+        Request::Control { resource, unit, name: self.name(id), token: token.clone(), life: Life::Unseen }
     }
 
     /// Registers the unit's data, then waits for the top.
@@ -229,17 +237,20 @@ impl Shared {
         }
     }
 
-    /// Says that the unit's data will never come.
-    async fn release(&self, handle: &Handle, rank: u64, token: Token, why: String) {
+    /// Says that the unit's data will never come. It may not have been said before that it is there; where its data are, neither is expected of it any more.
+    async fn release(&self, id: ResourceId, handle: &Handle, rank: u64, token: Token, why: String) {
         let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else { return };
         let released = match self.own_desk(handle).await {
             Some(desk) => {
                 let (resource, lost) = (handle.resource(), Some(why));
+                let _ = ask(&desk, self.word(id, resource, unit, &token)).await;
                 ask(&desk, Request::Release { resource, unit, token, lost }).await.map(drop)
             }
             // Later its lease has told it.
             None => {
-                let asked = self.asking.release(handle, unit, &token, Some(&why), after(LEASE));
+                let (lease, until) = (Some(LEASE.as_millis() as u64), after(LEASE));
+                let _ = self.asking.control(handle, unit, &self.name(id), &token, lease, until).await;
+                let asked = self.asking.release(handle, unit, &token, Some(&why), until);
                 asked.await.map_err(above_failed)
             }
         };
@@ -401,21 +412,6 @@ mod tests {
         let top = world.create(2, 2, None);
         let unit = world.create(2, 1, Some((top.clone(), 1)));
         let wait = world.wait(&top, Of::Top);
-        // Once more than it is controlled, which is when the other one is refused.
-        let taken = || {
-            let (resource, unit, name) = (top.resource(), Unit::Rank(1), "another".to_owned());
-            let (token, life) = (Token::new("another").unwrap(), Life::Unseen);
-            let control = Request::Control { resource, unit, name, token: token.clone(), life };
-            let answer = world.ask(control).recv_timeout(PATIENCE).unwrap();
-            if answer.is_ok() {
-                let release = Request::Release { resource, unit, token, lost: None };
-                world.ask(release).recv_timeout(PATIENCE).unwrap().unwrap();
-            }
-            answer.is_err_and(|fault| fault.kind == FaultKind::ControllerTaken)
-        };
-        while !taken() {
-            std::thread::yield_now();
-        }
         world.ask(Request::Destroy(unit.resource())).recv_timeout(PATIENCE).unwrap().unwrap();
         let fault = wait.recv_timeout(PATIENCE).unwrap().unwrap_err();
         assert_eq!((fault.kind, fault.rank), (FaultKind::ControllerLost, Some(1)));

@@ -420,13 +420,14 @@ pub struct TaskArgs {
 }
 
 pub(crate) const EXAMPLES: &str = "\
-A resource is where tasks meet: each registers its data, and gets the data of all when as many are
-there as the resource has room for. Its handle, `URL?ID`, is all that a task needs to know, beside the
-token of the service. Resources of level 2 and above are where whole units meet, each with the data of
-all its tasks: a resource that is created with --parent is registered there by its service.
+A resource is where tasks meet: each registers its data, and gets the data of all when
+as many are there as it has room for. Its handle, `URL?ID`, is all that a task needs to
+know, beside the token of the service. At resources of level 2 and above whole units
+meet, each with the data of all its tasks; a resource that is created with --parent is
+registered there by its service.
 
-Who has a handle and the token can take part. Without a secret or token a service listens on loopback
-only, and lets everybody there in.
+Who has a handle and the token can take part. Without a secret or token a service listens
+on loopback only, and lets everybody there in.
 
 Examples:
   gpc secret job.secret
@@ -438,7 +439,7 @@ Examples:
   gpc rendezvous show --output json
   gpc rendezvous destroy --service http://127.0.0.1:4000 --job 5b1f0c2e9a7d4c3f8e6a1b2c3d4e5f60
   gpc rendezvous run -n 3 --service http://127.0.0.1:4000 -- ./task.sh with arguments
-  gpc rendezvous token --secret-file job.secret  for clients in other languages
+  gpc rendezvous token --secret-file job.secret   for clients in other languages
 
-The exit status is 0 if it was done, 1 if not, which standard error explains, and 2 for arguments that
-make no sense.";
+The exit status is 0 if it was done, 1 if not, which standard error explains, and 2 for
+arguments that make no sense. That of run is that of the first process that failed.";

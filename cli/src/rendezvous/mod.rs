@@ -9,9 +9,9 @@ mod serve;
 mod show;
 mod token;
 
-use gpc_rendezvous::client::{Client, ClientOptions};
+use gpc_rendezvous::client::{Client, ClientError, ClientOptions};
 use gpc_rendezvous::variables::{self, Variables};
-use gpc_rendezvous::{Handle, Spec};
+use gpc_rendezvous::{FaultKind, Handle, Spec};
 
 use super::CommandResult;
 use super::args::rendezvous::{AboveArgs, AccessArgs, HandleArgs, RendezvousArgs, RendezvousCommand};
@@ -22,7 +22,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the sub-command.
 pub(super) fn run(args: &RendezvousArgs) -> CommandResult {
-    match &args.command {
+    let done = match &args.command {
         RendezvousCommand::Serve(args) => serve::run(args),
         RendezvousCommand::Create(args) => ask::create(args),
         RendezvousCommand::Register(args) => ask::register(args),
@@ -32,7 +32,13 @@ pub(super) fn run(args: &RendezvousArgs) -> CommandResult {
         RendezvousCommand::Token(args) => token::run(args),
         RendezvousCommand::Run(args) => run::run(args),
         RendezvousCommand::Task(args) => run::task(args),
-    }
+    };
+    done.map_err(|error| match error.downcast_ref().and_then(ClientError::fault) {
+        Some(fault) if fault.kind == FaultKind::Unauthorized => {
+            "the service wants another token, or one at all: --token-file FILE or --secret-file FILE names it, or GPC_RENDEZVOUS_TOKEN_FILE or GPC_SECRET_FILE in the environment".into()
+        }
+        _ => error,
+    })
 }
 
 /// A client, with the token and the authority that the arguments name, or the environment does.

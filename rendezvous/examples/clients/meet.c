@@ -160,7 +160,8 @@ static struct resource resource_of(const char *handle) {
     char unused;
     memset(&found, 0, sizeof found);
     const char *host = handle + strlen("http://"), *id = strchr(handle, '?');
-    if (strncmp(handle, "http://", strlen("http://")) != 0 || !id) fail("a handle is http://HOST:PORT/PATH?ID");
+    if (strncmp(handle, "http://", strlen("http://")) != 0 || !id)
+        fail("a handle is http://HOST:PORT/PATH?ID, and this client speaks http alone");
     size_t authority = strcspn(host, "/?");
     bool six = host[0] == '[';
     const char *host_end = six ? memchr(host, ']', authority) : memchr(host, ':', authority);

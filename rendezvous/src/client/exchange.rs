@@ -424,3 +424,128 @@ impl ProblemShape {
         Ok(Fault { rank, task, ..fault })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::machine::Parent;
+
+    fn service() -> ServiceUrl {
+        "http://a:1/rendezvous".parse().unwrap()
+    }
+
+    fn given(status: u16, content: &str) -> Given {
+        Given { status, kind: "application/json".into(), content: content.to_owned().into() }
+    }
+
+    #[test]
+    fn requests_are_those_of_the_interface() {
+        let (service, id, token) = (service(), ResourceId([1; 16]), Token::new("t").unwrap());
+        let at = (&service, id);
+        let url = |ask: Ask| {
+            format!("{} {}", ask.method, ask.url.replace("http://a:1", "").replace(&id.to_string(), "ID"))
+        };
+        let register = Ask::register(at, Wanted::Rank(2), &token, "data".into(), Some(1500));
+        assert_eq!(url(register), "POST /rendezvous/ID/registrants?rank=2&lease=1.500");
+        let register = Ask::register(at, Wanted::Assign, &token, "data".into(), None);
+        assert!(register.again && url(register) == "POST /rendezvous/ID/registrants?rank=assign");
+        assert_eq!(url(Ask::withdraw(at, 7, &token)), "DELETE /rendezvous/ID/registrants/7");
+        let wait = Ask::wait(at, Of::Top, 30_000, None, 1 << 40);
+        assert_eq!(url(wait), "GET /rendezvous/ID/completion?wait=30.000&of=top");
+        assert_eq!(url(Ask::properties(at)), "GET /rendezvous/ID");
+        assert_eq!(url(Ask::destroy(at)), "DELETE /rendezvous/ID");
+        let job = "00112233445566778899aabbccddeeff";
+        assert_eq!(url(Ask::end_job(&service, job.parse().unwrap())), format!("DELETE /jobs/{job}"));
+        let control = Ask::control(at, Unit::Rank(3), &"ä".repeat(300), &token, Some(30_000));
+        let (_, content) = control.content.clone().unwrap();
+        assert_eq!(
+            serde_json::from_slice::<serde_json::Value>(&content).unwrap()["name"],
+            "ä".repeat(NAME_MAX / 2)
+        );
+        assert_eq!(url(control), "PUT /rendezvous/ID/controllers/3?lease=30.000");
+        let release = Ask::release(at, Unit::Own, &token, Some("a&b=ö/"));
+        assert_eq!(url(release), "DELETE /rendezvous/ID/controllers/own?lost=a%26b%3D%C3%B6%2F");
+    }
+
+    #[test]
+    fn a_new_resource_is_asked_for_once() {
+        let handle: Handle = "http://b:2/rendezvous?000102030405060708090a0b0c0d0e0f".parse().unwrap();
+        let parent = Some(Parent { handle, rank: Wanted::Assign });
+        let ask = Ask::create(&service(), &Spec { lifetime: Some(1500), parent, ..Spec::new(3) });
+        let (_, content) = ask.content.unwrap();
+        let expected = r#"{"capacity":3,"level":1,"lifetime":1.5,"joint":false,"parent":{"handle":"http://b:2/rendezvous?000102030405060708090a0b0c0d0e0f","rank":"assign"}}"#;
+        assert_eq!((&content[..], ask.again), (expected.as_bytes(), false));
+    }
+
+    #[test]
+    fn a_problem_is_the_fault_of_the_service() {
+        let text = r#"{"type":"urn:x","title":"t","status":409,"detail":"taken","code":"rank-taken","rank":3,"task":"me"}"#;
+        let expected = Fault::new(FaultKind::RankTaken, "taken").of_rank(3).of_task("me");
+        assert_eq!(given(409, text).done(), Err(Misread::Fault(expected)));
+        for kind in FaultKind::ALL {
+            let text = format!(r#"{{"code":"{kind}"}}"#);
+            let Err(Misread::Fault(fault)) = given(400, &text).registered() else { panic!("{kind}") };
+            assert_eq!(fault.kind, *kind);
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_of_a_service_is_bounded_and_harmless() {
+        let away = given(503, "<html>gone").done().unwrap_err();
+        assert!(matches!(away, Misread::Away(why) if why.contains("503")));
+        for (status, content) in [
+            (302, String::new()),
+            (200, "\u{1b}[2J".repeat(1000)),
+            (404, "no such page".into()),
+            (409, r#"{"code":"\u001b[2J","detail":"x"}"#.into()),
+            (204, String::new()),
+        ] {
+            let Err(Misread::Nonsense(what)) = given(status, &content).created() else { panic!("{status}") };
+            assert!(what.len() < 2000 && !what.contains('\u{1b}'), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_completion_comes_with_what_they_have_in_common() {
+        let (job, secret) = ("00112233445566778899aabbccddeeff", "ab".repeat(32));
+        let joint = format!(r#"{{"job":"{job}","secret":"{secret}"}}"#);
+        let text = |joint: &str| format!(r#"{{"level":2,"data":"MSAxIDEgYQ\u003d\u003d","joint":{joint}}}"#);
+        let found = given(200, &text(&joint)).completion().unwrap().unwrap();
+        assert_eq!((found.level, &found.data[..]), (2, &b"1 1 1 a"[..]));
+        assert_eq!(found.joint.unwrap().job.to_string(), job);
+        assert_eq!(given(204, "").completion(), Ok(None));
+        let Err(Misread::Nonsense(what)) = given(200, &text(&joint.replace("ab", "xy"))).completion() else {
+            panic!("that is no secret")
+        };
+        assert!(!what.contains("xy"), "{what}");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_read_or_refused(status in 100_u16..600, content in prop::collection::vec(any::<u8>(), 0..80)) {
+            let given = Given { status, kind: String::new(), content: content.into() };
+            let (_, _, _) = (given.done(), given.created(), given.registered());
+            let (_, _, _) = (given.ended(), given.completion(), given.properties());
+        }
+
+        #[test]
+        fn whatever_json_comes_is_read_or_refused(
+            status in prop::sample::select(vec![200_u16, 201, 204, 409, 503]),
+            fields in prop::collection::vec(("(level|data|joint|job|code|rank|handle|id|ended|tally|capacity|missing)", "(null|-1|0|70000|\"a\"|\\[\\]|\\[1\\]|\\{\\})"), 0..6),
+        ) {
+            let fields: Vec<String> = fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+            let given = given(status, &format!("{{{}}}", fields.join(",")));
+            let (_, _, _) = (given.done(), given.created(), given.registered());
+            let (_, _, _) = (given.ended(), given.completion(), given.properties());
+        }
+
+        #[test]
+        fn what_is_escaped_is_a_part_of_a_url(why in "\\PC{0,40}") {
+            let ask = Ask::release((&service(), ResourceId([1; 16])), Unit::Own, &Token::new("t").unwrap(), Some(&why));
+            prop_assert!(ask.url.parse::<hyper::Uri>().is_ok());
+            prop_assert!(!ask.url.split_once('=').unwrap().1.contains(['&', '#', '=', ' ']));
+        }
+    }
+}

@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use chained_gpc::Shown;
+use hyper::body::Body as _;
 
 use super::body::{Held, read};
 use super::guard::client;
@@ -18,6 +19,9 @@ use crate::machine::{Fault, FaultKind, Life, Of, ResourceId, TOKEN_MAX, Token, U
 
 /// The header with a registrant's or controlling task's token.
 pub(super) const REGISTRANT_TOKEN: &str = "registrant-token";
+
+/// A body is long from here on, bytes: its way takes longer than a question to the service.
+const LONG: u64 = 64 << 10;
 
 /// A request.
 pub(super) struct Asking {
@@ -46,6 +50,11 @@ impl Asking {
 
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
+    }
+
+    /// Whether the body is long, or may be.
+    pub(super) fn is_long(&self) -> bool {
+        self.body.size_hint().upper().is_none_or(|bytes| bytes > LONG)
     }
 
     /// Takes the body, of at most so many bytes.

@@ -117,8 +117,10 @@ async fn register(State(shared): State<App>, asking: Asking) -> Result<Response,
         Some(token) => token,
         None => drawn()?,
     };
-    // Nobody sends long data for nothing.
-    shared.ask(Request::Properties(resource)).await?;
+    if asking.is_long() {
+        // Nobody sends long data for nothing.
+        shared.ask(Request::Properties(resource)).await?;
+    }
     let (data, held) = asking.body(&shared, shared.limits.data).await?;
     let register = Request::Register { resource, rank, token: token.clone(), data, life };
     let answer = shared.ask(register).await;

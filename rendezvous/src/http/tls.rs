@@ -10,7 +10,8 @@ pub(super) type Acceptor = tokio_rustls::TlsAcceptor;
 
 /// Nothing does.
 #[cfg(not(feature = "tls"))]
-pub(super) type Acceptor = std::convert::Infallible;
+#[derive(Clone, Debug)]
+pub(super) enum Acceptor {}
 
 /// Reads certificate and key.
 ///

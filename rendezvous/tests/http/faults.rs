@@ -2,7 +2,7 @@
 
 use gpc_rendezvous::http::Server;
 
-use crate::raw::{Answer, ask, connect, create, register, server, started, token};
+use crate::raw::{Answer, ask, connect, create, register, server, started, token, until};
 
 /// Status and code of what this is refused with.
 fn refused(server: &Server, line: &str, lines: &str, body: &str) -> (u16, String) {
@@ -219,11 +219,11 @@ fn a_service_that_is_full() {
     full(ask(&server, &format!("GET {path}/events"), "", ""));
     // Its wait is there with its first event, or soon after.
     looking.chunk().unwrap();
-    while ask(&server, &format!("GET {path}"), "", "").json()["waiting"] == 0 {}
+    until(|| ask(&server, &format!("GET {path}"), "", "").json()["waiting"] != 0);
     full(ask(&server, &format!("GET {path}/completion"), "", ""));
     // Who goes makes room.
     drop(looking);
-    while ask(&server, &format!("GET {path}/completion?wait=0.01"), "", "").status == 503 {}
+    until(|| ask(&server, &format!("GET {path}/completion?wait=0.01"), "", "").status == 204);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::declared::check_schema;
-use crate::raw::{Client, ask, connect, create, register, server, server_with_page};
+use crate::raw::{Client, ask, connect, create, register, server, server_with_page, until};
 
 /// The next event: its name and its data.
 fn event(client: &mut Client, text: &mut String) -> Option<(String, Value)> {
@@ -89,15 +89,15 @@ fn who_waits_lives_and_who_goes_does_not() {
         let line = format!("Registrant-Token: {token}\r\n");
         let mut client = connect(server.address());
         client.send(format!("GET {path}/{way} HTTP/1.1\r\nHost: localhost\r\n{line}\r\n"));
-        while waiting() == 0 {}
+        until(|| waiting() > 0);
         let register = ask(&server, &format!("POST {path}/registrants?lease=0.01"), &line, "data");
         assert_eq!(register.status, 201);
         // Many times the lease.
         assert_eq!(ask(&server, &format!("GET {path}/completion?wait=0.3"), "", "").status, 204);
         assert_eq!(tally(), 1, "{way}");
         drop(client);
-        while tally() == 1 {}
-        while waiting() > 0 {}
+        until(|| tally() == 0);
+        until(|| waiting() == 0);
     }
 }
 

@@ -2,6 +2,7 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
 
+mod by_curl;
 mod declared;
 mod faults;
 mod hostile;
@@ -10,3 +11,5 @@ mod openapi;
 mod page;
 mod raw;
 mod rendezvous;
+#[cfg(feature = "tls")]
+mod secure;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chained_gpc::Secret;
 use gpc_rendezvous::http::{Options, Server};
@@ -180,4 +180,14 @@ pub(crate) fn register(server: &Server, path: &str, data: &[u8]) -> u64 {
     let answer = ask(server, &format!("POST {path}/registrants"), "", data);
     assert_eq!(answer.status, 201, "{answer:?}");
     answer.json()["rank"].as_u64().unwrap()
+}
+
+/// Looks until it is so, at most for a while.
+#[allow(clippy::disallowed_methods, reason = "a test that waits has a limit")]
+pub(crate) fn until(mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !so() {
+        assert!(Instant::now() < end, "it has not come about");
+        std::thread::yield_now();
+    }
 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::raw::{ask, connect, create, register, server};
+use crate::raw::{ask, connect, create, register, server, until};
 
 /// The golden vector of the source: two subjobs of two processes, each with the bytes 1 2 3.
 const GOLDEN: &str = "MiAyIDMgAQIDMyABAgMyIDMgAQIDMyABAgM=";
@@ -119,7 +119,7 @@ fn those_who_wait_are_told_of_the_end_of_the_server() {
     let mut waiting = connect(server.address());
     waiting.send(format!("GET {path}/completion?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     // It waits when the properties say so.
-    while idle.ask(&format!("GET {path}"), "", b"").json()["waiting"] == 0 {}
+    until(|| idle.ask(&format!("GET {path}"), "", b"").json()["waiting"] != 0);
     server.shutdown(crate::raw::LIMIT);
     let answer = waiting.answer();
     assert_eq!(answer.problem(), (503, "unavailable".into()));

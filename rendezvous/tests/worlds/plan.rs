@@ -9,13 +9,13 @@ use super::random::Random;
 /// When a world begins.
 pub(crate) const BEGIN: Millis = 1000;
 /// How long every resource lives.
-pub(crate) const LIFETIME: u64 = 20_000;
+pub(crate) const LIFETIME: u64 = 8_000;
 /// When nothing more can happen.
-pub(crate) const HORIZON: Millis = BEGIN + LIFETIME + 8000;
+pub(crate) const HORIZON: Millis = BEGIN + LIFETIME + 4000;
 /// Leases of tasks in wild worlds.
 pub(crate) const LEASE: u64 = 400;
 /// Leases that no crash in a calm world outlasts.
-pub(crate) const LONG_LEASE: u64 = 15_000;
+pub(crate) const LONG_LEASE: u64 = 6_000;
 
 /// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

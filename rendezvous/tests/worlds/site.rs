@@ -34,6 +34,8 @@ pub(crate) struct Site {
     pub(crate) runs: u32,
     pub(crate) kept: Maps,
     pub(crate) inbox: Vec<Mail>,
+    /// When it is woken next; at the end of time if it is not.
+    pub(crate) wake: Millis,
     pub(crate) drivers: BTreeMap<ResourceId, Driver>,
     asked: BTreeMap<Ticket, (Asker, u64)>,
     tickets: u64,
@@ -46,6 +48,7 @@ impl Site {
             runs: 0,
             kept: Maps::default(),
             inbox: Vec::new(),
+            wake: Millis::MAX,
             drivers: BTreeMap::new(),
             asked: BTreeMap::new(),
             tickets: 0,
@@ -56,6 +59,7 @@ impl Site {
     pub(crate) fn crash(&mut self) {
         self.service = None;
         self.runs += 1;
+        self.wake = Millis::MAX;
         self.inbox.clear();
         self.drivers.clear();
         self.asked.clear();

@@ -141,7 +141,9 @@ impl World {
                 }
             }
             Event::Turn(site) => self.turn(site),
+            Event::Wake(site) if self.now < self.sites[site].wake => {}
             Event::Wake(site) => {
+                self.sites[site].wake = Millis::MAX;
                 self.sites[site].take(self.now, Mail::Input(Input::Tick));
                 self.give(site);
             }
@@ -162,7 +164,7 @@ impl World {
         let inbox = &mut self.sites[site].inbox;
         let taken: Vec<Mail> = inbox.drain(..some.min(inbox.len())).collect();
         let more = !inbox.is_empty();
-        for mail in taken {
+        for mail in taken.into_iter().chain([Mail::Input(Input::Tick)]) {
             self.sites[site].take(self.now, mail);
         }
         if self.crash_now() {
@@ -213,8 +215,22 @@ impl World {
                 Output::Keep(_) => {}
             }
         }
+        self.look(site);
         let deadline = self.sites[site].service.as_ref().and_then(|service| service.deadline());
-        deadline.into_iter().for_each(|at| self.at(at, Event::Wake(site)));
+        if let Some(at) = deadline.filter(|at| *at < self.sites[site].wake) {
+            self.sites[site].wake = at;
+            self.at(at, Event::Wake(site));
+        }
+    }
+
+    /// Nobody waits for what is known.
+    fn look(&mut self, site: usize) {
+        let Some(Ok(Answer::List(all))) = self.sites[site].look(self.now, Request::List { most: 99 }) else {
+            return;
+        };
+        for known in all.iter().filter(|one| one.failed.is_some() || one.completed && one.above.is_none()) {
+            assert_eq!(known.waiting, 0, "some are not told of {known:?}");
+        }
     }
 
     fn up(&mut self, site: usize, id: ResourceId, up: Up) {

@@ -1,0 +1,430 @@
+//! `gpc rendezvous` and `gpc level` as their users run them: real services, real tasks, some of which are killed.
+
+#![cfg(feature = "rendezvous")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use gpc_rendezvous::client::{Client, ClientOptions, draw_token};
+use gpc_rendezvous::{FaultKind, Unit};
+use rustix::process::{Pid, Signal, kill_process};
+
+const EXE: &str = env!("CARGO_BIN_EXE_gpc");
+
+/// The golden vector of the source, in base64: two subjobs of two processes, each with the bytes 1 2 3.
+const GOLDEN: &str = "MiAyIDMgAQIDMyABAgMyIDMgAQIDMyABAgM=";
+
+fn gpc(words: &[&str]) -> Command {
+    let mut command = Command::new(EXE);
+    command.args(words).stdin(Stdio::null());
+    for name in gpc_rendezvous::variables::ALL.into_iter().chain(["GPC_SECRET_FILE", "GPC_KEY_FILE"]) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Exit status, standard output and standard error.
+fn finished(mut command: Command, input: &[u8]) -> (Option<i32>, Vec<u8>, String) {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // Who does not read it has closed it.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    (status.code(), stdout, String::from_utf8(stderr).unwrap())
+}
+
+/// What a command prints that does what it is asked.
+fn done(command: Command, input: &[u8]) -> String {
+    let (status, out, error) = finished(command, input);
+    assert_eq!(status, Some(0), "{error}");
+    String::from_utf8(out).unwrap().trim_end().to_owned()
+}
+
+/// A job: its folder and its secret.
+struct Job {
+    folder: tempfile::TempDir,
+}
+
+impl Job {
+    fn new() -> Job {
+        let job = Job { folder: tempfile::tempdir().unwrap() };
+        assert_eq!(finished(gpc(&["secret", &job.secret()]), b"").0, Some(0));
+        job
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn secret(&self) -> String {
+        self.path("secret").display().to_string()
+    }
+
+    /// A command that knows the secret.
+    fn gpc(&self, words: &[&str]) -> Command {
+        let mut command = gpc(words);
+        command.env("GPC_SECRET_FILE", self.secret());
+        command
+    }
+
+    fn serve(&self, more: &[&str]) -> Service {
+        let mut words = vec!["rendezvous", "serve"];
+        words.extend(more);
+        Service::start(self.gpc(&words))
+    }
+
+    fn create(&self, service: &str, more: &[&str]) -> String {
+        let mut words = vec!["rendezvous", "create", "--service", service];
+        words.extend(more);
+        done(self.gpc(&words), b"")
+    }
+
+    fn register(&self, handle: &str, data: &str, rank: &str) -> String {
+        let words = ["rendezvous", "register", handle, "--data", "-", "--rank", rank, "--token", data];
+        done(self.gpc(&words), data.as_bytes())
+    }
+
+    /// Waits in another process.
+    fn waiting(&self, handle: &str, more: &[&str]) -> Child {
+        let mut words = vec!["rendezvous", "wait", handle];
+        words.extend(more);
+        let mut command = self.gpc(&words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+}
+
+fn ended(child: Child) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// A service that serves.
+struct Service {
+    child: Child,
+    url: String,
+}
+
+impl Service {
+    fn start(mut command: Command) -> Service {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        if url.is_empty() {
+            let mut error = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+            panic!("no service: {error}");
+        }
+        Service { child, url: url.trim_end().to_owned() }
+    }
+
+    /// Where it listens, as `--listen` takes it.
+    fn address(&self) -> String {
+        self.url.trim_start_matches("http://").trim_end_matches("/rendezvous").to_owned()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+
+    /// How it ends when it is told to, and what it has said.
+    fn end(mut self, signal: Signal) -> (Option<i32>, String) {
+        self.signal(signal);
+        let status = self.child.wait().unwrap().code();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (status, said)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_golden_vector_goes_both_ways() {
+    use base64::Engine as _;
+    let data = base64::engine::general_purpose::STANDARD.decode(GOLDEN).unwrap();
+    let (status, json, error) = finished(gpc(&["level", "decode", "--depth", "2"]), &data);
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    let (status, back, _) = finished(gpc(&["level", "encode"]), &json);
+    assert_eq!((status, back), (Some(0), data.clone()));
+    let (status, _, error) = finished(gpc(&["level", "decode", "--depth", "3"]), &data);
+    assert!(status == Some(1) && error.starts_with("gpc: -: level data: byte "), "{error}");
+    let (status, _, error) = finished(gpc(&["level", "encode", "--depth", "1"]), &json);
+    assert!(status == Some(1) && error.contains("a list where a byte string is expected"), "{error}");
+}
+
+#[test]
+fn wrong_arguments_are_told_from_what_cannot_be_done() {
+    for (line, said) in [
+        ("rendezvous show", "set GPC_JOB_HANDLE or GLOBUS_GRAM_JOB_HANDLE"),
+        ("rendezvous wait --multijob", "set GPC_MULTIJOB_HANDLE or GLOBUS_GRAM_MULTIJOB_HANDLE"),
+        ("rendezvous show http://a:1/rendezvous", "this has no `?`: quote it in a shell"),
+        ("rendezvous create --service ftp://a --capacity 1", "neither http:// nor https://"),
+        ("rendezvous create --service http://a --capacity 1 --rank 0", "--parent <HANDLE>"),
+        ("rendezvous register --data x --rank -2", "write a number from 0 on, or `assign`"),
+        ("rendezvous run -n 2 --service http://a", "<PROGRAM>"),
+        ("rendezvous token", "--secret-file FILE"),
+        ("rendezvous destroy --job 00112233445566778899aabbccddeeff", "--service <URL>"),
+        ("rendezvous serve --tls-cert x", "--tls-key <FILE>"),
+        ("level decode --depth 0", "0 is not in 1..="),
+    ] {
+        let (status, out, error) = finished(gpc(&line.split(' ').collect::<Vec<_>>()), b"");
+        assert!(status == Some(2) && out.is_empty() && error.contains(said), "{line}: {error}");
+    }
+    let nobody = "http://127.0.0.1:1/rendezvous?00112233445566778899aabbccddeeff";
+    for (line, said) in [
+        (
+            format!("rendezvous show {nobody} --try-for 10ms"),
+            "http://127.0.0.1:1/rendezvous cannot be reached: ",
+        ),
+        (format!("rendezvous show {nobody} --secret-file /nowhere"), "/nowhere: No such file"),
+        ("rendezvous serve --listen 0.0.0.0:0".to_owned(), "listen on 127.0.0.1"),
+    ] {
+        let (status, out, error) = finished(gpc(&line.split(' ').collect::<Vec<_>>()), b"");
+        assert!(status == Some(1) && out.is_empty() && error.contains(said), "{line}: {error}");
+    }
+    let mut disagree = gpc(&["rendezvous", "show"]);
+    disagree.env("GPC_JOB_HANDLE", nobody).env("GLOBUS_GRAM_JOB_HANDLE", nobody.replace("00", "01"));
+    let (status, _, error) = finished(disagree, b"");
+    assert!(status == Some(1) && error.contains("mean the same, and have different values"), "{error}");
+}
+
+/// Two services, one of which has the top and the other the units: the service of the units is their controlling task.
+#[test]
+fn three_levels_meet_over_two_services() {
+    let job = Job::new();
+    let (above, below) = (job.serve(&[]), job.serve(&[]));
+    let top = job.create(&above.url, &["--capacity", "2", "--level", "3", "--joint"]);
+    let middle = ["0", "1"].map(|rank| {
+        job.create(&below.url, &["--capacity", "1", "--level", "2", "--parent", &top, "--rank", rank])
+    });
+    let low = middle
+        .map(|middle| job.create(&above.url, &["--capacity", "2", "--parent", &middle, "--rank", "assign"]));
+    let waiting = low.each_ref().map(|low| job.waiting(low, &["--of", "top", "--output", "json"]));
+    assert_eq!(job.register(&low[0], "a1", "1"), "1");
+    assert_eq!(job.register(&low[0], "a0", "assign"), "0");
+    assert_eq!(job.register(&low[1], "b0", "assign"), "0");
+    assert_eq!(job.register(&low[1], "b1", "assign"), "1");
+    let answers = waiting.map(|child| {
+        let (status, out, error) = ended(child);
+        assert_eq!(status, Some(0), "{error}");
+        serde_json::from_str::<serde_json::Value>(&out).unwrap()
+    });
+    assert_eq!(answers[0]["data"], serde_json::json!([[["a0", "a1"]], [["b0", "b1"]]]));
+    assert_eq!((&answers[0]["level"], &answers[0]), (&3.into(), &answers[1]));
+    assert_eq!(answers[0]["joint"]["secret"].as_str().unwrap().len(), 64);
+    let shown = done(job.gpc(&["rendezvous", "show", &top]), b"");
+    assert!(shown.contains("state       complete\n") && shown.contains("registered  2 of 2\n"), "{shown}");
+    done(job.gpc(&["rendezvous", "destroy", &top]), b"");
+    let (status, _, error) = finished(job.gpc(&["rendezvous", "wait", &top]), b"");
+    assert_eq!((status, error.as_str()), (Some(1), "gpc: the resource was destroyed on request\n"));
+    for service in [above, below] {
+        assert_eq!(service.end(Signal::TERM).0, Some(0));
+    }
+}
+
+/// Between registering and completing the service is killed, and started again at the same place: no registration is lost, handles stay good, and those who wait go on.
+#[test]
+fn a_service_that_is_killed_goes_on_from_its_store() {
+    let job = Job::new();
+    let store = job.path("store").display().to_string();
+    let service = job.serve(&["--store", &store]);
+    let handle = job.create(&service.url, &["--capacity", "2"]);
+    assert_eq!(job.register(&handle, "first", "assign"), "0");
+    let waiting = job.waiting(&handle, &[]);
+    // From then on it has asked.
+    let waits =
+        || done(job.gpc(&["rendezvous", "show", &handle, "--output", "json"]), b"").contains("\"waiting\":1");
+    while !waits() {}
+    let address = service.address();
+    assert_eq!(service.end(Signal::KILL).0, None);
+    // What asks while nobody is there tries again.
+    let words = ["rendezvous", "register", &handle, "--data", "/dev/null", "--try-for", "1m"];
+    let second = job.gpc(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let service = job.serve(&["--listen", &address, "--store", &store]);
+    // The answer of the first was lost, as far as it knows.
+    assert_eq!(job.register(&handle, "first", "assign"), "0");
+    let (status, out, error) = ended(second);
+    assert_eq!((status, out.as_str()), (Some(0), "1\n"), "{error}");
+    let (status, out, error) = ended(waiting);
+    assert_eq!((status, out.as_str()), (Some(0), "2 5 first0 "), "{error}");
+    drop(service);
+}
+
+/// The end of a unit's resource is told above with the name of its controlling task, which is its service.
+#[test]
+fn a_unit_that_ends_is_named_to_those_who_wait_above() {
+    let job = Job::new();
+    let (above, below) = (job.serve(&[]), job.serve(&[]));
+    let top = job.create(&above.url, &["--capacity", "2", "--level", "2"]);
+    let unit = job.create(&below.url, &["--capacity", "2", "--parent", &top, "--rank", "1"]);
+    let waiting = job.waiting(&top, &[]);
+    done(job.gpc(&["rendezvous", "destroy", &unit]), b"");
+    let (status, _, error) = ended(waiting);
+    assert_eq!(status, Some(1));
+    assert!(
+        error.contains("the controlling task of the unit with rank 1, service ")
+            && error.contains(&below.url),
+        "{error}"
+    );
+}
+
+/// Nobody but its lease tells that a service is gone; it takes half a minute.
+#[test]
+fn a_controlling_service_that_is_killed_is_named_to_those_who_wait_above() {
+    let job = Job::new();
+    let (above, below) = (job.serve(&[]), job.serve(&[]));
+    let top = job.create(&above.url, &["--capacity", "2", "--level", "2"]);
+    job.create(&below.url, &["--capacity", "2", "--parent", &top, "--rank", "1"]);
+    let mut options = ClientOptions::default();
+    options.token = Some(done(job.gpc(&["rendezvous", "token"]), b"").parse().unwrap());
+    let client = Client::new(&options).unwrap();
+    let (handle, token) = (top.parse().unwrap(), draw_token().unwrap());
+    client.control(&handle, Unit::Rank(0), "the test", &token, None).unwrap();
+    // A token is for one unit, so that it is refused in either case; by the other fault once the service is there.
+    let refused = || client.control(&handle, Unit::Rank(1), "the test", &token, None).unwrap_err();
+    while refused().fault().unwrap().kind != FaultKind::ControllerTaken {}
+    let waiting = job.waiting(&top, &["--limit", "2m"]);
+    below.signal(Signal::KILL);
+    let (status, _, error) = ended(waiting);
+    assert_eq!(status, Some(1));
+    assert!(error.contains(&below.url) && error.contains("is lost: it has not been heard of"), "{error}");
+}
+
+#[test]
+fn who_has_no_token_is_told_how_to_name_one() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    let words = ["rendezvous", "create", "--service", &service.url, "--capacity", "1"];
+    let (status, out, error) = finished(gpc(&words), b"");
+    assert!(
+        status == Some(1) && out.is_empty() && error.contains("--token-file FILE or --secret-file"),
+        "{error}"
+    );
+    let token = done(job.gpc(&["rendezvous", "token"]), b"");
+    assert!(token.len() == 64 && !error.contains(&token));
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
+    let secret = fs::read_to_string(job.path("secret")).unwrap();
+    let told: Vec<String> =
+        lines.filter(|line| line.contains(&token) || line.contains(secret.trim())).collect();
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn a_token_file_lets_started_tasks_in_and_goes_with_the_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    let service = Service::start(gpc(&["rendezvous", "serve", "--token-file", &path.display().to_string()]));
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    let words = ["rendezvous", "create", "--service", &service.url, "--capacity", "1"];
+    assert_eq!(finished(gpc(&words), b"").0, Some(1));
+    let mut told = gpc(&words);
+    told.env("GPC_RENDEZVOUS_TOKEN_FILE", &path);
+    assert!(done(told, b"").starts_with(&service.url));
+    assert_eq!(service.end(Signal::INT).0, Some(0));
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_token_of_the_page_stands_in_a_file_that_goes_with_the_service() {
+    let service = Service::start(gpc(&["rendezvous", "serve"]));
+    let words = ["rendezvous", "create", "--service", &service.url, "--capacity", "1"];
+    done(gpc(&words), b"");
+    let (status, said) = service.end(Signal::TERM);
+    let file = said.lines().find_map(|line| line.split_once("asks for a token, which is in ")).unwrap().1;
+    assert_eq!((status, Path::new(file).exists()), (Some(0), false), "{said}");
+}
+
+/// What a task of `run` does: registers, waits for all, and prints what it gets.
+const TASK: &str = "printf %s \"$GPC_SUBJOB_RANK\" | \"$GPC\" rendezvous register --data - >&2 && \"$GPC\" rendezvous wait --of top";
+
+#[test]
+fn processes_that_are_started_meet() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    let top = job.create(&service.url, &["--capacity", "2", "--level", "2"]);
+    let run = |rank: &str| {
+        let words = ["rendezvous", "run", "-n", "3", "--service", &service.url, "--parent", &top];
+        let mut command = job.gpc(&words);
+        // They have the token by its file alone, and what this process has inherited is not theirs.
+        command
+            .args(["--rank", rank, "--", "env", "-u", "GPC_SECRET_FILE", "sh", "-c", TASK])
+            .env("GPC", EXE);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for child in [run("0"), run("1")] {
+        let (status, out, error) = ended(child);
+        assert_eq!((status, out), (Some(0), "2 3 1 01 01 03 1 11 11 1".repeat(3)), "{error}");
+    }
+}
+
+#[test]
+fn a_process_that_fails_is_named_and_its_status_is_that_of_the_run() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    let run = |more: &[&str]| {
+        let mut words = vec!["rendezvous", "run", "-n", "1", "--service", &service.url];
+        words.extend(more);
+        finished(job.gpc(&words), b"")
+    };
+    let (status, _, error) = run(&["--", "sh", "-c", "exit 3"]);
+    assert_eq!(
+        (status, error.as_str()),
+        (Some(3), "gpc: process 0 has ended with exit status 3; 0 of 1 have registered\n")
+    );
+    let (status, _, error) = run(&["--", "/nowhere/program"]);
+    assert!(status == Some(127) && error.contains("cannot start /nowhere/program: No such file"), "{error}");
+    let (status, _, error) = run(&["--time-limit", "200ms", "--", "sleep", "600"]);
+    assert!(status == Some(124) && error.contains("longer than 200ms"), "{error}");
+}
+
+/// Starts a run whose process says its number and its handle, then stays.
+fn staying(job: &Job, service: &Service) -> (Child, Pid, String) {
+    let words = ["rendezvous", "run", "-n", "1", "--service", &service.url, "--", "sh", "-c"];
+    let mut command = job.gpc(&words);
+    command.arg("echo $$ \"$GPC_JOB_HANDLE\"; exec sleep 600").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (pid, handle) = line.trim().split_once(' ').unwrap();
+    (run, Pid::from_raw(pid.parse().unwrap()).unwrap(), handle.to_owned())
+}
+
+/// Whether there is no such process any more, or only what is left for its parent to see.
+fn is_gone(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    stat.rsplit(')').next().is_none_or(|rest| rest.trim().is_empty() || rest.trim().starts_with('Z'))
+}
+
+#[test]
+fn a_run_that_is_interrupted_leaves_neither_processes_nor_resources() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    let (run, pid, handle) = staying(&job, &service);
+    kill_process(Pid::from_raw(run.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    let (status, _, error) = ended(run);
+    assert_eq!((status, is_gone(pid)), (Some(130), true), "{error}");
+    let (status, _, error) = finished(job.gpc(&["rendezvous", "show", &handle]), b"");
+    assert!(status == Some(1) && error.contains("has ended that the resource belonged to"), "{error}");
+}
+
+#[test]
+fn processes_die_with_the_run_that_has_started_them() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    let (mut run, pid, _) = staying(&job, &service);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    while !is_gone(pid) {
+        std::thread::yield_now();
+    }
+}

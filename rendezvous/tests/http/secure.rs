@@ -1,0 +1,96 @@
+//! The server over TLS, with a certificate that it was given in files, and a client of rustls.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use gpc_rendezvous::http::{Server, Tls};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tempfile::TempDir;
+
+use crate::raw::{Client, LIMIT, connect, options, started, token};
+
+/// Files with a new certificate and its key.
+fn files(folder: &TempDir) -> (Tls, CertificateDer<'static>) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    fs::write(&cert, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    (Tls { cert, key }, made.cert.der().clone())
+}
+
+fn secured(
+    server: &Server,
+    root: CertificateDer<'static>,
+) -> Client<StreamOwned<ClientConnection, TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(root).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let stream = StreamOwned::new(ClientConnection::new(config, name).unwrap(), stream);
+    Client { stream: std::io::BufReader::new(stream) }
+}
+
+#[test]
+fn tasks_meet_over_tls() {
+    let folder = TempDir::new().unwrap();
+    let (tls, root) = files(&folder);
+    let (token, line) = token();
+    let server = started(|options| (options.tls, options.token) = (Some(tls), Some(token)));
+    assert!(server.url().starts_with("https://"), "{}", server.url());
+    let mut client = secured(&server, root.clone());
+    let path = client.ask("POST /rendezvous", &line, br#"{"capacity":2}"#);
+    let path = path.header("location").unwrap().to_owned();
+    let register = format!("POST {path}/registrants");
+    let long: Vec<u8> = (0..5_000_000_u32).map(|at| (at % 253) as u8).collect();
+    assert_eq!(client.ask(&register, &line, &long).json()["rank"], 0);
+    let mut waiting = secured(&server, root);
+    waiting.send(format!("GET {path}/completion HTTP/1.1\r\nHost: localhost\r\n{line}\r\n"));
+    waiting.stream.get_mut().flush().unwrap();
+    assert_eq!(client.ask(&register, &line, b"x").json()["rank"], 1);
+    assert!(waiting.answer().body == [&b"2 5000000 "[..], &long, b"1 x"].concat());
+    let text = line.trim().rsplit(' ').next().unwrap();
+    let login = client.ask("POST /login", "", format!("token={text}").as_bytes());
+    assert!(login.header("set-cookie").unwrap().ends_with("; Secure"), "{login:?}");
+}
+
+#[test]
+fn what_is_no_tls_ends() {
+    let folder = TempDir::new().unwrap();
+    let (tls, root) = files(&folder);
+    let server = started(|options| options.tls = Some(tls));
+    let mut plain = connect(server.address());
+    plain.send("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answer = plain.rest();
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    // A handshake that hangs holds nobody up.
+    let mut hanging = connect(server.address());
+    hanging.send([0x16, 3, 1]);
+    assert_eq!(secured(&server, root).ask("GET /openapi.json", "", b"").status, 200);
+}
+
+#[test]
+fn files_that_are_no_certificate_are_named() {
+    let folder = TempDir::new().unwrap();
+    let (good, _) = files(&folder);
+    let text = folder.path().join("text");
+    fs::write(&text, "no certificate").unwrap();
+    for tls in [
+        Tls { cert: text.clone(), ..good.clone() },
+        Tls { key: text.clone(), ..good.clone() },
+        Tls { cert: folder.path().join("nowhere"), ..good.clone() },
+        Tls { cert: good.key.clone(), key: good.key.clone() },
+    ] {
+        let wrong = if tls.key == text { text.clone() } else { tls.cert.clone() };
+        let mut options = options();
+        options.tls = Some(tls);
+        let error = Server::start(options).unwrap_err().to_string();
+        assert!(error.contains(&wrong.display().to_string()), "{error}");
+    }
+}

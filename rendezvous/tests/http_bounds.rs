@@ -1,0 +1,136 @@
+//! What a server holds, in descriptors and memory, while clients do their worst, and what is left afterwards. In a process of its own, since others' would count.
+#![cfg(test)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
+#![allow(clippy::disallowed_methods, reason = "a test that waits has a limit")]
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use gpc_rendezvous::http::{Options, Server};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Connections of each kind.
+const MANY: usize = 1000;
+
+/// Most that the process may grow meanwhile, MiB: some 20 KiB for each of the connections with both of its ends, and what the allocator keeps.
+const GROWTH: usize = 96;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Memory of the process, MiB.
+fn memory() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
+}
+
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn connect(server: &Server, text: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    stream
+}
+
+/// Asks, and gives the whole answer.
+fn ask(server: &Server, line: &str, body: &str) -> String {
+    let length = body.len();
+    let head = format!(
+        "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    let mut answer = String::new();
+    connect(server, &format!("{head}{body}")).read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn create(server: &Server) -> String {
+    let answer = ask(server, "POST /rendezvous", r#"{"capacity":2}"#);
+    let line = answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
+    line.to_owned()
+}
+
+fn waiting(server: &Server, path: &str) -> usize {
+    let answer = ask(server, &format!("GET {path}"), "");
+    let number = answer.split("\"waiting\":").nth(1).unwrap().split(',').next().unwrap();
+    number.parse().unwrap()
+}
+
+/// One after the other: each counts what the whole process has.
+#[test]
+fn what_a_server_holds_is_bounded() {
+    long_answers_are_not_copied_for_each_client();
+    what_clients_take_is_bounded_and_comes_back();
+}
+
+fn what_clients_take_is_bounded_and_comes_back() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    if limit.current.is_some_and(|limit| limit < 4 * MANY as u64) {
+        println!("skipped: needs {} descriptors", 4 * MANY);
+        return;
+    }
+    let mut options = Options::new(([127, 0, 0, 1], 0).into());
+    options.times.head = LIMIT;
+    options.times.idle = LIMIT;
+    options.times.silent = LIMIT;
+    let server = Server::start(options).unwrap();
+    let path = create(&server);
+    until("the server has a connection left", || waiting(&server, &path) == 0);
+    let (descriptors_before, memory_before) = (descriptors(), memory());
+    let get = |what: &str| format!("GET {path}/{what} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let announced = "Host: localhost\r\nContent-Length: 60000000\r\n\r\n1234";
+    for (kind, text) in [
+        ("silent", String::new()),
+        ("in a head", "GET / HTTP/1.1\r\nHost: loc".to_owned()),
+        ("with a long body", format!("POST {path}/registrants HTTP/1.1\r\n{announced}")),
+        ("waiting", get("completion?wait=300")),
+        ("looking on", get("events")),
+    ] {
+        let streams: Vec<TcpStream> = (0..MANY).map(|_| connect(&server, &text)).collect();
+        if ["waiting", "looking on"].contains(&kind) {
+            until(kind, || waiting(&server, &path) == MANY);
+        }
+        until(kind, || descriptors() >= descriptors_before + 2 * MANY);
+        let grown = memory().saturating_sub(memory_before);
+        println!("{MANY} {kind}: {grown} MiB more");
+        assert!(grown < GROWTH, "{kind}: {grown} MiB");
+        drop(streams);
+        until(kind, || waiting(&server, &path) == 0);
+        until(kind, || descriptors() <= descriptors_before);
+    }
+    let grown = memory().saturating_sub(memory_before);
+    assert!(grown < GROWTH, "{grown} MiB are left");
+}
+
+/// Many who wait for long data as JSON, and do not take them, hold the data once.
+fn long_answers_are_not_copied_for_each_client() {
+    let server = Server::start(Options::new(([127, 0, 0, 1], 0).into())).unwrap();
+    let path = ask(&server, "POST /rendezvous", r#"{"capacity":1}"#);
+    let path = path.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
+    assert!(ask(&server, &format!("POST {path}/registrants"), &"x".repeat(32 << 20)).contains(" 201 "));
+    let before = memory();
+    let text =
+        format!("GET {path}/completion HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n");
+    let mut streams: Vec<TcpStream> = (0..50).map(|_| connect(&server, &text)).collect();
+    for stream in &mut streams {
+        let mut begin = [0; 15];
+        stream.read_exact(&mut begin).unwrap();
+        assert_eq!(&begin, b"HTTP/1.1 200 OK");
+    }
+    let grown = memory().saturating_sub(before);
+    assert!(grown < 64, "{grown} MiB for 50 clients");
+}
