@@ -22,9 +22,10 @@ use crate::chain::Reply;
 use crate::runtime::{Access, Call, Deferred, FuncHandle, Functions, Node, Placement};
 use crate::wire::Shown;
 
-/// The names of the two functions.
+/// The names of the functions.
 const ENTRY: &str = "gpc.bootstrap.entry";
 const SAY: &str = "gpc.bootstrap.say";
+const UP: &str = "gpc.bootstrap.up";
 
 /// What the second function is told, in the header.
 const TABLE: &[u8] = b"table";
@@ -51,6 +52,7 @@ enum Said {
 pub(super) struct Rounds {
     entry: FuncHandle,
     say: FuncHandle,
+    up: FuncHandle,
     said: Arc<Queue>,
 }
 
@@ -89,15 +91,23 @@ impl Queue {
 impl Rounds {
     /// Registers the functions beside those of the program.
     pub(super) fn register(functions: &Functions, mine: &Entry) -> Result<Rounds, BootstrapError> {
-        // Neither of them takes time: where the node's own thread runs them, no other one has to be woken.
+        // None of them takes time: where the node's own thread runs them, no other one has to be woken.
+        let functions = functions.at(Placement::Inline);
+        let said = Arc::new(Queue::default());
+        let queue = said.clone();
+        // It names nobody, so that it need not come on a link that is proved: a node that is built without proofs, on one host, has none over TCP.
+        let up = functions.deferring(UP, move |request, token| match request.root() {
+            0 if request.me() == 0 => token.reply(Reply::default()),
+            0 => drop(answered(token, queue.push(Said::Go))),
+            _ => token.fail("only id 0 says that all are up"),
+        })?;
         // Nobody else is to say where the others are.
-        let functions = functions.at(Placement::Inline).access(Access::Proved);
+        let functions = functions.access(Access::Proved);
         let text = mine.to_string().into_bytes();
         let entry = functions.func(ENTRY, move |_, reply| {
             reply.data = text.clone();
             Ok(())
         })?;
-        let said = Arc::new(Queue::default());
         let queue = said.clone();
         let say = functions.deferring(SAY, move |request, token| {
             if request.root() != 0 {
@@ -119,7 +129,7 @@ impl Rounds {
                 tracing::debug!(id = request.me(), "what id 0 has said came too often");
             }
         })?;
-        Ok(Rounds { entry, say, said })
+        Ok(Rounds { entry, say, up, said })
     }
 
     /// Id 0's part: the entries of all, once all have them.
@@ -143,7 +153,8 @@ impl Rounds {
         until: Instant,
     ) -> Result<(), BootstrapError> {
         let Some(watch) = watch else {
-            let said = node.call(self.say(GO, count).limit(left(until))).and_then(|handle| handle.wait());
+            let call = Call::new(self.up).ids(0..count).tree(TREE).limit(left(until));
+            let said = node.call(call).and_then(|handle| handle.wait());
             return said
                 .map(drop)
                 .map_err(BootstrapError::from)

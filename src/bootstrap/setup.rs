@@ -146,7 +146,7 @@ impl Bootstrap {
     /// Gets to know the others, and starts the node of this process; `build` may say more of it, such as its workers. Returns when each id knows each other one: from then on any may call any. All have the time
     /// [limit](Self::limit) for it.
     ///
-    /// Two functions are registered beside those of the program, whose names begin with `gpc.bootstrap.`; so each member needs [`Functions`] of its own. Beyond this host links are proved by the job's secret, which id 0
+    /// Three functions are registered beside those of the program, whose names begin with `gpc.bootstrap.`; so each member needs [`Functions`] of its own. Beyond this host links are proved by the job's secret, which id 0
     /// draws, and by each id's key.
     ///
     /// # Errors

@@ -160,7 +160,8 @@ fn processes_that_know_no_id_get_one_when_they_meet() {
 
 #[test]
 fn a_meeting_that_comes_to_nothing_says_so() {
-    let start = |change: fn(&mut Meeting)| {
+    type Change = fn(&mut Meeting);
+    let start = |change: Change| {
         let meet = move |mine: &str, _| -> Result<Meeting, String> {
             let secret = chained_gpc::Secret::random().unwrap();
             let (entries, groups) = (vec![mine.into()], vec!["g".into()]);
@@ -171,8 +172,6 @@ fn a_meeting_that_comes_to_nothing_says_so() {
         let bootstrap = Bootstrap::with_meeting("test", meet);
         bootstrap.start(&functions(), |builder| builder).map(drop).unwrap_err().to_string()
     };
-    /// What is done to a meeting.
-    type Change = fn(&mut Meeting);
     let changes: [(Change, &str); 5] = [
         (|meeting| meeting.groups = vec!["g".into(); 3], "the processes have not met: nobody came"),
         (|meeting| meeting.groups.clear(), "there are 0 groups' names for 1 processes"),
