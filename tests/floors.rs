@@ -117,7 +117,13 @@ const FLOORS: &[Floor] = &[
         folder: "rendezvous/src/keeper.rs",
         floors: &[],
         packages: &["chained_gpc", "tracing"],
-        banned: &["net", "fs", "process", "env"],
+        banned: &["net", "fs", "process", "env", "SystemTime"],
+    },
+    Floor {
+        folder: "rendezvous/src/clock.rs",
+        floors: &[],
+        packages: &[],
+        banned: &["net", "fs", "process", "env", "thread", "HashMap", "HashSet"],
     },
     Floor {
         folder: "rendezvous/src/native",

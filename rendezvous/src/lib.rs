@@ -6,6 +6,7 @@
 pub mod bootstrap;
 #[cfg(feature = "client")]
 pub mod client;
+mod clock;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keeper;
