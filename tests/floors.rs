@@ -120,6 +120,12 @@ const FLOORS: &[Floor] = &[
         banned: &["net", "fs", "process", "env", "SystemTime"],
     },
     Floor {
+        folder: "rendezvous/src/checking.rs",
+        floors: &[],
+        packages: &["bytes", "tokio"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
         folder: "rendezvous/src/clock.rs",
         floors: &[],
         packages: &[],

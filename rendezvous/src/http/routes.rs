@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::sent::Sent;
 use super::shared::{App, strange};
 use super::{OPENAPI, events, page, wait};
+use crate::checking::checked;
 use crate::machine::{Answer, FaultKind, Handle, Request, ResourceId, Token};
 
 /// All routes: method, path, and who answers.
@@ -118,8 +119,11 @@ async fn register(State(shared): State<App>, asking: Asking) -> Result<Response,
         None => drawn()?,
     };
     // Nobody sends long data for nothing.
-    shared.ask(Request::Properties(resource)).await?;
+    let Answer::Properties(seen) = shared.ask(Request::Properties(resource)).await? else {
+        return Err(strange());
+    };
     let (data, held) = asking.body(&shared, shared.limits.data).await?;
+    let data = checked(seen.level, data).await;
     let register = Request::Register { resource, rank, token: token.clone(), data, life };
     let answer = shared.ask(register).await;
     drop(held);

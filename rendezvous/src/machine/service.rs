@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use chained_gpc::wire::level::{self, validate};
-use chained_gpc::{Id, Job, Shown};
+use chained_gpc::{Id, Job};
 
 use super::lives::{Holder, Timer};
 use super::resource::{Registrant, Resource, Seen, State};
 use super::{
-    Above, Answer, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource, Life, Limits, Millis,
-    OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
+    Above, Answer, Brought, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource, Life, Limits,
+    Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
 };
 
 /// Most ends that are remembered, for those who come late.
@@ -237,13 +236,14 @@ impl Service {
         id: ResourceId,
         wanted: Wanted,
         token: Token,
-        data: Bytes,
+        brought: Brought,
         life: Life,
     ) -> Result<Answer, Fault> {
+        let data = &brought.data;
         self.renew(id, Some(&token));
         let (most, resource) = (self.limits.data, self.resource(id)?);
         if let Some(rank) = resource.ranks_by_token.get(&token).copied() {
-            return self.registered_before(id, rank, wanted, &data, life);
+            return self.registered_before(id, rank, wanted, data, life);
         }
         resource.check()?;
         let rank = match wanted {
@@ -264,9 +264,9 @@ impl Service {
             let message = format!("rank {rank} has been taken by another registrant");
             return Err(Fault::new(FaultKind::RankTaken, message).of_rank(rank.into()));
         }
-        check_data(resource.level, &data)?;
+        brought.fits(resource.level)?;
         self.admit(data.len() as u64 + OVERHEAD)?;
-        self.place(id, rank, token, data, life);
+        self.place(id, rank, token, brought.data, life);
         let resource = self.resource(id)?;
         let (registered, change) = (resource.registered(rank), resource.change(Holder::Registrant(rank)));
         self.outputs.extend(change.map(Output::Keep));
@@ -432,24 +432,6 @@ impl Service {
             });
         }
         self.tell(id);
-    }
-}
-
-/// What a registrant may bring: level-n data of the level below, which are bytes of any kind where that is 0.
-fn check_data(level: u16, data: &[u8]) -> Result<(), Fault> {
-    let below = level - 1;
-    if below == 0 {
-        return Ok(());
-    }
-    match validate(below, data, level::Limits::default()) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let message = format!(
-                "the resource is of level {level}, so its registrants bring level-{below} data, and these are not: {}",
-                Shown(&error.to_string())
-            );
-            Err(Fault::new(FaultKind::Malformed, message))
-        }
     }
 }
 

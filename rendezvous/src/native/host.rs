@@ -160,7 +160,7 @@ fn plain(ask: Ask, desk: &Desk) -> Result<Request, Spec> {
     Ok(match ask {
         Ask::Create(spec) => return Err(spec),
         Ask::Register { resource, rank, token, data, life } => {
-            Request::Register { resource, rank, token, data, life }
+            Request::Register { resource, rank, token, data: data.into(), life }
         }
         Ask::Withdraw { resource, rank, token } => Request::Withdraw { resource, rank, token },
         Ask::Wait { resource, of, limit, token } => {
