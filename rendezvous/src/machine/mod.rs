@@ -5,6 +5,7 @@
 //! Source: WS Rendezvous, "Rendezvous port type" and "Flow of control".
 
 mod brought;
+mod ended;
 mod fault;
 mod handle;
 mod joined;

@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use chained_gpc::{Id, Job};
 
+use super::ended::Ended;
 use super::lives::{Holder, Timer};
 use super::resource::{Registrant, Resource, Seen, State};
 use super::{
     Above, Answer, Brought, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource, Life, Limits,
     Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
 };
-
-/// Most ends that are remembered, for those who come late.
-const ENDED_MAX: usize = 4096;
 
 /// A rendezvous service.
 #[derive(Debug)]
@@ -31,8 +29,7 @@ pub struct Service {
     pub(super) members: BTreeMap<Id, BTreeSet<(ResourceId, Holder)>>,
     /// What all resources hold, see [`Limits::held`].
     pub(super) held: u64,
-    /// Why resources have ended, the latest last.
-    ended: VecDeque<(ResourceId, Fault)>,
+    ended: Ended,
     pub(super) outputs: VecDeque<Output>,
 }
 
@@ -49,7 +46,7 @@ impl Service {
             waits: BTreeMap::new(),
             members: BTreeMap::new(),
             held: 0,
-            ended: VecDeque::new(),
+            ended: Ended::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -161,8 +158,7 @@ impl Service {
     }
 
     fn unknown(&self, id: ResourceId) -> Fault {
-        let ended = self.ended.iter().rev().find(|(ended, _)| *ended == id);
-        ended.map_or_else(unknown, |(_, fault)| fault.clone())
+        self.ended.get(id).map_or_else(unknown, Fault::clone)
     }
 
     fn create(&mut self, spec: Spec, drawn: Drawn) -> Result<Answer, Fault> {
@@ -381,13 +377,10 @@ impl Service {
                 self.by_job.remove(&job);
             }
         }
-        if self.ended.len() == ENDED_MAX {
-            self.ended.pop_front();
-        }
         self.outputs.push_back(Output::Keep(Change::Ended(id)));
         let told = waiting.into_iter().map(|ticket| Output::Answer(ticket, Err(fault.clone())));
         self.outputs.extend(told);
-        self.ended.push_back((id, fault));
+        self.ended.add(id, fault);
     }
 
     fn end_job(&mut self, job: Job) -> usize {
