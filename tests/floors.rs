@@ -152,8 +152,8 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "rendezvous/src/store",
         floors: &[],
-        packages: &["chained_gpc", "bytes", "thiserror", "redb", "serde", "serde_json", "zeroize"],
-        banned: &["net", "thread", "process", "env", "Instant", "SystemTime", "HashMap", "HashSet"],
+        packages: &["chained_gpc", "bytes", "thiserror", "redb", "rustix", "serde", "serde_json", "zeroize"],
+        banned: &["net", "thread", "Command", "env", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
         folder: "rendezvous/src/variables.rs",
