@@ -117,7 +117,19 @@ const FLOORS: &[Floor] = &[
         folder: "rendezvous/src/keeper.rs",
         floors: &[],
         packages: &["chained_gpc", "tracing"],
-        banned: &["net", "fs", "process", "env"],
+        banned: &["net", "fs", "process", "env", "SystemTime"],
+    },
+    Floor {
+        folder: "rendezvous/src/checking.rs",
+        floors: &[],
+        packages: &["bytes", "tokio"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "rendezvous/src/clock.rs",
+        floors: &[],
+        packages: &[],
+        banned: &["net", "fs", "process", "env", "thread", "HashMap", "HashSet"],
     },
     Floor {
         folder: "rendezvous/src/native",
@@ -140,8 +152,8 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "rendezvous/src/store",
         floors: &[],
-        packages: &["chained_gpc", "bytes", "thiserror", "redb", "serde", "serde_json", "zeroize"],
-        banned: &["net", "thread", "process", "env", "Instant", "SystemTime", "HashMap", "HashSet"],
+        packages: &["chained_gpc", "bytes", "thiserror", "redb", "rustix", "serde", "serde_json", "zeroize"],
+        banned: &["net", "thread", "Command", "env", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
         folder: "rendezvous/src/variables.rs",

@@ -1,7 +1,5 @@
 //! The thread that a service lives on: it takes what has been asked meanwhile, keeps all changes at once, and gives the answers.
 
-#![allow(clippy::disallowed_methods, reason = "it tells the service what time it is")]
-
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -9,13 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use chained_gpc::{Id, Job, Secret};
 
+use crate::clock::Clock;
 use crate::machine::{
-    Above, Answer, Change, Drawn, Fault, FaultKind, ID_LENGTH, Input, Joint, Limits, Millis, Output, Request,
-    ResourceId, Service, Spec, Ticket, Token, Up,
+    Above, Answer, Change, Drawn, Fault, FaultKind, ID_LENGTH, Input, Joint, Kept, Limits, Millis, Output,
+    Request, ResourceId, Service, Spec, Ticket, Token, Up,
 };
 use crate::store::{Store, StoreError};
 
@@ -25,7 +24,7 @@ const QUEUE: usize = 1 << 16;
 /// Most that is taken up before answers are given, so that the first one does not wait long: what is kept in one turn.
 const TURN: usize = 4096;
 
-/// Longest sleep: a clock that is set forward is noticed then.
+/// Longest sleep: those who no longer wait are let go then.
 const SLEEP: Duration = Duration::from_secs(1);
 
 /// What is to be done for who has asked, on the service's thread: it must not wait.
@@ -60,6 +59,7 @@ pub struct Desk {
     gone: Arc<Mutex<Vec<Ticket>>>,
     /// Why the service has ended by itself.
     failed: Arc<Mutex<Option<StoreError>>>,
+    clock: Clock,
 }
 
 /// A request that is under way; dropping it tells the service that nobody waits any more.
@@ -103,15 +103,18 @@ impl Keeper {
         mut store: Option<Box<dyn Store>>,
         upward: impl FnMut(ResourceId, Up) + Send + 'static,
     ) -> io::Result<Keeper> {
-        let service = match &mut store {
-            Some(store) => Service::restored(limits, store.load().map_err(io::Error::other)?, now()),
-            None => Service::new(limits),
-        };
+        let kept = store.as_mut().map_or_else(|| Ok(Kept::default()), |store| store.load());
+        let kept = kept.map_err(io::Error::other)?;
+        // Not before what was kept, where the machine's clock was set back meanwhile.
+        let newest = kept.resources.iter().map(|(_, resource)| resource.created).max();
+        let clock = Clock::not_before(newest.unwrap_or_default());
+        let service = Service::restored(limits, kept, clock.now());
         let (tasks, taken) = sync_channel(QUEUE);
         let (tickets, failed) = (Arc::default(), Arc::new(Mutex::new(None)));
         let gone = Arc::<Mutex<Vec<Ticket>>>::default();
-        let desk = Desk { tasks, tickets, gone: Arc::clone(&gone), failed: Arc::clone(&failed) };
-        let run = Run { service, store, upward: Box::new(upward), waiting: HashMap::new(), gone, failed };
+        let desk = Desk { tasks, tickets, gone: Arc::clone(&gone), failed: Arc::clone(&failed), clock };
+        let (upward, waiting) = (Box::new(upward), HashMap::new());
+        let run = Run { service, store, upward, waiting, gone, failed, clock };
         let thread = thread::Builder::new().name("rendezvous".into()).spawn(move || run.serve(&taken))?;
         Ok(Keeper { desk, thread: Some(thread) })
     }
@@ -176,6 +179,11 @@ impl Desk {
         let _ = self.tasks.send(Task::Input(Input::Lost { member, why }));
     }
 
+    /// The service's time, by which leases, waits and lifetimes are counted: that of the machine when the service began, and what has passed since. Setting the machine's clock does not change it.
+    pub fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
     /// Why the service has ended by itself, if it has.
     pub fn failed(&self) -> Option<StoreError> {
         locked(&self.failed).clone()
@@ -238,11 +246,6 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// What the thread has.
 struct Run {
     service: Service,
@@ -251,6 +254,7 @@ struct Run {
     waiting: HashMap<Ticket, Reply>,
     gone: Arc<Mutex<Vec<Ticket>>>,
     failed: Arc<Mutex<Option<StoreError>>>,
+    clock: Clock,
 }
 
 impl Run {
@@ -260,12 +264,13 @@ impl Run {
         // Ends: with the task that says so, with the last desk, or when nothing can be kept.
         while going {
             let at = self.service.deadline();
-            let sleep = at.map_or(SLEEP, |at| Duration::from_millis(at.saturating_sub(now())).min(SLEEP));
+            let sleep =
+                at.map_or(SLEEP, |at| Duration::from_millis(at.saturating_sub(self.clock.now())).min(SLEEP));
             going = match tasks.recv_timeout(sleep) {
                 Ok(task) => self.take(task) && self.take_more(tasks),
                 Err(RecvTimeoutError::Timeout) => {
                     self.let_go();
-                    self.service.handle(now(), Input::Tick);
+                    self.service.handle(self.clock.now(), Input::Tick);
                     true
                 }
                 Err(RecvTimeoutError::Disconnected) => false,
@@ -292,7 +297,7 @@ impl Run {
         // Most have had their answer.
         if let Some(reply) = self.waiting.remove(&ticket) {
             reply.forget();
-            self.service.handle(now(), Input::Gone(ticket));
+            self.service.handle(self.clock.now(), Input::Gone(ticket));
         }
     }
 
@@ -300,13 +305,13 @@ impl Run {
         match task {
             Task::Ask(ticket, request, reply, gone) => {
                 self.waiting.insert(ticket, reply);
-                self.service.handle(now(), Input::Ask(ticket, request));
+                self.service.handle(self.clock.now(), Input::Ask(ticket, request));
                 if gone.load(Ordering::Acquire) {
                     self.let_one_go(ticket);
                 }
             }
             Task::Input(input) => {
-                self.service.handle(now(), input);
+                self.service.handle(self.clock.now(), input);
             }
             Task::End => return false,
         }

@@ -4,8 +4,11 @@
 #![deny(unsafe_code)]
 
 pub mod bootstrap;
+#[cfg(feature = "http")]
+mod checking;
 #[cfg(feature = "client")]
 pub mod client;
+mod clock;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keeper;
@@ -23,8 +26,8 @@ pub mod variables;
 pub use keeper::{Asked, Desk, Keeper};
 #[doc(inline)]
 pub use machine::{
-    Answer, Completion, Fault, FaultKind, Handle, HandleError, Joint, Life, Limits, Of, Parent, Properties,
-    Registered, Request, ResourceId, Spec, Token, Unit, Wanted,
+    Answer, Brought, Completion, Fault, FaultKind, Handle, HandleError, Joint, Life, Limits, Of, Parent,
+    Properties, Registered, Request, ResourceId, Spec, Token, Unit, Wanted,
 };
 #[doc(inline)]
 pub use store::{Store, StoreError};

@@ -16,6 +16,7 @@ use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
+use crate::checking::checked;
 use crate::client::{Asking, ClientError, ClientOptions, after};
 use crate::keeper::Desk;
 use crate::machine::{
@@ -203,6 +204,11 @@ impl Shared {
         let done = match self.own_desk(&handle).await {
             Some(desk) => {
                 let (resource, life) = (handle.resource(), Life::Unseen);
+                let data = match ask(&desk, Request::Properties(resource)).await {
+                    Ok(Answer::Properties(above)) => checked(above.level, data).await,
+                    // The registration says what is wrong.
+                    _ => data.into(),
+                };
                 ask(&desk, Request::Register { resource, rank, token, data, life }).await.map(drop)
             }
             None => {

@@ -38,7 +38,7 @@ fn data(token: &str) -> Bytes {
 }
 
 fn register(desk: &Desk, resource: ResourceId, token: &str, then: impl FnOnce(Registered) + Send + 'static) {
-    let data = data(token);
+    let data = data(token).into();
     let token = Token::new(token).unwrap();
     let request = Request::Register { resource, rank: Wanted::Assign, token, data, life: Life::Unseen };
     let told = move |answer: Result<Answer, Fault>| match answer {

@@ -23,7 +23,7 @@ use super::json;
 use super::poller::{Looking, Sight, Subject};
 use super::problem::Problem;
 use super::sent::Sent;
-use super::shared::{App, Shared, ask, now, strange};
+use super::shared::{App, Shared, ask, strange};
 use crate::machine::{Answer, Completion, Fault, FaultKind, Request, ResourceId};
 
 /// After so long without an event a comment is sent, so that nothing on the way takes the connection for dead, and a client that has gone is noticed.
@@ -174,6 +174,6 @@ async fn show(shared: &Shared, events: &Events) -> Result<(), Gone> {
         if let Ok(Sight::Resources(list)) = timeout(ALIVE, looking.next()).await {
             last = list;
         }
-        events.event("resources", &json::resources(&last, now())).await?;
+        events.event("resources", &json::resources(&last, shared.desk.now())).await?;
     }
 }

@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::sent::Sent;
 use super::shared::{App, strange};
 use super::{OPENAPI, events, page, wait};
+use crate::checking::checked;
 use crate::machine::{Answer, FaultKind, Handle, Request, ResourceId, Token};
 
 /// All routes: method, path, and who answers.
@@ -117,11 +118,19 @@ async fn register(State(shared): State<App>, asking: Asking) -> Result<Response,
         Some(token) => token,
         None => drawn()?,
     };
-    if asking.is_long() {
+    let level = match asking.is_long() {
         // Nobody sends long data for nothing.
-        shared.ask(Request::Properties(resource)).await?;
-    }
+        true => match shared.ask(Request::Properties(resource)).await? {
+            Answer::Properties(seen) => Some(seen.level),
+            _ => return Err(strange()),
+        },
+        false => None,
+    };
     let (data, held) = asking.body(&shared, shared.limits.data).await?;
+    let data = match level {
+        Some(level) => checked(level, data).await,
+        None => data.into(),
+    };
     let register = Request::Register { resource, rank, token: token.clone(), data, life };
     let answer = shared.ask(register).await;
     drop(held);

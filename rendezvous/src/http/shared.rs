@@ -1,9 +1,7 @@
 //! What all requests share, and how the service is asked.
 
-#![allow(clippy::disallowed_methods, reason = "a time limit of a wait is a time of the service")]
-
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
@@ -15,7 +13,7 @@ use super::problem::Problem;
 use super::sessions::Sessions;
 use super::wrong::Wrong;
 use crate::keeper::Desk;
-use crate::machine::{Answer, Fault, FaultKind, Limits, Millis, Request};
+use crate::machine::{Answer, Fault, FaultKind, Limits, Request};
 use crate::token::ServiceToken;
 
 /// How long an answer may take that does not wait for anybody: a turn of the service, with what it writes to a disk.
@@ -82,10 +80,4 @@ pub(super) fn strange() -> Problem {
 
 fn ended() -> Fault {
     Fault::new(FaultKind::Unavailable, "the service has ended")
-}
-
-/// The service's time.
-pub(super) fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,7 +12,7 @@ use super::asking::{Asking, of};
 use super::json;
 use super::problem::Problem;
 use super::sent::Sent;
-use super::shared::{App, ask, now, strange};
+use super::shared::{App, ask, strange};
 use crate::machine::{Answer, Completion, Request};
 
 /// How long somebody waits who does not say, milliseconds.
@@ -36,7 +36,7 @@ pub(super) async fn completion(State(shared): State<App>, asking: Asking) -> Res
         return Err(Problem::bad(message));
     }
     let (resource, of, token) = (asking.id()?, of(&query)?, asking.token()?);
-    let until = Some(now().saturating_add(wait));
+    let until = Some(shared.desk.now().saturating_add(wait));
     let answer = ask(&shared.desk, Request::Wait { resource, of, until, token });
     match timeout(Duration::from_millis(wait) + GRACE, answer).await {
         Ok(Ok(Answer::Completed(completion))) => Ok(response(completion, wants_json(asking.headers()))),

@@ -272,8 +272,6 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
     use crate::machine::{Drawn, Input, Limits, Request, Spec, Wanted};
 
@@ -306,7 +304,7 @@ mod tests {
         let drawn = Drawn { id: ID, token: token("above"), joint: None };
         ask(&mut service, 1, Request::Create { spec: Spec::new(2), drawn }).unwrap();
         ask(&mut service, 2, control(1)).unwrap();
-        let (rank, data, life) = (Wanted::Rank(1), Bytes::from_static(b"1"), Life::Unseen);
+        let (rank, data, life) = (Wanted::Rank(1), "1".into(), Life::Unseen);
         let register = Request::Register { resource: ID, rank, token: token("t"), data, life };
         ask(&mut service, 3, register).unwrap();
         // What was asked before and comes late begins no lease.

@@ -4,6 +4,8 @@
 //!
 //! Source: WS Rendezvous, "Rendezvous port type" and "Flow of control".
 
+mod brought;
+mod ended;
 mod fault;
 mod handle;
 mod joined;
@@ -16,6 +18,7 @@ mod service;
 mod spec;
 mod waits;
 
+pub use brought::Brought;
 pub use fault::{Fault, FaultKind, MESSAGE_MAX};
 pub use handle::{Handle, HandleError, ID_LENGTH, ResourceId, URL_MAX};
 pub use joined::joined;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use chained_gpc::{Id, Job};
 
-use super::{Change, Completion, Fault, Handle, Joint, Millis, ResourceId, Spec, Token, Wanted};
+use super::{Brought, Change, Completion, Fault, Handle, Joint, Millis, ResourceId, Spec, Token, Wanted};
 
 /// Names a request, so that its answer, which may come much later, finds whom it is for. The driver never uses one twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -48,7 +48,7 @@ pub enum Request {
         /// The registrant's.
         token: Token,
         /// What it brings.
-        data: Bytes,
+        data: Brought,
         /// How it is seen that the registrant lives.
         life: Life,
     },

@@ -3,18 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use chained_gpc::wire::level::{self, validate};
-use chained_gpc::{Id, Job, Shown};
+use chained_gpc::{Id, Job};
 
+use super::ended::Ended;
 use super::lives::{Holder, Timer};
 use super::resource::{Registrant, Resource, Seen, State};
 use super::{
-    Above, Answer, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource, Life, Limits, Millis,
-    OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
+    Above, Answer, Brought, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource, Life, Limits,
+    Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
 };
-
-/// Most ends that are remembered, for those who come late.
-const ENDED_MAX: usize = 4096;
 
 /// A rendezvous service.
 #[derive(Debug)]
@@ -32,8 +29,7 @@ pub struct Service {
     pub(super) members: BTreeMap<Id, BTreeSet<(ResourceId, Holder)>>,
     /// What all resources hold, see [`Limits::held`].
     pub(super) held: u64,
-    /// Why resources have ended, the latest last.
-    ended: VecDeque<(ResourceId, Fault)>,
+    ended: Ended,
     pub(super) outputs: VecDeque<Output>,
 }
 
@@ -50,7 +46,7 @@ impl Service {
             waits: BTreeMap::new(),
             members: BTreeMap::new(),
             held: 0,
-            ended: VecDeque::new(),
+            ended: Ended::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -162,8 +158,7 @@ impl Service {
     }
 
     fn unknown(&self, id: ResourceId) -> Fault {
-        let ended = self.ended.iter().rev().find(|(ended, _)| *ended == id);
-        ended.map_or_else(unknown, |(_, fault)| fault.clone())
+        self.ended.get(id).map_or_else(unknown, Fault::clone)
     }
 
     fn create(&mut self, spec: Spec, drawn: Drawn) -> Result<Answer, Fault> {
@@ -237,13 +232,14 @@ impl Service {
         id: ResourceId,
         wanted: Wanted,
         token: Token,
-        data: Bytes,
+        brought: Brought,
         life: Life,
     ) -> Result<Answer, Fault> {
+        let data = &brought.data;
         self.renew(id, Some(&token));
         let (most, resource) = (self.limits.data, self.resource(id)?);
         if let Some(rank) = resource.ranks_by_token.get(&token).copied() {
-            return self.registered_before(id, rank, wanted, &data, life);
+            return self.registered_before(id, rank, wanted, data, life);
         }
         resource.check()?;
         let rank = match wanted {
@@ -264,9 +260,9 @@ impl Service {
             let message = format!("rank {rank} has been taken by another registrant");
             return Err(Fault::new(FaultKind::RankTaken, message).of_rank(rank.into()));
         }
-        check_data(resource.level, &data)?;
+        brought.fits(resource.level)?;
         self.admit(data.len() as u64 + OVERHEAD)?;
-        self.place(id, rank, token, data, life);
+        self.place(id, rank, token, brought.data, life);
         let resource = self.resource(id)?;
         let (registered, change) = (resource.registered(rank), resource.change(Holder::Registrant(rank)));
         self.outputs.extend(change.map(Output::Keep));
@@ -381,13 +377,10 @@ impl Service {
                 self.by_job.remove(&job);
             }
         }
-        if self.ended.len() == ENDED_MAX {
-            self.ended.pop_front();
-        }
         self.outputs.push_back(Output::Keep(Change::Ended(id)));
         let told = waiting.into_iter().map(|ticket| Output::Answer(ticket, Err(fault.clone())));
         self.outputs.extend(told);
-        self.ended.push_back((id, fault));
+        self.ended.add(id, fault);
     }
 
     fn end_job(&mut self, job: Job) -> usize {
@@ -432,24 +425,6 @@ impl Service {
             });
         }
         self.tell(id);
-    }
-}
-
-/// What a registrant may bring: level-n data of the level below, which are bytes of any kind where that is 0.
-fn check_data(level: u16, data: &[u8]) -> Result<(), Fault> {
-    let below = level - 1;
-    if below == 0 {
-        return Ok(());
-    }
-    match validate(below, data, level::Limits::default()) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let message = format!(
-                "the resource is of level {level}, so its registrants bring level-{below} data, and these are not: {}",
-                Shown(&error.to_string())
-            );
-            Err(Fault::new(FaultKind::Malformed, message))
-        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! A rendezvous service on a node: its functions, and the links by which its registrants are seen to live.
-#![allow(clippy::disallowed_methods, reason = "limits of waits are lengths; the service counts from 1970")]
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use chained_gpc::runtime::NoEvent;
 use chained_gpc::{
@@ -15,7 +14,7 @@ use chained_gpc::{
 use super::codec::{Ask, Operation, encode_answer};
 use super::linked::Linked;
 use crate::keeper::{Asked, Desk, Keeper};
-use crate::machine::{Answer, Fault, FaultKind, Limits, Millis, Request, Spec};
+use crate::machine::{Answer, Fault, FaultKind, Limits, Request, Spec};
 
 /// How often the thread that hears of links looks whether the service is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -141,7 +140,7 @@ fn serve(desk: &Desk, controls: bool, operation: Operation, request: &Call<'_>, 
     let ends = waiting.clone();
     token.on_cancel(move || cancel(&ends));
     let then = move |outcome| answer(token, outcome);
-    let asked = match plain(ask) {
+    let asked = match plain(ask, desk) {
         Err(spec) if spec.parent.is_some() && !controls => {
             let message = "this service controls no unit: leave the parent out, and let the unit's controlling task register its data above";
             return then(Err(Fault::new(FaultKind::BadRequest, message)));
@@ -157,15 +156,15 @@ fn serve(desk: &Desk, controls: bool, operation: Operation, request: &Call<'_>, 
 }
 
 /// What the service is asked; of a resource that is to be drawn first, what it is to be.
-fn plain(ask: Ask) -> Result<Request, Spec> {
+fn plain(ask: Ask, desk: &Desk) -> Result<Request, Spec> {
     Ok(match ask {
         Ask::Create(spec) => return Err(spec),
         Ask::Register { resource, rank, token, data, life } => {
-            Request::Register { resource, rank, token, data, life }
+            Request::Register { resource, rank, token, data: data.into(), life }
         }
         Ask::Withdraw { resource, rank, token } => Request::Withdraw { resource, rank, token },
         Ask::Wait { resource, of, limit, token } => {
-            Request::Wait { resource, of, until: Some(now().saturating_add(limit)), token }
+            Request::Wait { resource, of, until: Some(desk.now().saturating_add(limit)), token }
         }
         Ask::Properties(resource) => Request::Properties(resource),
         Ask::Registrant { resource, rank } => Request::Registrant { resource, rank },
@@ -206,9 +205,4 @@ fn cancel(waiting: &Mutex<Waiting>) {
 fn answer(token: Deferred, outcome: Result<Answer, Fault>) {
     let (header, shared) = encode_answer(&outcome);
     token.reply(Reply { header, shared, ..Reply::default() });
-}
-
-fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

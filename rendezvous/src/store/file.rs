@@ -12,6 +12,7 @@ use redb::{
     Database, DatabaseError, ReadableDatabase as _, ReadableTable as _, StorageBackend, Table,
     TableDefinition, TableHandle as _, WriteTransaction,
 };
+use rustix::process::geteuid;
 
 use super::record;
 use super::{Store, StoreError};
@@ -36,6 +37,9 @@ const CACHE: usize = 32 << 20;
 /// Who else may read the file, or write it.
 const OTHERS: u32 = 0o077;
 
+/// The user who can read everything anyway.
+const ROOT: u32 = 0;
+
 /// A store in a file.
 #[derive(Debug)]
 pub struct FileStore {
@@ -47,7 +51,7 @@ impl FileStore {
     /// Opens the store in this file, or makes one. Only its owner can read it: what is kept has secrets.
     ///
     /// # Errors
-    /// When the file cannot be made or read, others can read it, another process has it open, it is damaged, or it is no store of this version.
+    /// When the file cannot be made or read, it is another user's, others can read it, another process has it open, it is damaged, or it is no store of this version.
     pub fn open(path: &Path) -> Result<FileStore, StoreError> {
         let name = path.display().to_string();
         let opened = file(path).and_then(|file| FileBackend::new(file).map_err(damaged));
@@ -139,13 +143,24 @@ fn file(path: &Path) -> Result<File, String> {
     if !metadata.is_file() {
         return Err("it is no file: name a file of its own for the store".into());
     }
-    if metadata.mode() & OTHERS != 0 {
+    check(metadata.uid(), metadata.mode(), geteuid().as_raw())?;
+    Ok(file)
+}
+
+/// Whether a process of the user `me` may keep secrets in a file of this owner and mode.
+fn check(owner: u32, mode: u32, me: u32) -> Result<(), String> {
+    if owner != me && owner != ROOT {
         return Err(format!(
-            "others can read or write it (its mode is {:03o}), and there are secrets in a store: chmod 600 it if it is one",
-            metadata.mode() & 0o777
+            "it belongs to user {owner}, who can read and change it, and not to user {me} or root: name a file of your own"
         ));
     }
-    Ok(file)
+    if mode & OTHERS != 0 {
+        return Err(format!(
+            "others can read or write it (its mode is {:03o}), and there are secrets in a store: chmod 600 it if it is one",
+            mode & 0o777
+        ));
+    }
+    Ok(())
 }
 
 /// The name of a new file is safe, too.
@@ -325,6 +340,19 @@ mod tests {
         assert!(error.why.contains("storage space") || error.why.contains("no space"), "{error}");
         left.store(1 << 30, Ordering::Relaxed);
         assert!(store.keep(&[registrant(0)]).is_err(), "what is in the file is not known any more");
+    }
+
+    /// A service of root took a file that somebody else had laid there: that one could read all secrets, and change what was kept.
+    #[test]
+    fn a_file_of_another_user_is_no_store() {
+        for (owner, me) in [(1000, 0), (1000, 1001)] {
+            let why = check(owner, 0o100_600, me).unwrap_err();
+            assert!(why.contains("user 1000") && why.contains(&format!("user {me} or root")), "{why}");
+        }
+        for (owner, me) in [(0, 0), (1000, 1000), (0, 1000)] {
+            assert_eq!(check(owner, 0o100_600, me), Ok(()));
+            assert!(check(owner, 0o100_640, me).unwrap_err().contains("640"));
+        }
     }
 
     #[test]

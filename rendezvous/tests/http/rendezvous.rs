@@ -2,8 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpc_rendezvous::machine::{Change, Kept, KeptResource};
+use gpc_rendezvous::{ResourceId, Store, StoreError, Token};
 
-use crate::raw::{ask, connect, create, register, server, until};
+use crate::raw::{ask, connect, create, register, server, started, until};
 
 /// The golden vector of the source: two subjobs of two processes, each with the bytes 1 2 3.
 const GOLDEN: &str = "MiAyIDMgAQIDMyABAgMyIDMgAQIDMyABAgM=";
@@ -62,6 +64,45 @@ fn who_waits_is_told_when_the_last_one_comes() {
     register(&server, &path, b"two");
     let answer = waiting.answer();
     assert_eq!((answer.status, answer.text()), (200, "2 3 one3 two"));
+}
+
+/// A store with a resource of one registrant.
+struct OfOne(Option<(ResourceId, KeptResource)>);
+
+impl Store for OfOne {
+    fn load(&mut self) -> Result<Kept, StoreError> {
+        Ok(Kept { resources: self.0.take().into_iter().collect(), ..Kept::default() })
+    }
+
+    fn keep(&mut self, _changes: &[Change]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// The end of a wait was reckoned by the machine's clock: when that was set back by an hour, every long poll was answered at once. A service whose time is an hour ahead sees the machine's clock as if it had been set back.
+#[test]
+fn a_wait_is_as_long_as_it_was_asked_whatever_the_machines_clock_says() {
+    let apart = create_time(&server()) + 3_600_000;
+    let (job, joint, parent, failed, token) = (None, None, None, None, Token::new("t").unwrap());
+    let (capacity, level, created, expires) = (1, 1, apart, apart + 3_600_000);
+    let kept = KeptResource { capacity, level, created, expires, job, joint, parent, token, failed };
+    let server = started(|options| {
+        options.store = Some(Box::new(OfOne(Some((ResourceId([7; 16]), kept)))));
+    });
+    assert!(create_time(&server) >= apart, "the service's time goes on from what was kept");
+    let path = format!("/rendezvous/{}", ResourceId([7; 16]));
+    let mut waiting = connect(server.address());
+    waiting.send(format!("GET {path}/completion?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    until(|| ask(&server, &format!("GET {path}"), "", "").json()["waiting"] != 0);
+    register(&server, &path, b"one");
+    let answer = waiting.answer();
+    assert_eq!((answer.status, answer.text()), (200, "1 3 one"));
+}
+
+/// When a server says that a new resource was created.
+fn create_time(server: &gpc_rendezvous::http::Server) -> u64 {
+    let path = create(server, r#"{"capacity":1}"#);
+    ask(server, &format!("GET {path}"), "", "").json()["created"].as_u64().unwrap()
 }
 
 #[test]

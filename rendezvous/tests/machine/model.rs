@@ -235,7 +235,7 @@ impl Model {
             }
             Request::Register { resource, rank, token, data, life } => {
                 self.heard(resource, &token);
-                self.register(resource, rank, token, data, life)
+                self.register(resource, rank, token, data.data().clone(), life)
             }
             Request::Withdraw { resource: id, rank, token } => {
                 let at = self.at(id)?;

@@ -117,7 +117,7 @@ impl Driven {
         data: &[u8],
         life: Life,
     ) -> Result<Registered, Fault> {
-        let data = Bytes::copy_from_slice(data);
+        let data = Bytes::copy_from_slice(data).into();
         match self.told(Request::Register { resource, rank, token: token(name), data, life })? {
             Answer::Registered(registered) => Ok(registered),
             other => panic!("{other:?}"),

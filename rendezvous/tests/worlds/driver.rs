@@ -66,7 +66,7 @@ impl Driver {
                 (Request::Control { resource, unit, name, token, life }, self.lease / 4)
             }
             Phase::Registering(data) => {
-                let (rank, data) = (self.rank, data.clone());
+                let (rank, data) = (self.rank, data.clone().into());
                 (Request::Register { resource, rank, token, data, life }, PATIENCE)
             }
             Phase::Waiting(_) => {

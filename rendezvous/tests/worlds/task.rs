@@ -64,7 +64,7 @@ impl Task {
         let (resource, token) = (self.resource, self.token.clone());
         Some(match self.phase {
             Phase::Registering => {
-                let (rank, data, life) = (self.comer.wanted, self.data.clone(), self.comer.life);
+                let (rank, data, life) = (self.comer.wanted, self.data.clone().into(), self.comer.life);
                 (Request::Register { resource, rank, token, data, life }, PATIENCE)
             }
             Phase::Waiting => {
