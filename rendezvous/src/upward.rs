@@ -23,10 +23,10 @@ use crate::machine::{
     Wanted,
 };
 
-/// How long those above wait for a word of this service before they give it up.
-const LEASE: Duration = Duration::from_secs(30);
+/// How long those above wait for a word of this service before they give it up: longer than three words may take together that are lost, 10 s until one is due and 7 s for it.
+const LEASE: Duration = Duration::from_secs(60);
 
-/// How often it says that it is there: a word may be lost twice.
+/// How often it says that it is there.
 const RENEW: Duration = Duration::from_secs(10);
 
 /// Most units whose end is being told above; of others the lease tells it.

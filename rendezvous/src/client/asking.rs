@@ -14,13 +14,13 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ClientOptions;
 use super::connector::{self, Connector};
 use super::error::ClientError;
 use super::exchange::{Ask, Given, Misread};
+use super::turns::{TurnKind, Turns};
 use super::url::ServiceUrl;
 use crate::machine::{
     Completion, Fault, FaultKind, Handle, Of, Properties, Registered, Spec, Token, Unit, Wanted,
@@ -39,8 +39,11 @@ const SLOWEST: u64 = 16 << 10;
 /// Longest time that a service is asked to keep a request: shorter than what lies between here and there closes idle connections after.
 const POLL: Duration = Duration::from_secs(30);
 
-/// Most attempts at a time, each of which has a connection: of those that are answered at once, and of those that services keep.
-const TURNS: [usize; 2] = [128, 256];
+/// The shortest, where more want to ask a service than can at a time: then each has its turn within [`POLL`] or so.
+const POLL_LEAST: Duration = Duration::from_secs(1);
+
+/// How long a service has for the answer to a word of a controlling task: the next word is soon due, and a lease runs.
+const WORD: Duration = Duration::from_secs(5);
 
 /// How long to wait before something is tried again: at first, and at most.
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
@@ -57,8 +60,7 @@ pub(crate) struct Asking {
     /// Whether it is known whose certificates count.
     authority: bool,
     data_max: u64,
-    /// Turns at what is answered at once, and at what services keep.
-    turns: [Arc<Semaphore>; 2],
+    turns: Arc<Turns>,
 }
 
 /// An attempt without an answer.
@@ -85,8 +87,7 @@ impl Asking {
             .build(connector);
         let authorization = options.token.as_ref().and_then(authorization);
         let (authority, data_max) = (options.ca.is_some(), options.data_max);
-        let turns = TURNS.map(|most| Arc::new(Semaphore::new(most)));
-        Ok(Asking { http, authorization, authority, data_max, turns })
+        Ok(Asking { http, authorization, authority, data_max, turns: Arc::new(Turns::new()) })
     }
 
     pub(crate) async fn create(
@@ -136,7 +137,8 @@ impl Asking {
         // Ends: when the time is over, or with an answer.
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let wait = left.min(POLL).as_millis() as u64;
+            let rounds = self.turns.rounds(TurnKind::Kept, &service);
+            let wait = left.min((POLL / rounds).max(POLL_LEAST)).as_millis() as u64;
             let at = (&service, handle.resource());
             let ask = Ask::wait(at, of, wait, token, self.data_max);
             let found = self.ask(&service, &ask, until, Given::completion).await.0?;
@@ -266,12 +268,12 @@ impl Asking {
             Attempt::Error(ClientError::Nonsense { service, what })
         })?;
         let left = || until.saturating_duration_since(Instant::now());
-        let turns = &self.turns[usize::from(ask.kept > 0)];
-        let waited = timeout(left() + GRACE, turns.acquire()).await;
+        let waited = timeout(left() + GRACE, self.turns.take(ask.turn, service)).await;
         let unsent = |why: &str| Lost { why: why.into(), sent: false, hopeless: false };
         let _turn = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
         let upload = ask.content.as_ref().map_or(0, |(_, content)| content.len() as u64);
-        let needed = ANSWER + at_slowest(upload) + Duration::from_millis(ask.kept);
+        let answer = answer_time(ask.turn);
+        let needed = answer + at_slowest(upload) + Duration::from_millis(ask.kept);
         let limit = needed.min(left() + GRACE);
         let lost = |why: String| Lost { why, sent: true, hopeless: false };
         match timeout(limit, self.http.request(request)).await {
@@ -280,7 +282,7 @@ impl Asking {
                 let (why, hopeless) = cause(&error);
                 Err(Lost { why, sent: !error.is_connect(), hopeless }.into())
             }
-            Ok(Ok(response)) => Ok(read(response, ask.answer_max).await?),
+            Ok(Ok(response)) => Ok(read(response, ask.answer_max, answer).await?),
         }
     }
 
@@ -315,7 +317,7 @@ impl From<Lost> for Attempt {
 }
 
 /// Takes the content as it comes, whatever length was announced.
-async fn read(response: Response<Incoming>, most: u64) -> Result<Given, Lost> {
+async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Result<Given, Lost> {
     let lost = |why: String| Lost { why, sent: true, hopeless: false };
     let status = response.status().as_u16();
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -325,7 +327,7 @@ async fn read(response: Response<Incoming>, most: u64) -> Result<Given, Lost> {
     let begun = Instant::now();
     // Ends: what comes is bounded, and so is the time that it takes.
     loop {
-        let allowed = ANSWER + at_slowest(content.len() as u64);
+        let allowed = answer + at_slowest(content.len() as u64);
         let left = allowed.saturating_sub(begun.elapsed());
         match timeout(left, body.frame()).await {
             Err(_) => return Err(lost(format!("its answer has stopped after {} bytes", content.len()))),
@@ -340,6 +342,14 @@ async fn read(response: Response<Incoming>, most: u64) -> Result<Given, Lost> {
                 content.extend_from_slice(&data);
             }
         }
+    }
+}
+
+/// How long a service has for an answer of this kind.
+fn answer_time(kind: TurnKind) -> Duration {
+    match kind {
+        TurnKind::Word => WORD,
+        TurnKind::Short | TurnKind::Kept => ANSWER,
     }
 }
 

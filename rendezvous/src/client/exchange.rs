@@ -11,6 +11,7 @@ use chained_gpc::{Job, Shown};
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
+use super::turns::TurnKind;
 use super::url::ServiceUrl;
 use crate::machine::{
     Completion, Fault, FaultKind, Handle, Joint, NAME_MAX, Of, Properties, Registered, ResourceId, Spec,
@@ -41,6 +42,8 @@ pub(crate) struct Ask {
     pub(crate) answer_max: u64,
     /// How long the service may keep it before it answers, milliseconds.
     pub(crate) kept: u64,
+    /// For which of the service's turns it waits.
+    pub(crate) turn: TurnKind,
 }
 
 /// What was answered.
@@ -65,7 +68,8 @@ pub(crate) enum Misread {
 
 impl Ask {
     fn new(method: Method, url: String) -> Ask {
-        Ask { method, url, token: None, content: None, again: true, answer_max: SHORT_MAX, kept: 0 }
+        let (again, answer_max, turn) = (true, SHORT_MAX, TurnKind::Short);
+        Ask { method, url, token: None, content: None, again, answer_max, kept: 0, turn }
     }
 
     /// A new resource. If the answer is lost, a second one would be made.
@@ -130,7 +134,8 @@ impl Ask {
         let url = format!("{}/completion?wait={}&of={of}", at(at_service), seconds(wait));
         // In base64, with what stands around it.
         let answer_max = (data_max / 3 + 1).saturating_mul(4).saturating_add(SHORT_MAX);
-        Ask { token: token.cloned(), answer_max, kept: wait, ..Ask::new(Method::GET, url) }
+        let turn = if wait > 0 { TurnKind::Kept } else { TurnKind::Short };
+        Ask { token: token.cloned(), answer_max, kept: wait, turn, ..Ask::new(Method::GET, url) }
     }
 
     /// What is known of a resource.
@@ -161,7 +166,7 @@ impl Ask {
         let name = &name[..name.floor_char_boundary(NAME_MAX)];
         let json = serde_json::json!({ "name": name }).to_string();
         let content = Some(("application/json", json.into()));
-        Ask { token: Some(token.clone()), content, ..Ask::new(Method::PUT, url) }
+        Ask { token: Some(token.clone()), content, turn: TurnKind::Word, ..Ask::new(Method::PUT, url) }
     }
 
     /// Says that a controlling task ends.
@@ -176,7 +181,7 @@ impl Ask {
             url.push_str("?lost=");
             put_escaped(&mut url, &lost[..lost.floor_char_boundary(WHY_MAX)]);
         }
-        Ask { token: Some(token.clone()), ..Ask::new(Method::DELETE, url) }
+        Ask { token: Some(token.clone()), turn: TurnKind::Word, ..Ask::new(Method::DELETE, url) }
     }
 }
 

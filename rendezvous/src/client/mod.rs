@@ -21,6 +21,7 @@ mod asking;
 mod connector;
 mod error;
 mod exchange;
+mod turns;
 mod url;
 
 use std::fmt;

@@ -40,6 +40,13 @@ impl ServiceUrl {
         self.secure
     }
 
+    /// Scheme, host and port, all that says where it is asked.
+    pub(super) fn origin(&self) -> String {
+        let host_begins = self.text.find("//").map_or(0, |at| at + 2);
+        let path = self.text[host_begins..].find('/').map_or(self.text.len(), |at| host_begins + at);
+        self.text[..path].to_ascii_lowercase()
+    }
+
     /// What stands beside it: `http://HOST:PORT/jobs` of `http://HOST:PORT/rendezvous`.
     pub(super) fn beside(&self, name: &str) -> String {
         let above = self.text.rsplit_once('/').map_or(self.text.as_str(), |(above, _)| above);
