@@ -1,6 +1,6 @@
 //! The service as controlling task: what a resource with a parent has it do at the resource above, over HTTP, or at its own desk where the parent is of the same service.
 //!
-//! While a unit fills, its controlling task says again and again that it is there, so that those above are told by its lease when this service is lost. What cannot be reached is tried again until the unit's resource ends; a fault of what is above is final.
+//! While a unit fills, its controlling task says again and again that it is there, so that those above are told by its lease when this service is lost. What cannot be reached, or is full, is tried again until the unit's resource ends; another fault of what is above is final, and those above are told then that the unit will not come.
 //!
 //! Source: WS Rendezvous, "Flow of control": the controlling task of a unit registers the unit's data above.
 
@@ -28,6 +28,10 @@ const LEASE: Duration = Duration::from_secs(60);
 
 /// How often it says that it is there.
 const RENEW: Duration = Duration::from_secs(10);
+
+/// How long to wait before the service itself is asked again that was full: at first, and at most.
+const AGAIN_FIRST: Duration = Duration::from_millis(10);
+const AGAIN_MOST: Duration = Duration::from_secs(1);
 
 /// Most units whose end is being told above; of others the lease tells it.
 const STOPS: usize = 4096;
@@ -181,7 +185,7 @@ impl Shared {
                 }
             };
             if let Err(fault) = controlled {
-                return self.tell(id, Err(fault)).await;
+                return self.give_up(id, &handle, Wanted::Rank(rank), token, fault).await;
             }
             sleep(RENEW).await;
         }
@@ -202,7 +206,7 @@ impl Shared {
         let Place { handle, rank, token } = place;
         let done = match self.own_desk(&handle).await {
             Some(desk) => {
-                let (resource, life) = (handle.resource(), Life::Unseen);
+                let (resource, life, token) = (handle.resource(), Life::Unseen, token.clone());
                 ask(&desk, Request::Register { resource, rank, token, data, life }).await.map(drop)
             }
             None => {
@@ -211,7 +215,7 @@ impl Shared {
             }
         };
         if let Err(fault) = done {
-            return self.tell(id, Err(fault)).await;
+            return self.give_up(id, &handle, rank, token, fault).await;
         }
         registered.store(true, Ordering::Release);
         let shared = SharedWait::of(self, &handle);
@@ -234,6 +238,15 @@ impl Shared {
             {
                 return Ok(completion);
             }
+        }
+    }
+
+    /// It ends with this fault below, and for those above without the unit: they would wait for it until their lifetime is over.
+    async fn give_up(&self, id: ResourceId, handle: &Handle, rank: Wanted, token: Token, fault: Fault) {
+        let why = fault.message.clone();
+        self.tell(id, Err(fault)).await;
+        if let Wanted::Rank(rank) = rank {
+            self.release(id, handle, rank, token, why).await;
         }
     }
 
@@ -308,7 +321,21 @@ impl Drop for SharedWait<'_> {
     }
 }
 
+/// Asks the service itself, again while it is full: others make room.
 async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> {
+    let mut again = AGAIN_FIRST;
+    // Ends: with an answer, or when the service does; what has been asked about has a lifetime.
+    loop {
+        match ask_once(desk, request.clone()).await {
+            Err(fault) if fault.kind == FaultKind::ServiceFull => {}
+            answer => return answer,
+        }
+        sleep(again).await;
+        again = (again * 2).min(AGAIN_MOST);
+    }
+}
+
+async fn ask_once(desk: &Desk, request: Request) -> Result<Answer, Fault> {
     let (tell, told) = oneshot::channel();
     let asked = desk.ask(request, move |answer| drop(tell.send(answer)));
     let answer = told.await;
@@ -335,7 +362,7 @@ mod tests {
 
     use super::*;
     use crate::keeper::Keeper;
-    use crate::machine::{Limits, Parent, Spec};
+    use crate::machine::{Limits, OVERHEAD, Parent, Spec};
 
     const OWN: &str = "http://127.0.0.1:9/rendezvous";
 
@@ -351,10 +378,14 @@ mod tests {
 
     impl World {
         fn new() -> World {
+            World::with(Limits::default())
+        }
+
+        fn with(limits: Limits) -> World {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let (going, ended) = oneshot::channel();
             let (told, upward) = new(runtime.handle().clone(), OWN, &ClientOptions::default()).unwrap();
-            let keeper = Keeper::start(Limits::default(), None, told).unwrap();
+            let keeper = Keeper::start(limits, None, told).unwrap();
             upward.begin(keeper.desk());
             std::thread::spawn(move || runtime.block_on(ended));
             World { keeper, _upward: upward, _going: going }
@@ -381,6 +412,17 @@ mod tests {
             let (resource, rank) = (at.resource(), Wanted::Rank(rank));
             let register = Request::Register { resource, rank, token, data: data.into(), life: Life::Unseen };
             self.ask(register).recv_timeout(PATIENCE).unwrap().unwrap();
+        }
+
+        /// Asks until what was asked before has been answered, and says whether there is no room.
+        fn wait_full(&self) -> bool {
+            let full = |answer: Result<Answer, Fault>| {
+                answer.is_err_and(|fault| fault.kind == FaultKind::ServiceFull)
+            };
+            let (tell, told) = mpsc::channel();
+            let then = move |answer| drop(tell.send(answer));
+            self.keeper.desk().create(Spec::new(1), then).unwrap().detach();
+            full(told.recv_timeout(PATIENCE).unwrap())
         }
 
         fn wait(&self, at: &Handle, of: Of) -> mpsc::Receiver<Result<Answer, Fault>> {
@@ -416,6 +458,40 @@ mod tests {
         let fault = wait.recv_timeout(PATIENCE).unwrap().unwrap_err();
         assert_eq!((fault.kind, fault.rank), (FaultKind::ControllerLost, Some(1)));
         assert!(fault.task.unwrap().contains(&unit.resource().short().to_string()));
+    }
+
+    /// A unit whose data were refused above was told so, and those who waited above were not: they hung until their lifetime was over, since no lease of the service with itself ends.
+    #[test]
+    fn those_above_are_told_of_a_unit_that_is_refused() {
+        let world = World::with(Limits { data: 12, ..Limits::default() });
+        let top = world.create(2, 2, None);
+        let unit = world.create(2, 1, Some((top.clone(), 1)));
+        let waits = [world.wait(&unit, Of::Top), world.wait(&top, Of::Own)];
+        world.register(&unit, 0, "eight so");
+        world.register(&unit, 1, "eight so");
+        let [below, above] = waits.map(|wait| wait.recv_timeout(PATIENCE).unwrap().unwrap_err());
+        assert_eq!(below.kind, FaultKind::DataTooLong);
+        assert_eq!((above.kind, above.rank), (FaultKind::ControllerLost, Some(1)));
+        assert!(above.message.contains("limit of 12"), "{above}");
+    }
+
+    /// A parent that had no room for one more word was a fault for ever, though it had some a moment later.
+    #[test]
+    fn a_full_service_is_asked_again() {
+        // Room for three resources and two registrants, and for nobody who controls a unit.
+        let world = World::with(Limits { held: 5 * OVERHEAD + 40, ..Limits::default() });
+        let top = world.create(1, 2, None);
+        let other = world.create(9, 1, None);
+        for rank in 0..2 {
+            world.register(&other, rank, "");
+        }
+        let unit = world.create(1, 1, Some((top, 0)));
+        let wait = world.wait(&unit, Of::Top);
+        let full = world.wait_full();
+        world.ask(Request::Destroy(other.resource())).recv_timeout(PATIENCE).unwrap().unwrap();
+        world.register(&unit, 0, "data");
+        let Ok(Answer::Completed(found)) = wait.recv_timeout(PATIENCE).unwrap() else { panic!("refused") };
+        assert!(full && found.level == 2);
     }
 
     #[test]

@@ -238,20 +238,23 @@ impl Asking {
                     Err(Misread::Away(lost.why))
                 }
             };
-            let why = match answered {
+            let error = match answered {
                 Ok(answer) => return (Ok(answer), reached),
                 Err(Misread::Nonsense(what)) => {
                     let service = service.as_str().to_owned();
                     return (Err(ClientError::Nonsense { service, what }), reached);
                 }
                 // It is ending: another run of it may come.
-                Err(Misread::Fault(fault)) if fault.kind == FaultKind::Unavailable => fault.message,
+                Err(Misread::Fault(fault)) if fault.kind == FaultKind::Unavailable => {
+                    unreachable(service, fault.message, ask, reached)
+                }
+                Err(Misread::Fault(fault)) if passes(&fault) => ClientError::Fault(fault),
                 Err(Misread::Fault(fault)) => return (Err(ClientError::Fault(fault)), reached),
-                Err(Misread::Away(why)) => why,
+                Err(Misread::Away(why)) => unreachable(service, why, ask, reached),
             };
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return (Err(unreachable(service, why, ask, reached)), reached);
+                return (Err(error), reached);
             }
             sleep(jittered(again).min(left)).await;
             again = (again * 2).min(AGAIN_MOST);
@@ -343,6 +346,11 @@ async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Resu
             }
         }
     }
+}
+
+/// Whether a service that refuses so may not a little later: others make room.
+fn passes(fault: &Fault) -> bool {
+    fault.kind == FaultKind::ServiceFull
 }
 
 /// How long a service has for an answer of this kind.

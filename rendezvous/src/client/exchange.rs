@@ -383,7 +383,12 @@ impl Given {
         if status >= 400
             && let Ok(problem) = serde_json::from_slice::<ProblemShape>(&self.content)
         {
-            return Err(problem.read().map_or_else(|misread| misread, Misread::Fault));
+            return Err(match problem.read() {
+                Ok(fault) => Misread::Fault(fault),
+                // Whatever that is, it is none for ever.
+                Err(Misread::Nonsense(what)) if status == 503 => Misread::Away(what),
+                Err(misread) => misread,
+            });
         }
         Err(match status {
             300..=399 => {
