@@ -73,7 +73,8 @@ impl Server {
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.worker_threads(threads).thread_name("rendezvous-http").enable_all().build()?;
         let above = ClientOptions { token: options.token.clone(), ca: options.ca, ..Default::default() };
-        let (told, upward) = upward::new(runtime.handle().clone(), &url, &above).map_err(io::Error::other)?;
+        let upward = upward::new(runtime.handle().clone(), &url, &options.limits, &above);
+        let (told, upward) = upward.map_err(io::Error::other)?;
         let keeper = Keeper::start(options.limits, options.store, told)?;
         let desk = keeper.desk().clone();
         upward.begin(&desk);
