@@ -16,7 +16,7 @@ use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-use crate::client::{Asking, ClientError, ClientOptions, after};
+use crate::client::{Asking, ClientError, ClientOptions, ServiceUrl, Trusted, after};
 use crate::keeper::Desk;
 use crate::machine::{
     Above, Answer, Completion, Fault, FaultKind, Handle, Life, Limits, Of, Request, ResourceId, Token, Unit,
@@ -50,7 +50,7 @@ pub struct Upward {
     desk: watch::Sender<Option<Desk>>,
 }
 
-/// A controlling driver for [`Keeper::start`](crate::Keeper::start), which has the same limits: what it is told is done on the runtime, from [`Upward::begin`] on. `own` is the service's own URL, as it stands in its handles; services above are asked with these options.
+/// A controlling driver for [`Keeper::start`](crate::Keeper::start), which has the same limits: what it is told is done on the runtime, from [`Upward::begin`] on. `own` is the service's own URL, as it stands in its handles; services above are asked with these options, but that the token goes to those alone that are on this host, reached over https, or named in `above`, and that no data are taken that would not find room here.
 ///
 /// # Errors
 /// When the options have a file of certificates that cannot be used.
@@ -59,13 +59,15 @@ pub fn new(
     own: &str,
     limits: &Limits,
     options: &ClientOptions,
+    above: &[ServiceUrl],
 ) -> Result<(impl FnMut(ResourceId, Up) + Send + use<>, Upward), ClientError> {
     let (desk, begun) = watch::channel(None);
+    let options = ClientOptions { data_max: options.data_max.min(limits.held), ..options.clone() };
     let stops = limits.resources.saturating_mul(STOPS_EACH).min(Semaphore::MAX_PERMITS);
     let shared = Arc::new(Shared {
         runtime,
         own: own.to_owned(),
-        asking: Asking::new(options)?,
+        asking: Asking::for_others(&options, Trusted::new(own, above))?,
         desk: begun,
         units: Mutex::default(),
         waits: Mutex::default(),
@@ -421,7 +423,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let (going, ended) = oneshot::channel();
             let (told, upward) =
-                new(runtime.handle().clone(), OWN, &limits, &ClientOptions::default()).unwrap();
+                new(runtime.handle().clone(), OWN, &limits, &ClientOptions::default(), &[]).unwrap();
             let keeper = Keeper::start(limits, None, told).unwrap();
             upward.begin(keeper.desk());
             std::thread::spawn(move || runtime.block_on(ended));

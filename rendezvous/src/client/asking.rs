@@ -1,6 +1,6 @@
 //! Asks services over HTTP: one request after another, again after lost connections, and never longer than is said.
 //!
-//! The token of the service goes to the host of the URL that is asked and to no other: answers that lead elsewhere are not followed.
+//! The token of the service goes to the host of the URL that is asked and to no other: answers that lead elsewhere are not followed. Where clients of a service say whom that one asks, `trusted` says who gets it.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use super::ClientOptions;
 use super::connector::{self, Connector};
 use super::error::ClientError;
 use super::exchange::{Ask, Given, Misread};
+use super::trusted::Trusted;
 use super::turns::{TurnKind, Turns};
 use super::url::ServiceUrl;
 use crate::machine::{
@@ -60,6 +61,8 @@ pub(crate) struct Asking {
     /// Whether it is known whose certificates count.
     authority: bool,
     data_max: u64,
+    /// Those who get the token; all do where clients themselves say who is asked.
+    trusted: Option<Trusted>,
     turns: Arc<Turns>,
 }
 
@@ -87,7 +90,13 @@ impl Asking {
             .build(connector);
         let authorization = options.token.as_ref().and_then(authorization);
         let (authority, data_max) = (options.ca.is_some(), options.data_max);
-        Ok(Asking { http, authorization, authority, data_max, turns: Arc::new(Turns::new()) })
+        let turns = Arc::new(Turns::new());
+        Ok(Asking { http, authorization, authority, data_max, trusted: None, turns })
+    }
+
+    /// Asks as a service for its clients, who say whom: the token goes to these services alone, and errors do not quote what was answered.
+    pub(crate) fn for_others(options: &ClientOptions, trusted: Trusted) -> Result<Asking, ClientError> {
+        Ok(Asking { trusted: Some(trusted), ..Asking::new(options)? })
     }
 
     pub(crate) async fn create(
@@ -266,7 +275,8 @@ impl Asking {
         if service.is_secure() && !self.authority {
             return Err(Attempt::Error(connector::no_authority(service)));
         }
-        let request = self.request(ask).map_err(|error| {
+        let with_token = self.trusted.as_ref().is_none_or(|trusted| trusted.has(service));
+        let request = self.request(ask, with_token).map_err(|error| {
             let (service, what) = (service.as_str().to_owned(), error.to_string());
             Attempt::Error(ClientError::Nonsense { service, what })
         })?;
@@ -285,15 +295,21 @@ impl Asking {
                 let (why, hopeless) = cause(&error);
                 Err(Lost { why, sent: !error.is_connect(), hopeless }.into())
             }
-            Ok(Ok(response)) => Ok(read(response, ask.answer_max, answer).await?),
+            Ok(Ok(response)) if response.status() == 401 && !with_token && self.authorization.is_some() => {
+                Err(Attempt::Error(ClientError::Withheld { service: service.as_str().to_owned() }))
+            }
+            Ok(Ok(response)) => {
+                let given = read(response, ask.answer_max, answer).await?;
+                Ok(Given { quotable: self.trusted.is_none(), ..given })
+            }
         }
     }
 
-    fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+    fn request(&self, ask: &Ask, with_token: bool) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
         let mut request = Request::builder().method(ask.method.clone()).uri(&ask.url);
         // The data of a completion come with what they who met have in common so.
         request = request.header(ACCEPT, "application/json");
-        if let Some(authorization) = &self.authorization {
+        if let Some(authorization) = self.authorization.as_ref().filter(|_| with_token) {
             request = request.header(AUTHORIZATION, authorization);
         }
         if let Some(token) = &ask.token {
@@ -334,7 +350,7 @@ async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Resu
         let left = allowed.saturating_sub(begun.elapsed());
         match timeout(left, body.frame()).await {
             Err(_) => return Err(lost(format!("its answer has stopped after {} bytes", content.len()))),
-            Ok(None) => return Ok(Given { status, kind, content: content.freeze() }),
+            Ok(None) => return Ok(Given { status, kind, content: content.freeze(), quotable: true }),
             Ok(Some(Err(error))) => return Err(lost(format!("its answer is cut off: {}", cause(&error).0))),
             Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();

@@ -53,6 +53,8 @@ pub(crate) struct Given {
     /// The type of the content.
     pub(crate) kind: String,
     pub(crate) content: Bytes,
+    /// Whether who asks may see the content. Where a service asks for its clients, they could have it read to them what they do not reach by themselves.
+    pub(crate) quotable: bool,
 }
 
 /// An answer that is not the one that was asked for.
@@ -336,7 +338,7 @@ impl Given {
         }
         let shape: CompletionShape<'_> = self.json()?;
         let data = STANDARD.decode(shape.data.as_bytes());
-        let data = data.map_err(|error| Misread::Nonsense(format!("the data are no base64: {error}")))?;
+        let data = data.map_err(|_| Misread::Nonsense("the data are no base64".into()))?;
         if shape.level == 0 {
             return Err(Misread::Nonsense("a completion of level 0".into()));
         }
@@ -370,7 +372,8 @@ impl Given {
 
     fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Misread> {
         serde_json::from_slice(&self.content).map_err(|error| {
-            Misread::Nonsense(format!("{}, which is not as it should be: {error}", self.quoted()))
+            let error = if self.quotable { format!(": {error}") } else { String::new() };
+            Misread::Nonsense(format!("{}, which is not as it should be{error}", self.quoted()))
         })
     }
 
@@ -386,8 +389,11 @@ impl Given {
             return Err(match problem.read() {
                 Ok(fault) => Misread::Fault(fault),
                 // Whatever that is, it is none for ever.
-                Err(Misread::Nonsense(what)) if status == 503 => Misread::Away(what),
-                Err(misread) => misread,
+                Err(_) if status == 503 => Misread::Away(format!("status {status}, {}", self.quoted())),
+                Err(_) => Misread::Nonsense(format!(
+                    "status {status} with a fault that is unknown here, {}",
+                    self.quoted()
+                )),
             });
         }
         Err(match status {
@@ -402,6 +408,9 @@ impl Given {
 
     /// The beginning of the content, for people.
     fn quoted(&self) -> String {
+        if !self.quotable {
+            return format!("with a content of {} bytes", self.content.len());
+        }
         let text = String::from_utf8_lossy(&self.content[..self.content.len().min(QUOTED_MAX)]);
         let kind: String = self.kind.chars().take(QUOTED_MAX).collect();
         match text.trim() {
@@ -447,7 +456,7 @@ mod tests {
     }
 
     fn given(status: u16, content: &str) -> Given {
-        Given { status, kind: "application/json".into(), content: content.to_owned().into() }
+        Given { status, kind: "application/json".into(), content: content.to_owned().into(), quotable: true }
     }
 
     #[test]
@@ -535,7 +544,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_comes_is_read_or_refused(status in 100_u16..600, content in prop::collection::vec(any::<u8>(), 0..80)) {
-            let given = Given { status, kind: String::new(), content: content.into() };
+            let given = Given { status, kind: String::new(), content: content.into(), quotable: true };
             let (_, _, _) = (given.done(), given.created(), given.registered());
             let (_, _, _) = (given.ended(), given.completion(), given.properties());
         }
