@@ -1,6 +1,6 @@
 //! The service as controlling task: what a resource with a parent has it do at the resource above, over HTTP, or at its own desk where the parent is of the same service.
 //!
-//! While a unit fills, its controlling task says again and again that it is there, so that those above are told by its lease when this service is lost. What cannot be reached is tried again until the unit's resource ends; a fault of what is above is final.
+//! While a unit fills, its controlling task says again and again that it is there, so that those above are told by its lease when this service is lost. What cannot be reached, or is full, is tried again until the unit's resource ends; another fault of what is above is final, and those above are told then that the unit will not come.
 //!
 //! Source: WS Rendezvous, "Flow of control": the controlling task of a unit registers the unit's data above.
 
@@ -17,21 +17,28 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use crate::checking::checked;
-use crate::client::{Asking, ClientError, ClientOptions, after};
+use crate::client::{Asking, ClientError, ClientOptions, ServiceUrl, Trusted, after};
 use crate::keeper::Desk;
 use crate::machine::{
-    Above, Answer, Completion, Fault, FaultKind, Handle, Life, Of, Request, ResourceId, Token, Unit, Up,
-    Wanted,
+    Above, Answer, Completion, Fault, FaultKind, Handle, Life, Limits, Of, Request, ResourceId, Token, Unit,
+    Up, Wanted,
 };
 
-/// How long those above wait for a word of this service before they give it up.
-const LEASE: Duration = Duration::from_secs(30);
+/// How long those above wait for a word of this service before they give it up: longer than three words may take together that are lost, 10 s until one is due and 7 s for it.
+const LEASE: Duration = Duration::from_secs(60);
 
-/// How often it says that it is there: a word may be lost twice.
+/// How often it says that it is there.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// Most units whose end is being told above; of others the lease tells it.
-const STOPS: usize = 4096;
+/// How long to wait before the service itself is asked again that was full: at first, and at most.
+const AGAIN_FIRST: Duration = Duration::from_millis(10);
+const AGAIN_MOST: Duration = Duration::from_secs(1);
+
+/// Most that the service is asked by itself at a time, beside what it keeps: as many as it takes up in one turn, so that its queue has room for others.
+const OWN_TURNS: usize = 4096;
+
+/// How many units may have ended whose end is still to be told, for each resource that the service has room for: all may end in one moment, and so may all that are created while that is told.
+const STOPS_EACH: usize = 4;
 
 /// As long as the unit's resource lives: the task is stopped with it.
 const ALWAYS: Duration = Duration::MAX;
@@ -44,24 +51,30 @@ pub struct Upward {
     desk: watch::Sender<Option<Desk>>,
 }
 
-/// A controlling driver for [`Keeper::start`](crate::Keeper::start): what it is told is done on the runtime, from [`Upward::begin`] on. `own` is the service's own URL, as it stands in its handles; services above are asked with these options.
+/// A controlling driver for [`Keeper::start`](crate::Keeper::start), which has the same limits: what it is told is done on the runtime, from [`Upward::begin`] on. `own` is the service's own URL, as it stands in its handles; services above are asked with these options, but that the token goes to those alone that are on this host, reached over https, or named in `above`, and that no data are taken that would not find room here.
 ///
 /// # Errors
 /// When the options have a file of certificates that cannot be used.
 pub fn new(
     runtime: Runtime,
     own: &str,
+    limits: &Limits,
     options: &ClientOptions,
+    above: &[ServiceUrl],
 ) -> Result<(impl FnMut(ResourceId, Up) + Send + use<>, Upward), ClientError> {
     let (desk, begun) = watch::channel(None);
+    let options = ClientOptions { data_max: options.data_max.min(limits.held), ..options.clone() };
+    let stops = limits.resources.saturating_mul(STOPS_EACH).min(Semaphore::MAX_PERMITS);
     let shared = Arc::new(Shared {
         runtime,
         own: own.to_owned(),
-        asking: Asking::new(options)?,
+        asking: Asking::for_others(&options, Trusted::new(own, above))?,
         desk: begun,
         units: Mutex::default(),
         waits: Mutex::default(),
-        stops: Arc::new(Semaphore::new(STOPS)),
+        own_turns: Semaphore::new(OWN_TURNS),
+        own_stops: Arc::new(Semaphore::new(stops)),
+        stops: Arc::new(Semaphore::new(stops)),
     });
     let told = Arc::clone(&shared);
     Ok((move |id, up| told.begin(id, up), Upward { shared, desk }))
@@ -97,6 +110,10 @@ struct Shared {
     units: Mutex<HashMap<ResourceId, Work>>,
     /// What is awaited above, once for all units of the same parent: whoever comes first asks, and when that one ends, another goes on.
     waits: Mutex<HashMap<Handle, Weak<OnceCell<Outcome>>>>,
+    own_turns: Semaphore,
+    /// Places for units whose end is to be told to the service itself. They are apart, for no lease of the service with itself tells it.
+    own_stops: Arc<Semaphore>,
+    /// Such places for services elsewhere.
     stops: Arc<Semaphore>,
 }
 
@@ -136,16 +153,25 @@ impl Shared {
                 }
                 let registered = work.is_some_and(|work| work.registered.load(Ordering::Acquire));
                 let Wanted::Rank(rank) = rank else { return };
-                let Ok(turn) = Arc::clone(&self.stops).try_acquire_owned() else { return };
-                if registered {
-                    return;
+                if !registered {
+                    self.stop(id, handle, rank, token, why);
                 }
-                self.runtime.spawn(async move {
-                    shared.release(id, &handle, rank, token, why).await;
-                    drop(turn);
-                });
             }
         }
+    }
+
+    /// Tells above that a unit has ended.
+    fn stop(self: &Arc<Shared>, id: ResourceId, handle: Handle, rank: u64, token: Token, why: String) {
+        let places = if handle.service() == self.own { &self.own_stops } else { &self.stops };
+        let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+            tracing::warn!(service = %handle.service(), "too many units have ended: one end more is not told above");
+            return;
+        };
+        let shared = Arc::clone(self);
+        self.runtime.spawn(async move {
+            shared.release(id, &handle, rank, token, why).await;
+            drop(place);
+        });
     }
 
     /// Starts a task for a unit, in place of the one that it has.
@@ -172,7 +198,7 @@ impl Shared {
             let controlled = match self.own_desk(&handle).await {
                 Some(desk) => {
                     let request = self.word(id, handle.resource(), unit, &token);
-                    ask(&desk, request).await.map(drop)
+                    self.ask_own(&desk, request).await.map(drop)
                 }
                 None => {
                     let lease = Some(LEASE.as_millis() as u64);
@@ -182,7 +208,7 @@ impl Shared {
                 }
             };
             if let Err(fault) = controlled {
-                return self.tell(id, Err(fault)).await;
+                return self.give_up(id, &handle, Wanted::Rank(rank), token, fault).await;
             }
             sleep(RENEW).await;
         }
@@ -203,13 +229,14 @@ impl Shared {
         let Place { handle, rank, token } = place;
         let done = match self.own_desk(&handle).await {
             Some(desk) => {
-                let (resource, life) = (handle.resource(), Life::Unseen);
+                let (resource, life, token) = (handle.resource(), Life::Unseen, token.clone());
                 let data = match ask(&desk, Request::Properties(resource)).await {
                     Ok(Answer::Properties(above)) => checked(above.level, data).await,
                     // The registration says what is wrong.
                     _ => data.into(),
                 };
-                ask(&desk, Request::Register { resource, rank, token, data, life }).await.map(drop)
+                let request = Request::Register { resource, rank, token, data, life };
+                self.ask_own(&desk, request).await.map(drop)
             }
             None => {
                 let asked = self.asking.register(&handle, rank, &token, data, None, after(ALWAYS));
@@ -217,7 +244,7 @@ impl Shared {
             }
         };
         if let Err(fault) = done {
-            return self.tell(id, Err(fault)).await;
+            return self.give_up(id, &handle, rank, token, fault).await;
         }
         registered.store(true, Ordering::Release);
         let shared = SharedWait::of(self, &handle);
@@ -228,7 +255,8 @@ impl Shared {
     async fn wait(&self, handle: &Handle) -> Outcome {
         if let Some(desk) = self.own_desk(handle).await {
             let (resource, of) = (handle.resource(), Of::Top);
-            return match ask(&desk, Request::Wait { resource, of, until: None, token: None }).await? {
+            let request = Request::Wait { resource, of, until: None, token: None };
+            return match ask(&desk, request, None).await? {
                 Answer::Completed(completion) => Ok(completion),
                 _ => Err(Fault::new(FaultKind::AboveFailed, "the rendezvous above has no outcome")),
             };
@@ -243,14 +271,24 @@ impl Shared {
         }
     }
 
+    /// It ends with this fault below, and for those above without the unit: they would wait for it until their lifetime is over.
+    async fn give_up(&self, id: ResourceId, handle: &Handle, rank: Wanted, token: Token, fault: Fault) {
+        let why = fault.message.clone();
+        self.tell(id, Err(fault)).await;
+        if let Wanted::Rank(rank) = rank {
+            self.release(id, handle, rank, token, why).await;
+        }
+    }
+
     /// Says that the unit's data will never come. It may not have been said before that it is there; where its data are, neither is expected of it any more.
     async fn release(&self, id: ResourceId, handle: &Handle, rank: u64, token: Token, why: String) {
         let Ok(unit) = u32::try_from(rank).map(Unit::Rank) else { return };
         let released = match self.own_desk(handle).await {
             Some(desk) => {
                 let (resource, lost) = (handle.resource(), Some(why));
-                let _ = ask(&desk, self.word(id, resource, unit, &token)).await;
-                ask(&desk, Request::Release { resource, unit, token, lost }).await.map(drop)
+                let _ = self.ask_own(&desk, self.word(id, resource, unit, &token)).await;
+                let request = Request::Release { resource, unit, token, lost };
+                self.ask_own(&desk, request).await.map(drop)
             }
             // Later its lease has told it.
             None => {
@@ -272,6 +310,11 @@ impl Shared {
             return None;
         }
         self.begun().await
+    }
+
+    /// Asks the service itself for what it answers at once.
+    async fn ask_own(&self, desk: &Desk, request: Request) -> Result<Answer, Fault> {
+        ask(desk, request, Some(&self.own_turns)).await
     }
 
     /// The service's desk, from the moment on that there is one.
@@ -314,7 +357,27 @@ impl Drop for SharedWait<'_> {
     }
 }
 
-async fn ask(desk: &Desk, request: Request) -> Result<Answer, Fault> {
+/// Asks the service itself, again while it is full: others make room. Between two attempts it has no turn.
+async fn ask(desk: &Desk, request: Request, turns: Option<&Semaphore>) -> Result<Answer, Fault> {
+    let mut again = AGAIN_FIRST;
+    // Ends: with an answer, or when the service does; what has been asked about has a lifetime.
+    loop {
+        let turn = match turns {
+            Some(turns) => turns.acquire().await.ok(),
+            None => None,
+        };
+        let answer = ask_once(desk, request.clone()).await;
+        drop(turn);
+        match answer {
+            Err(fault) if fault.kind == FaultKind::ServiceFull => {}
+            answer => return answer,
+        }
+        sleep(again).await;
+        again = (again * 2).min(AGAIN_MOST);
+    }
+}
+
+async fn ask_once(desk: &Desk, request: Request) -> Result<Answer, Fault> {
     let (tell, told) = oneshot::channel();
     let asked = desk.ask(request, move |answer| drop(tell.send(answer)));
     let answer = told.await;
@@ -341,9 +404,11 @@ mod tests {
 
     use super::*;
     use crate::keeper::Keeper;
-    use crate::machine::{Limits, Parent, Spec};
+    use crate::machine::{OVERHEAD, Parent, Spec};
 
     const OWN: &str = "http://127.0.0.1:9/rendezvous";
+
+    const JOB: chained_gpc::Job = chained_gpc::Job([9; 16]);
 
     /// Long enough for any machine: it only passes where something is broken.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -357,10 +422,15 @@ mod tests {
 
     impl World {
         fn new() -> World {
+            World::with(Limits::default())
+        }
+
+        fn with(limits: Limits) -> World {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let (going, ended) = oneshot::channel();
-            let (told, upward) = new(runtime.handle().clone(), OWN, &ClientOptions::default()).unwrap();
-            let keeper = Keeper::start(Limits::default(), None, told).unwrap();
+            let (told, upward) =
+                new(runtime.handle().clone(), OWN, &limits, &ClientOptions::default(), &[]).unwrap();
+            let keeper = Keeper::start(limits, None, told).unwrap();
             upward.begin(keeper.desk());
             std::thread::spawn(move || runtime.block_on(ended));
             World { keeper, _upward: upward, _going: going }
@@ -382,11 +452,45 @@ mod tests {
             Handle::new(OWN, id).unwrap()
         }
 
+        /// Creates many units above which there are resources of one rank each, and gives those.
+        fn pairs(&self, count: usize) -> Vec<Handle> {
+            let job = Some(JOB);
+            let (tell, told) = mpsc::channel();
+            let create = |spec: Spec| {
+                let tell = tell.clone();
+                let then = move |answer| drop(tell.send(answer));
+                self.keeper.desk().create(spec, then).unwrap().detach();
+            };
+            let created = || match told.recv_timeout(PATIENCE).unwrap() {
+                Ok(Answer::Created(id)) => Handle::new(OWN, id).unwrap(),
+                other => panic!("{other:?}"),
+            };
+            (0..count).for_each(|_| create(Spec { level: 2, ..Spec::new(1) }));
+            let tops: Vec<Handle> = (0..count).map(|_| created()).collect();
+            for top in &tops {
+                let parent = Some(Parent { handle: top.clone(), rank: Wanted::Rank(0) });
+                create(Spec { parent, job, ..Spec::new(1) });
+                created();
+            }
+            tops
+        }
+
         fn register(&self, at: &Handle, rank: u64, data: &'static str) {
             let token = Token::new(&format!("{rank}")).unwrap();
             let (resource, rank) = (at.resource(), Wanted::Rank(rank));
             let register = Request::Register { resource, rank, token, data: data.into(), life: Life::Unseen };
             self.ask(register).recv_timeout(PATIENCE).unwrap().unwrap();
+        }
+
+        /// Asks until what was asked before has been answered, and says whether there is no room.
+        fn wait_full(&self) -> bool {
+            let full = |answer: Result<Answer, Fault>| {
+                answer.is_err_and(|fault| fault.kind == FaultKind::ServiceFull)
+            };
+            let (tell, told) = mpsc::channel();
+            let then = move |answer| drop(tell.send(answer));
+            self.keeper.desk().create(Spec::new(1), then).unwrap().detach();
+            full(told.recv_timeout(PATIENCE).unwrap())
         }
 
         fn wait(&self, at: &Handle, of: Of) -> mpsc::Receiver<Result<Answer, Fault>> {
@@ -422,6 +526,54 @@ mod tests {
         let fault = wait.recv_timeout(PATIENCE).unwrap().unwrap_err();
         assert_eq!((fault.kind, fault.rank), (FaultKind::ControllerLost, Some(1)));
         assert!(fault.task.unwrap().contains(&unit.resource().short().to_string()));
+    }
+
+    /// Of units that ended in one moment, with their job, the ends of the first 4,096 were told above. Those who waited above the others hung, since no lease of the service with itself ends.
+    #[test]
+    fn the_end_of_a_job_is_told_above_all_its_units() {
+        let world = World::new();
+        let tops = world.pairs(6000);
+        let waits: Vec<_> = tops.iter().map(|top| world.wait(top, Of::Own)).collect();
+        let ended = world.ask(Request::EndJob(JOB)).recv_timeout(PATIENCE).unwrap();
+        assert_eq!(ended, Ok(Answer::Ended(6000)));
+        for wait in waits {
+            let fault = wait.recv_timeout(PATIENCE).unwrap().unwrap_err();
+            assert_eq!((fault.kind, fault.rank), (FaultKind::ControllerLost, Some(0)));
+        }
+    }
+
+    /// A unit whose data were refused above was told so, and those who waited above were not: they hung until their lifetime was over, since no lease of the service with itself ends.
+    #[test]
+    fn those_above_are_told_of_a_unit_that_is_refused() {
+        let world = World::with(Limits { data: 12, ..Limits::default() });
+        let top = world.create(2, 2, None);
+        let unit = world.create(2, 1, Some((top.clone(), 1)));
+        let waits = [world.wait(&unit, Of::Top), world.wait(&top, Of::Own)];
+        world.register(&unit, 0, "eight so");
+        world.register(&unit, 1, "eight so");
+        let [below, above] = waits.map(|wait| wait.recv_timeout(PATIENCE).unwrap().unwrap_err());
+        assert_eq!(below.kind, FaultKind::DataTooLong);
+        assert_eq!((above.kind, above.rank), (FaultKind::ControllerLost, Some(1)));
+        assert!(above.message.contains("limit of 12"), "{above}");
+    }
+
+    /// A parent that had no room for one more word was a fault for ever, though it had some a moment later.
+    #[test]
+    fn a_full_service_is_asked_again() {
+        // Room for three resources and two registrants, and for nobody who controls a unit.
+        let world = World::with(Limits { held: 5 * OVERHEAD + 40, ..Limits::default() });
+        let top = world.create(1, 2, None);
+        let other = world.create(9, 1, None);
+        for rank in 0..2 {
+            world.register(&other, rank, "");
+        }
+        let unit = world.create(1, 1, Some((top, 0)));
+        let wait = world.wait(&unit, Of::Top);
+        let full = world.wait_full();
+        world.ask(Request::Destroy(other.resource())).recv_timeout(PATIENCE).unwrap().unwrap();
+        world.register(&unit, 0, "data");
+        let Ok(Answer::Completed(found)) = wait.recv_timeout(PATIENCE).unwrap() else { panic!("refused") };
+        assert!(full && found.level == 2);
     }
 
     #[test]

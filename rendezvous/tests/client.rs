@@ -64,6 +64,24 @@ fn a_registration_whose_answer_is_lost_is_asked_again_with_the_same_token() {
     assert!(asked.len() == 4 && asked.iter().all(|asked| asked.contains(own.as_str())), "{asked:?}");
 }
 
+/// A service that was full, or answered 503 in a word that is unknown here, was not asked again, though others make room all the time.
+#[test]
+fn a_service_that_is_full_is_asked_again() {
+    let full = http("503 Service Unavailable", r#"{"code":"service-full","detail":"it has 9 resources"}"#);
+    let unknown = http("503 Service Unavailable", r#"{"code":"on-fire","detail":"come again"}"#);
+    let stands = http("201 Created", r#"{"rank":4,"tally":1,"capacity":9,"token":"x"}"#);
+    let (service, asked) = answering(vec![full.clone(), unknown, stands]);
+    let (patient, _) = client(PATIENCE);
+    let own = draw_token().unwrap();
+    assert_eq!(patient.register(&handle(&service), Wanted::Assign, &own, "", None).unwrap().rank, 4);
+    assert_eq!(asked.join().unwrap().len(), 3);
+    // In the end it is said what the service has said.
+    let (service, _) = answering(vec![full]);
+    let (hasty, _) = client(Duration::ZERO);
+    let fault = hasty.create(&service, &Spec::new(1)).unwrap_err();
+    assert_eq!(fault.fault().unwrap().kind, FaultKind::ServiceFull);
+}
+
 #[test]
 fn a_resource_is_not_created_twice() {
     let (service, asked) = answering(vec![String::new()]);

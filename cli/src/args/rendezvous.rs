@@ -113,6 +113,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
+    /// A service on another host that gets the token over plain http, when the data of units are registered with it; may be given several times. Services over https and on this host get it, all others are asked without
+    #[arg(long, value_name = "URL")]
+    pub above: Vec<ServiceUrl>,
+
     /// Without a secret or token: listen beyond this machine all the same. Whoever reaches the port can do everything there
     #[arg(long, conflicts_with_all = ["secret_file", "token_file"])]
     pub insecure: bool,
@@ -212,7 +216,7 @@ pub struct AboveArgs {
     #[arg(long, value_name = "HANDLE", requires = "parent_rank")]
     pub parent: Option<Handle>,
 
-    /// With --parent: the rank to register with there, or `assign`
+    /// With --parent: the rank to register with there, or `assign`. With a number those who wait above are told when this unit is lost; with `assign` it has no rank there until it is complete, and its loss is told to nobody
     #[arg(long = "rank", id = "parent_rank", value_name = "R", requires = "parent")]
     pub rank: Option<RankWanted>,
 }

@@ -46,6 +46,7 @@ pub(super) fn run(args: &ServeArgs) -> CommandResult {
     options.insecure = args.insecure;
     options.limits = limits(args);
     options.ca = args.ca.clone();
+    options.above = args.above.clone();
     if let Some(connections) = args.connections_max {
         options.connections = connections as usize;
     }

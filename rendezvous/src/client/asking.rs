@@ -1,6 +1,6 @@
 //! Asks services over HTTP: one request after another, again after lost connections, and never longer than is said.
 //!
-//! The token of the service goes to the host of the URL that is asked and to no other: answers that lead elsewhere are not followed.
+//! The token of the service goes to the host of the URL that is asked and to no other: answers that lead elsewhere are not followed. Where clients of a service say whom that one asks, `trusted` says who gets it.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ClientOptions;
 use super::connector::{self, Connector};
 use super::error::ClientError;
 use super::exchange::{Ask, Given, Misread};
+use super::trusted::Trusted;
+use super::turns::{TurnKind, Turns};
 use super::url::ServiceUrl;
 use crate::machine::{
     Completion, Fault, FaultKind, Handle, Of, Properties, Registered, Spec, Token, Unit, Wanted,
@@ -39,8 +40,11 @@ const SLOWEST: u64 = 16 << 10;
 /// Longest time that a service is asked to keep a request: shorter than what lies between here and there closes idle connections after.
 const POLL: Duration = Duration::from_secs(30);
 
-/// Most attempts at a time, each of which has a connection: of those that are answered at once, and of those that services keep.
-const TURNS: [usize; 2] = [128, 256];
+/// The shortest, where more want to ask a service than can at a time: then each has its turn within [`POLL`] or so.
+const POLL_LEAST: Duration = Duration::from_secs(1);
+
+/// How long a service has for the answer to a word of a controlling task: the next word is soon due, and a lease runs.
+const WORD: Duration = Duration::from_secs(5);
 
 /// How long to wait before something is tried again: at first, and at most.
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
@@ -57,8 +61,9 @@ pub(crate) struct Asking {
     /// Whether it is known whose certificates count.
     authority: bool,
     data_max: u64,
-    /// Turns at what is answered at once, and at what services keep.
-    turns: [Arc<Semaphore>; 2],
+    /// Those who get the token; all do where clients themselves say who is asked.
+    trusted: Option<Trusted>,
+    turns: Arc<Turns>,
 }
 
 /// An attempt without an answer.
@@ -85,8 +90,13 @@ impl Asking {
             .build(connector);
         let authorization = options.token.as_ref().and_then(authorization);
         let (authority, data_max) = (options.ca.is_some(), options.data_max);
-        let turns = TURNS.map(|most| Arc::new(Semaphore::new(most)));
-        Ok(Asking { http, authorization, authority, data_max, turns })
+        let turns = Arc::new(Turns::new());
+        Ok(Asking { http, authorization, authority, data_max, trusted: None, turns })
+    }
+
+    /// Asks as a service for its clients, who say whom: the token goes to these services alone, and errors do not quote what was answered.
+    pub(crate) fn for_others(options: &ClientOptions, trusted: Trusted) -> Result<Asking, ClientError> {
+        Ok(Asking { trusted: Some(trusted), ..Asking::new(options)? })
     }
 
     pub(crate) async fn create(
@@ -136,7 +146,8 @@ impl Asking {
         // Ends: when the time is over, or with an answer.
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let wait = left.min(POLL).as_millis() as u64;
+            let rounds = self.turns.rounds(TurnKind::Kept, &service);
+            let wait = left.min((POLL / rounds).max(POLL_LEAST)).as_millis() as u64;
             let at = (&service, handle.resource());
             let ask = Ask::wait(at, of, wait, token, self.data_max);
             let found = self.ask(&service, &ask, until, Given::completion).await.0?;
@@ -236,20 +247,23 @@ impl Asking {
                     Err(Misread::Away(lost.why))
                 }
             };
-            let why = match answered {
+            let error = match answered {
                 Ok(answer) => return (Ok(answer), reached),
                 Err(Misread::Nonsense(what)) => {
                     let service = service.as_str().to_owned();
                     return (Err(ClientError::Nonsense { service, what }), reached);
                 }
                 // It is ending: another run of it may come.
-                Err(Misread::Fault(fault)) if fault.kind == FaultKind::Unavailable => fault.message,
+                Err(Misread::Fault(fault)) if fault.kind == FaultKind::Unavailable => {
+                    unreachable(service, fault.message, ask, reached)
+                }
+                Err(Misread::Fault(fault)) if passes(&fault) => ClientError::Fault(fault),
                 Err(Misread::Fault(fault)) => return (Err(ClientError::Fault(fault)), reached),
-                Err(Misread::Away(why)) => why,
+                Err(Misread::Away(why)) => unreachable(service, why, ask, reached),
             };
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return (Err(unreachable(service, why, ask, reached)), reached);
+                return (Err(error), reached);
             }
             sleep(jittered(again).min(left)).await;
             again = (again * 2).min(AGAIN_MOST);
@@ -261,17 +275,18 @@ impl Asking {
         if service.is_secure() && !self.authority {
             return Err(Attempt::Error(connector::no_authority(service)));
         }
-        let request = self.request(ask).map_err(|error| {
+        let with_token = self.trusted.as_ref().is_none_or(|trusted| trusted.has(service));
+        let request = self.request(ask, with_token).map_err(|error| {
             let (service, what) = (service.as_str().to_owned(), error.to_string());
             Attempt::Error(ClientError::Nonsense { service, what })
         })?;
         let left = || until.saturating_duration_since(Instant::now());
-        let turns = &self.turns[usize::from(ask.kept > 0)];
-        let waited = timeout(left() + GRACE, turns.acquire()).await;
+        let waited = timeout(left() + GRACE, self.turns.take(ask.turn, service)).await;
         let unsent = |why: &str| Lost { why: why.into(), sent: false, hopeless: false };
         let _turn = waited.map_err(|_| unsent("too much else was asked at the same time"))?;
         let upload = ask.content.as_ref().map_or(0, |(_, content)| content.len() as u64);
-        let needed = ANSWER + at_slowest(upload) + Duration::from_millis(ask.kept);
+        let answer = answer_time(ask.turn);
+        let needed = answer + at_slowest(upload) + Duration::from_millis(ask.kept);
         let limit = needed.min(left() + GRACE);
         let lost = |why: String| Lost { why, sent: true, hopeless: false };
         match timeout(limit, self.http.request(request)).await {
@@ -280,15 +295,21 @@ impl Asking {
                 let (why, hopeless) = cause(&error);
                 Err(Lost { why, sent: !error.is_connect(), hopeless }.into())
             }
-            Ok(Ok(response)) => Ok(read(response, ask.answer_max).await?),
+            Ok(Ok(response)) if response.status() == 401 && !with_token && self.authorization.is_some() => {
+                Err(Attempt::Error(ClientError::Withheld { service: service.as_str().to_owned() }))
+            }
+            Ok(Ok(response)) => {
+                let given = read(response, ask.answer_max, answer).await?;
+                Ok(Given { quotable: self.trusted.is_none(), ..given })
+            }
         }
     }
 
-    fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+    fn request(&self, ask: &Ask, with_token: bool) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
         let mut request = Request::builder().method(ask.method.clone()).uri(&ask.url);
         // The data of a completion come with what they who met have in common so.
         request = request.header(ACCEPT, "application/json");
-        if let Some(authorization) = &self.authorization {
+        if let Some(authorization) = self.authorization.as_ref().filter(|_| with_token) {
             request = request.header(AUTHORIZATION, authorization);
         }
         if let Some(token) = &ask.token {
@@ -315,7 +336,7 @@ impl From<Lost> for Attempt {
 }
 
 /// Takes the content as it comes, whatever length was announced.
-async fn read(response: Response<Incoming>, most: u64) -> Result<Given, Lost> {
+async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Result<Given, Lost> {
     let lost = |why: String| Lost { why, sent: true, hopeless: false };
     let status = response.status().as_u16();
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -325,11 +346,11 @@ async fn read(response: Response<Incoming>, most: u64) -> Result<Given, Lost> {
     let begun = Instant::now();
     // Ends: what comes is bounded, and so is the time that it takes.
     loop {
-        let allowed = ANSWER + at_slowest(content.len() as u64);
+        let allowed = answer + at_slowest(content.len() as u64);
         let left = allowed.saturating_sub(begun.elapsed());
         match timeout(left, body.frame()).await {
             Err(_) => return Err(lost(format!("its answer has stopped after {} bytes", content.len()))),
-            Ok(None) => return Ok(Given { status, kind, content: content.freeze() }),
+            Ok(None) => return Ok(Given { status, kind, content: content.freeze(), quotable: true }),
             Ok(Some(Err(error))) => return Err(lost(format!("its answer is cut off: {}", cause(&error).0))),
             Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();
@@ -340,6 +361,19 @@ async fn read(response: Response<Incoming>, most: u64) -> Result<Given, Lost> {
                 content.extend_from_slice(&data);
             }
         }
+    }
+}
+
+/// Whether a service that refuses so may not a little later: others make room.
+fn passes(fault: &Fault) -> bool {
+    fault.kind == FaultKind::ServiceFull
+}
+
+/// How long a service has for an answer of this kind.
+fn answer_time(kind: TurnKind) -> Duration {
+    match kind {
+        TurnKind::Word => WORD,
+        TurnKind::Short | TurnKind::Kept => ANSWER,
     }
 }
 

@@ -56,6 +56,14 @@ pub enum ClientError {
         /// The URL of the service.
         service: String,
     },
+    /// The service wants the token, which does not go there.
+    #[error(
+        "the service at {service} wants a token, and that of this service goes over http to no other host that it was not told of: start it with `gpc rendezvous serve --above {service}`, or have the one above serve https"
+    )]
+    Withheld {
+        /// The URL of the service.
+        service: String,
+    },
     /// The file of certificates cannot be used.
     #[error("{}: {why}", file.display())]
     Authority {

@@ -11,6 +11,7 @@ use chained_gpc::{Job, Shown};
 use hyper::Method;
 use serde::{Deserialize, Serialize};
 
+use super::turns::TurnKind;
 use super::url::ServiceUrl;
 use crate::machine::{
     Completion, Fault, FaultKind, Handle, Joint, NAME_MAX, Of, Properties, Registered, ResourceId, Spec,
@@ -41,6 +42,8 @@ pub(crate) struct Ask {
     pub(crate) answer_max: u64,
     /// How long the service may keep it before it answers, milliseconds.
     pub(crate) kept: u64,
+    /// For which of the service's turns it waits.
+    pub(crate) turn: TurnKind,
 }
 
 /// What was answered.
@@ -50,6 +53,8 @@ pub(crate) struct Given {
     /// The type of the content.
     pub(crate) kind: String,
     pub(crate) content: Bytes,
+    /// Whether who asks may see the content. Where a service asks for its clients, they could have it read to them what they do not reach by themselves.
+    pub(crate) quotable: bool,
 }
 
 /// An answer that is not the one that was asked for.
@@ -65,7 +70,8 @@ pub(crate) enum Misread {
 
 impl Ask {
     fn new(method: Method, url: String) -> Ask {
-        Ask { method, url, token: None, content: None, again: true, answer_max: SHORT_MAX, kept: 0 }
+        let (again, answer_max, turn) = (true, SHORT_MAX, TurnKind::Short);
+        Ask { method, url, token: None, content: None, again, answer_max, kept: 0, turn }
     }
 
     /// A new resource. If the answer is lost, a second one would be made.
@@ -130,7 +136,8 @@ impl Ask {
         let url = format!("{}/completion?wait={}&of={of}", at(at_service), seconds(wait));
         // In base64, with what stands around it.
         let answer_max = (data_max / 3 + 1).saturating_mul(4).saturating_add(SHORT_MAX);
-        Ask { token: token.cloned(), answer_max, kept: wait, ..Ask::new(Method::GET, url) }
+        let turn = if wait > 0 { TurnKind::Kept } else { TurnKind::Short };
+        Ask { token: token.cloned(), answer_max, kept: wait, turn, ..Ask::new(Method::GET, url) }
     }
 
     /// What is known of a resource.
@@ -161,7 +168,7 @@ impl Ask {
         let name = &name[..name.floor_char_boundary(NAME_MAX)];
         let json = serde_json::json!({ "name": name }).to_string();
         let content = Some(("application/json", json.into()));
-        Ask { token: Some(token.clone()), content, ..Ask::new(Method::PUT, url) }
+        Ask { token: Some(token.clone()), content, turn: TurnKind::Word, ..Ask::new(Method::PUT, url) }
     }
 
     /// Says that a controlling task ends.
@@ -176,7 +183,7 @@ impl Ask {
             url.push_str("?lost=");
             put_escaped(&mut url, &lost[..lost.floor_char_boundary(WHY_MAX)]);
         }
-        Ask { token: Some(token.clone()), ..Ask::new(Method::DELETE, url) }
+        Ask { token: Some(token.clone()), turn: TurnKind::Word, ..Ask::new(Method::DELETE, url) }
     }
 }
 
@@ -331,7 +338,7 @@ impl Given {
         }
         let shape: CompletionShape<'_> = self.json()?;
         let data = STANDARD.decode(shape.data.as_bytes());
-        let data = data.map_err(|error| Misread::Nonsense(format!("the data are no base64: {error}")))?;
+        let data = data.map_err(|_| Misread::Nonsense("the data are no base64".into()))?;
         if shape.level == 0 {
             return Err(Misread::Nonsense("a completion of level 0".into()));
         }
@@ -365,7 +372,8 @@ impl Given {
 
     fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Misread> {
         serde_json::from_slice(&self.content).map_err(|error| {
-            Misread::Nonsense(format!("{}, which is not as it should be: {error}", self.quoted()))
+            let error = if self.quotable { format!(": {error}") } else { String::new() };
+            Misread::Nonsense(format!("{}, which is not as it should be{error}", self.quoted()))
         })
     }
 
@@ -378,7 +386,15 @@ impl Given {
         if status >= 400
             && let Ok(problem) = serde_json::from_slice::<ProblemShape>(&self.content)
         {
-            return Err(problem.read().map_or_else(|misread| misread, Misread::Fault));
+            return Err(match problem.read() {
+                Ok(fault) => Misread::Fault(fault),
+                // Whatever that is, it is none for ever.
+                Err(_) if status == 503 => Misread::Away(format!("status {status}, {}", self.quoted())),
+                Err(_) => Misread::Nonsense(format!(
+                    "status {status} with a fault that is unknown here, {}",
+                    self.quoted()
+                )),
+            });
         }
         Err(match status {
             300..=399 => {
@@ -392,6 +408,9 @@ impl Given {
 
     /// The beginning of the content, for people.
     fn quoted(&self) -> String {
+        if !self.quotable {
+            return format!("with a content of {} bytes", self.content.len());
+        }
         let text = String::from_utf8_lossy(&self.content[..self.content.len().min(QUOTED_MAX)]);
         let kind: String = self.kind.chars().take(QUOTED_MAX).collect();
         match text.trim() {
@@ -437,7 +456,7 @@ mod tests {
     }
 
     fn given(status: u16, content: &str) -> Given {
-        Given { status, kind: "application/json".into(), content: content.to_owned().into() }
+        Given { status, kind: "application/json".into(), content: content.to_owned().into(), quotable: true }
     }
 
     #[test]
@@ -525,7 +544,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_comes_is_read_or_refused(status in 100_u16..600, content in prop::collection::vec(any::<u8>(), 0..80)) {
-            let given = Given { status, kind: String::new(), content: content.into() };
+            let given = Given { status, kind: String::new(), content: content.into(), quotable: true };
             let (_, _, _) = (given.done(), given.created(), given.registered());
             let (_, _, _) = (given.ended(), given.completion(), given.properties());
         }

@@ -21,6 +21,8 @@ mod asking;
 mod connector;
 mod error;
 mod exchange;
+mod trusted;
+mod turns;
 mod url;
 
 use std::fmt;
@@ -34,6 +36,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use asking::{Asking, after};
 pub use error::ClientError;
+pub(crate) use trusted::Trusted;
 pub use url::{ServiceUrl, UrlError};
 
 pub use crate::keeper::draw_token;

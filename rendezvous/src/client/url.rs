@@ -40,6 +40,19 @@ impl ServiceUrl {
         self.secure
     }
 
+    /// The host, in lower case; an address of IPv6 is in brackets.
+    pub(super) fn host(&self) -> String {
+        let url = self.text.parse::<Uri>().unwrap_or_default();
+        url.host().unwrap_or_default().to_ascii_lowercase()
+    }
+
+    /// Scheme, host and port, all that says where it is asked.
+    pub(super) fn origin(&self) -> String {
+        let url = self.text.parse::<Uri>().unwrap_or_default();
+        let (scheme, port) = if self.secure { ("https", 443) } else { ("http", 80) };
+        format!("{scheme}://{}:{}", self.host(), url.port_u16().unwrap_or(port))
+    }
+
     /// What stands beside it: `http://HOST:PORT/jobs` of `http://HOST:PORT/rendezvous`.
     pub(super) fn beside(&self, name: &str) -> String {
         let above = self.text.rsplit_once('/').map_or(self.text.as_str(), |(above, _)| above);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::client::ServiceUrl;
 use crate::machine::Limits;
 use crate::store::Store;
 use crate::token::ServiceToken;
@@ -22,6 +23,8 @@ pub struct Options {
     pub page_token: Option<ServiceToken>,
     /// File with the certificates (PEM) of the authority that has signed those of services above that are reached over https: this service registers the data of resources with a parent there.
     pub ca: Option<PathBuf>,
+    /// Services on other hosts that get the token over plain HTTP, when this one registers data of its resources there. Clients say where the resources above are, so no other service gets it, but over https or on this host.
+    pub above: Vec<ServiceUrl>,
     /// Where what is registered outlives the process.
     pub store: Option<Box<dyn Store>>,
     /// What the service allows.
@@ -75,6 +78,7 @@ impl Options {
             token: None,
             page_token: None,
             ca: None,
+            above: Vec::new(),
             store: None,
             limits: Limits::default(),
             insecure: false,

@@ -72,8 +72,10 @@ impl Server {
         let threads = options.threads.max(1);
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.worker_threads(threads).thread_name("rendezvous-http").enable_all().build()?;
-        let above = ClientOptions { token: options.token.clone(), ca: options.ca, ..Default::default() };
-        let (told, upward) = upward::new(runtime.handle().clone(), &url, &above).map_err(io::Error::other)?;
+        let asked = ClientOptions { token: options.token.clone(), ca: options.ca, ..Default::default() };
+        let handle = runtime.handle().clone();
+        let upward = upward::new(handle, &url, &options.limits, &asked, &options.above);
+        let (told, upward) = upward.map_err(io::Error::other)?;
         let keeper = Keeper::start(options.limits, options.store, told)?;
         let desk = keeper.desk().clone();
         upward.begin(&desk);

@@ -2,6 +2,7 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on is over")]
 
+mod above;
 mod by_curl;
 mod declared;
 mod faults;

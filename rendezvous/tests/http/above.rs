@@ -1,0 +1,98 @@
+//! A server as the controlling task of units whose resources above are with other servers, some of which are hostile.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+
+use gpc_rendezvous::http::Server;
+
+use crate::raw::{Answer, ask, create, register, server, started, token};
+
+/// A unit of one task whose resource above is this one.
+fn unit(server: &Server, parent: &str, rank: u32) -> String {
+    create(server, &format!(r#"{{"capacity":1,"parent":{{"handle":"{parent}","rank":{rank}}}}}"#))
+}
+
+fn handle(server: &Server, path: &str) -> String {
+    format!("{}?{}", server.url(), path.rsplit('/').next().unwrap())
+}
+
+/// All services above were asked in the same 128 turns, so units whose resources above were with a service that takes connections and says nothing held up the words of all others: those were given up by the services that awaited them.
+#[test]
+fn a_silent_service_above_holds_up_no_other() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = format!("http://{}/rendezvous?{}", silent.local_addr().unwrap(), "1".repeat(32));
+    let (above, below) = (server(), server());
+    for rank in 0..300 {
+        let path = unit(&below, &nowhere, rank);
+        // Every other one waits to register, the rest to say that they are there.
+        if rank % 2 == 0 {
+            register(&below, &path, b"data");
+        }
+    }
+    let top = create(&above, r#"{"capacity":1,"level":2}"#);
+    let path = unit(&below, &handle(&above, &top), 0);
+    register(&below, &path, b"met");
+    let met = ask(&below, &format!("GET {path}/completion?of=top&wait=15"), "", "");
+    assert_eq!((met.status, &met.body[..]), (200, &b"1 1 3 met"[..]));
+}
+
+/// Has a unit with a server that has a token, and these services named, meet above, where a server with the same token is reached by this host.
+fn met(host: &str, named: bool) -> Answer {
+    let (secret, line) = token();
+    let above = started(|options| options.token = Some(secret.clone()));
+    let url = format!("http://{host}:{}/rendezvous", above.address().port());
+    let below = started(|options| {
+        options.token = Some(secret);
+        options.above.extend(named.then(|| url.parse().unwrap()));
+    });
+    let made = ask(&above, "POST /rendezvous", &line, r#"{"capacity":1,"level":2}"#);
+    let handle = format!("{url}?{}", made.json()["id"].as_str().unwrap());
+    let spec = format!(r#"{{"capacity":1,"parent":{{"handle":"{handle}","rank":0}}}}"#);
+    let made = ask(&below, "POST /rendezvous", &line, spec);
+    let path = made.header("location").unwrap().to_owned();
+    assert_eq!(ask(&below, &format!("POST {path}/registrants"), &line, "met").status, 201);
+    ask(&below, &format!("GET {path}/completion?of=top&wait=15"), &line, "")
+}
+
+/// The token went to whatever host a client named as that of the resource above, over plain HTTP too.
+#[test]
+fn the_token_goes_to_other_hosts_that_are_named_alone() {
+    // An address of this machine that is not known as one.
+    let refused = met("0.0.0.0", false);
+    assert_eq!(refused.problem(), (502, "above-failed".into()));
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("--above http://0.0.0.0:"), "{detail}");
+    for (host, named) in [("0.0.0.0", true), ("127.0.0.1", false), ("localhost", false)] {
+        let met = met(host, named);
+        assert_eq!((met.status, &met.body[..]), (200, &b"1 1 3 met"[..]), "{host}");
+    }
+}
+
+/// What a host said that is no service was quoted in the fault: a client could have read to it what only the service reaches.
+#[test]
+fn what_is_no_service_above_is_not_read_to_clients() {
+    for content in ["PRIVATE words", r#"{"code":"PRIVATE","detail":"PRIVATE"}"#, r#"{"rank":"PRIVATE"}"#] {
+        for status in ["200 OK", "201 Created", "404 PRIVATE", "409 Conflict"] {
+            let other = TcpListener::bind("127.0.0.1:0").unwrap();
+            let at = other.local_addr().unwrap();
+            let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: PRIVATE\r\n");
+            let answer = format!("{head}content-length: {}\r\n\r\n{content}", content.len());
+            thread::spawn(move || {
+                // Ends: with the test.
+                for stream in other.incoming() {
+                    let mut stream = stream.unwrap();
+                    let _ = stream.read(&mut [0; 4096]);
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+            });
+            let below = server();
+            let path = unit(&below, &format!("http://{at}/rendezvous?{}", "1".repeat(32)), 0);
+            register(&below, &path, b"data");
+            let told = ask(&below, &format!("GET {path}/completion?of=top&wait=15"), "", "");
+            assert_eq!(told.problem(), (502, "above-failed".into()));
+            assert!(!told.text().contains("PRIVATE"), "{told:?}");
+            assert!(told.text().contains(&format!("{} bytes", content.len())), "{told:?}");
+        }
+    }
+}
