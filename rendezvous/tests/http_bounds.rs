@@ -72,6 +72,7 @@ fn waiting(server: &Server, path: &str) -> usize {
 #[test]
 fn what_a_server_holds_is_bounded() {
     long_answers_are_not_copied_for_each_client();
+    data_of_resources_that_are_gone_are_bounded_too();
     what_clients_take_is_bounded_and_comes_back();
 }
 
@@ -133,4 +134,39 @@ fn long_answers_are_not_copied_for_each_client() {
     }
     let grown = memory().saturating_sub(before);
     assert!(grown < 64, "{grown} MiB for 50 clients");
+}
+
+/// `Limits::held` once said nothing of data that somebody was taking: registered, asked for, not read and destroyed, each 60 MiB stayed in memory until the client was cut off, and others took their place.
+fn data_of_resources_that_are_gone_are_bounded_too() {
+    let mut options = Options::new(([127, 0, 0, 1], 0).into());
+    options.limits.held = 64 << 20;
+    options.times.silent = LIMIT;
+    let server = Server::start(options).unwrap();
+    let before = memory();
+    let data = "x".repeat(30 << 20);
+    let mut streams = Vec::new();
+    let refused = (0..12).find_map(|_| {
+        let path = ask(&server, "POST /rendezvous", r#"{"capacity":1}"#);
+        let path = path.lines().find_map(|line| line.strip_prefix("location: ")).unwrap().to_owned();
+        assert!(ask(&server, &format!("POST {path}/registrants"), &data).contains(" 201 "));
+        let get = format!("GET {path}/registrants/0 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut stream = connect(&server, &get);
+        let mut begin = [0; 12];
+        stream.read_exact(&mut begin).unwrap();
+        assert!(ask(&server, &format!("DELETE {path}"), "").contains(" 204 "));
+        streams.push(stream);
+        (begin.ends_with(b"503")).then(|| streams.len())
+    });
+    assert_eq!(refused, Some(4), "three pass 64 MiB");
+    let grown = memory().saturating_sub(before);
+    // Three on their way, what the client has to send, what the allocator keeps; twelve are 360 MiB.
+    assert!(grown < 280, "{grown} MiB");
+    // All but the first: the last part of an answer keeps all of it.
+    let mut first = streams.swap_remove(0);
+    first.read_exact(&mut vec![0; 29 << 20]).unwrap();
+    drop(streams);
+    let path = create(&server);
+    assert!(ask(&server, &format!("POST {path}/registrants"), "short").contains(" 201 "));
+    let get = format!("GET {path}/registrants/0");
+    until("those who have gone make room", || ask(&server, &get, "").contains(" 200 "));
 }

@@ -120,7 +120,7 @@ async fn tell(shared: &Shared, events: &Events, id: ResourceId, wait: Request) -
         }
     }
     match end {
-        Ok(Answer::Completed(completion)) => completed(events, completion).await,
+        Ok(Answer::Completed(completion)) => completed(shared, events, completion).await,
         Ok(_) => events.event("fault", &strange().written()).await,
         Err(fault) => events.event("fault", &json::problem(&fault)).await,
     }
@@ -138,13 +138,15 @@ async fn next(events: &Events, looking: &mut Looking) -> Result<Option<(u32, u32
     }
 }
 
-async fn completed(events: &Events, completion: Completion) -> Result<(), Gone> {
-    if completion.data.len() > json::EVENT_DATA_MAX {
+/// Tells of the completion, without the data where they are long or there is no room on the way for them: the client asks for them then.
+async fn completed(shared: &Shared, events: &Events, completion: Completion) -> Result<(), Gone> {
+    let short = completion.data.len() <= json::EVENT_DATA_MAX;
+    let Some(data) = short.then(|| shared.answers.send(completion.data.clone()).ok()).flatten() else {
         return events.event("completed", &json::without_data(&completion)).await;
-    }
+    };
     let (before, behind) = json::around(&completion);
     let (before, behind) = (format!("event: completed\ndata: {before}"), format!("{behind}\n\n"));
-    let mut sent = Sent::encoded(before, completion.data, behind);
+    let mut sent = Sent::encoded(before, data, behind);
     while let Some(piece) = sent.next() {
         events.send(piece).await?;
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use super::answers::Answers;
 use super::options::Times;
 
 /// How long a new connection waits for the place of one that was told to close. That one is idle, so it takes no longer than its task needs to run.
@@ -18,6 +19,7 @@ const PLACE_LIMIT: Duration = Duration::from_millis(100);
 pub(super) struct Links {
     places: Arc<Semaphore>,
     times: Times,
+    answers: Arc<Answers>,
     free: Mutex<Free>,
 }
 
@@ -51,9 +53,9 @@ enum State {
 pub(super) struct Busy(Arc<Link>);
 
 impl Links {
-    pub(super) fn new(most: usize, times: Times) -> Arc<Links> {
+    pub(super) fn new(most: usize, times: Times, answers: Arc<Answers>) -> Arc<Links> {
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        Arc::new(Links { places, times, free: Mutex::default() })
+        Arc::new(Links { places, times, answers, free: Mutex::default() })
     }
 
     /// A place for a new connection, that of the one that has been idle for longest if there is no other; `None` if all are busy.
@@ -127,6 +129,11 @@ impl Link {
 
     pub(super) fn times(&self) -> Times {
         self.links.times
+    }
+
+    /// How slowly an answer may be taken now, bytes a second.
+    pub(super) fn rate(&self) -> u64 {
+        self.links.answers.rate()
     }
 
     /// A request was answered before all of its body had come: nothing else comes on this connection.

@@ -6,6 +6,7 @@
 //!
 //! Source: WS Rendezvous, "Rendezvous port type", with HTTP in place of SOAP.
 
+mod answers;
 mod asking;
 mod body;
 mod connection;

@@ -39,6 +39,8 @@ pub struct Options {
     pub streams: usize,
     /// Most bytes of bodies that are under way together.
     pub bodies: u64,
+    /// Most bytes of data that are on their way to clients together, at most [`Limits::held`]; the same data are counted once. Once it is reached, no further data leave.
+    pub answers: u64,
     /// Threads that serve.
     pub threads: usize,
     /// How long clients may take.
@@ -53,11 +55,11 @@ pub struct Times {
     pub head: Duration,
     /// Between two requests on a connection.
     pub idle: Duration,
-    /// Without a byte of a body that is awaited, and without taking a byte of an answer. After so long both must also come to [`RATE_MIN`] on average.
+    /// Without a byte of a body that is awaited, and without taking a byte of an answer. What comes faster than it must gives no more than this time again.
     pub silent: Duration,
 }
 
-/// Slowest that a body or an answer may be on average, bytes a second: 64 MiB take over an hour then.
+/// Slowest that a body or an answer may be, bytes a second: 64 MiB take over an hour then. Answers have another one while many bytes are on their way.
 pub(super) const RATE_MIN: u64 = 16 << 10;
 
 /// Certificate and key of a server.
@@ -86,6 +88,7 @@ impl Options {
             connections: 16_384,
             streams: 4096,
             bodies: 512 << 20,
+            answers: 512 << 20,
             threads: std::thread::available_parallelism().map_or(1, usize::from).min(4),
             times: Times::default(),
         }

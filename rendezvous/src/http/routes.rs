@@ -151,7 +151,8 @@ async fn registrant(State(shared): State<App>, asking: Asking) -> Result<Respons
     let request = Request::Registrant { resource: asking.id()?, rank: asking.rank()? };
     let Answer::Data(data) = shared.ask(request).await? else { return Err(strange()) };
     let media = [(header::CONTENT_TYPE, "application/octet-stream")];
-    Ok((media, Body::new(Sent::plain(data))).into_response())
+    let sent = Sent::plain(shared.answers.send(data)?);
+    Ok((media, Body::new(sent)).into_response())
 }
 
 async fn withdraw(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {

@@ -2,12 +2,15 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+
+use super::answers::OnTheWay;
 
 /// Bytes of data that are given at a time as they are.
 const PIECE: usize = 64 << 10;
@@ -20,19 +23,34 @@ const ENCODED_PIECE: usize = 12 << 10;
 pub(super) struct Sent {
     before: Bytes,
     data: Bytes,
+    whole: Arc<OnTheWay>,
     encoded: bool,
     behind: Bytes,
 }
 
+/// A part of data, which keeps all of them in memory, and so on their way, until it is written.
+struct Part {
+    bytes: Bytes,
+    _whole: Arc<OnTheWay>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl Sent {
     /// The data as they are.
-    pub(super) fn plain(data: Bytes) -> Sent {
-        Sent { before: Bytes::new(), data, encoded: false, behind: Bytes::new() }
+    pub(super) fn plain(whole: Arc<OnTheWay>) -> Sent {
+        let data = whole.data().clone();
+        Sent { before: Bytes::new(), data, whole, encoded: false, behind: Bytes::new() }
     }
 
     /// The data as base64, between two texts.
-    pub(super) fn encoded(before: impl Into<Bytes>, data: Bytes, behind: impl Into<Bytes>) -> Sent {
-        Sent { before: before.into(), data, encoded: true, behind: behind.into() }
+    pub(super) fn encoded(before: impl Into<Bytes>, whole: Arc<OnTheWay>, behind: impl Into<Bytes>) -> Sent {
+        let data = whole.data().clone();
+        Sent { before: before.into(), data, whole, encoded: true, behind: behind.into() }
     }
 
     /// The next piece.
@@ -43,7 +61,10 @@ impl Sent {
         if !self.data.is_empty() {
             let most = if self.encoded { ENCODED_PIECE } else { PIECE };
             let piece = self.data.split_to(most.min(self.data.len()));
-            return Some(if self.encoded { STANDARD.encode(&piece).into() } else { piece });
+            return Some(match self.encoded {
+                true => STANDARD.encode(&piece).into(),
+                false => Bytes::from_owner(Part { bytes: piece, _whole: Arc::clone(&self.whole) }),
+            });
         }
         Some(std::mem::take(&mut self.behind)).filter(|behind| !behind.is_empty())
     }
@@ -82,6 +103,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::http::answers::Answers;
 
     fn whole(mut sent: Sent) -> Vec<u8> {
         let mut whole = Vec::new();
@@ -96,10 +118,11 @@ mod tests {
         fn the_pieces_are_the_whole(length in 0..100_000_usize, seed: u8) {
             let data = Bytes::from_iter((0..length).map(|at| (at * 31) as u8 ^ seed));
             let text = format!("before{}behind", STANDARD.encode(&data));
-            let sent = Sent::encoded("before", data.clone(), "behind");
+            let answers = Answers::new(1);
+            let sent = Sent::encoded("before", answers.send(data.clone()).unwrap(), "behind");
             prop_assert_eq!(sent.length(), text.len() as u64);
             prop_assert!(whole(sent) == text.as_bytes());
-            let sent = Sent::plain(data.clone());
+            let sent = Sent::plain(answers.send(data.clone()).unwrap());
             prop_assert_eq!(sent.length(), length as u64);
             prop_assert!(whole(sent) == data);
         }

@@ -14,6 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
+use super::answers::Answers;
 use super::body::Budget;
 use super::connection;
 use super::host::Names;
@@ -79,6 +80,7 @@ impl Server {
         let keeper = Keeper::start(options.limits, options.store, told)?;
         let desk = keeper.desk().clone();
         upward.begin(&desk);
+        let answers = Answers::new(options.answers.min(options.limits.held));
         let shared = Arc::new(Shared {
             desk: desk.clone(),
             url: url.clone(),
@@ -87,6 +89,7 @@ impl Server {
             token: options.token,
             page_token: options.page_token,
             bodies: Budget::new(options.bodies, options.times.silent),
+            answers: Arc::clone(&answers),
             streams: Arc::new(Semaphore::new(options.streams.min(Semaphore::MAX_PERMITS))),
             wrong: Wrong::default(),
             sessions: Sessions::default(),
@@ -94,7 +97,7 @@ impl Server {
         });
         let (stopping, told) = watch::channel(false);
         let (last, ended) = channel();
-        let links = Links::new(options.connections, options.times);
+        let links = Links::new(options.connections, options.times, answers);
         let listener = {
             let _entered = runtime.enter();
             TcpListener::from_std(listener)?

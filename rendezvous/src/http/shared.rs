@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
+use super::answers::Answers;
 use super::body::Budget;
 use super::host::Names;
 use super::poller::Pollers;
@@ -29,6 +30,7 @@ pub(super) struct Shared {
     pub(super) token: Option<ServiceToken>,
     pub(super) page_token: Option<ServiceToken>,
     pub(super) bodies: Arc<Budget>,
+    pub(super) answers: Arc<Answers>,
     pub(super) streams: Arc<Semaphore>,
     pub(super) wrong: Wrong,
     pub(super) sessions: Sessions,

@@ -12,7 +12,7 @@ use super::asking::{Asking, of};
 use super::json;
 use super::problem::Problem;
 use super::sent::Sent;
-use super::shared::{App, ask, strange};
+use super::shared::{App, Shared, ask, strange};
 use crate::machine::{Answer, Completion, Request};
 
 /// How long somebody waits who does not say, milliseconds.
@@ -39,7 +39,7 @@ pub(super) async fn completion(State(shared): State<App>, asking: Asking) -> Res
     let until = Some(shared.desk.now().saturating_add(wait));
     let answer = ask(&shared.desk, Request::Wait { resource, of, until, token });
     match timeout(Duration::from_millis(wait) + GRACE, answer).await {
-        Ok(Ok(Answer::Completed(completion))) => Ok(response(completion, wants_json(asking.headers()))),
+        Ok(Ok(Answer::Completed(completion))) => response(&shared, completion, wants_json(asking.headers())),
         Ok(Ok(Answer::NotYet)) => Ok(StatusCode::NO_CONTENT.into_response()),
         Ok(Ok(_)) => Err(strange()),
         Ok(Err(fault)) => Err(fault.into()),
@@ -47,15 +47,16 @@ pub(super) async fn completion(State(shared): State<App>, asking: Asking) -> Res
     }
 }
 
-fn response(completion: Completion, json: bool) -> Response {
+fn response(shared: &Shared, completion: Completion, json: bool) -> Result<Response, Problem> {
+    let data = shared.answers.send(completion.data.clone())?;
     if json {
         let (before, behind) = json::around(&completion);
-        let body = Body::new(Sent::encoded(before, completion.data, behind));
-        return ([(header::CONTENT_TYPE, "application/json")], body).into_response();
+        let body = Body::new(Sent::encoded(before, data, behind));
+        return Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response());
     }
     let level = (LEVEL, completion.level.to_string());
     let media = (header::CONTENT_TYPE, "application/octet-stream".to_owned());
-    ([media, level], Body::new(Sent::plain(completion.data))).into_response()
+    Ok(([media, level], Body::new(Sent::plain(data))).into_response())
 }
 
 fn wants_json(headers: &HeaderMap) -> bool {

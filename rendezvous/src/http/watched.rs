@@ -10,7 +10,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::links::Link;
-use super::options::RATE_MIN;
 
 /// The stream of a connection.
 #[derive(Debug)]
@@ -25,12 +24,12 @@ pub(super) struct Watched<S> {
 #[derive(Default, Debug)]
 pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
 
-/// How long a client has let us wait with what is written, and what it took after it had first done so.
+/// How long a client may still let us wait with what is written.
 #[derive(Default, Debug)]
 struct Blocked {
     since: Option<Instant>,
-    before: Duration,
-    bytes: u64,
+    /// What it has waited already of what it may.
+    used: Duration,
 }
 
 impl<S> Watched<S> {
@@ -46,7 +45,7 @@ impl<S> Watched<S> {
     fn wrote(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(Ok(bytes)) => {
-                self.blocked.progress(bytes);
+                self.blocked.progress(bytes, self.link.rate());
                 Poll::Ready(Ok(bytes))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -71,20 +70,19 @@ impl Alarm {
 }
 
 impl Blocked {
-    fn progress(&mut self, bytes: usize) {
+    /// The client has taken so many bytes: it may wait again for as long as these may take, but it saves up no more than it had at first. Otherwise who takes much in the beginning could keep the rest for as long as that is worth.
+    fn progress(&mut self, bytes: usize, rate: u64) {
         if let Some(since) = self.since.take() {
-            self.before += since.elapsed();
+            self.used += since.elapsed();
         }
-        if self.before > Duration::ZERO {
-            self.bytes += bytes as u64;
-        }
+        let worth = Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / rate);
+        self.used = self.used.saturating_sub(worth);
     }
 
-    /// Until when something must be taken, with an allowance for each byte that was.
+    /// Until when something must be taken.
     fn until(&mut self, silent: Duration) -> Instant {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let allowed = silent + Duration::from_millis(self.bytes.saturating_mul(1000) / RATE_MIN);
-        since + allowed.saturating_sub(self.before).min(silent)
+        since + silent.saturating_sub(self.used)
     }
 }
 
@@ -132,5 +130,33 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once a client that had taken 63 MiB at once could keep the rest of the answer for an hour, with a byte now and then: all that it had taken stood to its credit.
+    #[tokio::test]
+    async fn what_was_taken_fast_is_no_credit() {
+        let silent = Duration::from_secs(30);
+        let mut blocked = Blocked::default();
+        let left = |blocked: &mut Blocked| {
+            let until = blocked.until(silent);
+            until.saturating_duration_since(blocked.since.unwrap())
+        };
+        assert_eq!(left(&mut blocked), silent);
+        blocked.progress(63 << 20, 16 << 10);
+        assert_eq!(left(&mut blocked), silent);
+        // A byte when 29 s have passed is worth next to nothing.
+        blocked.since = None;
+        blocked.used = Duration::from_secs(29);
+        blocked.progress(1, 16 << 10);
+        assert!(left(&mut blocked) <= Duration::from_millis(1001));
+        // At twice the rate, what was waited comes back.
+        blocked.since = None;
+        blocked.progress(2 << 20, 16 << 10);
+        assert_eq!(left(&mut blocked), silent);
     }
 }
