@@ -14,6 +14,7 @@ mod request;
 mod resource;
 mod service;
 mod spec;
+mod tops;
 mod waits;
 
 pub use fault::{Fault, FaultKind, MESSAGE_MAX};
