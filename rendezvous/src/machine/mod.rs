@@ -16,6 +16,7 @@ mod request;
 mod resource;
 mod service;
 mod spec;
+mod tops;
 mod waits;
 
 pub use brought::Brought;

@@ -8,9 +8,10 @@ use chained_gpc::{Id, Job};
 use super::ended::Ended;
 use super::lives::{Holder, Timer};
 use super::resource::{Registrant, Resource, Seen, State};
+use super::tops::Tops;
 use super::{
-    Above, Answer, Brought, Change, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource, Life, Limits,
-    Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
+    Above, Answer, Brought, Change, Completion, Drawn, Fault, FaultKind, Input, Joint, Kept, KeptResource,
+    Life, Limits, Millis, OVERHEAD, Output, Request, ResourceId, Spec, Ticket, Token, Unit, Up, Wanted,
 };
 
 /// A rendezvous service.
@@ -29,6 +30,7 @@ pub struct Service {
     pub(super) members: BTreeMap<Id, BTreeSet<(ResourceId, Holder)>>,
     /// What all resources hold, see [`Limits::held`].
     pub(super) held: u64,
+    tops: Tops,
     ended: Ended,
     pub(super) outputs: VecDeque<Output>,
 }
@@ -46,6 +48,7 @@ impl Service {
             waits: BTreeMap::new(),
             members: BTreeMap::new(),
             held: 0,
+            tops: Tops::default(),
             ended: Ended::default(),
             outputs: VecDeque::new(),
         }
@@ -116,7 +119,7 @@ impl Service {
     pub fn is_empty(&self) -> bool {
         let tables = self.resources.is_empty() && self.by_age.is_empty() && self.by_job.is_empty();
         let lives = self.timers.is_empty() && self.waits.is_empty() && self.members.is_empty();
-        tables && lives && self.held == 0
+        tables && lives && self.held == 0 && self.tops.is_empty()
     }
 
     fn answer(&mut self, request: Request) -> Result<Answer, Fault> {
@@ -367,6 +370,9 @@ impl Service {
         self.end_lives(id);
         let Some(resource) = self.resources.remove(&id) else { return };
         self.held -= resource.held();
+        if let Some(Ok(top)) = &resource.top {
+            self.held -= self.tops.remove(&top.data);
+        }
         self.by_age.remove(&(resource.created, id));
         self.timers.remove(&(resource.expires, Timer::End(id)));
         if let Some(Job(job)) = resource.job
@@ -417,14 +423,28 @@ impl Service {
 
     /// What the driver has heard from above.
     fn hear(&mut self, id: ResourceId, above: Above) {
-        let Some(resource) = self.resources.get_mut(&id) else { return };
-        if resource.top.is_none() {
-            resource.top = Some(match above {
-                Above::Completed(completion) => Ok(completion),
+        if self.resources.get(&id).is_some_and(|resource| resource.top.is_none()) {
+            let top = match above {
+                Above::Completed(completion) => self.hold_top(completion),
                 Above::Failed(fault) => Err(fault),
-            });
+            };
+            if let Some(resource) = self.resources.get_mut(&id) {
+                resource.top = Some(top);
+            }
         }
         self.tell(id);
+    }
+
+    /// The completion above a resource, if there is room for it: another service decides how much that is.
+    fn hold_top(&mut self, completion: Completion) -> Result<Completion, Fault> {
+        let needed = self.tops.needed(&completion.data);
+        self.admit(needed).map_err(|fault| {
+            let message = format!("the rendezvous above is complete, with {needed} bytes, but {fault}");
+            Fault::new(FaultKind::ServiceFull, message)
+        })?;
+        self.tops.add(&completion.data);
+        self.held += needed;
+        Ok(completion)
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Limits {
     pub level: u16,
     /// Most data of one registration, bytes. At level 2 and above they are the data of a whole unit.
     pub data: u64,
-    /// Most that all resources hold together, bytes: the data, and [`OVERHEAD`] for each registrant and each resource. At a completion a resource's data are held twice for a moment.
+    /// Most that all resources hold together, bytes: the data, those of completions above, once where resources have the same copy, and [`OVERHEAD`] for each registrant and each resource. At a completion a resource's data are held twice for a moment.
     pub held: u64,
     /// Most resources.
     pub resources: usize,

@@ -1,6 +1,6 @@
 //! A service as the controlling task of units: what it has its driver do above, and what it tells of there.
 
-use gpc_rendezvous::machine::{Above, Input, Up};
+use gpc_rendezvous::machine::{Above, Input, OVERHEAD, Up};
 use gpc_rendezvous::{
     Answer, Completion, Fault, FaultKind, Handle, Life, Limits, Of, Parent, Request, ResourceId, Spec, Unit,
     Wanted,
@@ -133,5 +133,38 @@ fn after_a_restart_the_driver_goes_on() {
     driven.input(Input::Above(resource, Above::Completed(top())));
     assert_eq!(driven.answer(of_top), Some(Ok(Answer::Completed(top()))));
     driven.at(10_000_000);
+    driven.assert_empty();
+}
+
+/// What came from above counted nowhere: another service decided how much of this one's memory it took.
+#[test]
+fn the_completion_above_finds_room_or_is_refused() {
+    let mut bounds = Limits::default();
+    bounds.held = 7 * OVERHEAD + 1000;
+    let mut driven = Driven::new(bounds);
+    let units = [0, 1, 2].map(|_| driven.create(Spec { parent: Some(parent()), ..Spec::new(1) }));
+    for (unit, name) in units.into_iter().zip(["a", "b", "c"]) {
+        driven.register(unit, Wanted::Assign, name).unwrap();
+    }
+    let before = driven.service.load().2;
+    let top = Completion { level: 2, data: vec![b'x'; 900].into(), joint: None };
+    // Two have the same copy; a third one of its own, which is one too many.
+    let other = Completion { data: top.data.to_vec().into(), ..top.clone() };
+    for (unit, top) in units.into_iter().zip([top.clone(), top.clone(), other]) {
+        driven.input(Input::Above(unit, Above::Completed(top)));
+    }
+    assert_eq!(driven.service.load().2, before + 900);
+    let told = units.map(|unit| {
+        let ticket = wait(&mut driven, unit, Of::Top);
+        driven.answer(ticket).unwrap()
+    });
+    assert_eq!((&told[0], &told[1]), (&Ok(Answer::Completed(top.clone())), &Ok(Answer::Completed(top))));
+    let full = told[2].clone().unwrap_err();
+    assert!(full.kind == FaultKind::ServiceFull && full.message.contains("900 bytes"), "{full}");
+    for (unit, held) in units.into_iter().zip([before + 900 - OVERHEAD * 2 - 1, before - OVERHEAD * 4 - 2, 0])
+    {
+        driven.told(Request::Destroy(unit)).unwrap();
+        assert_eq!(driven.service.load().2, held);
+    }
     driven.assert_empty();
 }
