@@ -230,7 +230,7 @@ impl Shared {
         let done = match self.own_desk(&handle).await {
             Some(desk) => {
                 let (resource, life, token) = (handle.resource(), Life::Unseen, token.clone());
-                let data = match ask(&desk, Request::Properties(resource)).await {
+                let data = match self.ask_own(&desk, Request::Properties(resource)).await {
                     Ok(Answer::Properties(above)) => checked(above.level, data).await,
                     // The registration says what is wrong.
                     _ => data.into(),

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use chained_gpc::Id;
 use gpc_rendezvous::machine::{Above, Change, Kept, Up};
 use gpc_rendezvous::{
@@ -282,6 +283,41 @@ fn too_many_at_once_are_refused() {
     assert!(outcome.recv_timeout(PATIENCE).unwrap().is_ok());
     drop(service.keeper);
     assert_eq!((told.load(Ordering::SeqCst), asked.len()), (70_000, 70_000));
+}
+
+/// Data that say when nobody has them any more.
+struct Counted(Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        b"data"
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// What resources hold is counted once, so what registrants brought must be gone when it has become a part of the whole: what is to be kept has it until the end of the turn, and nothing has it for longer.
+#[test]
+fn what_registrants_brought_is_gone_when_it_is_a_part_of_the_whole() {
+    let keeper = plain();
+    let (desk, gone) = (keeper.desk(), Arc::new(AtomicUsize::new(0)));
+    let resource = created_by(&create(desk, Spec::new(2)));
+    for name in ["a", "b"] {
+        let (rank, token) = (Wanted::Assign, Token::new(name).unwrap());
+        let data = Bytes::from_owner(Counted(Arc::clone(&gone))).into();
+        told(desk, Request::Register { resource, rank, token, data, life: Life::Unseen }).unwrap();
+        // Its turn is over when that of another request is.
+        told(desk, Request::Properties(resource)).unwrap();
+        assert_eq!(gone.load(Ordering::SeqCst), if name == "a" { 0 } else { 2 });
+    }
+    let Ok(Answer::Data(data)) = told(desk, Request::Registrant { resource, rank: 1 }) else {
+        panic!("none")
+    };
+    assert_eq!(&data[..], b"data");
 }
 
 #[test]

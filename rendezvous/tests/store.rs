@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -83,6 +84,8 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         1 => (id(), resource()).prop_map(|(id, resource)| Change::Resource(id, resource)),
         6 => registrant,
+        2 => (id(), 0..8_u32, token(), any::<Option<u64>>())
+            .prop_map(|(id, rank, token, lease)| Change::Lease(id, rank, KeptRegistrant { token, lease })),
         2 => (id(), 0..8_u32).prop_map(|(id, rank)| Change::Withdrawn(id, rank)),
         2 => controller,
         1 => (id(), unit()).prop_map(|(id, unit)| Change::Released(id, unit)),
@@ -90,7 +93,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Changes of which each speaks of a resource that is there.
+/// Changes of which each speaks of a resource that is there, and each other lease of a registrant that is.
 fn history() -> impl Strategy<Value = Vec<Vec<Change>>> {
     let first = prop::collection::vec(resource(), 4).prop_map(|resources| {
         let created = (0..).zip(resources).map(|(id, kept)| Change::Resource(ResourceId([id; 16]), kept));
@@ -98,18 +101,28 @@ fn history() -> impl Strategy<Value = Vec<Vec<Change>>> {
     });
     let rest = prop::collection::vec(prop::collection::vec(change(), 0..12), 0..6);
     (first, rest).prop_map(|(first, rest)| {
-        let (mut all, mut there) = (vec![first], vec![true; 4]);
+        let (mut all, mut there, mut registrants) = (vec![first], vec![true; 4], BTreeSet::new());
         for mut turn in rest {
             turn.retain(|change| match change {
                 Change::Resource(id, _) => {
                     there[usize::from(id.0[0])] = true;
                     true
                 }
-                Change::Ended(id) => std::mem::replace(&mut there[usize::from(id.0[0])], false),
-                Change::Registrant(id, ..)
-                | Change::Withdrawn(id, _)
-                | Change::Controller(id, ..)
-                | Change::Released(id, _) => there[usize::from(id.0[0])],
+                Change::Ended(id) => {
+                    registrants.retain(|(of, _)| of != id);
+                    std::mem::replace(&mut there[usize::from(id.0[0])], false)
+                }
+                Change::Registrant(id, rank, ..) => {
+                    let is_there = there[usize::from(id.0[0])];
+                    registrants.extend(is_there.then_some((*id, *rank)));
+                    is_there
+                }
+                Change::Withdrawn(id, rank) => {
+                    registrants.remove(&(*id, *rank));
+                    there[usize::from(id.0[0])]
+                }
+                Change::Lease(id, rank, _) => registrants.contains(&(*id, *rank)),
+                Change::Controller(id, ..) | Change::Released(id, _) => there[usize::from(id.0[0])],
             });
             all.push(turn);
         }

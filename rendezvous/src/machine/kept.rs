@@ -12,6 +12,8 @@ pub enum Change {
     Resource(ResourceId, KeptResource),
     /// A registrant is there; its data are as it brought them.
     Registrant(ResourceId, u32, KeptRegistrant, Bytes),
+    /// A registrant's lease is another one; its data are as they were.
+    Lease(ResourceId, u32, KeptRegistrant),
     /// A registrant is no longer there.
     Withdrawn(ResourceId, u32),
     /// A controlling task is there.

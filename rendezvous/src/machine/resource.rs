@@ -86,6 +86,12 @@ pub(super) struct Waiting {
     pub(super) token: Option<Token>,
 }
 
+impl Registrant {
+    fn kept(&self) -> KeptRegistrant {
+        KeptRegistrant { token: self.token.clone(), lease: lease_of(self.seen.life) }
+    }
+}
+
 impl Resource {
     pub(super) fn new(id: ResourceId, kept: KeptResource) -> Resource {
         Resource {
@@ -128,13 +134,17 @@ impl Resource {
         }
     }
 
-    /// What is to be kept of a registrant or a controlling task.
+    /// What is to be kept of a new registrant.
+    pub(super) fn brought(&self, rank: u32) -> Option<Change> {
+        let registrant = self.registrants.get(&rank)?;
+        Some(Change::Registrant(self.id, rank, registrant.kept(), registrant.data.clone()))
+    }
+
+    /// What is to be kept of a registrant that has another lease, or of a controlling task.
     pub(super) fn change(&self, holder: Holder) -> Option<Change> {
         match holder {
             Holder::Registrant(rank) => {
-                let Registrant { token, data, seen } = self.registrants.get(&rank)?;
-                let kept = KeptRegistrant { token: token.clone(), lease: lease_of(seen.life) };
-                Some(Change::Registrant(self.id, rank, kept, data.clone()))
+                Some(Change::Lease(self.id, rank, self.registrants.get(&rank)?.kept()))
             }
             Holder::Controller(unit) => {
                 let Controller { name, token, seen } = self.controllers.get(&unit)?;

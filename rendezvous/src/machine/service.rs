@@ -267,7 +267,7 @@ impl Service {
         self.admit(data.len() as u64 + OVERHEAD)?;
         self.place(id, rank, token, brought.data, life);
         let resource = self.resource(id)?;
-        let (registered, change) = (resource.registered(rank), resource.change(Holder::Registrant(rank)));
+        let (registered, change) = (resource.registered(rank), resource.brought(rank));
         self.outputs.extend(change.map(Output::Keep));
         // Its controlling task has done its part.
         self.dismiss(id, Unit::Rank(rank));

@@ -16,7 +16,9 @@ pub struct Limits {
     pub level: u16,
     /// Most data of one registration, bytes. At level 2 and above they are the data of a whole unit.
     pub data: u64,
-    /// Most that all resources hold together, bytes: the data, those of completions above, once where resources have the same copy, and [`OVERHEAD`] for each registrant and each resource. At a completion a resource's data are held twice for a moment.
+    /// Most that all resources hold together, bytes: the data of their registrants, those of completions above, once where resources have the same copy, and [`OVERHEAD`] for each resource, registrant and controlling task.
+    ///
+    /// Beside that the service holds: where a resource is completed, its data a second time until the turn ends that completes it, and for as long as somebody takes what a registrant brought before; the lengths that stand before the data of level 1, at most 21 bytes each; who waits ([`Limits::waiting`]), and what is asked and not yet taken up; why the latest 4,096 resources have ended. Of what was admitted by an earlier run all is counted, and none refused.
     pub held: u64,
     /// Most resources.
     pub resources: usize,
@@ -28,7 +30,7 @@ pub struct Limits {
     pub lifetime_max: u64,
 }
 
-/// What a registrant or a resource counts beside its data, bytes: what the tables need for it.
+/// What a registrant, a controlling task or a resource counts beside its data, bytes: what the tables need for it.
 pub const OVERHEAD: u64 = 512;
 
 /// Longest token of a registrant, bytes.

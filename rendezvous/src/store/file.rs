@@ -224,6 +224,10 @@ impl<'a> Tables<'a> {
                 self.registrants.insert((id, *rank), bytes.as_slice()).map_err(said)?;
                 self.data.insert((id, *rank), &data[..]).map_err(said)?;
             }
+            Change::Lease(ResourceId(id), rank, registrant) => {
+                let bytes = record::write_registrant(registrant)?;
+                self.registrants.insert((id, *rank), bytes.as_slice()).map_err(said)?;
+            }
             Change::Withdrawn(ResourceId(id), rank) => {
                 self.registrants.remove((id, *rank)).map_err(said)?;
                 self.data.remove((id, *rank)).map_err(said)?;

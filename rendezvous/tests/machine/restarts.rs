@@ -1,7 +1,9 @@
 //! A process of the service ends and another one begins: what was kept is there.
 
-use gpc_rendezvous::machine::{Kept, KeptResource, Service};
-use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Request, Spec, Unit, Wanted};
+use gpc_rendezvous::machine::{
+    Change, Drawn, Input, Kept, KeptRegistrant, KeptResource, Output, Service, Ticket,
+};
+use gpc_rendezvous::{Answer, FaultKind, Life, Limits, Request, ResourceId, Spec, Unit, Wanted};
 
 use crate::support::driven::{Driven, joint, token};
 
@@ -57,6 +59,37 @@ fn another_lease_is_kept_and_what_is_gone_does_not_come_back() {
     assert_eq!(driven.properties(resource).missing, [1, 2]);
     driven.at(1100);
     assert_eq!((driven.properties(resource).tally, driven.properties(resource).failed), (0, None));
+}
+
+/// Whoever changed its lease again and again had its data, up to 64 MiB, written to the disk each time.
+#[test]
+fn another_lease_is_kept_without_the_data() {
+    let mut service = Service::new(Limits::default());
+    let mut changes = |number, request| {
+        service.handle(1000, Input::Ask(Ticket(number), request));
+        let outputs = std::iter::from_fn(|| service.next_output());
+        let kept = outputs.filter_map(|output| match output {
+            Output::Keep(change) => Some(change),
+            _ => None,
+        });
+        kept.collect::<Vec<Change>>()
+    };
+    let (resource, of_resource) = (ResourceId([1; 16]), token("above"));
+    let drawn = Drawn { id: resource, token: of_resource, joint: None };
+    changes(1, Request::Create { spec: Spec::new(2), drawn });
+    let register = |life| {
+        let (rank, token, data) = (Wanted::Rank(1), token("a"), "data".into());
+        Request::Register { resource, rank, token, data, life }
+    };
+    let kept = |lease| KeptRegistrant { token: token("a"), lease };
+    assert_eq!(
+        changes(2, register(Life::Unseen)),
+        [Change::Registrant(resource, 1, kept(None), "data".into())]
+    );
+    for lease in [7, 8] {
+        let changed = changes(lease, register(Life::Lease(lease)));
+        assert_eq!(changed, [Change::Lease(resource, 1, kept(Some(lease)))]);
+    }
 }
 
 #[test]

@@ -22,6 +22,10 @@ impl Maps {
                 Change::Registrant(id, rank, kept, data) => {
                     self.registrants.insert((id, rank), (kept, data));
                 }
+                Change::Lease(id, rank, kept) => {
+                    let of = (id, rank);
+                    self.registrants.get_mut(&of).expect("it is kept with its data before").0 = kept;
+                }
                 Change::Withdrawn(id, rank) => drop(self.registrants.remove(&(id, rank))),
                 Change::Controller(id, unit, kept) => drop(self.controllers.insert((id, unit), kept)),
                 Change::Released(id, unit) => drop(self.controllers.remove(&(id, unit))),
