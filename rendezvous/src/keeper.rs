@@ -171,9 +171,11 @@ impl Desk {
         let _ = self.tasks.send(Task::Input(Input::Above(of, above)));
     }
 
-    /// Says that the link to a node is lost. Waits for room in the service's queue, so it must not be called on the service's thread.
-    pub fn lost(&self, member: Id, why: String) {
-        let _ = self.tasks.send(Task::Input(Input::Lost { member, why }));
+    /// Says that the link to a node is lost, behind all that it has asked before on this thread. Does not wait: false if the service has no room for it now, and is to be told again before the node asks anything else.
+    pub fn lost(&self, member: Id, why: String) -> bool {
+        let told = self.tasks.try_send(Task::Input(Input::Lost { member, why }));
+        // A service that has ended has lost everybody.
+        !matches!(told, Err(TrySendError::Full(_)))
     }
 
     /// Why the service has ended by itself, if it has.

@@ -13,7 +13,7 @@ use chained_gpc::{Call, CallError, Caller, CauseKind, FuncHandle, Id, Job};
 use super::codec::{Ask, CodecError, decode_answer};
 use super::url::{NotNative, service_of, service_url};
 use crate::machine::{
-    Answer, Completion, Fault, Handle, Life, Of, Properties, Registered, Spec, Token, Unit, Wanted,
+    Answer, Completion, Fault, FaultKind, Handle, Life, Of, Properties, Registered, Spec, Token, Unit, Wanted,
 };
 
 /// How long an answer may take that the service has at once.
@@ -245,12 +245,12 @@ impl Client {
         // Ends: there are so many pauses.
         loop {
             let error = match self.try_ask(ask, until.saturating_duration_since(Instant::now())) {
-                Err(ClientError::Call { error, .. }) => error,
+                Err(error) if self.may_ask_again(ask, &error) => error,
                 ended => return ended,
             };
             match pauses.next().filter(|pause| Instant::now() + *pause < until) {
-                Some(pause) if self.may_ask_again(ask, &error) => thread::sleep(pause),
-                _ => return Err(ClientError::Call { id: self.service, error }),
+                Some(pause) => thread::sleep(pause),
+                None => return Err(error),
             }
         }
     }
@@ -271,7 +271,13 @@ impl Client {
     }
 
     /// Whether a call failed in passing, and asking twice does no harm.
-    fn may_ask_again(&self, ask: &Ask, error: &CallError) -> bool {
+    fn may_ask_again(&self, ask: &Ask, error: &ClientError) -> bool {
+        let error = match error {
+            ClientError::Call { error, .. } => error,
+            // It has done nothing.
+            ClientError::Fault(fault) => return fault.kind == FaultKind::ServiceFull,
+            _ => return false,
+        };
         let passing = match error {
             CallError::Busy => true,
             CallError::Failed(failed) => matches!(

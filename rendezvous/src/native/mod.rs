@@ -47,6 +47,7 @@
 mod bytes;
 mod client;
 mod codec;
+mod hearing;
 mod host;
 mod linked;
 mod url;
