@@ -176,6 +176,17 @@ fn an_old_loss_does_not_end_what_was_registered_later() {
     }
 }
 
+/// A limit without an end was added to the time of the clock, which panicked.
+#[test]
+fn a_wait_may_have_the_longest_limit() {
+    let nodes = Nodes::start(2);
+    let client = nodes.client(1);
+    let handle = client.create(&Spec::new(1)).unwrap();
+    client.register(&handle, Wanted::Assign, &token("one"), Bytes::from("x"), LINKED).unwrap();
+    let completion = client.wait(&handle, Of::Own, None, Duration::MAX).unwrap();
+    assert_eq!(completion.unwrap().data, "1 1 x");
+}
+
 #[test]
 fn nobody_asks_through_another_one() {
     let nodes = Nodes::start(3);

@@ -19,6 +19,9 @@ use crate::machine::{
 /// How long an answer may take that the service has at once.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Longest limit that is counted, a hundred years: beyond it nobody waits.
+const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// What a wait has beyond its own limit, for its answer to come.
 const SLACK: Duration = Duration::from_secs(10);
 
@@ -240,7 +243,7 @@ impl Client {
 
     /// Asks, and again what failed in passing.
     fn ask(&self, ask: &Ask, limit: Duration) -> Result<Answer, ClientError> {
-        let until = Instant::now() + limit;
+        let until = after(limit);
         let mut pauses = PAUSES.into_iter();
         // Ends: there are so many pauses.
         loop {
@@ -294,4 +297,9 @@ impl Client {
             error.failed_call().is_some_and(|failed| !failed.never_reached().contains(self.service));
         passing && !(reached && matches!(ask, Ask::Create(_)))
     }
+}
+
+/// When a limit is over: no clock counts as far as the longest one reaches.
+pub(crate) fn after(limit: Duration) -> Instant {
+    Instant::now() + limit.min(LIMIT_MAX)
 }
