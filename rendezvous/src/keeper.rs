@@ -174,9 +174,11 @@ impl Desk {
         let _ = self.tasks.send(Task::Input(Input::Above(of, above)));
     }
 
-    /// Says that the link to a node is lost. Waits for room in the service's queue, so it must not be called on the service's thread.
-    pub fn lost(&self, member: Id, why: String) {
-        let _ = self.tasks.send(Task::Input(Input::Lost { member, why }));
+    /// Says that the link to a node is lost, behind all that it has asked before on this thread. Does not wait: false if the service has no room for it now, and is to be told again before the node asks anything else.
+    pub fn lost(&self, member: Id, why: String) -> bool {
+        let told = self.tasks.try_send(Task::Input(Input::Lost { member, why }));
+        // A service that has ended has lost everybody.
+        !matches!(told, Err(TrySendError::Full(_)))
     }
 
     /// The service's time, by which leases, waits and lifetimes are counted: that of the machine when the service began, and what has passed since. Setting the machine's clock does not change it.

@@ -341,7 +341,7 @@ fn the_driver_is_told_what_to_do_above_and_tells_how_it_went() {
     let resource = created_by(&create(desk, Spec { parent, ..Spec::new(2) }));
     assert!(matches!(ups.recv_timeout(PATIENCE), Ok((id, Up::Control { .. })) if id == resource));
     told(desk, registration(resource, "lost", Life::Member(MEMBER))).unwrap();
-    desk.lost(MEMBER, "it is gone".into());
+    assert!(desk.lost(MEMBER, "it is gone".into()));
     told(desk, registration(resource, "a", Life::Unseen)).unwrap();
     let (_asked, top) = ask(desk, Request::Wait { resource, of: Of::Top, until: None, token: None });
     told(desk, registration(resource, "b", Life::Unseen)).unwrap();

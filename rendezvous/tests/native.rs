@@ -5,7 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Call, CauseKind, FuncHandle, Functions, Id, Job, LinkKind, LocalNodes, Tree};
+use chained_gpc::{
+    Call, CauseKind, FuncHandle, Functions, Id, Job, LinkKind, LocalNodes, PeerEventKind, Tree,
+};
 use gpc_rendezvous::native::{Ask, Client, ClientError, Host, Operation, decode_answer};
 use gpc_rendezvous::{FaultKind, Handle, Life, Limits, Of, Spec, Token, Unit, Wanted};
 
@@ -152,6 +154,37 @@ fn the_registrants_of_a_lost_node_are_withdrawn_and_its_units_end() {
     assert_eq!(fault.task.as_deref(), Some("the third"));
     assert!(fault.message.contains("the link to id 3 is lost"), "{fault}");
     assert_eq!(client.properties(&stays).unwrap().tally, 1, "who is not looked after stays");
+}
+
+/// Losses went to the service by a thread of their own: one that came late withdrew what its node had registered again over its next link. What was lost while many links came and went was never withdrawn at all.
+#[test]
+fn an_old_loss_does_not_end_what_was_registered_later() {
+    let nodes = Nodes::start(3);
+    let (client, member) = (nodes.client(1), nodes.client(2));
+    let handle = client.create(&Spec::new(2)).unwrap();
+    let links = nodes.nodes.node(2).events().unwrap();
+    let mine = token("mine");
+    for round in 0..50 {
+        member.register(&handle, Wanted::Rank(0), &mine, Bytes::new(), LINKED).unwrap();
+        nodes.nodes.root().forget(2).unwrap();
+        while !matches!(links.recv_within(PATIENCE).unwrap().kind, PeerEventKind::Lost { .. }) {}
+        member.register(&handle, Wanted::Rank(0), &mine, Bytes::new(), LINKED).unwrap();
+        for _ in 0..5 {
+            assert_eq!(client.properties(&handle).unwrap().tally, 1, "round {round}");
+        }
+        member.withdraw(&handle, 0, &mine).unwrap();
+    }
+}
+
+/// A limit without an end was added to the time of the clock, which panicked.
+#[test]
+fn a_wait_may_have_the_longest_limit() {
+    let nodes = Nodes::start(2);
+    let client = nodes.client(1);
+    let handle = client.create(&Spec::new(1)).unwrap();
+    client.register(&handle, Wanted::Assign, &token("one"), Bytes::from("x"), LINKED).unwrap();
+    let completion = client.wait(&handle, Of::Own, None, Duration::MAX).unwrap();
+    assert_eq!(completion.unwrap().data, "1 1 x");
 }
 
 #[test]

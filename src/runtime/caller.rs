@@ -17,8 +17,11 @@ use gpc_trees::Id;
 
 use super::call::Call;
 use super::call_error::CallError;
+use super::command::Command;
+use super::events::Events;
 use super::handle::CallHandle;
 use super::mailbox::Unsent;
+use super::membership::{CHANGE_LIMIT, MembershipError};
 use super::side::Side;
 use super::waiting;
 
@@ -105,6 +108,17 @@ impl Caller {
     /// ```
     pub fn call_async(&self, call: Call) -> Calling {
         Calling { caller: self.clone(), call: Some(call) }
+    }
+
+    /// Tells of peers whose links come up and are lost, from now on: see [`Node::events`](super::Node::events). Waits at most five seconds for room in the node's queue, so the thread that drives the node does not call it.
+    ///
+    /// # Errors
+    /// [`MembershipError::Busy`] and [`MembershipError::Ended`].
+    pub fn events(&self) -> Result<Events, MembershipError> {
+        let side = self.side.upgrade().ok_or(MembershipError::Ended)?;
+        let (events, listener) = Events::new();
+        side.mailbox.command(Command::Listen(listener), CHANGE_LIMIT)?;
+        Ok(events)
     }
 
     fn start(&self, call: Call, room: Duration) -> Result<CallHandle, CallError> {

@@ -4,6 +4,7 @@
 //! [`Member::hosts`](chained_gpc::bootstrap::Member::hosts). The job and the secret of the new set come with the completion of the top, whose resource was created to draw them.
 //!
 //! Where the service is the controlling task of the subjob (its resource has a parent), each process waits for the top there. Where it is not, and a resource above is known, the process with rank 0 registers the subjob's data there, and all wait there.
+//! It says above that it controls the unit, so that its loss is told to all who wait, if the subjob's rank is given: where that is assigned, there is no unit to name before the data are registered, and the others wait until their limit has passed.
 //!
 //! Source: WS Rendezvous, "Application to MPI jobs".
 
@@ -145,6 +146,7 @@ impl Resources {
         let name = format!("the process with rank 0, pid {}", std::process::id());
         let unit = match self.subjob {
             Wanted::Rank(rank) => u32::try_from(rank).ok().map(Unit::Rank),
+            // A unit is named by its rank, and has none yet.
             Wanted::Assign => None,
         };
         let control = || unit.map_or(Ok(()), |unit| multijob.control(unit, &name, token));

@@ -9,6 +9,9 @@
 //! Who waits for the announcement also asks the controlling task now and then, so that a task which the call did not reach is told, and one that is silent is noticed; when its link is lost, the wait ends with the fault
 //! [controller-lost](crate::FaultKind::ControllerLost), which names it.
 //!
+//! The tasks trust each other, and all members of their job: an announcement comes down a tree, and that the controlling task has made it is the word of the members on its way. A member that lies could announce a completion of its own, or ask for the one that was
+//! announced. Links that prove nothing are refused.
+//!
 //! Source: WS Rendezvous, "Flow of control", and "Application to MPI jobs": where the tasks of a job have a gather of their own, "there is no need for a subjob-level rendezvous". MPICH's device for Globus sent the whole down a binomial tree.
 //!
 //! ```

@@ -149,7 +149,7 @@ pub(crate) struct Until {
 
 impl Until {
     pub(crate) fn after(limit: Duration) -> Until {
-        Until { limit, at: Instant::now() + limit }
+        Until { limit, at: native::after(limit) }
     }
 
     /// How long everything may take.
@@ -179,5 +179,18 @@ impl Until {
             }
             renew();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A limit without an end was added to the time of the clock, which panicked.
+    #[test]
+    fn a_meeting_may_have_the_longest_limit() {
+        let until = Until::after(Duration::MAX);
+        assert_eq!(until.limit(), Duration::MAX);
+        assert!(until.left() > Duration::from_secs(86_400 * 365));
     }
 }

@@ -24,7 +24,7 @@ const PREFIX: usize = 9;
 
 /// The part of one task in the meetings of its job. Cloning shares it.
 ///
-/// Functions are registered beside those of the program, whose names begin with `gpc.rendezvous.`; so each task needs [`Functions`] of its own. They are restricted to links that are [proved](Access::Proved), and do what the controlling task says alone.
+/// Functions are registered beside those of the program, whose names begin with `gpc.rendezvous.`; so each task needs [`Functions`] of its own. They are restricted to links that are [proved](Access::Proved), and do what the controlling task says alone, by the word of the members: see [the module](super).
 #[derive(Clone, Debug)]
 pub struct Tasks {
     pub(super) shared: Arc<Shared>,
@@ -251,7 +251,7 @@ impl Shared {
         }
     }
 
-    /// Nobody but the controlling task has something to say.
+    /// Nobody but the controlling task has something to say. That the call is its own is a member's word: members trust each other here.
     fn check(&self, request: &Request<'_>) -> Result<(), String> {
         match request.root() == self.controlling {
             true => {

@@ -13,11 +13,14 @@ use chained_gpc::{Call, CallError, Caller, CauseKind, FuncHandle, Id, Job};
 use super::codec::{Ask, CodecError, decode_answer};
 use super::url::{NotNative, service_of, service_url};
 use crate::machine::{
-    Answer, Completion, Fault, Handle, Life, Of, Properties, Registered, Spec, Token, Unit, Wanted,
+    Answer, Completion, Fault, FaultKind, Handle, Life, Of, Properties, Registered, Spec, Token, Unit, Wanted,
 };
 
 /// How long an answer may take that the service has at once.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Longest limit that is counted, a hundred years: beyond it nobody waits.
+const LIMIT_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// What a wait has beyond its own limit, for its answer to come.
 const SLACK: Duration = Duration::from_secs(10);
@@ -240,17 +243,17 @@ impl Client {
 
     /// Asks, and again what failed in passing.
     fn ask(&self, ask: &Ask, limit: Duration) -> Result<Answer, ClientError> {
-        let until = Instant::now() + limit;
+        let until = after(limit);
         let mut pauses = PAUSES.into_iter();
         // Ends: there are so many pauses.
         loop {
             let error = match self.try_ask(ask, until.saturating_duration_since(Instant::now())) {
-                Err(ClientError::Call { error, .. }) => error,
+                Err(error) if self.may_ask_again(ask, &error) => error,
                 ended => return ended,
             };
             match pauses.next().filter(|pause| Instant::now() + *pause < until) {
-                Some(pause) if self.may_ask_again(ask, &error) => thread::sleep(pause),
-                _ => return Err(ClientError::Call { id: self.service, error }),
+                Some(pause) => thread::sleep(pause),
+                None => return Err(error),
             }
         }
     }
@@ -271,7 +274,13 @@ impl Client {
     }
 
     /// Whether a call failed in passing, and asking twice does no harm.
-    fn may_ask_again(&self, ask: &Ask, error: &CallError) -> bool {
+    fn may_ask_again(&self, ask: &Ask, error: &ClientError) -> bool {
+        let error = match error {
+            ClientError::Call { error, .. } => error,
+            // It has done nothing.
+            ClientError::Fault(fault) => return fault.kind == FaultKind::ServiceFull,
+            _ => return false,
+        };
         let passing = match error {
             CallError::Busy => true,
             CallError::Failed(failed) => matches!(
@@ -288,4 +297,9 @@ impl Client {
             error.failed_call().is_some_and(|failed| !failed.never_reached().contains(self.service));
         passing && !(reached && matches!(ask, Ask::Create(_)))
     }
+}
+
+/// When a limit is over: no clock counts as far as the longest one reaches.
+pub(crate) fn after(limit: Duration) -> Instant {
+    Instant::now() + limit.min(LIMIT_MAX)
 }

@@ -4,20 +4,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
-use chained_gpc::runtime::NoEvent;
 use chained_gpc::{
     Access, Deferred, Functions, FunctionsError, MembershipError, Node, Placement, Reply, Request as Call,
 };
 
 use super::codec::{Ask, Operation, encode_answer};
-use super::linked::Linked;
+use super::hearing::Hearing;
 use crate::keeper::{Asked, Desk, Keeper};
-use crate::machine::{Answer, Fault, FaultKind, Limits, Request, Spec};
-
-/// How often the thread that hears of links looks whether the service is still there.
-const LOOK: Duration = Duration::from_secs(1);
+use crate::machine::{Answer, Fault, FaultKind, Life, Limits, Request, Spec};
 
 /// A service on a node. Dropping it ends the service, if it is its own: those who wait are told.
 #[derive(Debug)]
@@ -25,6 +20,7 @@ pub struct Host {
     desk: Desk,
     /// The service, where it is this host's own.
     keeper: Option<Keeper>,
+    hearing: Hearing,
     gone: Arc<AtomicBool>,
 }
 
@@ -51,8 +47,8 @@ impl Host {
     pub fn register(functions: &Functions, limits: Limits) -> Result<Host, HostError> {
         let keeper = Keeper::start(limits, None, |_, _| {})?;
         let desk = keeper.desk().clone();
-        register(functions, &desk, false)?;
-        Ok(Host { desk, keeper: Some(keeper), gone: Arc::default() })
+        let hearing = register(functions, &desk, false)?;
+        Ok(Host { desk, keeper: Some(keeper), hearing, gone: Arc::default() })
     }
 
     /// Lets these functions ask a service that there is, which may be reached in other ways, too, and keeps what it is told; it controls units as it does for those others.
@@ -60,38 +56,18 @@ impl Host {
     /// # Errors
     /// [`HostError`].
     pub fn on_desk(functions: &Functions, desk: Desk) -> Result<Host, HostError> {
-        register(functions, &desk, true)?;
-        Ok(Host { desk, keeper: None, gone: Arc::default() })
+        let hearing = register(functions, &desk, true)?;
+        Ok(Host { desk, keeper: None, hearing, gone: Arc::default() })
     }
 
-    /// Hears of this node's links from now on: a link that is lost withdraws its id's registrants and ends its controlling tasks. Call it before others know where the service is.
+    /// Hears of this node's links from now on: a link that is lost withdraws its id's registrants and ends its controlling tasks. One that was closed in order, since descriptors were short, does not: its node is asked now and then, and is lost when it is not reached three times. Call it before others know where the service is.
     ///
     /// # Errors
     /// When the node has ended, or the system has no thread.
     pub fn attach(&self, node: &Node) -> Result<(), HostError> {
-        let (events, desk, gone) = (node.events()?, self.desk.clone(), self.gone.clone());
-        let hear = move || {
-            let (mut linked, mut missed) = (Linked::default(), 0);
-            // Ends: with the node or the service.
-            while !gone.load(Ordering::Relaxed) {
-                match events.recv_within(LOOK) {
-                    Ok(event) => {
-                        if let Some((id, why)) = linked.heed(event) {
-                            desk.lost(id, why);
-                        }
-                    }
-                    Err(NoEvent::Yet) => {}
-                    Err(NoEvent::Ended) => break,
-                }
-                if events.missed() > missed {
-                    missed = events.missed();
-                    tracing::warn!(
-                        missed,
-                        "the rendezvous service has missed events of links: registrants that were lost then stay until their resources end"
-                    );
-                }
-            }
-        };
+        let (caller, hearing, desk) = (node.caller(), self.hearing.clone(), self.desk.clone());
+        let (wakes, gone) = (hearing.listen(&caller)?, self.gone.clone());
+        let hear = move || hearing.run(&caller, &desk, wakes, || gone.load(Ordering::Relaxed));
         thread::Builder::new().name("rendezvous-links".into()).spawn(hear)?;
         Ok(())
     }
@@ -110,19 +86,28 @@ impl Drop for Host {
 }
 
 /// Registers a function for each operation. None of them takes time: they run on the node's own thread, and so in the order in which their requests come and their links are lost.
-fn register(functions: &Functions, desk: &Desk, controls: bool) -> Result<(), FunctionsError> {
+fn register(functions: &Functions, desk: &Desk, controls: bool) -> Result<Hearing, FunctionsError> {
+    let hearing = Hearing::default();
     let functions = functions.at(Placement::Inline).access(Access::Proved);
     for operation in Operation::ALL.iter().copied() {
-        let desk = desk.clone();
-        let function =
-            move |request: &Call<'_>, token: Deferred| serve(&desk, controls, operation, request, token);
+        let to = Counter { desk: desk.clone(), hearing: hearing.clone(), controls };
+        let function = move |request: &Call<'_>, token: Deferred| serve(&to, operation, request, token);
         functions.deferring(operation.function(), function)?;
     }
-    Ok(())
+    Ok(hearing)
+}
+
+/// What a function has.
+struct Counter {
+    desk: Desk,
+    hearing: Hearing,
+    /// Whether the service controls units.
+    controls: bool,
 }
 
 /// Answers a request, or has the service answer it later.
-fn serve(desk: &Desk, controls: bool, operation: Operation, request: &Call<'_>, token: Deferred) {
+fn serve(to: &Counter, operation: Operation, request: &Call<'_>, token: Deferred) {
+    let desk = &to.desk;
     let from = request.root();
     // Who asks through another one would be whom that one names.
     if request.parent().is_some_and(|parent| parent != from) {
@@ -136,12 +121,16 @@ fn serve(desk: &Desk, controls: bool, operation: Operation, request: &Call<'_>, 
             return answer(token, Err(Fault::new(FaultKind::BadRequest, message)));
         }
     };
+    if lives_by_link(&ask) && !to.hearing.admits(desk, from, request.me()) {
+        let message = "the service has not heard yet that the link to your node stands: ask again";
+        return answer(token, Err(Fault::new(FaultKind::ServiceFull, message)));
+    }
     let waiting = Arc::new(Mutex::new(Waiting::Begins));
     let ends = waiting.clone();
     token.on_cancel(move || cancel(&ends));
     let then = move |outcome| answer(token, outcome);
     let asked = match plain(ask, desk) {
-        Err(spec) if spec.parent.is_some() && !controls => {
+        Err(spec) if spec.parent.is_some() && !to.controls => {
             let message = "this service controls no unit: leave the parent out, and let the unit's controlling task register its data above";
             return then(Err(Fault::new(FaultKind::BadRequest, message)));
         }
@@ -153,6 +142,11 @@ fn serve(desk: &Desk, controls: bool, operation: Operation, request: &Call<'_>, 
         Ok(request) => desk.ask(request, then),
     };
     keep(&waiting, asked);
+}
+
+/// Whether who asks is to live as long as its link.
+fn lives_by_link(ask: &Ask) -> bool {
+    matches!(ask, Ask::Register { life: Life::Member(_), .. } | Ask::Control { life: Life::Member(_), .. })
 }
 
 /// What the service is asked; of a resource that is to be drawn first, what it is to be.

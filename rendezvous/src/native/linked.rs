@@ -1,92 +1,253 @@
-//! Which nodes a service is linked with, and when one of them is lost: without I/O, from the events of its node.
+//! Which nodes a service is linked with, and which of those that have registered or control something are lost: without I/O, from the events of its node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use chained_gpc::{Id, Loss, PeerEvent, PeerEventKind};
 
-/// Most links that are remembered while they are closed in order, some MiB: whoever is closed beyond them counts as lost.
-const CLOSED_MAX: usize = 1 << 16;
+/// How often in a row a node is not reached before it counts as lost: once or twice it may be this node that is short of descriptors.
+const MISSES: u32 = 3;
 
-/// The nodes that are there.
+/// The nodes that are there. It is as large as the job at most.
 #[derive(Debug, Default)]
 pub(super) struct Linked {
     /// The run of each whose link is up.
     up: BTreeMap<Id, u64>,
-    /// The run of each whose link was closed in order, because descriptors were short, or is being replaced: it goes on.
-    closed: BTreeMap<Id, u64>,
+    /// Those that have registered or control something, and live as long as their links.
+    members: BTreeSet<Id>,
+    /// The members that may go on without a link: it was closed in order, because descriptors were short, or is being replaced, or events of it were missed.
+    unsure: BTreeMap<Id, Unsure>,
+    /// The members that are lost, of which the service does not know yet, and why.
+    lost: BTreeMap<Id, String>,
+    /// Who was asked last whether it is there.
+    asked: Option<Id>,
+}
+
+/// A member without a link.
+#[derive(Clone, Copy, Debug)]
+struct Unsure {
+    /// The run that it was.
+    incarnation: u64,
+    /// How often it was not reached since.
+    misses: u32,
 }
 
 impl Linked {
-    /// Takes an event; yields who is lost by it, and why.
-    pub(super) fn heed(&mut self, event: PeerEvent) -> Option<(Id, String)> {
-        self.take(event.id, event.incarnation, event.kind)
+    /// Takes an event.
+    pub(super) fn heed(&mut self, event: PeerEvent) {
+        self.take(event.id, event.incarnation, event.kind);
     }
 
-    fn take(&mut self, id: Id, incarnation: u64, kind: PeerEventKind) -> Option<(Id, String)> {
+    fn take(&mut self, id: Id, incarnation: u64, kind: PeerEventKind) {
         match kind {
             PeerEventKind::Up => {
-                let before = self.closed.remove(&id).or(self.up.get(&id).copied());
-                self.up.insert(id, incarnation);
-                let other = before.is_some_and(|before| before != incarnation);
-                other.then(|| (id, "another run of it has come".to_owned()))
+                let before = self.unsure.remove(&id).map(|unsure| unsure.incarnation);
+                let before = self.up.insert(id, incarnation).or(before);
+                if before.is_some_and(|before| before != incarnation) {
+                    self.lose(id, "another run of it has come");
+                }
             }
-            PeerEventKind::Lost { loss: Loss::Closed | Loss::Replaced, .. }
-                if self.closed.len() < CLOSED_MAX =>
-            {
-                self.closed.extend(self.up.remove(&id).map(|run| (id, run)));
-                None
+            PeerEventKind::Lost { loss: Loss::Closed | Loss::Replaced, .. } => {
+                if let Some(incarnation) = self.up.remove(&id).filter(|_| self.members.contains(&id)) {
+                    self.unsure.insert(id, Unsure { incarnation, misses: 0 });
+                }
             }
             PeerEventKind::Lost { reason, .. } => {
                 self.up.remove(&id);
-                self.closed.remove(&id);
-                Some((id, reason))
+                self.lose(id, &reason);
             }
             // Of what is not known yet nothing follows.
-            _ => None,
+            _ => {}
+        }
+    }
+
+    fn lose(&mut self, id: Id, why: &str) {
+        self.unsure.remove(&id);
+        if self.members.remove(&id) {
+            self.lost.insert(id, why.to_owned());
+        }
+    }
+
+    /// Events were missed: all begin again, with one for each link that stands. Of whom none comes is asked.
+    pub(super) fn begin_again(&mut self) {
+        for (id, incarnation) in std::mem::take(&mut self.up) {
+            if self.members.contains(&id) {
+                self.unsure.insert(id, Unsure { incarnation, misses: 0 });
+            }
+        }
+    }
+
+    /// Whether this node may register now, to live as long as its link; if so it is a member. Its link must stand by all that was told, and the service know of what it lost before: so neither is a loss that is known already forgotten, nor
+    /// does an old one end what comes later.
+    pub(super) fn admit(&mut self, id: Id) -> bool {
+        let admitted = self.up.contains_key(&id) && !self.lost.contains_key(&id);
+        if admitted {
+            self.members.insert(id);
+        }
+        admitted
+    }
+
+    /// This node has registered before events of links were told.
+    pub(super) fn assume(&mut self, id: Id) {
+        self.members.insert(id);
+    }
+
+    /// Tells of those that are lost. `tell` says whether the service has taken it; the rest are told of the next time.
+    pub(super) fn tell(&mut self, tell: impl Fn(Id, &str) -> bool) {
+        // Ends: each is taken out.
+        while let Some(first) = self.lost.first_entry() {
+            if !tell(*first.key(), first.get()) {
+                return;
+            }
+            first.remove();
+        }
+    }
+
+    /// Who is to be asked next whether it is there, at most so many: each in its turn.
+    pub(super) fn ask_next(&mut self, most: usize) -> Vec<Id> {
+        let after = self.asked.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut ids: Vec<Id> =
+            self.unsure.range((after, Bound::Unbounded)).map(|(id, _)| *id).take(most).collect();
+        if ids.len() < most {
+            let up_to = self.asked.map_or(Bound::Excluded(0), Bound::Included);
+            let rest = most - ids.len();
+            ids.extend(self.unsure.range((Bound::Unbounded, up_to)).map(|(id, _)| *id).take(rest));
+        }
+        self.asked = ids.last().copied().or(self.asked);
+        ids
+    }
+
+    /// Somebody was asked, and nobody was reached where it should be.
+    pub(super) fn missed(&mut self, id: Id, why: &str) {
+        let Some(unsure) = self.unsure.get_mut(&id) else { return };
+        unsure.misses += 1;
+        if unsure.misses >= MISSES {
+            self.lose(id, why);
+        }
+    }
+
+    /// Somebody was asked, and is there.
+    pub(super) fn reached(&mut self, id: Id) {
+        if let Some(unsure) = self.unsure.get_mut(&id) {
+            unsure.misses = 0;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
-    fn heed(linked: &mut Linked, id: Id, incarnation: u64, loss: Option<Loss>) -> Option<Id> {
-        let kind = match loss {
-            None => PeerEventKind::Up,
-            Some(loss) => PeerEventKind::Lost { loss, reason: "why".into() },
-        };
-        linked.take(id, incarnation, kind).map(|(id, _)| id)
+    fn up(linked: &mut Linked, id: Id, incarnation: u64) {
+        linked.take(id, incarnation, PeerEventKind::Up);
+    }
+
+    fn down(linked: &mut Linked, id: Id, incarnation: u64, loss: Loss) {
+        linked.take(id, incarnation, PeerEventKind::Lost { loss, reason: "why".into() });
+    }
+
+    fn member(id: Id) -> Linked {
+        let mut linked = Linked::default();
+        up(&mut linked, id, 1);
+        assert!(linked.admit(id));
+        linked
+    }
+
+    fn told(linked: &mut Linked) -> Vec<Id> {
+        let told = RefCell::new(Vec::new());
+        linked.tell(|id, _| {
+            told.borrow_mut().push(id);
+            true
+        });
+        told.into_inner()
     }
 
     #[test]
-    fn who_has_gone_is_lost() {
+    fn who_has_gone_is_lost_once() {
         for loss in [Loss::Left, Loss::Broken, Loss::Silent, Loss::Forgotten] {
-            let mut linked = Linked::default();
-            assert_eq!(heed(&mut linked, 3, 1, None), None);
-            assert_eq!(heed(&mut linked, 3, 1, Some(loss)), Some(3), "{loss:?}");
+            let mut linked = member(3);
+            up(&mut linked, 4, 1);
+            down(&mut linked, 4, 1, loss);
+            down(&mut linked, 3, 1, loss);
+            assert_eq!(told(&mut linked), [3], "{loss:?}: id 4 has nothing here");
+            assert!(told(&mut linked).is_empty());
         }
+    }
+
+    /// Losses went to the service by another way than requests: one that came late withdrew what the same node had registered again meanwhile, and a request over a link whose loss was known was kept as living for ever.
+    #[test]
+    fn a_node_registers_by_a_link_that_stands_and_when_its_last_loss_is_known() {
+        let mut linked = member(3);
+        down(&mut linked, 3, 1, Loss::Broken);
+        assert!(!linked.admit(3), "the link is lost");
+        up(&mut linked, 3, 1);
+        assert!(!linked.admit(3), "the service does not know of the loss");
+        linked.tell(|_, _| false);
+        assert!(!linked.admit(3), "it had no room");
+        assert_eq!(told(&mut linked), [3]);
+        assert!(linked.admit(3));
+        assert!(told(&mut linked).is_empty());
+        assert!(!linked.admit(4), "nothing was told of its link");
     }
 
     #[test]
     fn who_is_closed_in_order_goes_on_unless_another_run_comes() {
         for loss in [Loss::Closed, Loss::Replaced] {
-            let mut linked = Linked::default();
-            assert_eq!(heed(&mut linked, 3, 1, None), None);
-            assert_eq!(heed(&mut linked, 3, 1, Some(loss)), None);
-            assert_eq!(heed(&mut linked, 3, 1, None), None, "it has connected again");
-            assert_eq!(heed(&mut linked, 3, 1, Some(loss)), None);
-            assert_eq!(heed(&mut linked, 3, 2, None), Some(3), "it is another run of it");
+            let mut linked = member(3);
+            down(&mut linked, 3, 1, loss);
+            up(&mut linked, 3, 1);
+            assert!(told(&mut linked).is_empty(), "it has connected again");
+            down(&mut linked, 3, 1, loss);
+            up(&mut linked, 3, 2);
+            assert_eq!(told(&mut linked), [3], "it is another run of it");
         }
     }
 
+    /// A node whose link was closed in order, and that died later, was never missed.
     #[test]
-    fn those_that_are_closed_are_bounded() {
+    fn who_is_closed_in_order_is_asked_and_lost_when_it_is_not_reached() {
+        let mut linked = member(3);
+        down(&mut linked, 3, 1, Loss::Closed);
+        assert_eq!(linked.ask_next(9), [3]);
+        linked.missed(3, "nobody listens");
+        linked.missed(3, "nobody listens");
+        linked.reached(3);
+        linked.missed(3, "nobody listens");
+        linked.missed(3, "nobody listens");
+        assert!(told(&mut linked).is_empty());
+        linked.missed(3, "nobody listens");
+        assert_eq!((told(&mut linked), linked.ask_next(9)), (vec![3], vec![]));
+    }
+
+    #[test]
+    fn those_that_are_asked_have_their_turns() {
         let mut linked = Linked::default();
-        let lost = (0..=CLOSED_MAX as Id).filter_map(|id| {
-            heed(&mut linked, id, 1, None);
-            heed(&mut linked, id, 1, Some(Loss::Closed))
-        });
-        assert_eq!(lost.collect::<Vec<Id>>(), [CLOSED_MAX as Id]);
+        for id in 0..5 {
+            up(&mut linked, id, 1);
+            assert!(linked.admit(id));
+        }
+        linked.begin_again();
+        let asked: Vec<Vec<Id>> = (0..4).map(|_| linked.ask_next(2)).collect();
+        assert_eq!(asked, [[0, 1], [2, 3], [4, 0], [1, 2]]);
+        assert_eq!(linked.ask_next(99), [3, 4, 0, 1, 2]);
+    }
+
+    /// Whoever was lost while events were missed was never withdrawn.
+    #[test]
+    fn after_missed_events_those_that_are_not_up_are_asked() {
+        let mut linked = Linked::default();
+        for id in [3, 4, 5, 6] {
+            up(&mut linked, id, 1);
+            assert!(id == 6 || linked.admit(id));
+        }
+        linked.begin_again();
+        assert!(!linked.admit(3), "of its link nothing is known");
+        up(&mut linked, 3, 1);
+        up(&mut linked, 4, 2);
+        assert_eq!(told(&mut linked), [4], "another run of it is there");
+        assert!(linked.admit(3));
+        assert_eq!(linked.ask_next(9), [5]);
     }
 }

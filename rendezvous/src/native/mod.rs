@@ -47,10 +47,12 @@
 mod bytes;
 mod client;
 mod codec;
+mod hearing;
 mod host;
 mod linked;
 mod url;
 
+pub(crate) use client::after;
 pub use client::{Client, ClientError};
 pub use codec::{Ask, CodecError, Operation, VERSION, decode_answer, encode_answer};
 pub use host::{Host, HostError};
