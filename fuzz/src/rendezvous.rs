@@ -133,7 +133,7 @@ fn request(input: &mut Input<'_>, now: u64) -> Request {
         0 | 1 => create(input),
         2..=6 => {
             let (resource, rank, token) = (id(input), wanted(input), token(input));
-            Request::Register { resource, rank, token, data: brought(input), life: life(input) }
+            Request::Register { resource, rank, token, data: brought(input).into(), life: life(input) }
         }
         7 => Request::Withdraw { resource: id(input), rank: u64::from(input.byte()), token: token(input) },
         8 | 9 => {

@@ -36,7 +36,7 @@ fn requests(registrants: u32) -> Vec<Request> {
     let data = Bytes::from(vec![7; CONTACT]);
     let register = |number| {
         let (token, data, life) = (token(number), data.clone(), Life::Lease(60_000));
-        Request::Register { resource: RESOURCE, rank: Wanted::Assign, token, data, life }
+        Request::Register { resource: RESOURCE, rank: Wanted::Assign, token, data: data.into(), life }
     };
     let wait = |number| {
         let (of, token) = (Of::Own, Some(token(number)));
