@@ -601,6 +601,19 @@ mod tests {
         }
     }
 
+    /// Text that was broken at 90 columns by hand was broken again where a terminal has 80: every other line had one word.
+    #[test]
+    fn the_texts_fit_a_terminal() {
+        #[cfg(feature = "rendezvous")]
+        let prose = [level::LEVEL_EXAMPLES, rendezvous::EXAMPLES].join("\n");
+        #[cfg(not(feature = "rendezvous"))]
+        let prose = level::LEVEL_EXAMPLES;
+        for line in prose.lines() {
+            let most = if line.starts_with("  gpc ") { 98 } else { 80 };
+            assert!(line.chars().count() <= most, "{line}");
+        }
+    }
+
     #[test]
     fn a_tree_is_named_or_checked() {
         let Ok(Command::Tree(args)) = read("tree kary:8 64 --format svg") else { panic!("that is a tree") };

@@ -408,8 +408,6 @@ mod tests {
 
     const OWN: &str = "http://127.0.0.1:9/rendezvous";
 
-    const JOB: chained_gpc::Job = chained_gpc::Job([9; 16]);
-
     /// Long enough for any machine: it only passes where something is broken.
     const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -454,7 +452,7 @@ mod tests {
 
         /// Creates many units above which there are resources of one rank each, and gives those.
         fn pairs(&self, count: usize) -> Vec<Handle> {
-            let job = Some(JOB);
+            let job = Some(Default::default());
             let (tell, told) = mpsc::channel();
             let create = |spec: Spec| {
                 let tell = tell.clone();
@@ -534,7 +532,7 @@ mod tests {
         let world = World::new();
         let tops = world.pairs(6000);
         let waits: Vec<_> = tops.iter().map(|top| world.wait(top, Of::Own)).collect();
-        let ended = world.ask(Request::EndJob(JOB)).recv_timeout(PATIENCE).unwrap();
+        let ended = world.ask(Request::EndJob(Default::default())).recv_timeout(PATIENCE).unwrap();
         assert_eq!(ended, Ok(Answer::Ended(6000)));
         for wait in waits {
             let fault = wait.recv_timeout(PATIENCE).unwrap().unwrap_err();

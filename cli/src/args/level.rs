@@ -38,10 +38,10 @@ pub struct LevelInput {
 }
 
 pub(super) const LEVEL_EXAMPLES: &str = "\
-Level-n data are what a complete rendezvous, or a call, gives: level 1 is a list of byte
-strings, one for each process; level 2 is a list of those, one for each subjob; and so on.
-In JSON they are nested arrays, whose leaves are strings, or {\"base64\": \"AQID\"} for
-bytes that are no plain text.
+Level-n data are what a complete rendezvous, or a call, gives: level 1 is a
+list of byte strings, one for each process; level 2 is a list of those, one
+for each subjob; and so on. In JSON they are nested arrays, whose leaves are
+strings, or {\"base64\": \"AQID\"} for bytes that are no plain text.
 
 Examples:
   gpc level decode --depth 2 all.level           [[\"a:4000\",\"a:4001\"],[\"b:4000\"]]

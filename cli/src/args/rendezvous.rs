@@ -424,14 +424,14 @@ pub struct TaskArgs {
 }
 
 pub(crate) const EXAMPLES: &str = "\
-A resource is where tasks meet: each registers its data, and gets the data of all when
-as many are there as it has room for. Its handle, `URL?ID`, is all that a task needs to
-know, beside the token of the service. At resources of level 2 and above whole units
-meet, each with the data of all its tasks; a resource that is created with --parent is
-registered there by its service.
+A resource is where tasks meet: each registers its data, and gets the data of
+all when as many are there as it has room for. Its handle, `URL?ID`, is all
+that a task needs to know, beside the token of the service. At resources of
+level 2 and above whole units meet, each with the data of all its tasks; a
+resource that is created with --parent is registered there by its service.
 
-Who has a handle and the token can take part. Without a secret or token a service listens
-on loopback only, and lets everybody there in.
+Who has a handle and the token can take part. Without a secret or token a
+service listens on loopback only, and lets everybody there in.
 
 Examples:
   gpc secret job.secret
@@ -445,5 +445,6 @@ Examples:
   gpc rendezvous run -n 3 --service http://127.0.0.1:4000 -- ./task.sh with arguments
   gpc rendezvous token --secret-file job.secret   for clients in other languages
 
-The exit status is 0 if it was done, 1 if not, which standard error explains, and 2 for
-arguments that make no sense. That of run is that of the first process that failed.";
+The exit status is 0 if it was done, 1 if not, which standard error explains,
+and 2 for arguments that make no sense. That of run is that of the first
+process that failed.";
