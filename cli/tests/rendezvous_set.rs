@@ -129,7 +129,7 @@ fn a_process_that_is_killed_before_all_are_there_is_missed() {
     let output = Process::start(command.env("GPC_JOB_HANDLE", &own)).output();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());
-    assert!(error.contains("2 of 3 have registered, the first that are missing have the ranks 2"), "{error}");
+    assert!(error.contains("2 of 3 have registered; rank 2 is missing"), "{error}");
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! The resources that the environment names, over HTTP.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chained_gpc::bootstrap::Bootstrap;
-use zeroize::Zeroizing;
+use chained_gpc::bootstrap::{Bootstrap, read_secret};
 
 use super::{Resources, with_resources};
 use crate::client::{Client, ClientError, ClientOptions};
@@ -82,9 +80,9 @@ pub fn with_handles(
     with_resources(Resources { job: reached(job), rank, multijob: multijob.map(reached), subjob })
 }
 
-/// The token is the file's one line.
-fn read_token(file: PathBuf) -> Result<ServiceToken, EnvError> {
+/// The token is the file's one line, of 32 bytes like the secret of a job, and as much a secret: nobody else may read the file.
+pub(super) fn read_token(file: PathBuf) -> Result<ServiceToken, EnvError> {
     let fault = |why: String| EnvError::TokenFile { file: file.clone(), why };
-    let text = Zeroizing::new(fs::read_to_string(&file).map_err(|error| fault(error.to_string()))?);
-    text.trim().parse().map_err(|error: ServiceTokenError| fault(error.to_string()))
+    let secret = read_secret(&file).map_err(|error| fault(error.why.to_string()))?;
+    secret.to_text().parse().map_err(|error: ServiceTokenError| fault(error.to_string()))
 }

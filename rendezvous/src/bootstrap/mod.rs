@@ -25,7 +25,7 @@ pub use env::{EnvError, from_env, with_handles};
 pub use members::Who;
 
 use crate::keeper::draw_token;
-use crate::machine::{Completion, Fault, Of, Token, Unit, Wanted};
+use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted};
 use crate::meeting::{Resource, Until};
 
 /// What [`Bootstrap::launcher`] says.
@@ -111,76 +111,153 @@ pub fn with_resources(resources: Resources) -> Bootstrap {
     Bootstrap::with_meeting(NAME, move |mine, limit| resources.meet(mine, limit))
 }
 
+/// How long what a process that gives up still says may take, and the question for whom it has waited.
+const LAST: Duration = Duration::from_secs(2);
+
+/// What others are to forget if this process gives up.
+#[derive(Default)]
+struct Left {
+    /// Its rank in its own job.
+    own: Option<u64>,
+    /// The rank of its subjob above, where it has registered that.
+    above: Option<u64>,
+    /// The unit above that it controls.
+    unit: Option<Unit>,
+}
+
+/// One process's part.
+struct Part<'a> {
+    resources: &'a Resources,
+    mine: &'a str,
+    token: Token,
+    until: Until,
+}
+
 impl Resources {
     fn meet(&self, mine: &str, limit: Duration) -> Result<Meeting, JoinError> {
-        let until = Until::after(limit);
-        let token = draw_token()?;
-        let registered = self.job.register(self.rank, &token, mine.to_owned().into())?;
-        let service_controls = self.job.properties()?.above.is_some();
-        let completion = match &self.multijob {
+        let part = Part { resources: self, mine, token: draw_token()?, until: Until::after(limit) };
+        let mut left = Left::default();
+        let ended = part.met(&mut left);
+        if let Err(error) = &ended {
+            part.give_up(&left, error);
+        }
+        ended
+    }
+}
+
+impl Part<'_> {
+    fn met(&self, left: &mut Left) -> Result<Meeting, JoinError> {
+        let Resources { job, rank, multijob, .. } = self.resources;
+        let data = self.mine.to_owned().into();
+        let registered = self.asked(job).register(*rank, &self.token, data)?;
+        left.own = Some(registered.rank.into());
+        let service_controls = self.asked(job).properties()?.above.is_some();
+        let completion = match multijob {
             Some(multijob) if !service_controls => match registered.rank {
-                0 => self.control(multijob, &token, &until)?,
+                0 => self.control(multijob, left)?,
                 _ => {
                     // As long as it waits there, it is seen to live.
-                    late(
-                        &self.job,
-                        "of this subjob",
-                        until.wait(&*self.job, Of::Own, &token, || ()),
-                        &until,
-                    )?;
-                    late(multijob, "above", until.wait(&**multijob, Of::Top, &token, || ()), &until)?
+                    self.wait(job, "of this subjob", Of::Own, || ())?;
+                    self.wait(multijob, "above", Of::Top, || ())?
                 }
             },
-            _ => late(&self.job, "of this job", until.wait(&*self.job, Of::Top, &token, || ()), &until)?,
+            _ => self.wait(job, "of this job", Of::Top, || ())?,
         };
-        members::meeting(&completion, mine)
+        members::meeting(&completion, self.mine)
     }
 
     /// The part of the process with rank 0 of a subjob that the service does not control.
-    fn control(
-        &self,
-        multijob: &Arc<dyn Resource>,
-        token: &Token,
-        until: &Until,
-    ) -> Result<Completion, JoinError> {
+    fn control(&self, multijob: &Arc<dyn Resource>, left: &mut Left) -> Result<Completion, JoinError> {
+        let Resources { job, subjob, .. } = self.resources;
         let name = format!("the process with rank 0, pid {}", std::process::id());
-        let unit = match self.subjob {
-            Wanted::Rank(rank) => u32::try_from(rank).ok().map(Unit::Rank),
+        let unit = match subjob {
+            Wanted::Rank(rank) => u32::try_from(*rank).ok().map(Unit::Rank),
             // A unit is named by its rank, and has none yet.
             Wanted::Assign => None,
         };
-        let control = || unit.map_or(Ok(()), |unit| multijob.control(unit, &name, token));
-        control()?;
-        let own = until.wait(&*self.job, Of::Own, token, || drop(control()));
-        let own = late(&self.job, "of this subjob", own, until)?;
-        multijob.register(self.subjob, token, own.data)?;
-        late(multijob, "above", until.wait(&**multijob, Of::Top, token, || ()), until)
+        let control =
+            |at: Box<dyn Resource + '_>| unit.map_or(Ok(()), |unit| at.control(unit, &name, &self.token));
+        control(self.asked(multijob))?;
+        left.unit = unit;
+        // The wait goes on meanwhile only if this is soon over.
+        let renew = || drop(control(multijob.within(self.until.left().min(LAST))));
+        let own = self.wait(job, "of this subjob", Of::Own, renew)?;
+        let registered = self.asked(multijob).register(*subjob, &self.token, own.data)?;
+        left.above = Some(registered.rank.into());
+        self.wait(multijob, "above", Of::Top, || ())
+    }
+
+    /// A resource that is asked for no longer than is left.
+    fn asked<'a>(&self, resource: &'a Arc<dyn Resource>) -> Box<dyn Resource + 'a> {
+        resource.within(self.until.left())
+    }
+
+    /// The completion; or who is missing.
+    fn wait(
+        &self,
+        resource: &Arc<dyn Resource>,
+        at: &'static str,
+        of: Of,
+        renew: impl Fn(),
+    ) -> Result<Completion, JoinError> {
+        let completion = self.until.wait(&**resource, of, &self.token, renew)?;
+        completion.ok_or_else(|| JoinError::Late {
+            at,
+            limit: rounded(self.until.limit()),
+            missing: missing(&*resource.within(LAST)),
+        })
+    }
+
+    /// Takes back what this process has said, so that another one can come in its place at once. Where a rendezvous is complete, this is refused, and right so.
+    fn give_up(&self, left: &Left, error: &JoinError) {
+        let Resources { job, multijob, .. } = self.resources;
+        if let Some(rank) = left.own {
+            let _ = job.within(LAST).withdraw(rank, &self.token);
+        }
+        let Some(multijob) = multijob else { return };
+        if let Some(rank) = left.above {
+            let _ = multijob.within(LAST).withdraw(rank, &self.token);
+        }
+        if let Some(unit) = left.unit {
+            // Who was late can come again; a rendezvous that has failed cannot, so that its unit will never come.
+            let lost = match error {
+                JoinError::Fault(fault) if fault.kind != FaultKind::Unavailable => {
+                    Some(fault.message.clone())
+                }
+                _ => None,
+            };
+            let _ = multijob.within(LAST).release(unit, &self.token, lost);
+        }
     }
 }
 
-/// The completion; or who is missing.
-fn late(
-    resource: &Arc<dyn Resource>,
-    at: &'static str,
-    waited: Result<Option<Completion>, Fault>,
-    until: &Until,
-) -> Result<Completion, JoinError> {
-    if let Some(completion) = waited? {
-        return Ok(completion);
-    }
-    let missing = match resource.properties() {
-        Ok(properties) if properties.completed => {
-            "its own registrants are there, and those above are not".into()
-        }
-        Ok(properties) => {
-            let (tally, capacity) = (properties.tally, properties.capacity);
-            let missing: Vec<String> = properties.missing.iter().map(u32::to_string).collect();
-            let missing = missing.join(", ");
-            format!(
-                "{tally} of {capacity} have registered, the first that are missing have the ranks {missing}"
-            )
-        }
-        Err(fault) => format!("who is missing is not known: {}", Shown(&fault.message)),
-    };
-    Err(JoinError::Late { at, limit: until.limit(), missing })
+/// The limit as it was given: a part of it has passed before the meeting began.
+fn rounded(limit: Duration) -> Duration {
+    let step = if limit < Duration::from_secs(1) { 10 } else { 100 };
+    let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(millis.saturating_add(step / 2) / step * step)
 }
+
+/// Who has not come, as far as the service tells.
+fn missing(resource: &dyn Resource) -> String {
+    let properties = match resource.properties() {
+        Ok(properties) => properties,
+        Err(fault) => return format!("who is missing is not known: {}", Shown(&fault.message)),
+    };
+    if properties.completed {
+        return "its own registrants are there, and those above are not".into();
+    }
+    let (tally, capacity) = (properties.tally, properties.capacity);
+    let ranks: Vec<String> = properties.missing.iter().map(u32::to_string).collect();
+    let more = u64::from(capacity).saturating_sub(u64::from(tally)) > ranks.len() as u64;
+    let missing = match (&ranks[..], more) {
+        ([], _) => return format!("{tally} of {capacity} have registered"),
+        ([rank], false) => format!("rank {rank} is missing"),
+        (ranks, false) => format!("the ranks {} are missing", ranks.join(", ")),
+        (ranks, true) => format!("the ranks {} and others are missing", ranks.join(", ")),
+    };
+    format!("{tally} of {capacity} have registered; {missing}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,7 @@ mod url;
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -66,7 +67,7 @@ impl Default for ClientOptions {
 
 /// A client of services. Threads can share it; they wait at the same time.
 pub struct Client {
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     asking: Asking,
     limit: Duration,
 }
@@ -78,7 +79,13 @@ impl Client {
     /// When the file of certificates cannot be used, or the system gives nothing to wait with.
     pub fn new(options: &ClientOptions) -> Result<Client, ClientError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Client { runtime, asking: Asking::new(options)?, limit: options.limit })
+        Ok(Client { runtime: Arc::new(runtime), asking: Asking::new(options)?, limit: options.limit })
+    }
+
+    /// The same, with the same connections, that tries for so long where a service does not answer.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Client {
+        Client { runtime: Arc::clone(&self.runtime), asking: self.asking.clone(), limit }
     }
 
     /// Creates a resource with a service.

@@ -1,6 +1,7 @@
 //! A resource as a meeting needs it, wherever it is.
 #![allow(clippy::disallowed_methods, reason = "waits have time limits")]
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,13 +11,23 @@ use crate::machine::{
 };
 use crate::native;
 
-/// A resource that is asked by whatever means. Each question waits for its answer, with a limit of its own; that a service is not reached is a fault of the kind [`AboveFailed`](FaultKind::AboveFailed).
+/// A resource that is asked by whatever means. Each question waits for its answer, with a limit of its own. That a service over HTTP is not reached is a fault of the kind [`Unavailable`](FaultKind::Unavailable), since it may be started again; that one on a node is not, of the kind
+/// [`AboveFailed`](FaultKind::AboveFailed).
 pub trait Resource: Send + Sync {
+    /// The same, whose questions but waits are tried for so long at most, where that can be chosen.
+    fn within(&self, limit: Duration) -> Box<dyn Resource + '_>;
+
     /// Registers for as long as the registrant is seen to live. With the same token it may be asked again.
     ///
     /// # Errors
     /// What the service says.
     fn register(&self, rank: Wanted, token: &Token, data: Bytes) -> Result<Registered, Fault>;
+
+    /// Takes a registration back, before the rendezvous is complete.
+    ///
+    /// # Errors
+    /// What the service says.
+    fn withdraw(&self, rank: u64, token: &Token) -> Result<(), Fault>;
 
     /// Waits for a completion; `None` if it has not come within the limit.
     ///
@@ -62,8 +73,16 @@ const LINKED: Life = Life::Member(0);
 
 /// By a link that is proved and watched.
 impl Resource for Reached<native::Client> {
+    fn within(&self, _: Duration) -> Box<dyn Resource + '_> {
+        Box::new(self.clone())
+    }
+
     fn register(&self, rank: Wanted, token: &Token, data: Bytes) -> Result<Registered, Fault> {
         self.client.register(&self.handle, rank, token, data, LINKED).map_err(fault)
+    }
+
+    fn withdraw(&self, rank: u64, token: &Token) -> Result<(), Fault> {
+        self.client.withdraw(&self.handle, rank, token).map_err(fault)
     }
 
     fn wait(&self, of: Of, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
@@ -104,8 +123,16 @@ mod http {
 
     /// By leases.
     impl Resource for Reached<Arc<Client>> {
+        fn within(&self, limit: Duration) -> Box<dyn Resource + '_> {
+            Box::new(Reached::new(Arc::new(self.client.within(limit)), self.handle.clone()))
+        }
+
         fn register(&self, rank: Wanted, token: &Token, data: Bytes) -> Result<Registered, Fault> {
             self.client.register(&self.handle, rank, token, data, Some(LEASE)).map_err(fault)
+        }
+
+        fn withdraw(&self, rank: u64, token: &Token) -> Result<(), Fault> {
+            self.client.withdraw(&self.handle, rank, token).map_err(fault)
         }
 
         fn wait(&self, of: Of, token: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
@@ -132,6 +159,7 @@ mod http {
     fn fault(error: ClientError) -> Fault {
         match error {
             ClientError::Fault(fault) => fault,
+            lost @ ClientError::Unreachable { .. } => Fault::new(FaultKind::Unavailable, lost.to_string()),
             other => Fault::new(FaultKind::AboveFailed, other.to_string()),
         }
     }
@@ -139,6 +167,9 @@ mod http {
 
 /// How often a task that waits elsewhere says that it lives.
 pub(super) const RENEW: Duration = Duration::from_secs(10);
+
+/// How long is waited before a service that was not reached is asked again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// When waits end.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +193,7 @@ impl Until {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Waits for a completion, and says meanwhile at other resources, by `renew`, that this task lives.
+    /// Waits for a completion, and says meanwhile at other resources, by `renew`, that this task lives. A service that is not reached is asked again: it may be started again.
     pub(crate) fn wait(
         &self,
         resource: &dyn Resource,
@@ -170,12 +201,21 @@ impl Until {
         token: &Token,
         renew: impl Fn(),
     ) -> Result<Option<Completion>, Fault> {
+        let mut unreached = None;
         // Ends: the time passes.
         loop {
             let left = self.left();
-            let completion = resource.wait(of, token, left.min(RENEW))?;
-            if completion.is_some() || left.is_zero() {
-                return Ok(completion);
+            match resource.wait(of, token, left.min(RENEW)) {
+                Ok(None) => unreached = None,
+                Err(fault) if fault.kind == FaultKind::Unavailable => {
+                    // The first cause since it was there: what comes when no time is left says less.
+                    unreached.get_or_insert(fault);
+                    thread::sleep(AGAIN.min(self.left()));
+                }
+                ended => return ended,
+            }
+            if left.is_zero() {
+                return unreached.map_or(Ok(None), Err);
             }
             renew();
         }

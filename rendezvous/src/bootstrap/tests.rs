@@ -1,0 +1,172 @@
+//! What a process does when a service is away, and when it gives up.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::machine::{Properties, Registered, joined};
+use bytes::Bytes;
+
+/// How a wait ends.
+enum Answer {
+    Unreached,
+    Destroyed,
+    Complete,
+    Late,
+}
+
+/// A service that answers waits as it is told, and notes what it is asked.
+#[derive(Clone)]
+struct Told(Arc<Inner>);
+
+struct Inner {
+    waits: Mutex<Vec<Answer>>,
+    asked: Mutex<Vec<String>>,
+    limits: Mutex<Vec<Duration>>,
+    data: Mutex<Bytes>,
+}
+
+impl Told {
+    /// The first answer is the last here.
+    fn new(waits: Vec<Answer>) -> Told {
+        let (asked, limits, data) = Default::default();
+        Told(Arc::new(Inner { waits: Mutex::new(waits), asked, limits, data }))
+    }
+
+    fn note(&self, text: String) {
+        self.0.asked.lock().unwrap().push(text);
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.0.asked.lock().unwrap().clone()
+    }
+}
+
+impl Resource for Told {
+    fn within(&self, limit: Duration) -> Box<dyn Resource + '_> {
+        self.0.limits.lock().unwrap().push(limit);
+        Box::new(self.clone())
+    }
+
+    fn register(&self, _: Wanted, _: &Token, data: Bytes) -> Result<Registered, Fault> {
+        *self.0.data.lock().unwrap() = data;
+        Ok(Registered { rank: 0, tally: 1, capacity: 1 })
+    }
+
+    fn withdraw(&self, rank: u64, _: &Token) -> Result<(), Fault> {
+        self.note(format!("withdraw {rank}"));
+        Ok(())
+    }
+
+    fn wait(&self, _: Of, _: &Token, limit: Duration) -> Result<Option<Completion>, Fault> {
+        match self.0.waits.lock().unwrap().pop() {
+            Some(Answer::Unreached) => Err(Fault::new(FaultKind::Unavailable, "nobody listens there")),
+            Some(Answer::Destroyed) => Err(Fault::new(FaultKind::Destroyed, "destroyed on request")),
+            Some(Answer::Complete) => {
+                let data = joined(1, [&*self.0.data.lock().unwrap()].into_iter()).0;
+                Ok(Some(Completion { level: 1, data, joint: None }))
+            }
+            Some(Answer::Late) | None => {
+                // As a wait that is over.
+                let (_open, over) = std::sync::mpsc::channel::<()>();
+                let _ = over.recv_timeout(limit);
+                Ok(None)
+            }
+        }
+    }
+
+    fn control(&self, unit: Unit, _: &str, _: &Token) -> Result<(), Fault> {
+        self.note(format!("control {unit:?}"));
+        Ok(())
+    }
+
+    fn release(&self, unit: Unit, _: &Token, lost: Option<String>) -> Result<(), Fault> {
+        self.note(format!("release {unit:?} {lost:?}"));
+        Ok(())
+    }
+
+    fn properties(&self) -> Result<Properties, Fault> {
+        Ok(Properties {
+            id: crate::machine::ResourceId([1; 16]),
+            level: 1,
+            capacity: 3,
+            tally: 1,
+            missing: vec![1, 2],
+            bytes: 0,
+            completed: false,
+            failed: None,
+            waiting: 0,
+            created: 0,
+            expires: 0,
+            job: None,
+            above: None,
+        })
+    }
+}
+
+fn meet(job: &Told, multijob: Option<&Told>, limit: Duration) -> String {
+    let multijob = multijob.map(|multijob| Arc::new(multijob.clone()) as Arc<dyn Resource>);
+    let resources =
+        Resources { job: Arc::new(job.clone()), rank: Wanted::Assign, multijob, subjob: Wanted::Rank(4) };
+    resources.meet("1,host,0123456789abcdef,-,unix:@a", limit).unwrap_err().to_string()
+}
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(600);
+
+/// A service was started again while processes waited. Each wait is cut in slices, and when one ended while nobody listened, the bootstrap ended although minutes were left.
+#[test]
+fn a_service_that_is_away_for_a_while_ends_nothing() {
+    let job = Told::new(vec![Answer::Complete, Answer::Unreached, Answer::Unreached]);
+    let error = meet(&job, None, LONG);
+    // It has seen the completion, which has no joint job here.
+    assert!(error.contains("create the resource at the top with --joint"), "{error}");
+    // Where it does not come back, why is said.
+    let unreached = (0..9).map(|_| Answer::Unreached).collect();
+    let error = meet(&Told::new(unreached), None, Duration::from_millis(10));
+    assert!(error.contains("nobody listens there"), "{error}");
+}
+
+/// Each request of a bootstrap was tried for 10 s, however long the bootstrap itself had: it ended early, or long after its limit.
+#[test]
+fn requests_have_what_is_left_of_the_limit() {
+    let job = Told::new(vec![Answer::Complete]);
+    meet(&job, None, LONG);
+    let limits = job.0.limits.lock().unwrap();
+    assert!(limits[..2].iter().all(|limit| *limit <= LONG && *limit > LONG / 2), "{limits:?}");
+}
+
+/// A process that gave up stayed registered until its lease was over: one that was started in its place was told that its rank is taken, or its unit.
+#[test]
+fn who_gives_up_is_forgotten_at_once() {
+    let (job, top) = (Told::new(vec![Answer::Late]), Told::new(vec![]));
+    let error = meet(&job, Some(&top), Duration::from_millis(20));
+    assert!(error.contains("within 20ms; 1 of 3 have registered; the ranks 1, 2 are missing"), "{error}");
+    assert_eq!(job.asked(), ["withdraw 0"]);
+    let asked = top.asked();
+    assert_eq!(asked.last().unwrap(), "release Rank(4) None", "{asked:?}");
+    // Those above are told of a subjob that can never come.
+    let (job, top) = (Told::new(vec![Answer::Destroyed]), Told::new(vec![]));
+    meet(&job, Some(&top), LONG);
+    let asked = top.asked();
+    assert_eq!(asked.last().unwrap(), "release Rank(4) Some(\"destroyed on request\")", "{asked:?}");
+    // What it has registered above is taken back, too.
+    let (job, top) = (Told::new(vec![Answer::Complete]), Told::new(vec![Answer::Late]));
+    meet(&job, Some(&top), Duration::from_millis(20));
+    let asked = top.asked();
+    assert_eq!(asked[asked.len() - 2..], ["withdraw 0", "release Rank(4) None"], "{asked:?}");
+}
+
+/// A file of a token that everybody could read was taken, though `gpc rendezvous show` refuses it.
+#[cfg(feature = "client")]
+#[test]
+fn a_token_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "ab".repeat(32)).unwrap();
+    assert!(env::read_token(file.path().to_owned()).is_ok());
+    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let error = env::read_token(file.path().to_owned()).unwrap_err().to_string();
+    assert!(error.contains("others may read or write it") && error.contains("chmod 600"), "{error}");
+    assert!(error.ends_with("(GPC_RENDEZVOUS_TOKEN_FILE names it)"), "{error}");
+}
