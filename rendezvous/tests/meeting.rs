@@ -211,7 +211,7 @@ fn a_job_whose_controlling_task_is_lost_is_named_to_all_of_the_other() {
 fn a_task_that_does_not_come_is_named_to_the_others() {
     let mut world = World::start(4, |_| 0);
     drop(world.nodes.take(2));
-    let ended = world.meet(&[0, 1, 3], |_| Plan::new(0..4, "x", PATIENCE));
+    let ended = world.meet(&[0, 1, 3], |_| Plan::new(0..4, "x", PATIENCE).start(Duration::ZERO));
     for ended in &ended {
         assert_eq!((fault(ended).kind, fault(ended).rank), (FaultKind::NotRegistered, Some(2)), "{ended:?}");
         assert!(fault(ended).message.contains("rank 2, id 2"), "{ended:?}");

@@ -22,9 +22,6 @@ const ASK_AFTER: Duration = Duration::from_millis(500);
 /// How often it is asked then. While the question is under way, silence is noticed.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a controlling task of which nothing was heard yet may be on its way to its first word, while nobody answers at its address.
-const START_MAX: Duration = Duration::from_secs(10);
-
 /// Brings this task's data, and waits.
 pub(super) fn follow(
     shared: &Shared,
@@ -42,8 +39,17 @@ pub(super) fn follow(
     register()?;
     let mut renewed = Instant::now();
     let ask_next = Instant::now() + ASK_AFTER;
-    let mut watch =
-        Watch { shared, node, meeting, events, linked: false, absent: None, asked: None, ask_next };
+    let mut watch = Watch {
+        shared,
+        start: plan.start,
+        node,
+        meeting,
+        events,
+        linked: false,
+        absent: None,
+        asked: None,
+        ask_next,
+    };
     // Ends: the time passes.
     loop {
         let left = until.left();
@@ -68,6 +74,8 @@ pub(super) fn follow(
 /// What is known of the controlling task.
 struct Watch<'a> {
     shared: &'a Shared,
+    /// How long it may be on its way, while nobody answers at its address.
+    start: Duration,
     node: &'a Node,
     meeting: u64,
     events: Events,
@@ -123,7 +131,8 @@ impl Watch<'_> {
             CauseKind::LinkLost | CauseKind::LostIncarnation => true,
             CauseKind::Unreachable => {
                 let absent = self.absent.get_or_insert_with(Instant::now).elapsed();
-                self.linked || self.shared.has_spoken() || absent >= START_MAX
+                self.ask_next = Instant::now() + ASK_AFTER;
+                self.linked || self.shared.has_spoken() || absent >= self.start
             }
             _ => false,
         };

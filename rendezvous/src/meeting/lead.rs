@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use chained_gpc::{Call, CallError, IdList, Node, Shown};
+use chained_gpc::{Call, CallError, CauseKind, IdList, Node, Shown};
 
 use super::resource::RENEW;
 use super::tasks::{Shared, announcement, question};
@@ -13,6 +13,9 @@ use crate::machine::{Completion, Fault, FaultKind, Of, Token, Unit, Wanted, join
 
 /// How long an announcement may take at least, so that a meeting which has reached its limit says so.
 const ANNOUNCE_MIN: Duration = Duration::from_secs(10);
+
+/// How long is waited before tasks are asked again of which one was not there.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Data from this length on flow through the tree while they arrive, bytes.
 const FLOW_MIN: usize = 64 << 10;
@@ -95,17 +98,18 @@ impl Lead<'_> {
     /// Has each task of the job say what it brings, and joins that by rank.
     fn gather(&self) -> Result<Bytes, Fault> {
         let ids = &self.plan.ids;
-        let call = Call::new(self.shared.functions.gather).ids(ids.clone());
-        let call = call.header(question(self.meeting)).limit(self.until.left());
-        let mut handle = self.node.call(call).map_err(|error| self.absent(&error))?;
-        // Ends: the call has a time limit.
-        let ended = loop {
-            if let Some(ended) = handle.wait_for(RENEW) {
-                break ended;
+        let started = Until::after(self.plan.start);
+        // Ends: all have come, one is lost, or the time for them to be started is over.
+        let outcome = loop {
+            match self.ask_all() {
+                Ok(outcome) => break outcome,
+                Err(error) if error.kind() == Some(CauseKind::Unreachable) && !started.left().is_zero() => {
+                    // Nothing is announced here: it is a pause.
+                    self.shared.wait(self.meeting, AGAIN.min(self.until.left()));
+                }
+                Err(error) => return Err(self.absent(&error)),
             }
-            drop(self.control());
         };
-        let outcome = ended.map_err(|error| self.absent(&error))?;
         let nonsense = |error: &dyn std::fmt::Display| {
             Fault::new(FaultKind::Malformed, format!("the tasks' data are not as they should be: {error}"))
         };
@@ -116,6 +120,19 @@ impl Lead<'_> {
             return Err(nonsense(&"some are missing"));
         }
         Ok(joined(1, replies.iter().map(|reply| &reply.data)).0)
+    }
+
+    /// One call to all tasks, which is answered when all have come.
+    fn ask_all(&self) -> Result<chained_gpc::Outcome, CallError> {
+        let call = Call::new(self.shared.functions.gather).ids(self.plan.ids.clone());
+        let mut handle = self.node.call(call.header(question(self.meeting)).limit(self.until.left()))?;
+        // Ends: the call has a time limit.
+        loop {
+            if let Some(ended) = handle.wait_for(RENEW) {
+                return ended;
+            }
+            drop(self.control());
+        }
     }
 
     /// A task has not said what it brings.

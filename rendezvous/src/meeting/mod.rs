@@ -75,7 +75,12 @@ pub struct Plan {
     pub above: Option<Above>,
     /// How long the meeting may take.
     pub limit: Duration,
+    /// How long the others may be on their way to being started: at whose address nobody answers for longer, and who has not been heard of, counts as lost. [`START`] by default; 0 where all are known to be there, as after a bootstrap.
+    pub start: Duration,
 }
+
+/// How long tasks may be on their way by default: those of one job are started together.
+pub const START: Duration = Duration::from_secs(10);
 
 /// How the data of a job's tasks are gathered to level-1 data, by rank.
 #[derive(Clone)]
@@ -99,7 +104,13 @@ impl Plan {
     /// Gathers by a call, with nothing above. Ids that are no list are as none, which [`Tasks::meet`] refuses.
     pub fn new(ids: impl Into<chained_gpc::Ids>, data: impl Into<Bytes>, limit: Duration) -> Plan {
         let ids = IdList::try_from(ids.into()).unwrap_or_default();
-        Plan { ids, data: data.into(), gathering: Gathering::Call, above: None, limit }
+        Plan { ids, data: data.into(), gathering: Gathering::Call, above: None, limit, start: START }
+    }
+
+    /// The same, where tasks may be on their way for so long.
+    #[must_use]
+    pub fn start(self, start: Duration) -> Plan {
+        Plan { start, ..self }
     }
 
     /// The same, with a resource of level 1.
