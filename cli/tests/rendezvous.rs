@@ -170,7 +170,16 @@ fn wrong_arguments_are_told_from_what_cannot_be_done() {
         ("rendezvous create --service ftp://a --capacity 1", "neither http:// nor https://"),
         ("rendezvous create --service http://a --capacity 1 --rank 0", "--parent <HANDLE>"),
         ("rendezvous register --data x --rank -2", "write a number from 0 on, or `assign`"),
+        // The service was asked before, and what it said was no word of the argument.
+        ("rendezvous create --service http://a --capacity 0", "'--capacity <N>'"),
+        ("rendezvous create --service http://a --capacity 1 --level 0", "'--level <N>'"),
+        ("rendezvous create --service http://a --capacity 1 --lifetime 0s", "lives for 1ms at least"),
         ("rendezvous run -n 2 --service http://a", "<PROGRAM>"),
+        // It was dropped: the processes were told of no rank.
+        (
+            "rendezvous run -n 2 --service http://a --parent http://a/rendezvous?00112233445566778899aabbccddeeff --rank 4294967296 -- true",
+            "--rank 4294967296: ranks go from 0 to 4294967295",
+        ),
         ("rendezvous token", "--secret-file FILE"),
         ("rendezvous destroy --job 00112233445566778899aabbccddeeff", "--service <URL>"),
         ("rendezvous serve --tls-cert x", "--tls-key <FILE>"),
@@ -385,6 +394,18 @@ fn a_process_that_fails_is_named_and_its_status_is_that_of_the_run() {
     assert!(status == Some(127) && error.contains("cannot start /nowhere/program: No such file"), "{error}");
     let (status, _, error) = run(&["--time-limit", "200ms", "--", "sleep", "600"]);
     assert!(status == Some(124) && error.contains("longer than 200ms"), "{error}");
+}
+
+/// Processes that become nodes under `run` needed a resource above, since only `create` knew `--joint`.
+#[test]
+fn processes_of_one_run_become_one_set() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    let words = ["rendezvous", "run", "-n", "3", "--joint", "--service", &service.url, "--", EXE];
+    let mut command = job.gpc(&words);
+    command.args(["call", "facts", "--output", "json"]).env("GPC_HOST_ADDRESS", "127.0.0.1");
+    let printed: serde_json::Value = serde_json::from_str(&done(command, b"")).unwrap();
+    assert_eq!((&printed["nodes"], &printed["coverage"]["done"]), (&3.into(), &3.into()), "{printed}");
 }
 
 /// Starts a run whose process says its number and its handle, then stays.

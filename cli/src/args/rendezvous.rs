@@ -180,16 +180,16 @@ pub struct CreateArgs {
     #[arg(long, value_name = "URL")]
     pub service: ServiceUrl,
 
-    /// How many registrants make it complete
-    #[arg(long, value_name = "N")]
+    /// How many registrants make it complete, at least 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub capacity: u64,
 
     /// The level of its data: 1 where processes register, 2 where subjobs do, and so on
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub level: u64,
 
-    /// How long it lives at most; by default what the service says, 1h
-    #[arg(long, value_name = "TIME")]
+    /// How long it lives at most, such as 500ms, 10s or 2h; by default what the service says, 1h
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
     pub lifetime: Option<Span>,
 
     /// Draw a job and a secret for those who meet, and give them with the completion
@@ -269,6 +269,15 @@ pub struct RegisterArgs {
     /// How the service is asked.
     #[command(flatten)]
     pub access: AccessArgs,
+}
+
+/// Lifetimes are whole milliseconds.
+fn lifetime(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error: crate::duration::SpanError| error.to_string())?;
+    match span.duration().as_millis() {
+        0 => Err("a resource lives for 1ms at least".into()),
+        _ => Ok(span),
+    }
 }
 
 fn token(text: &str) -> Result<Token, &'static str> {
@@ -398,7 +407,11 @@ pub struct RunArgs {
     #[command(flatten)]
     pub above: AboveArgs,
 
-    /// End the processes after this time
+    /// Have the resource draw a job and a secret, so that the processes can become one set of nodes; with --parent the resource at the top does
+    #[arg(long, conflicts_with = "parent")]
+    pub joint: bool,
+
+    /// End the processes after this time, such as 500ms, 10s or 1h; by default when they end by themselves
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
 

@@ -19,6 +19,7 @@ use super::private::TokenFile;
 use super::{Failure, above, client, token};
 use crate::args::rendezvous::{RunArgs, TaskArgs};
 use crate::interrupt::Interrupt;
+use crate::refused::Refused;
 use crate::{CommandResult, say};
 
 /// How long processes that are told to end have for it.
@@ -43,6 +44,7 @@ enum Event {
 
 /// Runs the sub-command.
 pub(super) fn run(args: &RunArgs) -> CommandResult {
+    let rank = rank(args)?;
     let (tell, events) = mpsc::channel();
     // Before anything is started, so that nothing is left over.
     let stop = tell.clone();
@@ -54,13 +56,13 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
     let variables = Variables::of_this_process()?;
     let client = client(&args.access, &variables)?;
     let job = Job::random();
-    let spec = above(Spec { job: Some(job), ..Spec::new(args.n.into()) }, &args.above);
+    let spec = above(Spec { job: Some(job), joint: args.joint, ..Spec::new(args.n.into()) }, &args.above);
     let lifetime = args.time_limit.map(|limit| (limit.duration() + END + KILLED).as_millis() as u64);
     let handle = client.create(&args.service, &Spec { lifetime, ..spec })?;
     let meeting = Meeting { client: &client, service: &args.service, job, handle };
     let token = token::of(&args.access, &variables)?;
     let file = token.as_ref().map(TokenFile::somewhere).transpose()?;
-    let told = told(args, &variables, &meeting.handle, file.as_ref())?;
+    let told = told(args, rank, &variables, &meeting.handle, file.as_ref())?;
     let mut tasks = Tasks::start(args, &told)?;
     let end = args.time_limit.map(|limit| Instant::now() + limit.duration());
     let over = tasks.wait(&events, end, |task, status| said(task, status, &meeting));
@@ -95,17 +97,21 @@ impl Drop for Meeting<'_> {
     }
 }
 
+/// The rank above, where it is one that the processes can be told.
+fn rank(args: &RunArgs) -> Result<Option<u32>, Refused> {
+    let Some(Wanted::Rank(rank)) = args.above.rank.map(|rank| rank.0) else { return Ok(None) };
+    let told = u32::try_from(rank).map(Some);
+    told.map_err(|_| Refused::Usage(format!("--rank {rank}: ranks go from 0 to {}", u32::MAX)))
+}
+
 /// What each process is told by its environment.
 fn told(
     args: &RunArgs,
+    rank: Option<u32>,
     own: &Variables,
     handle: &Handle,
     token: Option<&TokenFile>,
 ) -> Result<Variables, Failure> {
-    let rank = args.above.rank.and_then(|rank| match rank.0 {
-        Wanted::Rank(rank) => u32::try_from(rank).ok(),
-        Wanted::Assign => None,
-    });
     let ca = args.access.ca.clone().or_else(|| own.ca_file.clone());
     Ok(Variables {
         job: Some(handle.clone()),

@@ -68,7 +68,10 @@ class Service:
     """Asks a service. The same token in every request of a task makes it safe to ask again where an answer was lost."""
 
     def __init__(self):
-        self.seconds = float(os.environ.get("MEET_SECONDS", "300"))
+        seconds = os.environ.get("MEET_SECONDS") or "300"
+        if not (seconds.isascii() and seconds.isdigit() and len(seconds) < 7):
+            raise Failure("MEET_SECONDS is a number from 1 to 999999")
+        self.seconds = int(seconds)
         self.until = time.monotonic() + self.seconds
         self.headers = {"Registrant-Token": secrets.token_hex(16)}
         if path := os.environ.get("GPC_RENDEZVOUS_TOKEN_FILE"):

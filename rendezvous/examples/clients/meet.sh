@@ -68,6 +68,8 @@ multijob=${GPC_MULTIJOB_HANDLE:-${GLOBUS_GRAM_MULTIJOB_HANDLE:-}}
 subjob_rank=${GPC_SUBJOB_RANK:-${GLOBUS_GRAM_SUBJOB_RANK:-assign}}
 [ -n "$job" ] || fail "GPC_JOB_HANDLE is not set: it says where to register"
 
+case ${MEET_SECONDS:-300} in *[!0-9]* | ???????*) fail "MEET_SECONDS is a number from 1 to 999999" ;; esac
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
