@@ -9,6 +9,7 @@ use gpc_rendezvous::http::{Options, Server, Tls};
 use gpc_rendezvous::store::FileStore;
 use gpc_rendezvous::token::ServiceToken;
 use gpc_rendezvous::{Limits, Store};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::private::TokenFile;
 use super::{Failure, token};
@@ -21,6 +22,9 @@ const END: Duration = Duration::from_secs(3);
 
 /// How often it is looked whether the service has ended by itself, which it does when nothing can be kept any more.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Descriptors that are no connection's: the store, the listener, connections to services above.
+const OTHERS: u64 = 256;
 
 /// Runs the sub-command.
 pub(super) fn run(args: &ServeArgs) -> CommandResult {
@@ -50,6 +54,7 @@ pub(super) fn run(args: &ServeArgs) -> CommandResult {
     if let Some(connections) = args.connections_max {
         options.connections = connections as usize;
     }
+    options.connections = provided(options.connections);
     options.tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| Tls { cert, key });
     if let Some(path) = &args.store {
         options.store = Some(Box::new(FileStore::open(path)?) as Box<dyn Store>);
@@ -75,6 +80,26 @@ pub(super) fn run(args: &ServeArgs) -> CommandResult {
         Some(error) => Err(format!("the service has ended: {error}").into()),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Has the system let this process have a descriptor for each connection: so many of them as it allows.
+fn provided(connections: usize) -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let needed = connections as u64 + OTHERS;
+    let most = maximum.map_or(needed, |maximum| maximum.min(needed));
+    if current.is_none_or(|current| current >= needed) {
+        return connections;
+    }
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum }).is_ok();
+    let descriptors = if raised { most } else { current.unwrap_or(most) };
+    if descriptors == needed {
+        return connections;
+    }
+    let fewer = descriptors.saturating_sub(OTHERS).max(1);
+    say(&format!(
+        "at most {fewer} connections at a time, not {connections}: this process may have {descriptors} descriptors; for more raise the hard limit (`ulimit -Hn`)"
+    ));
+    usize::try_from(fewer).unwrap_or(connections)
 }
 
 /// The token that clients need, and the file where those find it who are started here.
