@@ -40,6 +40,8 @@ pub enum RendezvousCommand {
     /// Print the token of the services of a job: who sends it is let in
     Token(TokenArgs),
     /// Start processes that meet: they find the handle in their environment
+    ///
+    /// Each is the first of a process group, which ends with it: when `run` ends or is told to (SIGINT, SIGTERM, SIGHUP), whatever is left in the groups gets SIGTERM, and 3 s later SIGKILL. What has left its group (setsid) stays. When `run` itself is killed (kill -9), or gets a second signal while it ends, the processes that it has started die at once, but not what those have started; the resource lives until its lifetime ends.
     Run(RunArgs),
     /// Become a program that ends when its parent does.
     #[command(hide = true)]
@@ -93,7 +95,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
-    /// Write the token that clients need to this new file, which its owner alone can read; without a secret one is drawn
+    /// Write the token that clients need to this new file, which its owner alone can read; without a secret one is drawn. If the file is there already, its token is used. It is deleted at the end, except with --store: the token is good for what is kept there
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
@@ -414,6 +416,10 @@ pub struct RunArgs {
     /// End the processes after this time, such as 500ms, 10s or 1h; by default when they end by themselves
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Span>,
+
+    /// Leave the others running when a process fails before all have registered; by default they are ended then, since they wait for one that may never come
+    #[arg(long)]
+    pub keep_going: bool,
 
     /// How the service is asked.
     #[command(flatten)]

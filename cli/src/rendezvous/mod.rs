@@ -7,6 +7,7 @@ mod private;
 mod run;
 mod serve;
 mod show;
+mod task;
 mod token;
 
 use gpc_rendezvous::client::{Client, ClientError, ClientOptions};
@@ -31,7 +32,7 @@ pub(super) fn run(args: &RendezvousArgs) -> CommandResult {
         RendezvousCommand::Destroy(args) => ask::destroy(args),
         RendezvousCommand::Token(args) => token::run(args),
         RendezvousCommand::Run(args) => run::run(args),
-        RendezvousCommand::Task(args) => run::task(args),
+        RendezvousCommand::Task(args) => task::task(args),
     };
     done.map_err(|error| match error.downcast_ref().and_then(ClientError::fault) {
         Some(fault) if fault.kind == FaultKind::Unauthorized => {

@@ -1,18 +1,35 @@
 //! Files with a token, for nobody else to read, which are gone with whoever has made them.
+//!
+//! A process that is killed leaves its folder: the next one removes it. The lock of a folder tells whether its process is there, since the system takes it back with the process, and no other can have its number.
 
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use chained_gpc::Job;
 use chained_gpc::bootstrap::write_secret;
 use gpc_rendezvous::token::ServiceToken;
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, open, statat, unlinkat,
+};
+use rustix::process::geteuid;
 
 use super::{Failure, token};
 
 /// Rights of a folder that its owner alone enters.
 const MODE: u32 = 0o700;
+
+/// How names of folders begin; 32 hexadecimal digits follow.
+const PREFIX: &str = "gpc-rendezvous-";
+
+/// The file in a folder.
+const TOKEN: &str = "token";
+
+/// How many names are looked at for folders that were left, and how many names are tried for a new one.
+const LOOKED_AT: usize = 100_000;
+const TRIED: usize = 8;
 
 /// A file with a token.
 #[derive(Debug)]
@@ -25,33 +42,34 @@ pub(super) struct TokenFile {
 #[derive(Debug)]
 enum Made {
     /// The file, and the folder that it stands in.
-    Folder(PathBuf),
+    Folder {
+        path: PathBuf,
+        /// Open as long as this process has it, and locked.
+        _locked: OwnedFd,
+    },
     File,
-    /// It was there.
+    /// It was there, or is to stay.
     Nothing,
 }
 
 impl TokenFile {
     /// Writes a token to a new file in a new folder, both of which are removed at the end.
     pub(super) fn somewhere(token: &ServiceToken) -> Result<TokenFile, Failure> {
-        let parent = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|parent| parent.is_dir());
-        let parent = parent.unwrap_or_else(std::env::temp_dir);
-        // A name that nobody can have taken before.
-        let folder = parent.join(format!("gpc-rendezvous-{}", Job::random()));
-        let made = DirBuilder::new().mode(MODE).create(&folder);
-        made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
-        let file = TokenFile { path: folder.join("token"), made: Made::Folder(folder) };
+        let (folder, locked) = new_folder(&place())?;
+        let path = folder.join(TOKEN);
+        let file = TokenFile { path, made: Made::Folder { path: folder, _locked: locked } };
         write_secret(&file.path, &token::as_secret(token)?)?;
         Ok(file)
     }
 
-    /// Writes a token to this file, which is removed at the end. One that has the same token, as another run may have left it, stays.
-    pub(super) fn at(path: &Path, token: &ServiceToken) -> Result<TokenFile, Failure> {
+    /// Writes a token to this file, which is removed at the end unless it is to stay. One that has the same token, as another run may have left it, stays.
+    pub(super) fn at(path: &Path, token: &ServiceToken, stays: bool) -> Result<TokenFile, Failure> {
         if path.exists() && token::read(path).is_ok_and(|there| there == *token) {
             return Ok(TokenFile { path: path.to_owned(), made: Made::Nothing });
         }
         write_secret(path, &token::as_secret(token)?)?;
-        Ok(TokenFile { path: path.to_owned(), made: Made::File })
+        let made = if stays { Made::Nothing } else { Made::File };
+        Ok(TokenFile { path: path.to_owned(), made })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -65,10 +83,85 @@ impl Drop for TokenFile {
         if !matches!(self.made, Made::Nothing) {
             let _ = fs::remove_file(&self.path);
         }
-        if let Made::Folder(folder) = &self.made {
-            let _ = fs::remove_dir(folder);
+        if let Made::Folder { path, .. } = &self.made {
+            let _ = fs::remove_dir(path);
         }
     }
+}
+
+/// Where folders are made.
+fn place() -> PathBuf {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|own| own.is_dir());
+    own.unwrap_or_else(std::env::temp_dir)
+}
+
+/// A new folder, and what holds its lock.
+fn new_folder(place: &Path) -> io::Result<(PathBuf, OwnedFd)> {
+    for _ in 0..TRIED {
+        // A name that nobody can have taken before.
+        let folder = place.join(format!("{PREFIX}{}", Job::random()));
+        let made = DirBuilder::new().mode(MODE).create(&folder).and_then(|()| {
+            let opened = open_folder(&folder)?;
+            // Where there are no locks, nobody else gets one either, and the folder stays.
+            let _ = flock(&opened, FlockOperation::LockExclusive);
+            Ok(opened)
+        });
+        let opened =
+            made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
+        // Another process may have found it without a lock, and removed it.
+        if folder.is_dir() {
+            return Ok((folder, opened));
+        }
+    }
+    Err(io::Error::other(format!("{}: new folders are removed at once by others", place.display())))
+}
+
+fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(open(folder, flags, Mode::empty())?)
+}
+
+/// Removes the folders that processes of this user have left which were killed.
+pub(super) fn remove_left() {
+    remove_left_at(&place());
+}
+
+fn remove_left_at(place: &Path) {
+    let Ok(names) = fs::read_dir(place) else { return };
+    for entry in names.take(LOOKED_AT).flatten() {
+        let name = entry.file_name();
+        let drawn = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if drawn.is_some_and(is_drawn) {
+            // What cannot be removed harms nobody: it is for its owner alone.
+            let _ = remove_folder(&entry.path());
+        }
+    }
+}
+
+/// Whether it is a number as [`Job::random`] draws it.
+fn is_drawn(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Removes a folder if it is this user's, nobody else can enter it, its process is gone, and a token is all that is in it.
+fn remove_folder(path: &Path) -> io::Result<()> {
+    let folder = open_folder(path)?;
+    let found = fstat(&folder)?;
+    if found.st_uid != geteuid().as_raw() || found.st_mode & 0o7777 != MODE {
+        return Ok(());
+    }
+    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        if ![".", "..", TOKEN].iter().any(|name| name.as_bytes() == entry.file_name().to_bytes()) {
+            return Ok(());
+        }
+    }
+    let token = statat(&folder, TOKEN, AtFlags::SYMLINK_NOFOLLOW);
+    if token.is_ok_and(|token| FileType::from_raw_mode(token.st_mode) == FileType::RegularFile) {
+        unlinkat(&folder, TOKEN, AtFlags::empty())?;
+    }
+    Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
 #[cfg(test)]
@@ -95,11 +188,41 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         let tokens = [(); 2].map(|()| ServiceToken::of(&chained_gpc::Secret::random().unwrap()));
-        let first = TokenFile::at(&path, &tokens[0]).unwrap();
-        drop(TokenFile::at(&path, &tokens[0]).unwrap());
-        let error = TokenFile::at(&path, &tokens[1]).unwrap_err().to_string();
+        let first = TokenFile::at(&path, &tokens[0], false).unwrap();
+        drop(TokenFile::at(&path, &tokens[0], false).unwrap());
+        let error = TokenFile::at(&path, &tokens[1], false).unwrap_err().to_string();
         assert!(error.contains("which is not replaced") && path.exists(), "{error}");
         drop(first);
         assert!(!path.exists());
+    }
+
+    /// What `kill -9` leaves was never removed.
+    #[test]
+    fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let make = |name: &str, mode: u32| {
+            DirBuilder::new().mode(mode).create(at(name)).unwrap();
+            fs::write(at(name).join(TOKEN), "x").unwrap();
+        };
+        let digits = |digit: &str| format!("{PREFIX}{}", digit.repeat(32));
+        make(&digits("0"), MODE);
+        // Other names, other rights, other content, a link.
+        let stay = [&digits("1")[..40], &digits("A"), "mine", &digits("2"), &digits("3"), &digits("4")];
+        for name in &stay[..5] {
+            make(name, if *name == digits("2") { 0o755 } else { MODE });
+        }
+        fs::write(at(&digits("3")).join("more"), "x").unwrap();
+        std::os::unix::fs::symlink(at("mine"), at(&digits("4"))).unwrap();
+        let (held, locked) = new_folder(place.path()).unwrap();
+        remove_left_at(place.path());
+        assert!(!at(&digits("0")).exists());
+        for name in stay {
+            assert!(at(name).join(TOKEN).exists(), "{name}");
+        }
+        assert!(held.exists());
+        drop(locked);
+        remove_left_at(place.path());
+        assert!(!held.exists());
     }
 }

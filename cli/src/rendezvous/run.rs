@@ -1,46 +1,29 @@
-//! `gpc rendezvous run`: processes of a program that meet. They end with this one, however that ends, and so does the resource where they meet.
+//! `gpc rendezvous run`: processes of a program that meet. They end with this one, and so does the resource where they meet.
 
-use std::io;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use chained_gpc::Job;
-use gpc_rendezvous::client::{Client, ServiceUrl};
+use gpc_rendezvous::client::{Client, ClientError, ServiceUrl};
 use gpc_rendezvous::variables::Variables;
-use gpc_rendezvous::{Handle, Spec, Wanted};
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
-use signal_hook::consts::SIGCHLD;
-use signal_hook::iterator::Signals;
+use gpc_rendezvous::{FaultKind, Handle, Spec, Wanted};
 
 use super::private::TokenFile;
-use super::{Failure, above, client, token};
-use crate::args::rendezvous::{RunArgs, TaskArgs};
+use super::task::{END, Event, KILLED, Over, Tasks, watch_children};
+use super::{Failure, above, client, private, token};
+use crate::args::rendezvous::RunArgs;
 use crate::interrupt::Interrupt;
 use crate::refused::Refused;
 use crate::{CommandResult, say};
 
-/// How long processes that are told to end have for it.
-const END: Duration = Duration::from_secs(3);
-
-/// How long it may take that the system tells of a process that has been killed.
-const KILLED: Duration = Duration::from_secs(10);
+/// How long the service has to say how many have registered when a process has failed.
+const ASK: Duration = Duration::from_secs(1);
 
 /// Exit status where the time is over, as of `timeout`.
 const TIMED_OUT: u8 = 124;
-
-/// Exit status where a program cannot be started, as of shells.
-const NOT_STARTED: u8 = 127;
-
-/// What the main thread waits for.
-enum Event {
-    /// A process has changed.
-    Child,
-    /// A signal has come.
-    Stop,
-}
 
 /// Runs the sub-command.
 pub(super) fn run(args: &RunArgs) -> CommandResult {
@@ -52,23 +35,30 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
         // Who waits for it is there as long as it is listened for.
         let _ = stop.send(Event::Stop);
     })?;
-    watch_children(tell)?;
+    watch_children(tell.clone())?;
     let variables = Variables::of_this_process()?;
     let client = client(&args.access, &variables)?;
     let job = Job::random();
     let spec = above(Spec { job: Some(job), joint: args.joint, ..Spec::new(args.n.into()) }, &args.above);
     let lifetime = args.time_limit.map(|limit| (limit.duration() + END + KILLED).as_millis() as u64);
-    let handle = client.create(&args.service, &Spec { lifetime, ..spec })?;
+    let created = client.create(&args.service, &Spec { lifetime, ..spec });
+    let handle = created.map_err(|error| too_long(args, error))?;
     let meeting = Meeting { client: &client, service: &args.service, job, handle };
+    private::remove_left();
     let token = token::of(&args.access, &variables)?;
     let file = token.as_ref().map(TokenFile::somewhere).transpose()?;
     let told = told(args, rank, &variables, &meeting.handle, file.as_ref())?;
     let mut tasks = Tasks::start(args, &told)?;
     let end = args.time_limit.map(|limit| Instant::now() + limit.duration());
-    let over = tasks.wait(&events, end, |task, status| said(task, status, &meeting));
+    let mut failures = Failures { tell: (!args.keep_going).then_some(tell), asking: None };
+    let over = tasks.wait(&events, end, |task, status| failures.said(task, status, &meeting));
+    if matches!(over, Over::Unmet) {
+        say("the other processes are ended, since not all have registered (--keep-going leaves them)");
+    }
     tasks.end(&events);
+    failures.end();
     Ok(ExitCode::from(match over {
-        Over::Ended => tasks.failed.unwrap_or(0),
+        Over::Ended | Over::Unmet => tasks.failed.unwrap_or(0),
         Over::Interrupted => interrupt.exit_status().unwrap_or(1),
         Over::TimedOut => {
             say(&format!("the processes were ended: they ran for longer than {}", shown(args.time_limit)));
@@ -79,6 +69,21 @@ pub(super) fn run(args: &RunArgs) -> CommandResult {
 
 fn shown(limit: Option<crate::duration::Span>) -> String {
     limit.map(|limit| limit.to_string()).unwrap_or_default()
+}
+
+/// Why there is no resource for so long: the argument that was given is the limit of the processes.
+fn too_long(args: &RunArgs, error: ClientError) -> Failure {
+    match (args.time_limit, error.fault()) {
+        (Some(limit), Some(fault)) if fault.kind == FaultKind::LifetimeOutOfRange => {
+            let more = (END + KILLED).as_secs();
+            let text = format!(
+                "--time-limit {limit}: their resource would have to live {more} s longer than that, and the service says: {}; give a shorter limit or none, or start the service with a longer --lifetime-max",
+                fault.message
+            );
+            Refused::Usage(text).into()
+        }
+        _ => error.into(),
+    }
 }
 
 /// The resource where they meet, which ends with this.
@@ -123,158 +128,52 @@ fn told(
     })
 }
 
-/// A process has ended that did not succeed: says so, and how far they have come.
-fn said(task: usize, status: ExitStatus, meeting: &Meeting<'_>) {
-    let how = match (status.code(), status.signal()) {
-        (Some(code), _) => format!("with exit status {code}"),
-        (None, Some(signal)) => format!("by signal {signal}"),
-        (None, None) => "in an unknown way".into(),
-    };
-    let met = match meeting.client.properties(&meeting.handle) {
-        Ok(found) if found.completed => "; all have registered before".into(),
-        Ok(found) => format!("; {} of {} have registered", found.tally, found.capacity),
-        Err(_) => String::new(),
-    };
-    say(&format!("process {task} has ended {how}{met}"));
+/// What is said of processes that fail.
+struct Failures {
+    /// Who is told when one has failed before all have registered.
+    tell: Option<Sender<Event>>,
+    /// The service is asked how many have, of the first alone.
+    asking: Option<JoinHandle<()>>,
 }
 
-/// The processes that were started.
-struct Tasks {
-    running: Vec<(usize, Child)>,
-    /// The exit status of the first that failed.
-    failed: Option<u8>,
-}
-
-/// Why nobody is waited for any longer.
-enum Over {
-    Ended,
-    Interrupted,
-    TimedOut,
-}
-
-impl Tasks {
-    fn start(args: &RunArgs, told: &Variables) -> Result<Tasks, Failure> {
-        let own = std::env::current_exe()?;
-        let mut tasks = Tasks { running: Vec::new(), failed: None };
-        for task in 0..args.n as usize {
-            let mut command = Command::new(&own);
-            command.args(["rendezvous", "task", "--parent", &std::process::id().to_string(), "--"]);
-            command.args(&args.command).stdin(Stdio::null());
-            for (name, value) in told.to_set() {
-                match value {
-                    Some(value) => command.env(name, value),
-                    None => command.env_remove(name),
-                };
-            }
-            // Those that were started end when they are dropped.
-            let child = command.spawn().map_err(|error| format!("cannot start process {task}: {error}"))?;
-            tasks.running.push((task, child));
+impl Failures {
+    /// A process has ended that did not succeed: says so, and of the first how far they have come. The service may be gone: nobody waits for what it says.
+    fn said(&mut self, task: usize, status: ExitStatus, meeting: &Meeting<'_>) {
+        let how = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("with exit status {code}"),
+            (None, Some(signal)) => format!("by signal {signal}"),
+            (None, None) => "in an unknown way".into(),
+        };
+        let text = format!("process {task} has ended {how}");
+        if self.asking.is_some() {
+            return say(&text);
         }
-        Ok(tasks)
-    }
-
-    /// Waits until all have ended.
-    fn wait(
-        &mut self,
-        events: &Receiver<Event>,
-        until: Option<Instant>,
-        mut failed: impl FnMut(usize, ExitStatus),
-    ) -> Over {
-        // Ends: with the last process, a signal, or the time; each event is of a process or a signal.
-        loop {
-            for (task, status) in self.ended() {
-                if !status.success() {
-                    self.failed.get_or_insert(status_of(status));
-                    failed(task, status);
-                }
+        let (client, handle) = (meeting.client.within(ASK), meeting.handle.clone());
+        let (tell, alone) = (self.tell.take(), text.clone());
+        let asking = thread::Builder::new().name("gpc-failure".into()).spawn(move || {
+            let found = client.properties(&handle);
+            say(&match &found {
+                Ok(found) if found.completed => format!("{text}; all have registered before"),
+                Ok(found) => format!("{text}; {} of {} have registered", found.tally, found.capacity),
+                Err(error) => format!("{text}; how many have registered is not known: {error}"),
+            });
+            if let (Some(tell), Ok(false)) = (tell, found.map(|found| found.completed)) {
+                // Who waits for it may have ended.
+                let _ = tell.send(Event::Unmet);
             }
-            if self.running.is_empty() {
-                return Over::Ended;
-            }
-            let event = match until {
-                Some(until) => events.recv_timeout(until.saturating_duration_since(Instant::now())),
-                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            match event {
-                Ok(Event::Child) => {}
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Over::Interrupted,
-                Err(RecvTimeoutError::Timeout) => return Over::TimedOut,
-            }
-        }
-    }
-
-    /// Ends those that still run: asks them to, then makes them.
-    fn end(&mut self, events: &Receiver<Event>) {
-        for (signal, limit) in [(Signal::TERM, END), (Signal::KILL, KILLED)] {
-            if self.running.is_empty() {
-                return;
-            }
-            self.signal(signal);
-            self.wait(events, Some(Instant::now() + limit), |_, _| {});
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        for (_, child) in &self.running {
-            // It is there, as a zombie if not otherwise: nobody else has its number.
-            if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-                let _ = kill_process(pid, signal);
-            }
-        }
-    }
-
-    /// Those that have ended since the last time.
-    fn ended(&mut self) -> Vec<(usize, ExitStatus)> {
-        let mut ended = Vec::new();
-        self.running.retain_mut(|(task, child)| match child.try_wait() {
-            Ok(None) => true,
-            Ok(Some(status)) => {
-                ended.push((*task, status));
-                false
-            }
-            // It is no child any more.
-            Err(_) => false,
         });
-        ended
-    }
-}
-
-impl Drop for Tasks {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-        for (_, child) in &mut self.running {
-            let _ = child.wait();
+        match asking {
+            Ok(asking) => self.asking = Some(asking),
+            // The system has no thread for it.
+            Err(_) => say(&alone),
         }
     }
-}
 
-fn status_of(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
-}
-
-/// Tells whenever a process that was started has changed, as long as this one runs.
-fn watch_children(tell: Sender<Event>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGCHLD])?;
-    thread::Builder::new().name("gpc-children".into()).spawn(move || {
-        for _ in &mut signals {
-            if tell.send(Event::Child).is_err() {
-                return;
-            }
+    /// All has been said, which takes no longer than the service has.
+    fn end(self) {
+        if let Some(asking) = self.asking {
+            // A panic was reported where it happened.
+            let _ = asking.join();
         }
-    })?;
-    Ok(())
-}
-
-/// `gpc rendezvous task`: becomes the program, which the system kills when the parent ends.
-pub(super) fn task(args: &TaskArgs) -> CommandResult {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
-    // It may have ended before.
-    if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(args.parent) {
-        return Ok(ExitCode::FAILURE);
     }
-    let (program, rest) = args.command.split_first().ok_or("name the program to run")?;
-    let error = Command::new(program).args(rest).exec();
-    say(&format!("cannot start {}: {error}", program.to_string_lossy()));
-    Ok(ExitCode::from(NOT_STARTED))
 }

@@ -12,7 +12,7 @@ use gpc_rendezvous::{Limits, Store};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::private::TokenFile;
-use super::{Failure, token};
+use super::{Failure, private, token};
 use crate::args::rendezvous::ServeArgs;
 use crate::interrupt::Interrupt;
 use crate::{CommandResult, logs, say, stdout};
@@ -34,6 +34,7 @@ pub(super) fn run(args: &ServeArgs) -> CommandResult {
         // Who waits for it is there as long as it is listened for.
         let _ = wake.send(());
     })?;
+    private::remove_left();
     let (token, file) = tokens(args)?;
     let mut options = Options::new(args.listen);
     let page_file = match &token {
@@ -115,7 +116,8 @@ fn tokens(args: &ServeArgs) -> Result<(Option<ServiceToken>, Option<TokenFile>),
         None if path.exists() => token::read(path)?,
         None => ServiceToken::of(&Secret::random()?),
     };
-    let file = TokenFile::at(path, &token)?;
+    // What is kept in a store outlives this run, and handles are good for those alone who have the token.
+    let file = TokenFile::at(path, &token, args.store.is_some())?;
     Ok((Some(token), Some(file)))
 }
 
