@@ -394,6 +394,125 @@ fn a_process_that_fails_is_named_and_its_status_is_that_of_the_run() {
     assert!(status == Some(127) && error.contains("cannot start /nowhere/program: No such file"), "{error}");
     let (status, _, error) = run(&["--time-limit", "200ms", "--", "sleep", "600"]);
     assert!(status == Some(124) && error.contains("longer than 200ms"), "{error}");
+    // The service's word of lifetimes was all that was said.
+    let (status, _, error) = run(&["--time-limit", "30d", "--", "true"]);
+    assert!(status == Some(2) && error.contains("--time-limit 30d: ") && error.contains("13 s"), "{error}");
+}
+
+/// The others waited for the one that had failed, until somebody ended the run.
+#[test]
+fn the_others_are_ended_when_one_fails_before_all_have_registered() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    // One of the two, whichever comes first, fails.
+    let script = "if mkdir \"$ONE\"; then exit 3; fi 2>/dev/null; exec $OTHER";
+    let run = |name: &str, other: &str, more: &[&str]| {
+        let mut command = job.gpc(&["rendezvous", "run", "-n", "2", "--service", &service.url]);
+        command.args(more).args(["--", "sh", "-c", script]);
+        command.env("ONE", job.path(name)).env("OTHER", other);
+        finished(command, b"")
+    };
+    let (status, _, error) = run("first", "sleep 600", &[]);
+    assert_eq!(status, Some(3), "{error}");
+    assert!(error.contains("has ended with exit status 3; 0 of 2 have registered\n"), "{error}");
+    assert!(error.contains("the other processes are ended") && error.contains("--keep-going"), "{error}");
+    let (status, _, error) = run("second", "sleep 2", &["--keep-going"]);
+    assert!(status == Some(3) && !error.contains("are ended"), "{error}");
+}
+
+/// The service was asked with the whole `--try-for` where signals are waited for: a run whose service was down was deaf.
+#[test]
+fn a_run_whose_service_is_down_heeds_signals_when_a_process_fails() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    let script =
+        "if mkdir \"$ONE\" 2>/dev/null; then read -r _ <\"$GO\"; exit 3; fi; echo here; exec sleep 600";
+    let go = job.path("go");
+    assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
+    let mut command = job.gpc(&["rendezvous", "run", "-n", "2", "--service", &service.url]);
+    command.args(["--try-for", "1h", "--", "sh", "-c", script]);
+    command.env("ONE", job.path("one")).env("GO", &go);
+    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    // It is down, and does not refuse connections either.
+    service.signal(Signal::STOP);
+    fs::write(&go, "\n").unwrap();
+    let mut said = BufReader::new(run.stderr.take().unwrap());
+    line.clear();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("has ended with exit status 3; how many have registered is not known"), "{line}");
+    kill_process(Pid::from_raw(run.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    service.signal(Signal::CONT);
+    assert_eq!(run.wait().unwrap().code(), Some(143));
+}
+
+/// Signals went to the process alone: what it had started lived on.
+#[test]
+fn what_a_process_has_started_ends_with_the_run() {
+    let job = Job::new();
+    let service = job.serve(&[]);
+    // The second does not end when it is asked to, and the third is left by its parent.
+    for script in [
+        "sleep 600 & echo $!; wait",
+        "(trap '' TERM; exec sleep 600) & echo $!; wait",
+        "(sh -c 'sleep 600 & echo $!'); exec sleep 600",
+    ] {
+        let words = ["rendezvous", "run", "-n", "1", "--service", &service.url, "--", "sh", "-c", script];
+        let mut run = job.gpc(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let pid = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
+        kill_process(Pid::from_raw(run.id().cast_signed()).unwrap(), Signal::TERM).unwrap();
+        let (status, _, error) = ended(run);
+        assert_eq!((status, is_gone(pid)), (Some(143), true), "{script}: {error}");
+    }
+    // What is left by one that ends by itself.
+    let words = ["rendezvous", "run", "-n", "1", "--service", &service.url, "--", "sh", "-c"];
+    let mut command = job.gpc(&words);
+    command.arg("sleep 600 >/dev/null 2>&1 & echo $!");
+    let pid = Pid::from_raw(done(command, b"").parse().unwrap()).unwrap();
+    assert!(is_gone(pid));
+}
+
+/// Without a secret a restart drew another token, and whoever had a handle was refused.
+#[test]
+fn a_service_with_a_store_keeps_its_token() {
+    let job = Job::new();
+    let [store, token] = ["store", "token"].map(|name| job.path(name).display().to_string());
+    let words = ["rendezvous", "serve", "--store", &store, "--token-file", &token];
+    let service = Service::start(gpc(&words));
+    let asks = ["--token-file", &token];
+    let mut create = gpc(&["rendezvous", "create", "--service", &service.url, "--capacity", "1"]);
+    create.args(asks);
+    let handle = done(create, b"");
+    let address = service.address();
+    assert_eq!(service.end(Signal::TERM).0, Some(0));
+    let mut again = gpc(&words);
+    again.args(["--listen", &address]);
+    let _service = Service::start(again);
+    let mut show = gpc(&["rendezvous", "show", &handle]);
+    show.args(asks);
+    assert!(done(show, b"").contains("registered  0 of 1"));
+}
+
+/// The folder with the token stayed for ever.
+#[test]
+fn what_a_killed_service_has_left_is_removed_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut command = gpc(&["rendezvous", "serve"]);
+        command.env("XDG_RUNTIME_DIR", folder.path());
+        Service::start(command)
+    };
+    let count = || fs::read_dir(folder.path()).unwrap().count();
+    let (killed, _other) = (start(), start());
+    assert_eq!(count(), 2);
+    assert_eq!(killed.end(Signal::KILL).0, None);
+    assert_eq!(count(), 2);
+    let _next = start();
+    // That of the other, which is there, and its own.
+    assert_eq!(count(), 2);
 }
 
 /// Processes that become nodes under `run` needed a resource above, since only `create` knew `--joint`.
