@@ -155,7 +155,7 @@ fn data_of_resources_that_are_gone_are_bounded_too() {
         stream.read_exact(&mut begin).unwrap();
         assert!(ask(&server, &format!("DELETE {path}"), "").contains(" 204 "));
         streams.push(stream);
-        (begin.ends_with(b"503")).then_some(streams.len())
+        begin.ends_with(b"503").then_some(streams.len())
     });
     assert_eq!(refused, Some(4), "three pass 64 MiB");
     let grown = memory().saturating_sub(before);

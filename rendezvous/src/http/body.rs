@@ -13,12 +13,12 @@ use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::options::RATE_MIN;
+use super::options::BODY_RATE_MIN;
 use super::problem::Problem;
 use super::shared::Shared;
 use crate::machine::{Fault, FaultKind};
 
-/// What is reserved before anything has come.
+/// What is reserved when the first bytes have come.
 const FIRST: usize = 16 << 10;
 
 /// How many bytes of bodies may be under way together.
@@ -28,7 +28,7 @@ pub(super) struct Budget {
     silent: Duration,
 }
 
-/// What a body has taken of the budget; given back when this is dropped.
+/// What is reserved for a body; given back when this is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     budget: Arc<Budget>,
@@ -73,44 +73,58 @@ pub(super) async fn read(
     }
     let mut held = Held { budget: Arc::clone(&shared.bodies), bytes: 0 };
     let mut data = Vec::new();
-    let begun = Instant::now();
+    let mut patience = Patience::new(Instant::now(), held.budget.silent);
     let mut body = pin!(body);
     // Ends: with the body, or when it is too long or too slow.
-    while let Some(bytes) = next(body.as_mut(), begun, data.len(), held.budget.silent).await? {
+    while let Some(bytes) = next(body.as_mut(), patience.until, data.len()).await? {
         if (data.len() + bytes.len()) as u64 > most {
             return Err(too_long(most));
         }
-        if !held.more(bytes.len() as u64) || !make_room(&mut data, bytes.len(), announced) {
+        if !make_room(&mut data, bytes.len(), announced, &mut held) {
             let message =
                 "the service is full: too many bytes are on their way to it; send them again a little later";
             return Err(Fault::new(FaultKind::ServiceFull, message).into());
         }
         data.extend_from_slice(&bytes);
+        patience.came(Instant::now(), bytes.len());
     }
     data.shrink_to_fit();
     Ok((data.into(), held))
 }
 
-/// Room for what has come, and for as much again, but not for more than was announced.
-fn make_room(data: &mut Vec<u8>, bytes: usize, announced: Option<u64>) -> bool {
+/// Room for what has come, and for as much again where the budget has it, but not for more than was announced. What is reserved is held, not only what has come.
+fn make_room(data: &mut Vec<u8>, bytes: usize, announced: Option<u64>, held: &mut Held) -> bool {
     let needed = data.len() + bytes;
     if needed <= data.capacity() {
         return true;
     }
     let end = announced.and_then(|announced| usize::try_from(announced).ok()).unwrap_or(usize::MAX);
     let room = (2 * needed).max(FIRST).min(end).max(needed);
-    data.try_reserve_exact(room - data.len()).is_ok()
+    [room, needed].into_iter().any(|room| {
+        held.more((room - data.capacity()) as u64) && data.try_reserve_exact(room - data.len()).is_ok()
+    })
+}
+
+/// How long a body is still waited for. What has come makes up for what was waited, but nothing is saved up: otherwise one that came fast at first could keep its room for as long as that was worth.
+#[derive(Debug)]
+struct Patience {
+    silent: Duration,
+    until: Instant,
+}
+
+impl Patience {
+    fn new(now: Instant, silent: Duration) -> Patience {
+        Patience { silent, until: now + silent }
+    }
+
+    fn came(&mut self, now: Instant, bytes: usize) {
+        let worth = Duration::from_micros((bytes as u64).saturating_mul(1_000_000) / BODY_RATE_MIN);
+        self.until = (self.until + worth).min(now + self.silent);
+    }
 }
 
 /// The next bytes of a body.
-async fn next(
-    mut body: Pin<&mut Body>,
-    begun: Instant,
-    came: usize,
-    silent: Duration,
-) -> Result<Option<Bytes>, Problem> {
-    let least = begun + silent + Duration::from_millis((came as u64).saturating_mul(1000) / RATE_MIN);
-    let until = least.min(Instant::now() + silent);
+async fn next(mut body: Pin<&mut Body>, until: Instant, came: usize) -> Result<Option<Bytes>, Problem> {
     let frame: &mut (dyn Future<Output = _> + Send + Unpin) = &mut body.frame();
     match timeout_at(until, frame).await {
         Ok(Some(Ok(frame))) => Ok(Some(frame.into_data().unwrap_or_default())),
@@ -126,4 +140,45 @@ async fn next(
 fn too_long(most: u64) -> Problem {
     let message = format!("the body is longer than the {most} bytes that it may have here");
     Fault::new(FaultKind::DataTooLong, message).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once a client that had sent 63 MiB at once could keep their room for an hour, with a byte every 29 s: all that had come stood to its credit, and eight such clients kept all others from registering.
+    #[test]
+    fn what_came_fast_is_no_credit() {
+        let (begin, silent) = (Instant::now(), Duration::from_secs(30));
+        let mut patience = Patience::new(begin, silent);
+        patience.came(begin, 63 << 20);
+        assert_eq!(patience.until, begin + silent);
+        patience.came(begin + Duration::from_secs(29), 1);
+        assert!(patience.until < begin + Duration::from_secs(31), "{patience:?}");
+        // What comes at the least rate is waited for to its end.
+        for second in 0..3600 {
+            let now = begin + Duration::from_secs(second);
+            assert!(now < patience.until);
+            patience.came(now, BODY_RATE_MIN as usize);
+        }
+    }
+
+    /// Once only what had come was counted, of room for twice as much.
+    #[test]
+    fn what_is_reserved_is_counted() {
+        let budget = Budget::new(100_000, Duration::ZERO);
+        let left = || budget.left.load(Ordering::Relaxed);
+        let mut held = Held { budget: Arc::clone(&budget), bytes: 0 };
+        let mut data = Vec::new();
+        // Until no room for as much again is left, and then none at all.
+        for length in [1, 20_000, 60_000, 90_000] {
+            let more = length - data.len();
+            assert!(make_room(&mut data, more, None, &mut held), "{length}");
+            data.resize(length, 0);
+            assert_eq!(left() as usize + data.capacity(), 100_000);
+        }
+        assert!(!make_room(&mut data, 20_000, None, &mut held));
+        drop(held);
+        assert_eq!(left(), 100_000);
+    }
 }

@@ -68,8 +68,9 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let (busy, link) = (serving.begin(), Arc::clone(&serving));
         let router = TowerToHyperService::new(router.clone());
         Box::pin(async move {
+            let client = Client { address: from, link: Arc::clone(&link) };
             let mut request = request.map(|body| Body::new(Asked { body, link }));
-            request.extensions_mut().insert(Client(from));
+            request.extensions_mut().insert(client);
             let response = hyper::service::Service::call(&router, request).await;
             response.map(|response: Response<Body>| response.map(|body| Answered { body, _busy: busy }))
         })
@@ -91,9 +92,10 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         if let Poll::Ready(served) = connection.poll_without_shutdown(cx) {
             return Poll::Ready(served.is_ok());
         }
-        // Looked at last: it was in there that a request came, or an answer ended. While one is served, there is no limit, and it is not closed to make room.
-        let Some(until) = link.until() else { return Poll::Pending };
-        match close.as_mut().poll(cx).is_ready() || alarm.passed(until, cx).is_ready() {
+        // Looked at last: it was in there that a request came and was let in, or an answer ended. While one is served that was let in, there is no limit, and it is not closed to make room.
+        let closes = link.may_close() && close.as_mut().poll(cx).is_ready();
+        let late = link.until().is_some_and(|until| alarm.passed(until, cx).is_ready());
+        match closes || late {
             true => Poll::Ready(false),
             false => Poll::Pending,
         }

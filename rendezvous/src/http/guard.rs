@@ -1,6 +1,7 @@
 //! What is looked at before anything else of a request: its size, for whom a browser speaks, and the token.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -8,6 +9,7 @@ use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::links::Link;
 use super::problem::Problem;
 use super::shared::{App, Shared};
 use crate::machine::{Fault, FaultKind};
@@ -19,9 +21,12 @@ const URI_MAX: usize = 4096;
 /// Where people come who have no token yet, and what tells nothing of anybody's. The page asks for the token by itself.
 const OPEN: [&str; 6] = ["/", "/login", "/page.css", "/page.js", "/events", "/openapi.json"];
 
-/// The address that a request came from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Client(pub(super) SocketAddr);
+/// Where a request came from.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    pub(super) address: SocketAddr,
+    pub(super) link: Arc<Link>,
+}
 
 /// What comes with a request as its token.
 pub(super) enum Sent {
@@ -54,8 +59,14 @@ async fn check(shared: &Shared, request: &Parts) -> Result<(), Problem> {
         return Ok(());
     }
     match sent(shared, headers) {
-        Sent::Right => Ok(()),
-        Sent::Nothing if shared.token.is_none() => Ok(()),
+        Sent::Right => {
+            prove(&request.extensions);
+            Ok(())
+        }
+        Sent::Nothing if shared.token.is_none() => {
+            prove(&request.extensions);
+            Ok(())
+        }
         Sent::Nothing => Err(unauthorized(
             "this service wants its token: send `Authorization: Bearer TOKEN`; `gpc rendezvous token` tells it",
         )),
@@ -99,5 +110,12 @@ pub(super) fn unauthorized(message: &str) -> Problem {
 /// Where a request came from.
 pub(super) fn client(extensions: &Extensions) -> IpAddr {
     let client = extensions.get::<Client>();
-    client.map_or(IpAddr::from([0; 4]), |Client(address)| address.ip())
+    client.map_or(IpAddr::from([0; 4]), |client| client.address.ip())
+}
+
+/// A request was let in.
+pub(super) fn prove(extensions: &Extensions) {
+    if let Some(client) = extensions.get::<Client>() {
+        client.link.prove();
+    }
 }

@@ -1,4 +1,6 @@
 //! The connections of a server: how many there are, which of them are idle, and which one is closed when a new one finds no place.
+//!
+//! A connection is a *stranger*'s until a request on it was let in, with the right token where the service has one. A stranger's is closed to make room also while its request is served: otherwise whoever has no token could take all places with requests that never end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,20 +16,28 @@ use super::options::Times;
 /// How long a new connection waits for the place of one that was told to close. That one is idle, so it takes no longer than its task needs to run.
 const PLACE_LIMIT: Duration = Duration::from_millis(100);
 
+/// So many strangers' connections are never many: each that has just come is one.
+const STRANGERS_MIN: usize = 16;
+
 /// All connections.
 #[derive(Debug)]
 pub(super) struct Links {
     places: Arc<Semaphore>,
+    /// How many may be strangers' before these are closed first.
+    strangers_max: usize,
     times: Times,
     answers: Arc<Answers>,
     free: Mutex<Free>,
 }
 
-/// Those that serve no request, in the order in which they have become so.
+/// Those that may be closed.
 #[derive(Default, Debug)]
 struct Free {
     next: u64,
-    links: BTreeMap<u64, Arc<Notify>>,
+    /// Those that serve no request, in the order in which they have become so.
+    idle: BTreeMap<u64, Arc<Notify>>,
+    /// Strangers', in the order in which they came.
+    strangers: BTreeMap<u64, Arc<Notify>>,
 }
 
 /// One connection. It has a place until it is dropped.
@@ -36,6 +46,8 @@ pub(super) struct Link {
     links: Arc<Links>,
     close: Arc<Notify>,
     state: Mutex<State>,
+    /// Its number among the strangers'.
+    stranger: Mutex<Option<u64>>,
     unread: AtomicBool,
     _place: OwnedSemaphorePermit,
 }
@@ -44,8 +56,8 @@ pub(super) struct Link {
 enum State {
     /// A request is served.
     Busy,
-    /// None is. The number finds it among those that are free; `head` says whether a part of a request's head has come.
-    Free { number: u64, head: bool, until: Instant },
+    /// None is. The number finds it among those that are idle, unless it is a stranger's; `head` says whether a part of a request's head has come.
+    Free { number: Option<u64>, head: bool, until: Instant },
 }
 
 /// A request that is served; dropped when its answer is given.
@@ -55,10 +67,12 @@ pub(super) struct Busy(Arc<Link>);
 impl Links {
     pub(super) fn new(most: usize, times: Times, answers: Arc<Answers>) -> Arc<Links> {
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        Arc::new(Links { places, times, answers, free: Mutex::default() })
+        // Far more than there are in the moment in which all tasks come, and leaves the others their places.
+        let strangers_max = (most / 4).max(STRANGERS_MIN);
+        Arc::new(Links { places, strangers_max, times, answers, free: Mutex::default() })
     }
 
-    /// A place for a new connection, that of the one that has been idle for longest if there is no other; `None` if all are busy.
+    /// A place for a new connection, that of another one if there is no other; `None` if all are busy.
     pub(super) async fn place(self: &Arc<Links>) -> Option<Arc<Link>> {
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => place,
@@ -71,28 +85,33 @@ impl Links {
         };
         let close = Arc::new(Notify::new());
         let until = Instant::now() + self.times.head;
-        let number = locked(&self.free).add(&close);
-        let state = Mutex::new(State::Free { number, head: true, until });
+        let stranger = Mutex::new(Some(locked(&self.free).add(&close, true)));
+        let state = Mutex::new(State::Free { number: None, head: true, until });
         Some(Arc::new(Link {
             links: Arc::clone(self),
             close,
             state,
+            stranger,
             unread: AtomicBool::new(false),
             _place: place,
         }))
     }
 
-    /// Has the one close that has been idle for longest.
+    /// Has one close: the one that has been idle for longest, or the oldest stranger's where there are many of them, or where none is idle.
     pub(super) fn close_one(&self) -> bool {
-        let oldest = locked(&self.free).links.pop_first();
-        oldest.inspect(|(_, close)| close.notify_one()).is_some()
+        let mut free = locked(&self.free);
+        let many = free.strangers.len() > self.strangers_max;
+        let stranger = if many { free.strangers.pop_first() } else { None };
+        let closed = stranger.or_else(|| free.idle.pop_first()).or_else(|| free.strangers.pop_first());
+        closed.inspect(|(_, close)| close.notify_one()).is_some()
     }
 }
 
 impl Free {
-    fn add(&mut self, close: &Arc<Notify>) -> u64 {
+    fn add(&mut self, close: &Arc<Notify>, stranger: bool) -> u64 {
         self.next += 1;
-        self.links.insert(self.next, Arc::clone(close));
+        let links = if stranger { &mut self.strangers } else { &mut self.idle };
+        links.insert(self.next, Arc::clone(close));
         self.next
     }
 }
@@ -103,6 +122,22 @@ impl Link {
         let before = std::mem::replace(&mut *locked(&self.state), State::Busy);
         self.forget(before);
         Busy(Arc::clone(self))
+    }
+
+    /// A request was let in: this is no stranger's any longer.
+    pub(super) fn prove(&self) {
+        if let Some(number) = locked(&self.stranger).take() {
+            locked(&self.links.free).strangers.remove(&number);
+        }
+    }
+
+    /// Whether it may be closed now to make room.
+    pub(super) fn may_close(&self) -> bool {
+        self.is_strangers() || matches!(*locked(&self.state), State::Free { .. })
+    }
+
+    fn is_strangers(&self) -> bool {
+        locked(&self.stranger).is_some()
     }
 
     /// Bytes have come.
@@ -146,8 +181,8 @@ impl Link {
     }
 
     fn forget(&self, state: State) {
-        if let State::Free { number, .. } = state {
-            locked(&self.links.free).links.remove(&number);
+        if let State::Free { number: Some(number), .. } = state {
+            locked(&self.links.free).idle.remove(&number);
         }
     }
 }
@@ -156,6 +191,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         let state = *locked(&self.state);
         self.forget(state);
+        self.prove();
     }
 }
 
@@ -163,7 +199,7 @@ impl Drop for Busy {
     fn drop(&mut self) {
         let link = &self.0;
         let until = Instant::now() + link.links.times.idle;
-        let number = locked(&link.links.free).add(&link.close);
+        let number = (!link.is_strangers()).then(|| locked(&link.links.free).add(&link.close, false));
         *locked(&link.state) = State::Free { number, head: false, until };
     }
 }

@@ -59,7 +59,10 @@ pub struct Times {
     pub silent: Duration,
 }
 
-/// Slowest that a body or an answer may be, bytes a second: 64 MiB take over an hour then. Answers have another one while many bytes are on their way.
+/// Slowest that a body may come, bytes a second: 64 MiB take 17 minutes then.
+pub(super) const BODY_RATE_MIN: u64 = 64 << 10;
+
+/// Slowest that an answer may be taken while few bytes are on their way, bytes a second.
 pub(super) const RATE_MIN: u64 = 16 << 10;
 
 /// Certificate and key of a server.

@@ -3,22 +3,27 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use tokio::time::Instant;
+use bytes::Bytes;
+use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
 use super::asking::Asking;
 use super::events;
-use super::guard::{Sent, client, is_ours, sent, unauthorized};
+use super::guard::{Sent, client, is_ours, prove, sent, unauthorized};
 use super::problem::Problem;
 use super::query::Query;
 use super::sessions::SESSION;
 use super::shared::{App, Shared};
+use crate::machine::{Fault, FaultKind};
 
 /// The cookie with the name of a session.
 const COOKIE: &str = "gpc-rendezvous";
 
 /// Longest form, bytes.
 const FORM_MAX: u64 = 4096;
+
+/// Most logins whose forms are awaited at a time: people come one by one.
+pub(super) const LOGINS_MAX: usize = 16;
 
 /// What a browser may do with what comes from here: run and show what this server gives, ask this server, and send the form to it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -62,7 +67,10 @@ pub(super) async fn page(State(shared): State<App>, request: Request) -> Respons
 /// `GET /events`
 pub(super) async fn look(State(shared): State<App>, request: Request) -> Result<Response, Problem> {
     match may_look(&shared, request.headers()) {
-        true => events::resources(&shared),
+        true => {
+            prove(request.extensions());
+            events::resources(&shared)
+        }
         false => {
             if let Sent::Wrong = sent(&shared, request.headers()) {
                 shared.wrong.token(client(request.extensions())).await;
@@ -75,8 +83,8 @@ pub(super) async fn look(State(shared): State<App>, request: Request) -> Result<
 /// `POST /login`
 pub(super) async fn login(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
     let from = asking.client();
-    let form = asking.body(&shared, FORM_MAX).await?;
-    let form = Zeroizing::new(form.0.to_vec());
+    let form = form(&shared, asking).await?;
+    let form = Zeroizing::new(form.to_vec());
     let form = std::str::from_utf8(&form).map_err(|_| Problem::bad("the form is not UTF-8"))?;
     let form = Query::parse(form, &["token"])?;
     let token = form.get("token").unwrap_or_default().trim().parse();
@@ -100,6 +108,21 @@ pub(super) async fn login(State(shared): State<App>, asking: Asking) -> Result<R
         (header::SET_COOKIE, HeaderValue::try_from(cookie).map_err(|_| Problem::unavailable("no cookie"))?),
     ];
     Ok((StatusCode::SEE_OTHER, to).into_response())
+}
+
+/// Takes the form of a login, for which no token is needed: few at a time, and no longer than a head may take.
+async fn form(shared: &Shared, asking: Asking) -> Result<Bytes, Problem> {
+    let Ok(_place) = shared.logins.try_acquire() else {
+        let message = "too many log in at this moment: try again a little later";
+        return Err(Fault::new(FaultKind::ServiceFull, message).into());
+    };
+    match timeout(shared.form_limit, asking.body(shared, FORM_MAX)).await {
+        Ok(form) => Ok(form?.0),
+        Err(_) => {
+            let message = "the form has not come in time";
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, FaultKind::BadRequest, message))
+        }
+    }
 }
 
 fn may_look(shared: &Shared, headers: &HeaderMap) -> bool {

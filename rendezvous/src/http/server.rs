@@ -20,6 +20,7 @@ use super::connection;
 use super::host::Names;
 use super::links::Links;
 use super::options::Options;
+use super::page::LOGINS_MAX;
 use super::poller::Pollers;
 use super::routes::router;
 use super::sessions::Sessions;
@@ -91,6 +92,8 @@ impl Server {
             bodies: Budget::new(options.bodies, options.times.silent),
             answers: Arc::clone(&answers),
             streams: Arc::new(Semaphore::new(options.streams.min(Semaphore::MAX_PERMITS))),
+            logins: Semaphore::new(LOGINS_MAX),
+            form_limit: options.times.head,
             wrong: Wrong::default(),
             sessions: Sessions::default(),
             pollers: Pollers::new(desk.clone()),

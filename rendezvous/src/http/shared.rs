@@ -32,6 +32,9 @@ pub(super) struct Shared {
     pub(super) bodies: Arc<Budget>,
     pub(super) answers: Arc<Answers>,
     pub(super) streams: Arc<Semaphore>,
+    pub(super) logins: Semaphore,
+    /// How long the form of a login may take.
+    pub(super) form_limit: Duration,
     pub(super) wrong: Wrong,
     pub(super) sessions: Sessions,
     pub(super) pollers: Arc<Pollers>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gpc_rendezvous::http::Server;
 
-use crate::raw::{Client, ask, connect, create, register, server, started, until};
+use crate::raw::{Client, ask, connect, create, register, server, started, token, until};
 
 /// What a client may take in these tests.
 const SHORT: Duration = Duration::from_millis(300);
@@ -158,15 +158,30 @@ fn too_much_is_refused_and_the_client_is_told() {
 
 #[test]
 fn all_bodies_together_have_a_bound() {
-    // Which of two bodies comes too late depends on which is taken first: here it is to be the other one.
-    let found = (0..1000).find_map(|_| {
-        let server = started(|options| options.bodies = 1000);
-        let path = create(&server, r#"{"capacity":2}"#);
-        let first = begin(&server, &path, "Content-Length: 801\r\n", &[0; 800]);
-        let answer = ask(&server, &format!("POST {path}/registrants"), "", [0; 800]);
-        (answer.status != 201).then_some((server, path, first, answer))
+    let server = started(|options| options.bodies = 1000);
+    let path = create(&server, r#"{"capacity":2}"#);
+    let half = || begin(&server, &path, "Content-Length: 801\r\n", &[0; 800]);
+    let mut first = half();
+    // What hangs is counted as soon as it has come.
+    let line = format!("POST {path}/registrants");
+    let mut refused = None;
+    until(|| {
+        let answer = ask(&server, &line, "Registrant-Token: other\r\n", [0; 800]);
+        if answer.status != 201 {
+            refused = Some(answer);
+            return true;
+        }
+        // The other may have come first, and the first be the one that was refused.
+        let stream = first.stream.get_ref();
+        stream.set_nonblocking(true).unwrap();
+        let answered = stream.peek(&mut [0]).is_ok();
+        stream.set_nonblocking(false).unwrap();
+        if answered {
+            first = half();
+        }
+        false
     });
-    let (server, path, mut first, answer) = found.expect("the first body is taken first");
+    let answer = refused.unwrap();
     assert_eq!(answer.problem(), (503, "service-full".into()));
     assert_eq!(answer.header("retry-after"), Some("1"));
     first.send([0]);
@@ -281,26 +296,26 @@ fn connections_have_a_bound_and_the_idle_make_room() {
             client
         })
         .collect();
-    let mut busy = Vec::new();
-    for _ in 0..10 {
+    // As many as it takes until all places are theirs: one whose request has not been read yet may be closed for the next.
+    let (mut busy, mut refused) = (Vec::new(), None);
+    until(|| {
         let mut client = connect(server.address());
         client.send(format!("GET {path}/completion?wait=60 HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-        busy.push(client);
-    }
+        client.stream.get_ref().set_read_timeout(Some(SHORT)).unwrap();
+        let answered = client.stream.get_ref().peek(&mut [0; 12]).is_ok_and(|read| read > 0);
+        client.stream.get_ref().set_read_timeout(Some(crate::raw::LIMIT)).unwrap();
+        match answered {
+            true => refused = String::from_utf8(client.rest()).ok(),
+            false => busy.push(client),
+        }
+        refused.is_some()
+    });
     for client in &mut idle {
         assert_eq!(client.rest(), b"", "the idle are closed");
     }
-    // All ten wait now, or are about to.
-    let refused = loop {
-        let mut client = connect(server.address());
-        if client.stream.get_mut().write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").is_err() {
-            continue;
-        }
-        let rest = client.rest();
-        if rest.starts_with(b"HTTP/1.1 503") {
-            break String::from_utf8(rest).unwrap();
-        }
-    };
+    assert!(busy.len() >= 10);
+    let refused = refused.unwrap();
+    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     let (head, body) = refused.split_once("\r\n\r\n").unwrap();
     assert!(head.contains(&format!("content-length: {}", body.len())), "{refused}");
     crate::declared::check_schema("Problem", &serde_json::from_str(body).unwrap());
@@ -309,10 +324,63 @@ fn connections_have_a_bound_and_the_idle_make_room() {
     // Those who have gone have made room.
     let register =
         format!("POST {path}/registrants HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    // It is not cut short by the client: what is registered without an answer is not registered again.
     until(|| {
         let mut client = connect(server.address());
-        client.send(&register);
-        client.rest().starts_with(b"HTTP/1.1 201")
+        client.stream.get_mut().write_all(register.as_bytes()).is_ok()
+            && client.rest().starts_with(b"HTTP/1.1 201")
     });
     assert_eq!(last.answer().status, 200);
+}
+
+/// Halves of logins once took all places, without a token: each was a request that was served, so none was closed to make room, and each could take half a minute and begin anew.
+#[test]
+fn who_has_no_token_locks_nobody_out() {
+    let (token, line) = token();
+    let server = started(|options| {
+        (options.connections, options.token) = (20, Some(token));
+        options.times.head = Duration::from_secs(3600);
+    });
+    let login = "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nfive!";
+    let mut halves: Vec<Client> = Vec::new();
+    let full = (0..40).find_map(|_| {
+        let mut half = connect(server.address());
+        half.send(login);
+        // Either it is refused at once, or it is one of those whose form is awaited.
+        half.stream.get_ref().set_read_timeout(Some(SHORT)).unwrap();
+        let refused = half.stream.get_ref().peek(&mut [0]).is_ok();
+        half.stream.get_ref().set_read_timeout(Some(crate::raw::LIMIT)).unwrap();
+        halves.push(half);
+        refused.then_some(halves.len())
+    });
+    assert_eq!(full, Some(17));
+    assert_eq!(halves.pop().unwrap().answer().problem(), (503, "service-full".into()));
+    // Those who have the token get in, and stay in: all places are theirs, since nothing else ends a half.
+    let path = ask(&server, "POST /rendezvous", &line, br#"{"capacity":1}"#);
+    let path = path.header("location").unwrap().to_owned();
+    let tasks: Vec<Client> = (0..20)
+        .map(|_| {
+            let mut task = connect(server.address());
+            task.send(format!("GET {path}/completion?wait=60 HTTP/1.1\r\nHost: localhost\r\n{line}\r\n"));
+            task.stream.get_ref().set_read_timeout(Some(SHORT)).unwrap();
+            assert!(task.stream.get_ref().peek(&mut [0]).is_err(), "it waits");
+            task
+        })
+        .collect();
+    for half in &mut halves {
+        assert_eq!(half.rest(), b"", "closed without an answer");
+    }
+    drop(tasks);
+}
+
+/// The form of a login once had the time of a body, for which the token is needed.
+#[test]
+fn a_login_that_hangs_is_refused() {
+    let server = started(|options| {
+        options.times.head = SHORT;
+        options.times.silent = Duration::from_secs(3600);
+    });
+    let mut client = connect(server.address());
+    client.send("POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nfive!");
+    assert_eq!(client.answer().problem(), (408, "bad-request".into()));
 }
