@@ -251,7 +251,8 @@ fn the_rendezvous_by_hand_is_true() {
     let [(sh, serve), (again, meet), (text, shown), ..] = &blocks[..] else { panic!("{blocks:?}") };
     assert_eq!([sh, again, text], ["sh", "sh", "text"]);
     let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(sources().join("meet.sh"), folder.path().join("meet.sh")).unwrap();
+    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rendezvous");
+    std::os::unix::fs::symlink(clone, folder.path().join("rendezvous")).unwrap();
     let path = format!("{}:{}", Path::new(EXE).parent().unwrap().display(), std::env::var("PATH").unwrap());
     let shell = |script: &str| {
         let mut command = Command::new("sh");

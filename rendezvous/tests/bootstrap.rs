@@ -150,7 +150,10 @@ fn why_there_is_no_set_is_said() {
     let token = gpc_rendezvous::Token::new("liar").unwrap();
     service.reached(0, &liar).register(Wanted::Rank(0), &token, "nonsense".into()).unwrap();
     let error = refused(&service, &liar, PATIENCE);
-    assert!(error.contains("rank 0 has registered what no process says of itself"), "{error}");
+    assert!(
+        error.contains("rank 0 has registered what no process of this version says of itself"),
+        "{error}"
+    );
     service.client(0).destroy(&two).unwrap();
     let error = refused(&service, &two, PATIENCE);
     assert!(error.contains("the resource was destroyed on request"), "{error}");

@@ -63,7 +63,7 @@ pub struct AccessArgs {
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// How long to try to reach the service
+    /// How long to try to reach the service, such as 500ms, 10s or 1h
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub try_for: Span,
 }
@@ -123,31 +123,31 @@ pub struct ServeArgs {
     #[arg(long, conflicts_with_all = ["secret_file", "token_file"])]
     pub insecure: bool,
 
-    /// Largest capacity of a resource
+    /// Largest capacity of a resource; 1048576 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub capacity_max: Option<u32>,
 
-    /// Most data of a registrant, such as 64k or 16M
+    /// Most data of a registrant, such as 64k or 16M; 64M by default
     #[arg(long, value_name = "BYTES", help_heading = LIMITS)]
     pub data_max: Option<Size>,
 
-    /// Most data of all resources together
+    /// Most data of all resources together; 2G by default
     #[arg(long, value_name = "BYTES", help_heading = LIMITS)]
     pub held_max: Option<Size>,
 
-    /// Most resources
+    /// Most resources; 65536 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub resources_max: Option<u32>,
 
-    /// Most who wait at a time
+    /// Most who wait at a time; 131072 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub waiting_max: Option<u32>,
 
-    /// Most connections
+    /// Most connections; 16384 by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = LIMITS)]
     pub connections_max: Option<u32>,
 
-    /// Longest lifetime of a resource; 30d by default
+    /// Longest lifetime of a resource, such as 10m, 2h or 7d; 30d by default
     #[arg(long, value_name = "TIME", help_heading = LIMITS)]
     pub lifetime_max: Option<Span>,
 }
@@ -251,20 +251,14 @@ pub struct RegisterArgs {
     pub data: PathBuf,
 
     /// The rank to register with, or `assign`
-    #[arg(
-        long,
-        value_name = "R",
-        default_value = "assign",
-        hide_default_value = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "R", default_value = "assign", allow_hyphen_values = true)]
     pub rank: RankWanted,
 
     /// What the registrant is known by when it asks again: with the same token it gets the same answer. By default one is drawn
     #[arg(long, value_name = "T", value_parser = token)]
     pub token: Option<Token>,
 
-    /// Withdraw the registrant when it has not been heard of for this time; `wait --token T` is a word of it
+    /// Withdraw the registrant when it has not been heard of for this time, such as 10s or 1m; `wait --token T` is a word of it
     #[arg(long, value_name = "TIME", requires = "token")]
     pub lease: Option<Span>,
 
@@ -297,7 +291,7 @@ pub struct WaitArgs {
     #[arg(long, value_enum, default_value_t = OfKind::Own)]
     pub of: OfKind,
 
-    /// Wait at most so long
+    /// Wait at most so long, such as 500ms, 10s or 1h
     #[arg(long, value_name = "TIME", default_value = "1m")]
     pub limit: Span,
 

@@ -11,6 +11,9 @@ use chained_gpc::{Address, Id};
 use super::JoinError;
 use crate::machine::Completion;
 
+/// Bytes of what makes no sense that an error keeps: more than are shown.
+const SHOWN: usize = 1024;
+
 /// A process by where it has registered: the ranks of the units that it belongs to, the highest first, and its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Who {
@@ -87,17 +90,18 @@ pub(super) fn meeting(completion: &Completion, mine: &str) -> Result<Meeting, Jo
     let mut id = None;
     let (mut entries, mut groups) = (Vec::with_capacity(members.len()), Vec::with_capacity(members.len()));
     for (at, (who, data)) in members.into_iter().enumerate() {
-        let refused = |why: String| JoinError::Registrant { who: who.clone(), why };
-        let text = std::str::from_utf8(&data).map_err(|_| refused("it is no text".into()))?;
-        let entry: Entry =
-            text.parse().map_err(|fault: chained_gpc::bootstrap::EntryError| refused(fault.to_string()))?;
+        let text = std::str::from_utf8(&data).ok();
+        let Some(entry) = text.and_then(|text| text.parse::<Entry>().ok()) else {
+            let text = String::from_utf8_lossy(&data[..data.len().min(SHOWN)]).into_owned();
+            return Err(JoinError::Registrant { who, text });
+        };
         for own in own(&entry) {
             let what = own.to_string();
             if let Some(one) = owners.insert(own, who.clone()).filter(|one| *one != who) {
                 return Err(JoinError::Twice { one, other: who, what });
             }
         }
-        if text == mine {
+        if text == Some(mine) {
             id = Some(Id::try_from(at).map_err(|_| JoinError::TooMany)?);
         }
         entries.push(data.to_vec());
@@ -157,7 +161,8 @@ mod tests {
         assert!(copied.starts_with("subjob 0.0, rank 0 and subjob 1.0, rank 1 have both"), "{copied}");
         assert!(copied.contains("the address unix:@a"), "{copied}");
         let nonsense = error(&three_levels(["a", "b c", "d"]), &entry("a"));
-        assert!(nonsense.starts_with("subjob 1.0, rank 0 has registered what no process"), "{nonsense}");
+        let expected = "subjob 1.0, rank 0 has registered what no process of this version says of itself, `1,host,0123456789abcdef,-,unix:@b c`: have all";
+        assert!(nonsense.starts_with(expected), "{nonsense}");
         let flat = completion(1, joined(1, [&Bytes::from_static(&[0xff])].into_iter()).0);
         assert!(error(&flat, "x").starts_with("rank 0 has registered"), "{}", error(&flat, "x"));
         let absent = three_levels(["a", "b", "c"]);

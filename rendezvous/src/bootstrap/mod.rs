@@ -79,12 +79,15 @@ pub enum JoinError {
     #[error("the rendezvous has more processes than there are ids")]
     TooMany,
     /// What one of them has registered makes no sense.
-    #[error("{who} has registered what no process says of itself: {why}; does it run another program?")]
+    #[error(
+        "{who} has registered what no process of this version says of itself, `{}`: have all run the same program, with the same version of this library",
+        Shown(text)
+    )]
     Registrant {
         /// Whose it is.
         who: Who,
-        /// What is wrong.
-        why: String,
+        /// What it has registered; the begin of it, where it is long.
+        text: String,
     },
     /// Two of them say that they are the same.
     #[error("{one} and {other} have both registered {what}: one of them has copied it from the other")]

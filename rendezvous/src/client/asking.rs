@@ -292,8 +292,13 @@ impl Asking {
         match timeout(limit, self.http.request(request)).await {
             Err(_) => Err(lost(format!("no answer within {:.1} s", limit.as_secs_f64())).into()),
             Ok(Err(error)) => {
-                let (why, hopeless) = cause(&error);
-                Err(Lost { why, sent: !error.is_connect(), hopeless }.into())
+                let last = cause(&error);
+                if let Some(why) = connector::refused(last) {
+                    let service = service.as_str().to_owned();
+                    return Err(Attempt::Error(ClientError::Certificate { service, why }));
+                }
+                let why = format!("{last}{}", other_scheme(service, &error, last));
+                Err(Lost { why, sent: !error.is_connect(), hopeless: false }.into())
             }
             Ok(Ok(response)) if response.status() == 401 && !with_token && self.authorization.is_some() => {
                 Err(Attempt::Error(ClientError::Withheld { service: service.as_str().to_owned() }))
@@ -351,7 +356,7 @@ async fn read(response: Response<Incoming>, most: u64, answer: Duration) -> Resu
         match timeout(left, body.frame()).await {
             Err(_) => return Err(lost(format!("its answer has stopped after {} bytes", content.len()))),
             Ok(None) => return Ok(Given { status, kind, content: content.freeze(), quotable: true }),
-            Ok(Some(Err(error))) => return Err(lost(format!("its answer is cut off: {}", cause(&error).0))),
+            Ok(Some(Err(error))) => return Err(lost(format!("its answer is cut off: {}", cause(&error)))),
             Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();
                 if (content.len() + data.len()) as u64 > most {
@@ -402,14 +407,31 @@ fn unreachable(service: &ServiceUrl, why: String, ask: &Ask, reached: bool) -> C
     ClientError::Unreachable { service: service.as_str().to_owned(), why }
 }
 
-/// What is at the bottom of an error, and whether it would be the same again.
-fn cause(error: &(dyn Error + 'static)) -> (String, bool) {
+/// What is at the bottom of an error.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut last = error;
     // Ends: errors are nested as deep as there are layers of software.
     while let Some(deeper) = inner(last) {
         last = deeper;
     }
-    (last.to_string(), connector::is_refused(last))
+    last
+}
+
+/// A question, where an error looks as if the service spoke the other one of http and https.
+fn other_scheme(
+    service: &ServiceUrl,
+    error: &(dyn Error + 'static),
+    last: &(dyn Error + 'static),
+) -> &'static str {
+    if service.is_secure() {
+        return connector::plain(last);
+    }
+    let mut errors = std::iter::successors(Some(error), |error| inner(*error));
+    // A server of TLS answers a request with an alert, which is no answer of HTTP.
+    match errors.any(|error| error.downcast_ref().is_some_and(hyper::Error::is_parse)) {
+        true => "; the URL says http: is it https?",
+        false => "",
+    }
 }
 
 fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {

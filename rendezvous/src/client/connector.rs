@@ -79,13 +79,36 @@ pub(super) fn no_authority(service: &ServiceUrl) -> ClientError {
     }
 }
 
-/// Whether the service is not the one that it should be: it will not be another one a little later.
+/// What is wrong with the certificate of a service, if that is what an error says: it will not be another one a little later.
 #[cfg(feature = "tls")]
-pub(super) fn is_refused(error: &(dyn Error + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
+pub(super) fn refused(error: &(dyn Error + 'static)) -> Option<String> {
+    use rustls::CertificateError;
+
+    let rustls::Error::InvalidCertificate(why) = error.downcast_ref()? else { return None };
+    Some(match why {
+        // The latter where an authority of the same name has another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "no authority in the CA file has signed its certificate: name the file of the one that has (GPC_RENDEZVOUS_CA_FILE, --ca FILE)".into()
+        }
+        _ => format!("{error}; see that its certificate holds now and for the host in the URL, and that the CA file is the right one (GPC_RENDEZVOUS_CA_FILE, --ca FILE)"),
+    })
 }
 
 #[cfg(not(feature = "tls"))]
-pub(super) fn is_refused(_: &(dyn Error + 'static)) -> bool {
-    false
+pub(super) fn refused(_: &(dyn Error + 'static)) -> Option<String> {
+    None
+}
+
+/// A question, where an error looks as if the service spoke http, and the URL says https.
+#[cfg(feature = "tls")]
+pub(super) fn plain(error: &(dyn Error + 'static)) -> &'static str {
+    match error.downcast_ref() {
+        Some(rustls::Error::InvalidMessage(_)) => "; the URL says https: is it http?",
+        _ => "",
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+pub(super) fn plain(_: &(dyn Error + 'static)) -> &'static str {
+    ""
 }

@@ -26,6 +26,14 @@ pub enum ClientError {
         /// What was tried last, and how that went.
         why: String,
     },
+    /// Its certificate is not one to believe.
+    #[error("the rendezvous service at {service} is not believed: {why}")]
+    Certificate {
+        /// The URL of the service.
+        service: String,
+        /// What is wrong with its certificate, and what to do about it.
+        why: String,
+    },
     /// Something else answers than a service, or one that says what makes no sense.
     #[error(
         "what answers at {service} is no rendezvous service that is understood here: {what}; check the URL"

@@ -4,7 +4,10 @@ use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
+use gpc_rendezvous::Spec;
+use gpc_rendezvous::client::{ClientError, ClientOptions};
 use gpc_rendezvous::http::{Server, Tls};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -93,4 +96,29 @@ fn files_that_are_no_certificate_are_named() {
         let error = Server::start(options).unwrap_err().to_string();
         assert!(error.contains(&wrong.display().to_string()), "{error}");
     }
+}
+
+/// Each was "cannot be reached; see that it runs there", with words of a library.
+#[test]
+fn the_client_says_what_is_wrong_with_the_scheme_or_the_certificate() {
+    let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (tls, _) = files(&folder);
+    let ca = tls.cert.clone();
+    let secured = started(|options| options.tls = Some(tls));
+    let plain = started(|_| ());
+    let error = |scheme: &str, server: &Server, ca: &std::path::Path| {
+        let mut options = ClientOptions::default();
+        (options.ca, options.limit) = (Some(ca.to_owned()), Duration::ZERO);
+        let client = gpc_rendezvous::client::Client::new(&options).unwrap();
+        let service = format!("{scheme}://localhost:{}", server.address().port()).parse().unwrap();
+        client.create(&service, &Spec::new(1)).unwrap_err()
+    };
+    let said = error("http", &secured, &ca).to_string();
+    assert!(said.contains("the URL says http: is it https?"), "{said}");
+    let said = error("https", &plain, &ca).to_string();
+    assert!(said.contains("the URL says https: is it http?"), "{said}");
+    let unknown = error("https", &secured, &files(&other).0.cert);
+    assert!(matches!(unknown, ClientError::Certificate { .. }), "{unknown}");
+    let said = unknown.to_string();
+    assert!(said.contains("no authority in the CA file") && !said.contains("it runs"), "{said}");
 }
