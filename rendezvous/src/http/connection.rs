@@ -46,7 +46,11 @@ pub(super) async fn serve(
     match acceptor {
         #[cfg(feature = "tls")]
         Some(acceptor) => {
-            if let Ok(Ok(stream)) = timeout(link.times().head, acceptor.accept(stream)).await {
+            let accepted = tokio::select! {
+                accepted = timeout(link.times().head, acceptor.accept(stream)) => accepted,
+                () = link.closing() => return,
+            };
+            if let Ok(Ok(stream)) = accepted {
                 speak(stream, from, link, router, stopping).await;
             }
         }
@@ -69,7 +73,7 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let router = TowerToHyperService::new(router.clone());
         Box::pin(async move {
             let client = Client { address: from, link: Arc::clone(&link) };
-            let mut request = request.map(|body| Body::new(Asked { body, link }));
+            let mut request = request.map(|body| Body::new(Asked { body, link, ended: false }));
             request.extensions_mut().insert(client);
             let response = hyper::service::Service::call(&router, request).await;
             response.map(|response: Response<Body>| response.map(|body| Answered { body, _busy: busy }))
@@ -102,7 +106,12 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     })
     .await;
     if served && link.is_unread() {
-        let _ = timeout(LINGER, linger(connection.into_parts().io.into_inner().into_inner())).await;
+        let lingering = timeout(LINGER, linger(connection.into_parts().io.into_inner().into_inner()));
+        tokio::select! {
+            _ = lingering => {}
+            // It may have been told before.
+            () = close.as_mut() => {}
+        }
     }
 }
 
@@ -119,6 +128,8 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
 struct Asked {
     body: Incoming,
     link: Arc<Link>,
+    /// Whether it was read to its end, which one of unknown length does not say of itself.
+    ended: bool,
 }
 
 impl hyper::body::Body for Asked {
@@ -129,7 +140,9 @@ impl hyper::body::Body for Asked {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.ended |= matches!(frame, Poll::Ready(None));
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -143,7 +156,7 @@ impl hyper::body::Body for Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if !self.body.is_end_stream() {
+        if !(self.ended || self.body.is_end_stream()) {
             self.link.leave_unread();
         }
     }

@@ -69,8 +69,8 @@ impl Events {
 }
 
 /// A place for a stream.
-fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, Problem> {
-    Semaphore::try_acquire_owned(Arc::clone(&shared.streams)).map_err(|_| {
+fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
+    Semaphore::try_acquire_owned(Arc::clone(places)).map_err(|_| {
         let message =
             "the service is full: too many look on; ask again later, or ask for the completion with a wait";
         Fault::new(FaultKind::ServiceFull, message).into()
@@ -88,7 +88,7 @@ pub(super) async fn resource(State(shared): State<App>, asking: Asking) -> Resul
     let (query, id) = (asking.query(&["of"])?, asking.id()?);
     let (of, token) = (of(&query)?, asking.token()?);
     shared.ask(Request::Properties(id)).await?;
-    let (events, response) = stream(place(&shared)?);
+    let (events, response) = stream(place(&shared.streams)?);
     tokio::spawn(async move {
         let gone = events.0.clone();
         let wait = Request::Wait { resource: id, of, until: None, token };
@@ -155,7 +155,7 @@ async fn completed(shared: &Shared, events: &Events, completion: Completion) -> 
 
 /// All resources, for the page.
 pub(super) fn resources(shared: &App) -> Result<Response, Problem> {
-    let (events, response) = stream(place(shared)?);
+    let (events, response) = stream(place(&shared.pages)?);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         let gone = events.0.clone();

@@ -72,29 +72,33 @@ impl Links {
         Arc::new(Links { places, strangers_max, times, answers, free: Mutex::default() })
     }
 
-    /// A place for a new connection, that of another one if there is no other; `None` if all are busy.
-    pub(super) async fn place(self: &Arc<Links>) -> Option<Arc<Link>> {
-        let place = match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => place,
-            Err(_) => {
-                if !self.close_one() {
-                    return None;
-                }
-                timeout(PLACE_LIMIT, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()?
-            }
-        };
+    /// A place for a new connection, if one is free.
+    pub(super) fn place(self: &Arc<Links>) -> Option<Arc<Link>> {
+        Some(self.link(Arc::clone(&self.places).try_acquire_owned().ok()?))
+    }
+
+    /// The place of another connection, which closes; `None` if all are busy.
+    pub(super) async fn place_of_another(self: &Arc<Links>) -> Option<Arc<Link>> {
+        if !self.close_one() {
+            return None;
+        }
+        let place = timeout(PLACE_LIMIT, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()?;
+        Some(self.link(place))
+    }
+
+    fn link(self: &Arc<Links>, place: OwnedSemaphorePermit) -> Arc<Link> {
         let close = Arc::new(Notify::new());
         let until = Instant::now() + self.times.head;
         let stranger = Mutex::new(Some(locked(&self.free).add(&close, true)));
         let state = Mutex::new(State::Free { number: None, head: true, until });
-        Some(Arc::new(Link {
+        Arc::new(Link {
             links: Arc::clone(self),
             close,
             state,
             stranger,
             unread: AtomicBool::new(false),
             _place: place,
-        }))
+        })
     }
 
     /// Has one close: the one that has been idle for longest, or the oldest stranger's where there are many of them, or where none is idle.

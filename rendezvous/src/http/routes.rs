@@ -14,7 +14,7 @@ use super::guard::guard;
 use super::json::{self, JSON_MAX};
 use super::problem::Problem;
 use super::sent::Sent;
-use super::shared::{App, strange};
+use super::shared::{App, Shared, strange};
 use super::{OPENAPI, events, page, wait};
 use crate::checking::checked;
 use crate::machine::{Answer, FaultKind, Handle, Request, ResourceId, Token};
@@ -83,19 +83,19 @@ async fn create(State(shared): State<App>, asking: Asking) -> Result<Response, P
     let handle = Handle::new(&shared.url, id).map_err(|_| strange())?.to_string();
     let mut response =
         with_json(StatusCode::CREATED, json::text(&json::Created { handle, id: id.to_string() }));
-    response.headers_mut().insert(header::LOCATION, location(id)?);
+    response.headers_mut().insert(header::LOCATION, location(&shared, id)?);
     Ok(response)
 }
 
-fn location(id: ResourceId) -> Result<HeaderValue, Problem> {
-    HeaderValue::try_from(format!("/rendezvous/{id}")).map_err(|_| strange())
+fn location(shared: &Shared, id: ResourceId) -> Result<HeaderValue, Problem> {
+    HeaderValue::try_from(format!("{}/{id}", shared.path)).map_err(|_| strange())
 }
 
 /// A handle is a URL: whoever asks for it is sent on.
-async fn by_handle(asking: Asking) -> Result<Response, Problem> {
+async fn by_handle(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {
     let id = asking.parts.uri.query().unwrap_or_default();
     let id = id.parse().map_err(|error| Problem::bad(format!("{error}")))?;
-    Ok((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, location(id)?)]).into_response())
+    Ok((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, location(&shared, id)?)]).into_response())
 }
 
 async fn properties(State(shared): State<App>, asking: Asking) -> Result<Response, Problem> {

@@ -12,7 +12,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::answers::Answers;
 use super::body::Budget;
@@ -26,7 +26,7 @@ use super::routes::router;
 use super::sessions::Sessions;
 use super::shared::Shared;
 use super::tls::{Acceptor, acceptor};
-use super::wrong::Wrong;
+use super::wrong::{Often, Wrong};
 use crate::client::ClientOptions;
 use crate::keeper::{Desk, Keeper};
 use crate::machine::{Handle, ID_LENGTH, ResourceId};
@@ -34,6 +34,12 @@ use crate::upward::{self, Upward};
 
 /// Connections that wait to be taken: some 10,000 tasks may come in one moment.
 const BACKLOG: i32 = 4096;
+
+/// Most new connections that wait at a time for the place of another one.
+const WAITING_MAX: usize = 256;
+
+/// Most who look at the page at a time: each gets all that it shows, several times a second.
+const PAGES_MAX: usize = 64;
 
 /// How long nothing is accepted after that has failed: the system is short of descriptors or memory.
 const SHORT: Duration = Duration::from_millis(20);
@@ -84,6 +90,7 @@ impl Server {
         let answers = Answers::new(options.answers.min(options.limits.held));
         let shared = Arc::new(Shared {
             desk: desk.clone(),
+            path: path_of(&url),
             url: url.clone(),
             names: Names { loopback: address.ip().is_loopback(), authority, scheme },
             limits: options.limits,
@@ -91,6 +98,7 @@ impl Server {
             page_token: options.page_token,
             bodies: Budget::new(options.bodies, options.times.silent),
             answers: Arc::clone(&answers),
+            pages: Arc::new(Semaphore::new(PAGES_MAX)),
             streams: Arc::new(Semaphore::new(options.streams.min(Semaphore::MAX_PERMITS))),
             logins: Semaphore::new(LOGINS_MAX),
             form_limit: options.times.head,
@@ -209,6 +217,11 @@ fn named(url: Option<&str>, scheme: &str, address: SocketAddr) -> io::Result<(St
     }
 }
 
+/// The path of a URL, without a slash at its end.
+fn path_of(url: &str) -> String {
+    url.parse::<Uri>().map(|url| url.path().trim_end_matches('/').to_owned()).unwrap_or_default()
+}
+
 /// What this machine is called, for a server that listens at all of its addresses.
 fn host_name() -> io::Result<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -232,6 +245,7 @@ async fn accept(
 ) {
     let last = Arc::new(Last(last));
     let mut stop = stopping.clone();
+    let (waiting, failed) = (Arc::new(Semaphore::new(WAITING_MAX)), Often::default());
     // Ends: when the server does.
     loop {
         let accepted = tokio::select! {
@@ -241,21 +255,34 @@ async fn accept(
         };
         match accepted {
             Ok((stream, from)) => {
-                let Some(link) = links.place().await else {
+                // It waits for the place of another one beside those that come after it.
+                let (link, turn) = (links.place(), Arc::clone(&waiting).try_acquire_owned().ok());
+                if link.is_none() && turn.is_none() {
                     refuse(&stream);
                     continue;
-                };
-                prepare(&stream);
-                let serving =
-                    connection::serve(stream, from, link, router.clone(), acceptor.clone(), stopping.clone());
-                let last = Arc::clone(&last);
+                }
+                let (links, last) = (Arc::clone(&links), Arc::clone(&last));
+                let (router, acceptor, stopping) = (router.clone(), acceptor.clone(), stopping.clone());
                 tokio::spawn(async move {
-                    serving.await;
+                    let link = match link {
+                        Some(link) => Some(link),
+                        None => links.place_of_another().await,
+                    };
+                    drop(turn);
+                    match link {
+                        Some(link) => {
+                            prepare(&stream);
+                            connection::serve(stream, from, link, router, acceptor, stopping).await;
+                        }
+                        None => refuse(&stream),
+                    }
                     drop(last);
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "no connection can be accepted");
+                if let Some(last) = failed.logged(Instant::now()) {
+                    tracing::warn!(%error, "no connection can be accepted{last}");
+                }
                 links.close_one();
                 sleep(SHORT).await;
             }

@@ -25,6 +25,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 pub(super) struct Shared {
     pub(super) desk: Desk,
     pub(super) url: String,
+    /// The path of the URL, by which clients reach it.
+    pub(super) path: String,
     pub(super) names: Names,
     pub(super) limits: Limits,
     pub(super) token: Option<ServiceToken>,
@@ -32,6 +34,8 @@ pub(super) struct Shared {
     pub(super) bodies: Arc<Budget>,
     pub(super) answers: Arc<Answers>,
     pub(super) streams: Arc<Semaphore>,
+    /// Places of those who look at the page.
+    pub(super) pages: Arc<Semaphore>,
     pub(super) logins: Semaphore,
     /// How long the form of a login may take.
     pub(super) form_limit: Duration,

@@ -1,4 +1,4 @@
-//! Wrong tokens: each is answered late, and the first ones of a while are logged.
+//! Wrong tokens: each is answered late. Of what a stranger can have happen often, the first ones of a while are logged.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -17,17 +17,28 @@ const LATE: Duration = Duration::from_millis(200);
 
 /// Wrong tokens of late.
 #[derive(Default, Debug)]
-pub(super) struct Wrong(Mutex<Option<(Instant, u32)>>);
+pub(super) struct Wrong(Often);
+
+/// What happens often, as far as it is logged.
+#[derive(Default, Debug)]
+pub(super) struct Often(Mutex<Option<(Instant, u32)>>);
 
 impl Wrong {
     /// Somebody has sent a wrong token. Returns when that may be answered.
     pub(super) async fn token(&self, from: IpAddr) {
-        if let Some(count) = self.count(Instant::now()) {
-            let last =
-                if count == LOGGED_MAX { "; further ones are not logged for some seconds" } else { "" };
+        if let Some(last) = self.0.logged(Instant::now()) {
             tracing::warn!(%from, "a request has a wrong token{last}");
         }
         sleep(LATE).await;
+    }
+}
+
+impl Often {
+    /// It has happened again: what to add to the line of the log; `None` if there is to be none.
+    pub(super) fn logged(&self, now: Instant) -> Option<&'static str> {
+        let last =
+            |count| if count == LOGGED_MAX { "; further ones are not logged for some seconds" } else { "" };
+        self.count(now).map(last)
     }
 
     /// Which one of those that are logged it is.
@@ -46,7 +57,7 @@ mod tests {
 
     #[test]
     fn ten_in_ten_seconds_are_logged() {
-        let (wrong, begin) = (Wrong::default(), Instant::now());
+        let (wrong, begin) = (Often::default(), Instant::now());
         let logged = |at: u64| wrong.count(begin + Duration::from_secs(at)).is_some();
         assert_eq!((0..100).filter(|_| logged(0)).count(), 10);
         assert!(!logged(9));

@@ -159,7 +159,7 @@ fn too_much_is_refused_and_the_client_is_told() {
 #[test]
 fn all_bodies_together_have_a_bound() {
     let server = started(|options| options.bodies = 1000);
-    let path = create(&server, r#"{"capacity":2}"#);
+    let path = create(&server, r#"{"capacity":3}"#);
     let half = || begin(&server, &path, "Content-Length: 801\r\n", &[0; 800]);
     let mut first = half();
     // What hangs is counted as soon as it has come.
@@ -383,4 +383,26 @@ fn a_login_that_hangs_is_refused() {
     let mut client = connect(server.address());
     client.send("POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nfive!");
     assert_eq!(client.answer().problem(), (408, "bad-request".into()));
+}
+
+/// Clients without a token that left a body unsent kept their places for as long as they were given to read the refusal, and each new connection waited for one of them in vain, one after the other.
+#[test]
+fn who_is_given_time_to_read_a_refusal_makes_room() {
+    let (token, line) = token();
+    let server = started(|options| (options.connections, options.token) = (4, Some(token)));
+    let mut strangers: Vec<Client> = (0..4)
+        .map(|_| {
+            let mut client = connect(server.address());
+            client.send("POST /rendezvous HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n");
+            assert_eq!(client.answer().status, 401);
+            client
+        })
+        .collect();
+    let mut rightful: Vec<Client> = (0..4).map(|_| connect(server.address())).collect();
+    for client in &mut rightful {
+        assert_eq!(client.ask("POST /rendezvous", &line, br#"{"capacity":1}"#).status, 201);
+    }
+    for client in &mut strangers {
+        assert_eq!(client.rest(), b"");
+    }
 }
