@@ -141,7 +141,7 @@ const FLOORS: &[Floor] = &[
         folder: "rendezvous/src/meeting",
         floors: &[],
         packages: &["chained_gpc", "bytes", "thiserror", "tracing"],
-        banned: &["net", "fs", "process", "env", "thread", "HashMap", "HashSet"],
+        banned: &["net", "fs", "process", "env", "HashMap", "HashSet"],
     },
     Floor {
         folder: "rendezvous/src/bootstrap",
