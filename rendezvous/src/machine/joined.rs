@@ -3,6 +3,7 @@
 //! Source: WS Rendezvous, "Data format".
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use chained_gpc::wire::level::count;
 
 /// Most digits of a count, and the space behind it.
 const COUNT_MAX: usize = 21;
@@ -12,36 +13,19 @@ pub fn joined<'a>(
     level: u16,
     members: impl ExactSizeIterator<Item = &'a Bytes> + Clone,
 ) -> (Bytes, Vec<usize>) {
-    let count = members.len();
+    let members_count = members.len();
     let bytes: usize = members.clone().map(|data| data.len() + if level == 1 { COUNT_MAX } else { 0 }).sum();
     let mut out = BytesMut::with_capacity(bytes + COUNT_MAX);
-    let mut begins = Vec::with_capacity(count);
-    put_count(&mut out, count);
+    let mut begins = Vec::with_capacity(members_count);
+    count(&mut out, members_count);
     for data in members {
         if level == 1 {
-            put_count(&mut out, data.len());
+            count(&mut out, data.len());
         }
         begins.push(out.len());
         out.put_slice(data);
     }
     (out.freeze(), begins)
-}
-
-fn put_count(out: &mut BytesMut, count: usize) {
-    let mut digits = [0; COUNT_MAX];
-    let mut at = COUNT_MAX - 1;
-    digits[at] = b' ';
-    let mut rest = count;
-    // Ends: a number of 64 bits has at most 20 digits.
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.put_slice(&digits[at..]);
 }
 
 #[cfg(test)]

@@ -183,9 +183,9 @@ fn lift_shared(levels: u16) -> usize {
     usize::from(levels) * 2 - lift_copied(levels)
 }
 
-/// Appends a count with its space.
+/// Appends a count with its space, as it stands before the bytes of level-0 data and before the members of others.
 #[inline(always)]
-pub(crate) fn count(out: &mut impl BufMut, count: usize) {
+pub fn count(out: &mut impl BufMut, count: usize) {
     if count < 10 {
         return out.put_slice(&[b'0' + count as u8, b' ']);
     }

@@ -38,11 +38,11 @@ mod tests;
 
 pub use decode::{Leaves, StreamDecoder, Token, Tokens, validate};
 pub(super) use encode::Joiner;
-pub use encode::{Leveled, aggregate, aggregate_parts, level0};
+pub use encode::{Leveled, aggregate, aggregate_parts, count, level0};
 pub use error::{LevelError, LevelErrorKind, LevelLimit};
 pub use grammar::{Event, Limits};
 
-pub(crate) use encode::{count, count_bytes, lift};
+pub(crate) use encode::{count_bytes, lift};
 pub(crate) use grammar::whole_leaf;
 
 /// The highest level there is: a level travels in 16 bits. Trees of logarithmic depth stay below 64; only a chain of
