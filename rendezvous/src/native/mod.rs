@@ -1,7 +1,7 @@
 //! Rendezvous over chained GPC: a service on a node, those who ask it, and the word that goes down to all tasks of a job.
 //!
-//! [`Host`] is the service: functions of a node, which answer when there is an answer. [`Client`] asks it from another node, each question a call over the one id of the service. [`Tasks`] is what every task of a job has: by it the
-//! controlling task [announces](Tasks) the completion of the top, or why there will be none, with one chained call along a tree to all of its job.
+//! [`Host`] is the service: functions of a node, which answer when there is an answer. [`Client`] asks it from another node, each question a call over the one id of the service. [`Tasks`](crate::meeting::Tasks) is what every task of a job has: by it the
+//! controlling task [announces](crate::meeting::Tasks) the completion of the top, or why there will be none, with one chained call along a tree to all of its job.
 //!
 //! Source: WS Rendezvous, "Rendezvous port type" and "Flow of control".
 //!
