@@ -94,6 +94,7 @@ impl Asking {
         Ok(Asking { http, authorization, authority, data_max, trusted: None, turns })
     }
 
+    #[cfg(feature = "http")]
     /// Asks as a service for its clients, who say whom: the token goes to these services alone, and errors do not quote what was answered.
     pub(crate) fn for_others(options: &ClientOptions, trusted: Trusted) -> Result<Asking, ClientError> {
         Ok(Asking { trusted: Some(trusted), ..Asking::new(options)? })

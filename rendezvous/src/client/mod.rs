@@ -37,6 +37,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use asking::{Asking, after};
 pub use error::ClientError;
+#[cfg(feature = "http")]
 pub(crate) use trusted::Trusted;
 pub use url::{ServiceUrl, UrlError};
 

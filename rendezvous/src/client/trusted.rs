@@ -14,6 +14,7 @@ pub(crate) struct Trusted {
 }
 
 impl Trusted {
+    #[cfg(any(feature = "http", test))]
     /// Those that this service, whose URL is `own`, trusts by itself, and those that are named.
     pub(crate) fn new(own: &str, named: &[ServiceUrl]) -> Trusted {
         let own = own.parse().ok().map(|own: ServiceUrl| own.host());
