@@ -128,6 +128,6 @@ fn both_ways_say_the_same() {
     let mut options = ClientOptions::default();
     options.limit = Duration::from_millis(50);
     let resource = Reached::new(Arc::new(client::Client::new(&options).unwrap()), gone);
-    assert_eq!(resource.properties().unwrap_err().kind, FaultKind::AboveFailed);
+    assert_eq!(resource.properties().unwrap_err().kind, FaultKind::Unavailable);
     drop(nodes);
 }
