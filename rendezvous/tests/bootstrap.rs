@@ -141,8 +141,9 @@ fn why_there_is_no_set_is_said() {
     let error = refused(&service, &without, PATIENCE);
     assert!(error.contains("create the resource at the top with --joint"), "{error}");
     let two = service.create(Spec { joint: true, ..Spec::new(2) });
-    let error = refused(&service, &two, Duration::from_millis(100));
-    assert!(error.contains("within 100ms; 1 of 2 have registered; rank 1 is missing"), "{error}");
+    // The limit was that of what was left of it, rounded: on a busy machine it was not the one that the user knows.
+    let error = refused(&service, &two, Duration::from_secs(2));
+    assert!(error.contains("within 2s; 1 of 2 have registered; rank 1 is missing"), "{error}");
     // Who gives up takes its registration back: another process may come in its place.
     assert_eq!(service.client(0).properties(&two).unwrap().tally, 0);
     // Another one registers what no process says of itself.

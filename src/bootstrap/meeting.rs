@@ -27,8 +27,17 @@ pub struct Meeting {
     pub secret: Secret,
 }
 
+/// How long a meeting may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Within {
+    /// The [limit](super::Bootstrap::limit) of the whole bootstrap, for messages.
+    pub limit: Duration,
+    /// What is left of it: a part has passed before the meeting begins.
+    pub left: Duration,
+}
+
 /// What comes to a meeting: what this process says of itself, and how long it may take.
-pub(super) type Meet = dyn FnOnce(&str, Duration) -> Result<Meeting, BootstrapError>;
+pub(super) type Meet = dyn FnOnce(&str, Within) -> Result<Meeting, BootstrapError>;
 
 /// What is known after a meeting.
 pub(super) struct Known {

@@ -52,7 +52,7 @@ pub use crate::launchers::scrub;
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
-pub use meeting::Meeting;
+pub use meeting::{Meeting, Within};
 pub use member::Member;
 pub use place::HOST_ADDRESS;
 pub use rule::{At, Resolve, Rule, rule_of};

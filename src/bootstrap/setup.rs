@@ -11,7 +11,7 @@ use gpc_trees::{Hosts, Id};
 
 use super::entry::Entry;
 use super::exchange::{self, Common, Exchange, Found, Want};
-use super::meeting::{Known, Meet, Meeting, known};
+use super::meeting::{Known, Meet, Meeting, Within, known};
 use super::member::{Farewell, Member};
 use super::place::{self, HOST_ADDRESS, Place};
 use super::rounds::Rounds;
@@ -72,14 +72,14 @@ impl Bootstrap {
         Bootstrap::new(id, count, "allgather", Means::Allgather(Box::new(exchange)))
     }
 
-    /// By means of a meeting of the program's own, of processes that do not know their ids before it: `meet` takes along what this process says of itself, has as long as is left of the [limit](Self::limit), and returns when all have met. It is called once,
+    /// By means of a meeting of the program's own, of processes that do not know their ids before it: `meet` takes along what this process says of itself, has as long as is [left](Within::left) of the [limit](Self::limit), and returns when all have met. It is called once,
     /// by all of them. `name` is what [`launcher`](Self::launcher) says.
     pub fn with_meeting<E: fmt::Display>(
         name: &'static str,
-        meet: impl FnOnce(&str, Duration) -> Result<Meeting, E> + 'static,
+        meet: impl FnOnce(&str, Within) -> Result<Meeting, E> + 'static,
     ) -> Bootstrap {
-        let meet = |mine: &str, left: Duration| {
-            meet(mine, left).map_err(|error| BootstrapError::Meeting(error.to_string()))
+        let meet = |mine: &str, within: Within| {
+            meet(mine, within).map_err(|error| BootstrapError::Meeting(error.to_string()))
         };
         Bootstrap::of(None, name, Means::Meeting(Box::new(meet)))
     }
@@ -157,11 +157,11 @@ impl Bootstrap {
         build: impl FnOnce(Builder) -> Builder,
     ) -> Result<Member, BootstrapError> {
         let until = Instant::now() + self.limit;
-        let Bootstrap { place, launcher, means, link, address, .. } = self;
+        let Bootstrap { place, launcher, means, limit, link, address } = self;
         let wanted = std::env::var(HOST_ADDRESS).ok();
         let wanted = address.map_or_else(|| place::wanted(wanted.as_deref()), |address| Ok(Some(address)))?;
         let Begun { id, count, mine, own, met, groups, farewell } =
-            begin(means, place, (wanted, link), until)?;
+            begin(means, place, (wanted, link), (limit, until))?;
         let rounds = Rounds::register(functions, &mine)?;
         let (all, ruled) = (matches!(met, Met::All(..)), matches!(met, Met::Ruled { .. }));
         let (trust, mut known) = met.known();
@@ -220,7 +220,7 @@ fn begin(
     means: Means,
     place: Option<(Id, u32)>,
     (wanted, link): (Option<IpAddr>, LinkKind),
-    until: Instant,
+    (limit, until): (Duration, Instant),
 ) -> Result<Begun, BootstrapError> {
     // Only a meeting does not use it: there addresses are made of another number.
     let (id, count) = place.unwrap_or_default();
@@ -240,8 +240,9 @@ fn begin(
         }
         Means::Meeting(meet) => {
             let (mine, own) = Own::listen(id, None, wanted, link)?;
-            let left = until.saturating_duration_since(Instant::now());
-            let Known { id, count, common, entries, hosts } = known(meet(&mine.to_string(), left)?, &mine)?;
+            let within = Within { limit, left: until.saturating_duration_since(Instant::now()) };
+            let meeting = meet(&mine.to_string(), within)?;
+            let Known { id, count, common, entries, hosts } = known(meeting, &mine)?;
             Begun { id, count, groups: Some(hosts), ..begun(mine, own, Met::All(common, entries)) }
         }
         Means::Rule(ruled) => {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Meeting, Member};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Meeting, Member, Within};
 use chained_gpc::runtime::Loss;
 use chained_gpc::{Address, Call, Functions, Id, IdList, LinkKind, Tree};
 
@@ -131,8 +131,8 @@ fn processes_that_know_no_id_get_one_when_they_meet() {
     let (job, secret) = (chained_gpc::Job::random(), chained_gpc::Secret::random().unwrap());
     let members = processes(count, move |_| {
         let (all, met, secret) = (all.clone(), barrier.clone(), secret.clone());
-        let meet = move |mine: &str, left: Duration| -> Result<Meeting, String> {
-            assert!(left > PATIENCE / 2 && left <= PATIENCE);
+        let meet = move |mine: &str, within: Within| -> Result<Meeting, String> {
+            assert!(within.limit == PATIENCE && within.left > PATIENCE / 2 && within.left <= PATIENCE);
             all.lock().unwrap().push(mine.into());
             met.wait();
             let entries: Vec<Vec<u8>> = all.lock().unwrap().iter().rev().cloned().collect();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chained_gpc::Shown;
-use chained_gpc::bootstrap::{Bootstrap, Meeting};
+use chained_gpc::bootstrap::{Bootstrap, Meeting, Within};
 use chained_gpc::wire::level::LevelError;
 
 #[cfg(feature = "client")]
@@ -111,7 +111,7 @@ pub enum JoinError {
 
 /// Gets processes to know each other by these resources.
 pub fn with_resources(resources: Resources) -> Bootstrap {
-    Bootstrap::with_meeting(NAME, move |mine, limit| resources.meet(mine, limit))
+    Bootstrap::with_meeting(NAME, move |mine, within| resources.meet(mine, within))
 }
 
 /// How long what a process that gives up still says may take, and the question for whom it has waited.
@@ -134,11 +134,14 @@ struct Part<'a> {
     mine: &'a str,
     token: Token,
     until: Until,
+    /// The limit of the whole bootstrap, of which a part had passed before.
+    limit: Duration,
 }
 
 impl Resources {
-    fn meet(&self, mine: &str, limit: Duration) -> Result<Meeting, JoinError> {
-        let part = Part { resources: self, mine, token: draw_token()?, until: Until::after(limit) };
+    fn meet(&self, mine: &str, within: Within) -> Result<Meeting, JoinError> {
+        let Within { limit, left } = within;
+        let part = Part { resources: self, mine, token: draw_token()?, until: Until::after(left), limit };
         let mut left = Left::default();
         let ended = part.met(&mut left);
         if let Err(error) = &ended {
@@ -206,7 +209,7 @@ impl Part<'_> {
         let completion = self.until.wait(&**resource, of, &self.token, renew)?;
         completion.ok_or_else(|| JoinError::Late {
             at,
-            limit: rounded(self.until.limit()),
+            limit: self.limit,
             missing: missing(&*resource.within(LAST)),
         })
     }
@@ -232,13 +235,6 @@ impl Part<'_> {
             let _ = multijob.within(LAST).release(unit, &self.token, lost);
         }
     }
-}
-
-/// The limit as it was given: a part of it has passed before the meeting began.
-fn rounded(limit: Duration) -> Duration {
-    let step = if limit < Duration::from_secs(1) { 10 } else { 100 };
-    let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(millis.saturating_add(step / 2) / step * step)
 }
 
 /// Who has not come, as far as the service tells.

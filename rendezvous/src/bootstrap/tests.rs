@@ -107,7 +107,10 @@ fn meet(job: &Told, multijob: Option<&Told>, limit: Duration) -> String {
     let multijob = multijob.map(|multijob| Arc::new(multijob.clone()) as Arc<dyn Resource>);
     let resources =
         Resources { job: Arc::new(job.clone()), rank: Wanted::Assign, multijob, subjob: Wanted::Rank(4) };
-    resources.meet("1,host,0123456789abcdef,-,unix:@a", limit).unwrap_err().to_string()
+    resources
+        .meet("1,host,0123456789abcdef,-,unix:@a", Within { limit, left: limit })
+        .unwrap_err()
+        .to_string()
 }
 
 /// Longer than anything here takes.

@@ -176,18 +176,12 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// When waits end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until {
-    limit: Duration,
     at: Instant,
 }
 
 impl Until {
     pub(crate) fn after(limit: Duration) -> Until {
-        Until { limit, at: native::after(limit) }
-    }
-
-    /// How long everything may take.
-    pub(crate) fn limit(&self) -> Duration {
-        self.limit
+        Until { at: native::after(limit) }
     }
 
     /// What is left of it.
@@ -232,7 +226,6 @@ mod tests {
     #[test]
     fn a_meeting_may_have_the_longest_limit() {
         let until = Until::after(Duration::MAX);
-        assert_eq!(until.limit(), Duration::MAX);
         assert!(until.left() > Duration::from_secs(86_400 * 365));
     }
 }
