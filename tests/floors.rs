@@ -108,6 +108,35 @@ const FLOORS: &[Floor] = &[
         banned: &["net", "HashMap", "HashSet"],
     },
     Floor {
+        folder: "impi/src/wire",
+        floors: &[],
+        packages: &["bytes", "thiserror", "zeroize"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "impi/src/server",
+        floors: &["wire"],
+        packages: &["chained_gpc", "bytes", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "impi/src/client",
+        floors: &["wire", "server"],
+        packages: &["chained_gpc", "bytes", "thiserror"],
+        banned: &[
+            "thread",
+            "fs",
+            "process",
+            "env",
+            "os",
+            "Instant",
+            "SystemTime",
+            "HashMap",
+            "HashSet",
+            "Mutex",
+        ],
+    },
+    Floor {
         folder: "rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],
@@ -301,8 +330,14 @@ fn grouped<'a>(code: &'a str, opening: &str) -> Vec<&'a str> {
 }
 
 /// The manifests of all packages.
-const MANIFESTS: [&str; 5] =
-    ["Cargo.toml", "trees/Cargo.toml", "pmix/Cargo.toml", "rendezvous/Cargo.toml", "cli/Cargo.toml"];
+const MANIFESTS: [&str; 6] = [
+    "Cargo.toml",
+    "trees/Cargo.toml",
+    "pmix/Cargo.toml",
+    "rendezvous/Cargo.toml",
+    "impi/Cargo.toml",
+    "cli/Cargo.toml",
+];
 
 /// The names of the packages that a manifest allows.
 fn dependencies(manifest: &str) -> BTreeSet<String> {

@@ -10,7 +10,7 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 17] = [
+const FOLDERS: [&str; 18] = [
     "src",
     "cli/src",
     "cli/tests",
@@ -22,6 +22,7 @@ const FOLDERS: [&str; 17] = [
     "rendezvous/src",
     "rendezvous/tests",
     "rendezvous/benches",
+    "impi/src",
     "tests",
     "benches",
     "examples",

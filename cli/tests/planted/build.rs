@@ -12,7 +12,7 @@ use super::root;
 pub(super) const SWITCH: &str = "GPC_PLANTED";
 
 /// What of the project a build needs.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "Cargo.toml",
     "Cargo.lock",
     "README.md",
@@ -20,6 +20,7 @@ const SOURCES: [&str; 10] = [
     "trees",
     "pmix",
     "rendezvous",
+    "impi",
     "benches",
     "cli/Cargo.toml",
     "cli/src",

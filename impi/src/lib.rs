@@ -1,0 +1,16 @@
+//! IMPI start-up: the collecting server, its client, and clusters that become one set of nodes through it.
+//!
+//! # Modules
+//!
+//! | module | has |
+//! |---|---|
+//! | [`wire`] | commands, labels, versions, keys, and how bytes become them |
+//! | [`server`] | the server as a state machine without I/O |
+//! | [`client`] | what a client says of its cluster, and what it learns |
+//!
+//! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
+#![deny(unsafe_code)]
+
+pub mod client;
+pub mod server;
+pub mod wire;

@@ -1,0 +1,98 @@
+//! What happens in a session, for those who look on.
+
+use std::fmt;
+
+use super::{ConnId, Rank};
+use crate::wire::{Label, Method};
+
+/// Where a client, or the session, stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Before all clients have joined.
+    Joining,
+    /// After all have joined, before the first label.
+    Joined,
+    /// At this label, which was the last one of that client, or is the next one of the session.
+    At(Label),
+    /// After its DONE.
+    Done,
+    /// After all were done.
+    Over,
+}
+
+/// What happens in a session. Texts of peers are bounded and escaped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// Somebody has connected.
+    Connected(ConnId, String),
+    /// A connection that is no client's was closed.
+    Refused(ConnId, String),
+    /// A connection has proved that it may take part.
+    Proved(ConnId, Method),
+    /// A client has joined.
+    Joined(ConnId, Rank),
+    /// A client was lost before all had joined: another one may come in its place.
+    Freed(Rank, String),
+    /// All clients have joined.
+    Complete,
+    /// A client has sent so many bytes of values.
+    Sent(Rank, Label, usize),
+    /// A client has sent a command that is not known, of so many bytes; it was left alone.
+    Ignored(Rank, u32, usize),
+    /// Values that cannot be.
+    Doubted(Rank, Label, String),
+    /// A label was broadcast, with this mask of clients and so many bytes of values.
+    Answered(Label, u32, usize),
+    /// A client has sent all its labels.
+    Done(Rank),
+    /// All have.
+    AllDone,
+    /// The processes of a client have ended.
+    Ended(Rank),
+    /// A client was lost after all were done, before its processes had ended.
+    Lost(Rank, String),
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::Joining => f.write_str("before all had joined"),
+            Stage::Joined => f.write_str("before its first label"),
+            Stage::At(label) => write!(f, "at label {label}"),
+            Stage::Done => f.write_str("after its DONE"),
+            Stage::Over => f.write_str("after all were done, before its FINI"),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Connected(conn, from) => write!(f, "connection {} from {from}", conn.0),
+            Event::Refused(conn, why) => write!(f, "connection {} is closed: {why}", conn.0),
+            Event::Proved(conn, Method::None) => write!(f, "connection {}: AUTH without a proof", conn.0),
+            Event::Proved(conn, Method::Key) => write!(f, "connection {}: AUTH by the key", conn.0),
+            Event::Joined(conn, rank) => write!(f, "client {rank}: IMPI, connection {}", conn.0),
+            Event::Freed(rank, why) => {
+                write!(
+                    f,
+                    "client {rank} is lost before all have joined, another may come in its place: {why}"
+                )
+            }
+            Event::Complete => f.write_str("all clients have joined"),
+            Event::Sent(rank, label, len) => write!(f, "client {rank}: COLL {label}, {len} bytes"),
+            Event::Ignored(rank, command, len) => {
+                write!(f, "client {rank}: unknown command {command:#010x} with {len} bytes is ignored")
+            }
+            Event::Doubted(rank, label, why) => write!(f, "client {rank}: COLL {label}: {why}"),
+            Event::Answered(label, mask, len) => {
+                write!(f, "broadcast COLL {label}, mask {mask:#x}, {len} bytes")
+            }
+            Event::Done(rank) => write!(f, "client {rank}: DONE"),
+            Event::AllDone => f.write_str("broadcast DONE"),
+            Event::Ended(rank) => write!(f, "client {rank}: FINI"),
+            Event::Lost(rank, why) => write!(f, "client {rank} is lost before its FINI: {why}"),
+        }
+    }
+}

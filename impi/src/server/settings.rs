@@ -1,0 +1,57 @@
+//! What a server is started with.
+
+use std::time::Duration;
+
+use super::Check;
+use crate::wire::{CLIENTS_MAX, Methods};
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How many clients there will be, 1 to 32.
+    pub clients: u32,
+    /// How clients prove that they may take part.
+    pub methods: Methods,
+    /// What is done about values that cannot be.
+    pub check: Check,
+    /// How long it may take from the start until all clients are done.
+    pub limit: Duration,
+    /// How long a connection may take until it has named its rank.
+    pub greeting: Duration,
+    /// Most bytes that one client may send in all.
+    pub bytes_max: usize,
+}
+
+/// Settings that no session can have.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The mask of clients has 32 bits.
+    #[error("a session has 1 to {CLIENTS_MAX} clients, not {0}")]
+    Clients(u32),
+    /// Nobody could take part.
+    #[error("no method of proof is enabled, so that no client could take part")]
+    Methods,
+}
+
+impl Settings {
+    /// For so many clients, with the time limits that are the default: 10 minutes for all, 10 s for one to say who it is. 256 MiB from each.
+    pub fn new(clients: u32, methods: Methods) -> Settings {
+        Settings {
+            clients,
+            methods,
+            check: Check::Warn,
+            limit: Duration::from_secs(600),
+            greeting: Duration::from_secs(10),
+            bytes_max: 256 << 20,
+        }
+    }
+
+    pub(super) fn checked(self) -> Result<Settings, SettingsError> {
+        match self.clients {
+            1..=CLIENTS_MAX if self.methods.mask() != 0 => Ok(self),
+            1..=CLIENTS_MAX => Err(SettingsError::Methods),
+            clients => Err(SettingsError::Clients(clients)),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What goes over the connection of a client and the server: commands, labels, and how bytes become them.
+//!
+//! All integers are big-endian; every command has a head of eight bytes, its name and the length of its payload. Only the server's answer to AUTH and the key come without one.
+//!
+//! Source: IMPI, "Startup": types, commands and labels.
+
+mod auth;
+mod command;
+mod label;
+mod reader;
+mod version;
+
+pub use auth::{Key, KeyError, Method, Methods};
+pub use command::{Command, coll, command, server_auth};
+pub use label::{Label, Per};
+pub use reader::{Frame, FrameError, Reader};
+pub use version::{PRIVATE_MAJOR, Version, VersionsError, divide};
+
+/// Most clients of a session: as many as the mask of clients has bits.
+pub const CLIENTS_MAX: u32 = 32;

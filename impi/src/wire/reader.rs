@@ -1,0 +1,187 @@
+//! From bytes to commands, as they come: byte by byte, or many at a time.
+
+use bytes::{Bytes, BytesMut};
+
+use super::Command;
+
+/// A whole command, or bytes that were expected without a head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// A command and its payload.
+    Command(Command, Bytes),
+    /// Bytes without a head.
+    Raw(Bytes),
+}
+
+/// A head that nobody may send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{command} with a length of {len}; allowed are 0 to {most}")]
+pub struct FrameError {
+    /// The command.
+    pub command: Command,
+    /// Its length, as it stands there.
+    pub len: i32,
+    /// The longest that is allowed.
+    pub most: usize,
+}
+
+/// Bytes that memory is taken for before they have come: a longer payload grows with what comes.
+const AT_FIRST: usize = 4096;
+
+/// Reads commands of one connection.
+#[derive(Debug)]
+pub struct Reader {
+    /// The head, as far as it has come.
+    head: [u8; 8],
+    have: usize,
+    /// What is read after the head, or without one.
+    part: Option<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    /// `None` for raw bytes.
+    command: Option<Command>,
+    missing: usize,
+    bytes: BytesMut,
+}
+
+impl Part {
+    fn new(command: Option<Command>, len: usize) -> Part {
+        Part { command, missing: len, bytes: BytesMut::with_capacity(len.min(AT_FIRST)) }
+    }
+
+    fn frame(self) -> Frame {
+        match self.command {
+            Some(command) => Frame::Command(command, self.bytes.freeze()),
+            None => Frame::Raw(self.bytes.freeze()),
+        }
+    }
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader::new()
+    }
+}
+
+impl Reader {
+    /// At the begin of a command.
+    pub fn new() -> Reader {
+        Reader { head: [0; 8], have: 0, part: None }
+    }
+
+    /// What comes next are so many bytes without a head. Between two commands only.
+    pub fn expect_raw(&mut self, len: usize) {
+        debug_assert!(self.is_between(), "a command is under way");
+        self.part = Some(Part::new(None, len));
+    }
+
+    /// Whether nothing of a command has come.
+    pub fn is_between(&self) -> bool {
+        self.have == 0 && self.part.is_none()
+    }
+
+    /// Bytes that are held for what is under way.
+    pub fn held(&self) -> usize {
+        self.part.as_ref().map_or(0, |part| part.bytes.len())
+    }
+
+    /// Takes from the front of `bytes`, up to the end of one command; `None` when all of them are taken and it is not whole. `most` says how long a payload of a command may be.
+    ///
+    /// # Errors
+    /// At a length over that, or below 0: what follows cannot be told apart.
+    pub fn take(
+        &mut self,
+        bytes: &mut &[u8],
+        most: impl FnOnce(Command) -> usize,
+    ) -> Result<Option<Frame>, FrameError> {
+        if self.part.is_none() {
+            let taken = bytes.len().min(8 - self.have);
+            let (head, rest) = bytes.split_at(taken);
+            self.head[self.have..self.have + taken].copy_from_slice(head);
+            (self.have, *bytes) = (self.have + taken, rest);
+            if self.have < 8 {
+                return Ok(None);
+            }
+            self.part = Some(self.begun(most)?);
+            self.have = 0;
+        }
+        let Some(part) = &mut self.part else { return Ok(None) };
+        let (taken, rest) = bytes.split_at(bytes.len().min(part.missing));
+        part.bytes.extend_from_slice(taken);
+        part.missing -= taken.len();
+        *bytes = rest;
+        match part.missing {
+            0 => Ok(self.part.take().map(Part::frame)),
+            _ => Ok(None),
+        }
+    }
+
+    fn begun(&self, most: impl FnOnce(Command) -> usize) -> Result<Part, FrameError> {
+        let number = u64::from_be_bytes(self.head);
+        let (command, len) = (Command::of((number >> 32) as u32), number as u32 as i32);
+        let most = most(command);
+        match usize::try_from(len) {
+            Ok(len) if len <= most => Ok(Part::new(Some(command), len)),
+            _ => Err(FrameError { command, len, most }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::{Label, coll, command};
+
+    proptest! {
+        /// However the bytes come, the commands are the same.
+        #[test]
+        fn pieces_make_no_difference(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 1..6),
+            cuts in prop::collection::vec(1usize..9, 1..200),
+        ) {
+            let sent: Vec<Bytes> = payloads.iter().map(|payload| coll(Label::H_PORT, Some(7), [payload.as_slice()])).collect();
+            let whole = sent.concat();
+            let (mut reader, mut frames, mut at) = (Reader::new(), Vec::new(), 0);
+            let mut cuts = cuts.into_iter().cycle();
+            while at < whole.len() {
+                let end = whole.len().min(at + cuts.next().unwrap());
+                let mut piece = &whole[at..end];
+                while !piece.is_empty() {
+                    frames.extend(reader.take(&mut piece, |_| 100).unwrap());
+                }
+                at = end;
+            }
+            let expected: Vec<Frame> =
+                sent.iter().map(|bytes| Frame::Command(Command::Coll, bytes.slice(8..))).collect();
+            prop_assert_eq!(frames, expected);
+            prop_assert!(reader.is_between());
+        }
+    }
+
+    #[test]
+    fn a_command_without_a_payload_is_whole_with_its_head() {
+        let (mut reader, done) = (Reader::new(), command(Command::Done, &[]));
+        let frame = reader.take(&mut &done[..], |_| 0).unwrap();
+        assert_eq!(frame, Some(Frame::Command(Command::Done, Bytes::new())));
+        reader.expect_raw(3);
+        let mut bytes = &b"abcrest"[..];
+        assert_eq!(reader.take(&mut bytes, |_| 0).unwrap(), Some(Frame::Raw(Bytes::from_static(b"abc"))));
+        assert_eq!(bytes, b"rest");
+    }
+
+    #[test]
+    fn a_length_is_not_believed() {
+        let head = |len: i32| [0x434F_4C4C_u32.to_be_bytes(), len.to_be_bytes()].concat();
+        for len in [101, i32::MAX, -1, i32::MIN] {
+            let error = Reader::new().take(&mut &head(len)[..], |_| 100).unwrap_err();
+            assert_eq!((error.command, error.len), (Command::Coll, len));
+        }
+        let mut reader = Reader::new();
+        assert_eq!(reader.take(&mut &head(i32::MAX)[..], |_| usize::MAX), Ok(None));
+        assert!(reader.part.is_some_and(|part| part.bytes.capacity() <= AT_FIRST));
+    }
+}

@@ -1,0 +1,121 @@
+//! Versions of the protocol, and how the concatenated versions of several clients are told apart.
+
+/// A version of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Version {
+    /// The number before the point.
+    pub major: u32,
+    /// The number behind it.
+    pub minor: u32,
+}
+
+/// The major number by which this project's clients know each other; version 0.0 is spoken all the same.
+pub const PRIVATE_MAJOR: u32 = 0x4750_4300;
+
+impl Version {
+    /// What each client speaks.
+    pub const MANDATORY: Version = Version { major: 0, minor: 0 };
+
+    /// That of this project's clients.
+    pub const OWN: Version = Version { major: PRIVATE_MAJOR, minor: 1 };
+
+    /// The bytes of a list of them.
+    pub fn to_bytes(versions: &[Version]) -> Vec<u8> {
+        versions
+            .iter()
+            .flat_map(|version| [version.major.to_be_bytes(), version.minor.to_be_bytes()].concat())
+            .collect()
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Bytes that are no lists of versions.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VersionsError {
+    /// A version has 8 bytes.
+    #[error("{0} bytes are not a number of versions of 8 bytes each")]
+    Length(usize),
+    /// Each list begins with 0.0.
+    #[error("the list begins with version {0}, not with 0.0, which each client speaks")]
+    First(Version),
+    /// A list ascends.
+    #[error("version {next} comes after {before}: each list ascends")]
+    Order {
+        /// The one before.
+        before: Version,
+        /// What follows.
+        next: Version,
+    },
+    /// There are as many lists as clients.
+    #[error("there are the versions of {found} clients, and {clients} have sent theirs")]
+    Clients {
+        /// How many lists there are.
+        found: usize,
+        /// How many there should be.
+        clients: usize,
+    },
+}
+
+/// Divides the concatenated versions of so many clients: each list ascends strictly from 0.0, which so begins the next one.
+///
+/// # Errors
+/// The first fault.
+pub fn divide(bytes: &[u8], clients: usize) -> Result<Vec<Vec<Version>>, VersionsError> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    if !rest.is_empty() {
+        return Err(VersionsError::Length(bytes.len()));
+    }
+    let mut lists: Vec<Vec<Version>> = Vec::new();
+    for word in words {
+        let number = u64::from_be_bytes(*word);
+        let next = Version { major: (number >> 32) as u32, minor: number as u32 };
+        match lists.last_mut().and_then(|list| list.last().copied().map(|before| (list, before))) {
+            _ if next == Version::MANDATORY => lists.push(vec![next]),
+            None => return Err(VersionsError::First(next)),
+            Some((list, before)) if before < next => list.push(next),
+            Some((_, before)) => return Err(VersionsError::Order { before, next }),
+        }
+    }
+    match lists.len() {
+        found if found == clients => Ok(lists),
+        found => Err(VersionsError::Clients { found, clients }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn version(major: u32, minor: u32) -> Version {
+        Version { major, minor }
+    }
+
+    #[test]
+    fn lists_are_told_apart_by_their_first_version() {
+        let lists = vec![
+            vec![version(0, 0), Version::OWN],
+            vec![version(0, 0)],
+            vec![version(0, 0), version(0, 1), version(1, 0)],
+        ];
+        let bytes = Version::to_bytes(&lists.concat());
+        assert_eq!(divide(&bytes, 3), Ok(lists));
+        assert_eq!(divide(&[], 0), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_wrong_with_them_is_said() {
+        let said = |versions: &[Version], clients| {
+            divide(&Version::to_bytes(versions), clients).unwrap_err().to_string()
+        };
+        assert!(said(&[version(1, 0)], 1).contains("begins with version 1.0"));
+        assert!(said(&[version(0, 0), version(1, 1), version(1, 0)], 1).contains("1.0 comes after 1.1"));
+        assert!(said(&[version(0, 0), version(0, 0)], 1).contains("of 2 clients, and 1 have"));
+        assert_eq!(divide(&[0; 9], 1), Err(VersionsError::Length(9)));
+    }
+}
