@@ -7,10 +7,12 @@
 //! | [`wire`] | commands, labels, versions, keys, and how bytes become them |
 //! | [`server`] | the server as a state machine without I/O |
 //! | [`client`] | what a client says of its cluster, and what it learns |
+//! | [`book`] | the addresses of all processes, by id |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
 #![deny(unsafe_code)]
 
+pub mod book;
 pub mod client;
 pub mod server;
 pub mod wire;
