@@ -50,7 +50,8 @@ fn a_hosts_file_keeps_clusters_together() {
         String::from_utf8(output.stdout).unwrap()
     };
     let binomial = "0\n├─ 1\n├─ 2\n├─ 3\n│  └─ 4\n└─ 5\n   └─ 6\n";
-    let summary = "hosts:examples/three-clusters.hosts+binomial over 7 ids: depth 2, fan-out 4; ids per level 1 4 2\n";
+    let summary =
+        "hosts:examples/three-clusters.hosts+binomial over 7 ids: depth 2, fan-out 4; ids per level 1 4 2\n";
     assert_eq!(drawn("binomial"), [binomial, summary].concat());
     let chain = "0\n├─ 1\n│  └─ 2\n└─ 3\n   ├─ 4\n   └─ 5\n      └─ 6\n";
     assert!(drawn("chain").starts_with(chain), "{}", drawn("chain"));

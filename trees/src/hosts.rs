@@ -43,17 +43,7 @@ pub struct Hosts {
 /// Nothing is refused, unlike in a hosts file: a name of a path may be empty, or of any length, and what comes after seven `/` is one name.
 impl<S: Into<String>> FromIterator<(Id, S)> for Hosts {
     fn from_iter<I: IntoIterator<Item = (Id, S)>>(pairs: I) -> Hosts {
-        let mut hosts = Hosts::default();
-        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
-        for (id, host) in pairs {
-            let host = host.into();
-            let number = *numbers.entry(host.clone()).or_insert_with(|| {
-                hosts.names.push(host);
-                hosts.names.len() - 1
-            });
-            hosts.hosts.insert(id, number);
-        }
-        hosts
+        Hosts::of(pairs.into_iter().map(|(id, host)| (id, host.into())).collect::<BTreeMap<Id, String>>())
     }
 }
 
@@ -118,8 +108,7 @@ impl Hosts {
     /// # Errors
     /// The first fault, with its line.
     pub fn parse(text: &str) -> Result<Hosts, HostsError> {
-        let mut hosts = Hosts::default();
-        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut hosts: BTreeMap<Id, &str> = BTreeMap::new();
         for (line, content) in (1..).zip(text.lines()) {
             let content = content.split('#').next().unwrap_or_default().trim();
             if content.is_empty() {
@@ -129,15 +118,25 @@ impl Hosts {
             let [id, host] = words[..] else { return Err(HostsError::Form { line, text: excerpt(content) }) };
             let id = decimal::parse(id).map_err(|fault| bad_id(line, id, fault))?;
             check_path(line, host)?;
-            let number = *numbers.entry(host).or_insert_with(|| {
-                hosts.names.push(host.to_owned());
-                hosts.names.len() - 1
-            });
-            if hosts.hosts.insert(id, number).is_some() {
+            if hosts.insert(id, host).is_some() {
                 return Err(HostsError::SecondLine { line, id });
             }
         }
-        Ok(hosts)
+        Ok(Hosts::of(hosts))
+    }
+
+    /// Numbers the names in the order of their ids: what is the same is equal, in whatever order it came, and a name that no id has left is none.
+    fn of<S: Into<String> + Clone + Ord>(named: BTreeMap<Id, S>) -> Hosts {
+        let mut hosts = Hosts::default();
+        let mut numbers: BTreeMap<S, usize> = BTreeMap::new();
+        for (id, host) in named {
+            let number = *numbers.entry(host).or_insert_with_key(|host| {
+                hosts.names.push(host.clone().into());
+                hosts.names.len() - 1
+            });
+            hosts.hosts.insert(id, number);
+        }
+        hosts
     }
 
     /// The host of an id, its whole path.
