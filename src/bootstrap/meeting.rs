@@ -17,7 +17,8 @@ pub struct Meeting {
     pub id: Id,
     /// What each process has said of itself, by id: the texts that they have come with.
     pub entries: Vec<Vec<u8>>,
-    /// Which ids belong together, by id: what has the same name is one group of [`Member::hosts`](super::Member::hosts).
+    /// Which ids belong together, by id: what has the same name is one group of [`Member::hosts`](super::Member::hosts). With `/` in it a name is a path of
+    /// groups, from the outermost one, as in [`Hosts`].
     pub groups: Vec<String>,
     /// The job of all of them from now on, drawn by whoever brings them together.
     pub job: Job,
