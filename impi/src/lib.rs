@@ -9,11 +9,13 @@
 //! | [`client`] | a client as a state machine without I/O: what it says of its cluster, and what it learns |
 //! | [`session`] | a client over TCP |
 //! | [`book`] | the addresses of all processes, by id |
+//! | [`bootstrap`] | processes of several clusters become one set of nodes |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
 #![deny(unsafe_code)]
 
 pub mod book;
+pub mod bootstrap;
 pub mod client;
 pub mod server;
 pub mod session;
