@@ -137,6 +137,12 @@ const FLOORS: &[Floor] = &[
         ],
     },
     Floor {
+        folder: "impi/src/serve",
+        floors: &["server"],
+        packages: &["bytes", "mio", "socket2", "thiserror", "tracing"],
+        banned: &["thread", "fs", "process", "env", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],
@@ -227,6 +233,7 @@ const FLOORS: &[Floor] = &[
         floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
             "chained_gpc",
+            "gpc_impi",
             "gpc_pmix",
             "gpc_rendezvous",
             "gpc_trees",
