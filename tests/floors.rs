@@ -143,6 +143,12 @@ const FLOORS: &[Floor] = &[
         banned: &["thread", "fs", "process", "env", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
+        folder: "impi/src/session.rs",
+        floors: &["client"],
+        packages: &["chained_gpc", "thiserror"],
+        banned: &["fs", "process", "env", "os", "SystemTime", "HashMap", "HashSet", "Mutex"],
+    },
+    Floor {
         folder: "rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],
