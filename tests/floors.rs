@@ -149,6 +149,12 @@ const FLOORS: &[Floor] = &[
         banned: &["fs", "process", "env", "os", "SystemTime", "HashMap", "HashSet", "Mutex"],
     },
     Floor {
+        folder: "impi/src/book.rs",
+        floors: &["client", "server"],
+        packages: &["chained_gpc", "thiserror"],
+        banned: &["thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],

@@ -30,6 +30,7 @@
 mod entry;
 mod error;
 mod exchange;
+mod farewell;
 mod host_list;
 mod meeting;
 mod member;
@@ -51,6 +52,7 @@ use std::time::Duration;
 pub use crate::launchers::scrub;
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
+pub use farewell::Farewell;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
 pub use meeting::{Meeting, Within};
 pub use member::Member;
