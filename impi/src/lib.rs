@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`wire`] | commands, labels, versions, keys, and how bytes become them |
 //! | [`server`] | the server as a state machine without I/O |
+//! | [`serve`] | that server over sockets |
 //! | [`client`] | a client as a state machine without I/O: what it says of its cluster, and what it learns |
 //! | [`session`] | a client over TCP |
 //! | [`book`] | the addresses of all processes, by id |
@@ -17,6 +18,7 @@
 pub mod book;
 pub mod bootstrap;
 pub mod client;
+pub mod serve;
 pub mod server;
 pub mod session;
 pub mod wire;

@@ -56,7 +56,7 @@ pub use farewell::Farewell;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
 pub use meeting::{Meeting, Within};
 pub use member::Member;
-pub use place::HOST_ADDRESS;
+pub use place::{HOST_ADDRESS, host_addresses};
 pub use rule::{At, Resolve, Rule, rule_of};
 pub use secret_file::{
     KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,
