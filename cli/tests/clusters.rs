@@ -174,13 +174,13 @@ fn clusters_of_a_launcher_make_one_call() {
     assert!(server.ends());
 }
 
-/// On one machine nobody needs a secret; a process that nobody has started is a cluster by itself.
+/// A process that nobody has started is a cluster by itself.
 #[test]
 fn processes_alone_are_clusters() {
-    let server = Server::start(2);
+    let (place, server) = (Place::new(), Server::start(2));
     let start = |rank: &str| {
-        let mut command = gpc(&["call", "facts"]);
-        command.env("GPC_IMPI_SERVER", &server.address).env("GPC_IMPI_RANK", rank);
+        let mut command = gpc(&["call", "facts", "--secret-file"]);
+        command.arg(place.secret()).env("GPC_IMPI_SERVER", &server.address).env("GPC_IMPI_RANK", rank);
         command.env("GPC_HOST_ADDRESS", "127.0.0.1").stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
@@ -265,6 +265,14 @@ fn what_is_missing_is_an_error() {
     assert!(status == Some(1) && err.contains("GPC_IMPI_RANK is set and GPC_IMPI_SERVER is not"), "{err}");
     let nobody =
         [("GPC_IMPI_SERVER", "127.0.0.1:1"), ("GPC_IMPI_RANK", "0"), ("GPC_HOST_ADDRESS", "127.0.0.1")];
+    let (status, err) = said(&nobody, &call);
+    assert!(
+        status == Some(1) && err.contains("no file of a secret is named") && err.contains("gpc secret FILE"),
+        "{err}"
+    );
+    let place = Place::new();
+    let secret = place.secret();
+    let call = ["call", "facts", "--secret-file", secret.to_str().unwrap()];
     let (status, err) = said(&nobody, &call);
     assert!(status == Some(1) && err.contains("no connection to the IMPI server `127.0.0.1:1`"), "{err}");
     let far = [("GPC_IMPI_SERVER", "192.0.2.1:1"), nobody[1], nobody[2]];

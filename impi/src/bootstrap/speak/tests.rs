@@ -17,16 +17,15 @@ fn said(id: Id, address: &str) -> Said {
     .unwrap()
 }
 
-fn setup(rank: u32, secret: bool) -> Setup {
+fn setup(rank: u32) -> Setup {
     let methods = crate::wire::Methods { none: true, key: None };
-    let secret = secret.then(|| Secret::random().unwrap());
-    Setup { server: "127.0.0.1:5000".into(), rank, methods, secret }
+    Setup { server: "127.0.0.1:5000".into(), rank, methods, secret: Secret::new(&[7; 32]).unwrap() }
 }
 
 /// What all learn when clusters of these processes have met.
 fn learned(clusters: &[&[Said]], own_labels: bool) -> Learned {
     let cluster = |said: &&[Said]| {
-        let mut cluster = cluster(&hosts(said), true);
+        let mut cluster = cluster(&hosts(said));
         cluster.versions.push(Version::OWN);
         for process in cluster.hosts.iter_mut().flat_map(|host| &mut host.procs).filter(|_| !own_labels) {
             (process.port, process.key) = (None, None);
@@ -52,7 +51,7 @@ fn hosts_stand_in_the_order_in_which_they_first_appear() {
     let one = [said(0, "10.0.0.9:1"), said(1, "10.0.0.1:2"), said(2, "10.0.0.9:3")];
     let two = [said(3, "10.0.1.1:1")];
     let learned = learned(&[&one, &two], true);
-    let answer = answer(&setup(0, true), &hosts(&one), &learned, false).unwrap();
+    let answer = answer(&setup(0), &hosts(&one), &learned, false).unwrap();
     assert_eq!(answer.job, Job([5; 16]));
     let groups: Vec<&str> = answer.ids.iter().map(|(group, _)| group.as_str()).collect();
     assert_eq!(groups, ["client-0/10.0.0.9", "client-0/10.0.0.9", "client-0/10.0.0.1", "client-1/10.0.1.1"]);
@@ -73,7 +72,7 @@ fn hosts_stand_in_the_order_in_which_they_first_appear() {
 fn numbers_of_processes_are_told_apart() {
     let text = |port| format!("1,host,{REACH:016x},-,10.0.0.1:{port}");
     let said: Vec<Said> = (0..3).map(|id| Said::new(id, 1, &text(id + 1)).unwrap()).collect();
-    let cluster = cluster(&hosts(&said), true);
+    let cluster = cluster(&hosts(&said));
     let pids: BTreeSet<u64> = cluster.hosts[0].procs.iter().flat_map(|process| process.pid).collect();
     assert_eq!(pids.len(), 3);
 }
@@ -82,8 +81,7 @@ fn numbers_of_processes_are_told_apart() {
 fn a_server_that_does_not_carry_our_labels_is_enough_for_one_process_on_each_host() {
     let (one, two) = ([said(0, "10.0.0.1:1"), said(1, "10.0.0.2:2")], [said(2, "10.0.0.3:3")]);
     let learned = learned(&[&one, &two], false);
-    let answer_of =
-        |rank: u32, said: &[Said]| answer(&setup(rank, true), &hosts(said), &learned, false).unwrap();
+    let answer_of = |rank: u32, said: &[Said]| answer(&setup(rank), &hosts(said), &learned, false).unwrap();
     let (first, second) = (answer_of(0, &one), answer_of(1, &two));
     assert_eq!(first.job, second.job);
     assert_ne!(first.job, digest(&self::learned(&[&one, &one], false)));
@@ -93,7 +91,7 @@ fn a_server_that_does_not_carry_our_labels_is_enough_for_one_process_on_each_hos
     assert_eq!(keys(&first)[2], None, "who another cluster's process is only the secret tells");
     let several = [said(0, "10.0.0.1:1"), said(1, "10.0.0.1:2")];
     let learned = self::learned(&[&two, &several], false);
-    let error = answer(&setup(0, true), &hosts(&two), &learned, false).unwrap_err().to_string();
+    let error = answer(&setup(0), &hosts(&two), &learned, false).unwrap_err().to_string();
     assert!(
         error.starts_with(
             "host 0 of client 1 has 2 processes, and the server at 127.0.0.1:5000 has not carried"
@@ -105,24 +103,17 @@ fn a_server_that_does_not_carry_our_labels_is_enough_for_one_process_on_each_hos
 #[test]
 fn what_cannot_be_is_refused() {
     let (one, two) = ([said(0, "10.0.0.1:1")], [said(1, "10.0.0.2:2")]);
-    let refused = |change: fn(&mut Learned), secret: bool| {
+    let refused = |change: fn(&mut Learned)| {
         let mut learned = learned(&[&one, &two], true);
         change(&mut learned);
-        answer(&setup(0, secret), &hosts(&one), &learned, false).unwrap_err().to_string()
+        answer(&setup(0), &hosts(&one), &learned, false).unwrap_err().to_string()
     };
-    let error = refused(|_| (), false);
-    assert!(
-        error.starts_with(
-            "process 0 of host 0 of client 0 is to be reached at 10.0.0.1:1, and without a secret"
-        ),
-        "{error}"
-    );
-    let error = refused(|learned| learned.clusters[1].versions.truncate(1), true);
+    let error = refused(|learned| learned.clusters[1].versions.truncate(1));
     assert!(error.starts_with("client 1 does not run nodes of this project"), "{error}");
     let copied = |learned: &mut Learned| learned.clusters[1].hosts = learned.clusters[0].hosts.clone();
-    assert!(refused(copied, true).contains("have both the address 10.0.0.1:1"));
+    assert!(refused(copied).contains("have both the address 10.0.0.1:1"));
     let changed = |learned: &mut Learned| learned.clusters[0].hosts[0].procs[0].port = Some(9);
-    assert_eq!(refused(changed, true), "what client 0 has said of its processes did not come back as it was");
+    assert_eq!(refused(changed), "what client 0 has said of its processes did not come back as it was");
     let more = |learned: &mut Learned| {
         let process = learned.clusters[1].hosts[0].procs[0].clone();
         learned.clusters[0].hosts.push(Host::new(
@@ -131,7 +122,7 @@ fn what_cannot_be_is_refused() {
             vec![Proc { key: None, port: Some(8), ..process }],
         ));
     };
-    assert!(refused(more, true).contains("did not come back as it was"));
+    assert!(refused(more).contains("did not come back as it was"));
 }
 
 #[test]
@@ -142,11 +133,11 @@ fn loopback_addresses_are_for_those_on_the_machine_of_the_server() {
     let (one, two) = ([said(0, "127.0.0.1:1")], [said(1, "127.0.0.2:2")]);
     let learned = learned(&[&one, &two], true);
     for here in [true, false] {
-        let answer = answer(&setup(0, false), &hosts(&one), &learned, here).unwrap();
+        let answer = answer(&setup(0), &hosts(&one), &learned, here).unwrap();
         let other: Entry = answer.ids[1].1.parse().unwrap();
         assert_eq!(one[0].entry.address_of(1, &other).is_ok(), here);
     }
-    let nowhere = Setup { server: "192.0.2.1:1".into(), ..setup(0, true) };
+    let nowhere = Setup { server: "192.0.2.1:1".into(), ..setup(0) };
     let left = (Duration::from_secs(60), Duration::from_secs(60));
     let error = speak(&nowhere, &one, left, || true).unwrap_err().to_string();
     assert!(
