@@ -285,7 +285,6 @@ fn what_is_missing_is_an_error() {
         assert!(status == Some(2) && err.contains("--secret-file goes with --peers FILE"), "{err}");
     }
     let missing = Path::new("/nowhere/secret");
-    let (status, err) =
-        said(&[&nobody[..], &[("GPC_SECRET_FILE", missing.to_str().unwrap())]].concat(), &call);
+    let (status, err) = said(&nobody, &["call", "facts", "--secret-file", missing.to_str().unwrap()]);
     assert!(status == Some(1) && err.contains("the secret of the job: /nowhere/secret"), "{err}");
 }
