@@ -304,7 +304,8 @@ impl Client {
         let (label, mask) = (Label((head >> 32) as u32), head as u32);
         let values = payload.split_off(8);
         let len = values.len();
-        if !label.is_known() && !(self.own_labels && Label::OWN.contains(&label)) {
+        let known = label.is_known() || self.own_labels && Label::OWN.contains(&label);
+        if !known {
             self.event(ClientEvent::Unknown(label, len));
             return Ok(());
         }
