@@ -40,6 +40,30 @@ fn a_tree_file_is_checked() {
     assert_eq!(run(&format!("tree --check {path}")), (Some(1), String::new(), error));
 }
 
+/// The example file: clusters of 3, 2 and 2 hosts. Each is entered once, and so is each host in it.
+#[test]
+fn a_hosts_file_keeps_clusters_together() {
+    let drawn = |tree: &str| {
+        let mut command = gpc(&format!("tree hosts:examples/three-clusters.hosts+{tree} 7"));
+        let output = command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let binomial = "0\n├─ 1\n├─ 2\n├─ 3\n│  └─ 4\n└─ 5\n   └─ 6\n";
+    let summary =
+        "hosts:examples/three-clusters.hosts+binomial over 7 ids: depth 2, fan-out 4; ids per level 1 4 2\n";
+    assert_eq!(drawn("binomial"), [binomial, summary].concat());
+    let chain = "0\n├─ 1\n│  └─ 2\n└─ 3\n   ├─ 4\n   └─ 5\n      └─ 6\n";
+    assert!(drawn("chain").starts_with(chain), "{}", drawn("chain"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hosts");
+    std::fs::write(&path, "0 red/a\n1 red//b\n").unwrap();
+    let (status, out, error) = run(&format!("tree hosts:{}+chain 2", path.display()));
+    assert_eq!((status, out.as_str()), (Some(1), ""));
+    let fault = "line 2: a name is missing in \"red//b\": write CLUSTER/HOST, with one `/` between two names and none at the ends";
+    assert_eq!(error, format!("gpc: {}: {fault}\n", path.display()));
+}
+
 #[test]
 fn a_reader_who_leaves_is_no_error() {
     // More than a pipe holds, so that writing meets the closed end.

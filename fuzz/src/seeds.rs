@@ -60,6 +60,8 @@ pub fn seeds() -> Vec<Seed> {
         ),
         text("tree_file", &[0, 0x22], &["0: 1 2\n1: 3 4\n", "0: 1 2 3\n", "0: 1\n1: 2\n2: 3\n"]),
         text("tree_file", &[1, 1], &["0 a\n1 b\n2 a\n3 b # far\n", "7 x\n", "1 a\n1 b\n", "1\n"]),
+        text("tree_file", &[1, 2], &["0 r/a\n1 r/b\n2 g/a\n3 g\n4 g/a/x\n5 r/a\n", "0 a//b\n", "0 a/\n"]),
+        text("tree_file", &[1, 3], &["0 a/b/c/d/e/f/g/h\n1 a/b/c\n", "0 a/b/c/d/e/f/g/h/i\n"]),
         text(
             "tree_file",
             &[2, 0],

@@ -108,7 +108,9 @@ fn hosts_file(text: &str, choice: u8) {
         else {
             return false;
         };
-        host.len() <= 255 && expected.insert(number, host).is_none()
+        let names: Vec<&str> = host.split('/').collect();
+        let path = names.len() <= 8 && names.iter().all(|name| (1..=255).contains(&name.len()));
+        path && expected.insert(number, host).is_none()
     });
     let hosts = match parsed {
         Ok(hosts) => hosts,
@@ -129,7 +131,7 @@ fn hosts_file(text: &str, choice: u8) {
     }
 }
 
-/// A message crosses to each host once, and the ids of a host hang together.
+/// A message crosses to each group once, at every level, and to each host; so the ids of each hang together.
 fn lay_out(hosts: &Hosts, ids: &IdList, tree: &Tree) {
     let layout = match hosts.layout(ids, tree, &Limits::default()) {
         Ok(layout) => layout,
@@ -137,14 +139,20 @@ fn lay_out(hosts: &Hosts, ids: &IdList, tree: &Tree) {
     };
     let list = layout.apply(ids).expect("a layout is as long as its list");
     assert_eq!(list.first(), ids.first());
-    let host = |place: u32| list.id(place).and_then(|id| hosts.host(id));
-    let mut entered = BTreeSet::from([host(0)]);
+    let around = |place: u32| {
+        let host = list.id(place).and_then(|id| hosts.host(id)).expect("each has a line");
+        let groups = host.match_indices('/').map(|(end, _)| &host[..end]).chain([host]);
+        // A host may have the path of a group that others are in.
+        groups.map(|group| (group, false)).chain([(host, true)]).collect::<BTreeSet<_>>()
+    };
+    let mut entered = around(0);
     for edge in edges(&layout.tree(), layout.len()) {
         let (parent, child) = edge.expect("what was laid out is a tree");
-        let crosses = host(parent) != host(child);
-        assert!(!crosses || entered.insert(host(child)), "two messages cross to {:?}", host(child));
+        for group in around(child).difference(&around(parent)) {
+            assert!(entered.insert(*group), "two messages cross to {group:?}");
+        }
     }
-    assert_eq!(entered.len(), hosts.len());
+    assert_eq!(entered.iter().filter(|(_, host)| *host).count(), hosts.len());
 }
 
 fn peers_file(text: &str) {

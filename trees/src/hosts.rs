@@ -1,20 +1,37 @@
-//! A tree that keeps hosts together: one tree over the hosts, and the same kind of tree within each.
+//! A tree that keeps hosts together, and groups of hosts: one tree over the groups, and the same kind of tree within each, down to the ids of a host.
 //!
-//! The first id of each host in the list is its leader. The leaders form a tree among themselves, and each leader heads the ids of its own host; so a message
-//! crosses to a host once, and a host's replies are combined before they leave it. Laid out once at the root: an explicit shape.
+//! The first id of each group in the list is its leader. The leaders form a tree among themselves, and each leader heads its own group; so a message crosses to
+//! a group once, and the group's replies are combined before they leave it. Laid out once at the root: an explicit shape.
 
 use crate::decimal::{self, DecimalFault, excerpt};
+use crate::grouping::{Grouping, LEVELS_MAX, SEPARATOR};
 use crate::walk::edges;
 use crate::{Id, IdList, Layout, Limits, Tree, TreeError};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Longest name of a host, bytes: that of the domain name system.
+/// Longest name of a host or of a group, bytes: that of the domain name system.
 const HOST_MAX: usize = 255;
 
 /// Which id is on which host.
 ///
+/// The name of a host is a path: the groups that it is in, from the outermost one, and the host, as in `CLUSTER/RACK/HOST`; at most eight names with a `/`
+/// between two of them, and one where there are no groups. Paths of different length may stand side by side. Hosts of different paths are different hosts, also
+/// where the last names are the same. A host `a` beside hosts `a/b` and `a/c` is in group `a`, as a part of it like `b` and `c`.
+///
 /// As text, a *hosts file*: a line `ID HOST` for each id, `#` begins a comment, blank lines count for nothing.
+///
+/// ```
+/// use gpc_trees::{Hosts, IdList, Limits, Tree};
+///
+/// let hosts = Hosts::parse("0 x/a\n1 y/a\n2 x/b\n3 y/b\n4 x/b\n")?;
+/// assert_eq!((hosts.len(), hosts.host(4)), (4, Some("x/b")));
+/// let ids: IdList = "0-4".parse()?;
+/// let layout = hosts.layout(&ids, &Tree::Chain, &Limits::default())?;
+/// // Id 0 calls id 1, which heads y, and id 2, which heads b in x.
+/// assert_eq!(layout.apply(&ids)?.to_string(), "0-1,3,2,4");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Hosts {
     names: Vec<String>,
@@ -22,19 +39,11 @@ pub struct Hosts {
 }
 
 /// Of pairs of an id and its host; of an id that comes twice, the last host counts.
+///
+/// Nothing is refused, unlike in a hosts file: a name of a path may be empty, or of any length, and what comes after seven `/` is one name.
 impl<S: Into<String>> FromIterator<(Id, S)> for Hosts {
     fn from_iter<I: IntoIterator<Item = (Id, S)>>(pairs: I) -> Hosts {
-        let mut hosts = Hosts::default();
-        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
-        for (id, host) in pairs {
-            let host = host.into();
-            let number = *numbers.entry(host.clone()).or_insert_with(|| {
-                hosts.names.push(host);
-                hosts.names.len() - 1
-            });
-            hosts.hosts.insert(id, number);
-        }
-        hosts
+        Hosts::of(pairs.into_iter().map(|(id, host)| (id, host.into())).collect::<BTreeMap<Id, String>>())
     }
 }
 
@@ -65,10 +74,24 @@ pub enum HostsError {
         /// The id.
         id: Id,
     },
-    /// The name of a host is longer than 255 bytes.
+    /// The name of a host, or of a group that it is in, is longer than 255 bytes.
     LongName {
         /// The line.
         line: u32,
+    },
+    /// The path of a host has an empty name: two `/` side by side, or one at an end.
+    EmptyName {
+        /// The line.
+        line: u32,
+        /// The path.
+        text: String,
+    },
+    /// The path of a host has more than eight names.
+    TooManyLevels {
+        /// The line.
+        line: u32,
+        /// How many it has.
+        levels: usize,
     },
     /// An id of the list has no line.
     NoHost {
@@ -85,8 +108,7 @@ impl Hosts {
     /// # Errors
     /// The first fault, with its line.
     pub fn parse(text: &str) -> Result<Hosts, HostsError> {
-        let mut hosts = Hosts::default();
-        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut hosts: BTreeMap<Id, &str> = BTreeMap::new();
         for (line, content) in (1..).zip(text.lines()) {
             let content = content.split('#').next().unwrap_or_default().trim();
             if content.is_empty() {
@@ -95,26 +117,34 @@ impl Hosts {
             let words: Vec<&str> = content.split_whitespace().collect();
             let [id, host] = words[..] else { return Err(HostsError::Form { line, text: excerpt(content) }) };
             let id = decimal::parse(id).map_err(|fault| bad_id(line, id, fault))?;
-            if host.len() > HOST_MAX {
-                return Err(HostsError::LongName { line });
-            }
-            let number = *numbers.entry(host).or_insert_with(|| {
-                hosts.names.push(host.to_owned());
-                hosts.names.len() - 1
-            });
-            if hosts.hosts.insert(id, number).is_some() {
+            check_path(line, host)?;
+            if hosts.insert(id, host).is_some() {
                 return Err(HostsError::SecondLine { line, id });
             }
         }
-        Ok(hosts)
+        Ok(Hosts::of(hosts))
     }
 
-    /// The host of an id.
+    /// Numbers the names in the order of their ids: what is the same is equal, in whatever order it came, and a name that no id has left is none.
+    fn of<S: Into<String> + Clone + Ord>(named: BTreeMap<Id, S>) -> Hosts {
+        let mut hosts = Hosts::default();
+        let mut numbers: BTreeMap<S, usize> = BTreeMap::new();
+        for (id, host) in named {
+            let number = *numbers.entry(host).or_insert_with_key(|host| {
+                hosts.names.push(host.clone().into());
+                hosts.names.len() - 1
+            });
+            hosts.hosts.insert(id, number);
+        }
+        hosts
+    }
+
+    /// The host of an id, its whole path.
     pub fn host(&self, id: Id) -> Option<&str> {
         self.hosts.get(&id).map(|&number| self.names[number].as_str())
     }
 
-    /// How many hosts there are.
+    /// How many hosts there are: different paths. Groups do not count.
     pub fn len(&self) -> usize {
         self.names.len()
     }
@@ -124,42 +154,57 @@ impl Hosts {
         self.names.is_empty()
     }
 
-    /// Lays out a list, its root first: `tree` over the leaders of the hosts, and `tree` within each host.
+    /// Lays out a list, its root first: `tree` over the leaders of the outermost groups, and within each group over those of the groups in it, down to the ids
+    /// of one host.
+    ///
+    /// The leader of a group is the first id of the list in it. The time is that of sorting the list, and grows with the levels; nothing is recursive.
     ///
     /// # Errors
     /// [`NoHost`](HostsError::NoHost) for an id of the list without a line, and what the tree refuses.
     pub fn layout(&self, ids: &IdList, tree: &Tree, limits: &Limits) -> Result<Layout, HostsError> {
-        let members = self.members(ids)?;
+        let grouping = self.grouping(ids)?;
         let mut parents = vec![None; ids.len() as usize];
-        let mut hang = |places: &[u32]| -> Result<(), HostsError> {
+        for places in grouping.parts() {
             for edge in edges(tree, places.len() as u32) {
                 let (parent, child) = edge.map_err(HostsError::Tree)?;
                 parents[places[child as usize] as usize] = Some(places[parent as usize]);
             }
-            Ok(())
-        };
-        let leaders: Vec<u32> = members.iter().map(|places| places[0]).collect();
-        if !leaders.is_empty() {
-            hang(&leaders)?;
         }
-        members.iter().try_for_each(|places| hang(places))?;
         Layout::from_parents(&parents, limits).map_err(HostsError::Tree)
     }
 
-    /// The places of the list by host, the hosts in the order in which the list comes to them.
-    fn members(&self, ids: &IdList) -> Result<Vec<Vec<u32>>, HostsError> {
-        let mut members: Vec<Vec<u32>> = Vec::new();
-        let mut order: BTreeMap<usize, usize> = BTreeMap::new();
+    /// The groups of a list.
+    fn grouping(&self, ids: &IdList) -> Result<Grouping<'_>, HostsError> {
+        let mut grouping = Grouping::default();
+        // Of each name the number of its host there.
+        let mut there: BTreeMap<usize, usize> = BTreeMap::new();
         for (place, id) in (0..).zip(ids.iter()) {
-            let host = *self.hosts.get(&id).ok_or(HostsError::NoHost { id })?;
-            let index = *order.entry(host).or_insert_with(|| {
-                members.push(Vec::new());
-                members.len() - 1
-            });
-            members[index].push(place);
+            let name = *self.hosts.get(&id).ok_or(HostsError::NoHost { id })?;
+            match there.get(&name) {
+                Some(&host) => grouping.same_host(place, host),
+                None => {
+                    there.insert(name, grouping.new_host(place, &self.names[name]));
+                }
+            }
         }
-        Ok(members)
+        Ok(grouping)
     }
+}
+
+/// Whether a word can be the path of a host.
+fn check_path(line: u32, host: &str) -> Result<(), HostsError> {
+    let names = || host.split(SEPARATOR);
+    let levels = names().count();
+    if levels > LEVELS_MAX {
+        return Err(HostsError::TooManyLevels { line, levels });
+    }
+    if names().any(str::is_empty) {
+        return Err(HostsError::EmptyName { line, text: excerpt(host) });
+    }
+    if names().any(|name| name.len() > HOST_MAX) {
+        return Err(HostsError::LongName { line });
+    }
+    Ok(())
 }
 
 fn bad_id(line: u32, text: &str, fault: DecimalFault) -> HostsError {
@@ -180,8 +225,19 @@ impl fmt::Display for HostsError {
             HostsError::BadId { line, text, fault } => write!(f, "line {line}: {text:?} is no id: {fault}"),
             HostsError::SecondLine { line, id } => write!(f, "line {line}: id {id} has a line already"),
             HostsError::LongName { line } => {
-                write!(f, "line {line}: the name of the host is longer than {HOST_MAX} bytes")
+                write!(
+                    f,
+                    "line {line}: the name of the host, or of a group that it is in, is longer than {HOST_MAX} bytes"
+                )
             }
+            HostsError::EmptyName { line, text } => write!(
+                f,
+                "line {line}: a name is missing in {text:?}: write CLUSTER/HOST, with one `/` between two names and none at the ends"
+            ),
+            HostsError::TooManyLevels { line, levels } => write!(
+                f,
+                "line {line}: the host is {levels} levels deep, and {LEVELS_MAX} are the most: make one name of two levels"
+            ),
             HostsError::NoHost { id } => write!(f, "id {id} has no line: say on which host it is"),
             HostsError::Tree(error) => error.fmt(f),
         }

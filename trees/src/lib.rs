@@ -63,6 +63,7 @@ mod check;
 mod convert;
 mod decimal;
 mod error;
+mod grouping;
 mod hosts;
 mod ids;
 mod layout;

@@ -31,7 +31,7 @@ pub enum TreeName {
     Loggp(Lag),
     /// `file:PATH`: a tree file, see [`Layout::parse`](crate::Layout::parse). The path is not empty.
     File(String),
-    /// `hosts:PATH+TREE`: a hosts file, see [`Hosts`](crate::Hosts), and the built-in tree over its hosts and within each.
+    /// `hosts:PATH+TREE`: a hosts file, see [`Hosts`](crate::Hosts), and the built-in tree over its groups of hosts and within each.
     Hosts {
         /// The path, not empty.
         path: String,

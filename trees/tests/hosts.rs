@@ -50,6 +50,16 @@ fn two_hosts_of_three() {
     assert_eq!(ids.to_string(), "0-1,3-4,2,5");
 }
 
+/// Once names were numbered as they came: a host whose only id was given another one still counted, and the same hosts in another order were not equal.
+#[test]
+fn hosts_are_what_the_ids_say_in_whatever_order() {
+    let hosts: Hosts = [(0, "a"), (1, "b"), (0, "b")].into_iter().collect();
+    assert_eq!((hosts.len(), hosts.host(0), hosts.host(1)), (1, Some("b"), Some("b")));
+    let hosts: Hosts = [(1, "b"), (0, "a")].into_iter().collect();
+    assert_eq!(hosts, Hosts::parse("0 a\n1 b\n").unwrap());
+    assert_eq!(hosts, Hosts::parse("1 b\n0 a\n").unwrap());
+}
+
 #[test]
 fn faults_name_their_line() {
     let fault = |text: &str| Hosts::parse(text).unwrap_err().to_string();

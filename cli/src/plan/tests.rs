@@ -131,6 +131,22 @@ fn a_hosts_file_keeps_hosts_together() {
     assert!(missing.ends_with("id 4 has no line: say on which host it is"), "{missing}");
 }
 
+/// From a file or known: clusters x and y, in each of which there is a host a.
+#[test]
+fn groups_of_hosts_are_kept_together() {
+    let text = "0 x/a\n1 y/a\n2 x/b\n3 y/b\n4 x/a\n5 y/a\n";
+    let (_folder, path) = file(text);
+    let from_file = plan(&format!("echo -n 6 --tree hosts:{}+chain", path.display())).unwrap();
+    let peers = (0..6).map(|id| format!("{id} unix:@{id}\n")).collect::<String>().parse().unwrap();
+    let started = Started { peers, hosts: gpc_trees::Hosts::parse(text).unwrap() };
+    let known = CallPlan::new(&args("echo --tree hosts+chain").unwrap(), &registered(), Some(&started));
+    let known = known.map_err(|refused| refused.to_string()).unwrap();
+    // 0 leads cluster x, in which 2 is on another host and 4 on its own; so does 1 in cluster y.
+    for plan in [from_file, known] {
+        assert_eq!((plan.ids.to_string(), plan.levels), ("0-1,3,5,2,4".into(), 2));
+    }
+}
+
 #[test]
 fn who_only_watches_is_not_among_the_ids() {
     let plan_of =
