@@ -79,6 +79,7 @@ pub fn seeds() -> Vec<Seed> {
         ),
         numbered("chain", sequences()),
         numbered("peering", greetings()),
+        numbered("impi_client", super::impi_client_seeds::seeds()),
         numbered("rendezvous", super::rendezvous_seeds::seeds()),
     ]
     .into_iter()
