@@ -143,10 +143,22 @@ const FLOORS: &[Floor] = &[
         banned: &["thread", "fs", "process", "env", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
+        folder: "impi/src/hosts_file.rs",
+        floors: &["client"],
+        packages: &["chained_gpc", "thiserror"],
+        banned: &["thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "impi/src/session.rs",
         floors: &["client"],
         packages: &["chained_gpc", "thiserror"],
         banned: &["fs", "process", "env", "os", "SystemTime", "HashMap", "HashSet", "Mutex"],
+    },
+    Floor {
+        folder: "impi/src/bootstrap",
+        floors: &["book", "client", "server", "session", "wire"],
+        packages: &["chained_gpc", "thiserror", "tracing"],
+        banned: &["thread", "fs", "os", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
         folder: "impi/src/book.rs",

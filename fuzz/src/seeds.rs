@@ -79,8 +79,9 @@ pub fn seeds() -> Vec<Seed> {
         ),
         numbered("chain", sequences()),
         numbered("peering", greetings()),
-        numbered("impi_client", super::impi_client_seeds::seeds()),
         numbered("rendezvous", super::rendezvous_seeds::seeds()),
+        numbered("impi_client", super::impi_seeds::client_seeds()),
+        numbered("impi_server", super::impi_seeds::server_seeds()),
     ]
     .into_iter()
     .flatten()

@@ -10,6 +10,9 @@ use proptest::test_runner::TestRunner;
 #[path = "../../fuzz/src/impi_client.rs"]
 #[expect(unreachable_pub, reason = "it is a target, too")]
 mod impi_client;
+#[path = "../../fuzz/src/impi_server.rs"]
+#[expect(unreachable_pub, reason = "it is a target, too")]
+mod impi_server;
 #[path = "../../fuzz/src/input.rs"]
 #[expect(unreachable_pub, dead_code, reason = "it is a part of the library of the other targets")]
 mod input;
@@ -23,21 +26,20 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| fs::read(file).expect("an input")).collect()
 }
 
+/// The corpus of a target; what is made of it: the begin of one, some bytes, and the end of another; and any bytes.
 fn replay(target: &str, run: fn(&[u8])) {
     let inputs = inputs(target);
     inputs.iter().for_each(|input| run(input));
-    // The begin of one, some bytes, and the end of another.
+    let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
     let made = (any::<[Index; 4]>(), prop::collection::vec(any::<u8>(), 0..12));
-    let config = || ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
-    let result = TestRunner::new(config()).run(&made, |([first, cut, second, from], between)| {
+    let result = TestRunner::new(config.clone()).run(&made, |([first, cut, second, from], between)| {
         let (first, second) = (&inputs[first.index(inputs.len())], &inputs[second.index(inputs.len())]);
         let begin = &first[..cut.index(first.len() + 1)];
         run(&[begin, &between, &second[from.index(second.len() + 1)..]].concat());
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
-    let any_bytes = prop::collection::vec(any::<u8>(), 0..400);
-    let result = TestRunner::new(config()).run(&any_bytes, |bytes| {
+    let result = TestRunner::new(config).run(&prop::collection::vec(any::<u8>(), 0..800), |bytes| {
         run(&bytes);
         Ok(())
     });
@@ -45,6 +47,11 @@ fn replay(target: &str, run: fn(&[u8])) {
 }
 
 #[test]
-fn client() {
+fn the_server() {
+    replay("impi_server", impi_server::run);
+}
+
+#[test]
+fn the_client() {
     replay("impi_client", impi_client::run);
 }
