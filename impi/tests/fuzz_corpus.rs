@@ -14,7 +14,7 @@ mod impi_client;
 #[expect(unreachable_pub, reason = "it is a target, too")]
 mod impi_server;
 #[path = "../../fuzz/src/input.rs"]
-#[expect(unreachable_pub, dead_code, reason = "it is a part of the library of the other targets")]
+#[expect(unreachable_pub, reason = "it is a part of the library of the other targets")]
 mod input;
 
 fn inputs(target: &str) -> Vec<Vec<u8>> {
