@@ -15,6 +15,9 @@ use crate::client::{
 /// How long FINI may take to leave: it is 8 bytes.
 const FINI_LIMIT: Duration = Duration::from_secs(10);
 
+/// How often one who waits is asked whether it goes on.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Bytes that are read at a time.
 const READ: usize = 64 * 1024;
 
@@ -55,6 +58,9 @@ pub enum SessionError {
     /// The session itself.
     #[error(transparent)]
     Fault(#[from] ClientFault),
+    /// Who waits has been told not to go on.
+    #[error("the session was given up before all were done")]
+    GivenUp,
     /// FINI did not leave.
     #[error("FINI could not be sent: {0}")]
     Fini(io::Error),
@@ -69,6 +75,20 @@ impl Session {
         server: &str,
         settings: ClientSettings,
         limit: Duration,
+        trace: impl FnMut(&ClientEvent),
+    ) -> Result<Session, SessionError> {
+        Session::join_while(server, settings, limit, || true, trace)
+    }
+
+    /// The same, as long as `goes_on`: while it waits for the server it asks ten times a second. Then it leaves.
+    ///
+    /// # Errors
+    /// The same, and [`SessionError::GivenUp`].
+    pub fn join_while(
+        server: &str,
+        settings: ClientSettings,
+        limit: Duration,
+        mut goes_on: impl FnMut() -> bool,
         mut trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
         let client = Client::new(settings)?;
@@ -80,7 +100,7 @@ impl Session {
         let local = stream.local_addr().map_err(refused)?;
         trace(&ClientEvent::Connected(local, stream.peer_addr().map_err(refused)?));
         let mut joining = Joining { stream, client, clock };
-        let learned = joining.learn(&mut trace)?;
+        let learned = joining.learn(&mut goes_on, &mut trace)?;
         Ok(Session { stream: joining.stream, client: joining.client, learned: *learned, local })
     }
 
@@ -160,7 +180,11 @@ struct Joining {
 }
 
 impl Joining {
-    fn learn(&mut self, trace: &mut impl FnMut(&ClientEvent)) -> Result<Box<Learned>, ClientFault> {
+    fn learn(
+        &mut self,
+        goes_on: &mut impl FnMut() -> bool,
+        trace: &mut impl FnMut(&ClientEvent),
+    ) -> Result<Box<Learned>, SessionError> {
         let mut bytes = vec![0; READ];
         // Ends: each round waits for what is left of the time at most, and when it is over the machine fails.
         loop {
@@ -169,12 +193,13 @@ impl Joining {
                     ClientOutput::Send(bytes) => self.send(&bytes),
                     ClientOutput::Event(event) => trace(&event),
                     ClientOutput::Learned(learned) => return Ok(learned),
-                    ClientOutput::Failed(fault) => return Err(fault),
+                    ClientOutput::Failed(fault) => return Err(fault.into()),
                 }
             }
             match self.clock.left() {
                 None => self.client.handle(ClientInput::Late(self.clock.limit)),
-                Some(left) => self.read(&mut bytes, left),
+                Some(_) if !goes_on() => return Err(SessionError::GivenUp),
+                Some(left) => self.read(&mut bytes, left.min(LOOK)),
             }
         }
     }
