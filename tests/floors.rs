@@ -137,6 +137,12 @@ const FLOORS: &[Floor] = &[
         ],
     },
     Floor {
+        folder: "impi/src/session.rs",
+        floors: &["client"],
+        packages: &["chained_gpc", "thiserror"],
+        banned: &["fs", "process", "env", "os", "SystemTime", "HashMap", "HashSet", "Mutex"],
+    },
+    Floor {
         folder: "rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],

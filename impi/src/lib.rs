@@ -6,11 +6,13 @@
 //! |---|---|
 //! | [`wire`] | commands, labels, versions, keys, and how bytes become them |
 //! | [`server`] | the server as a state machine without I/O |
-//! | [`client`] | what a client says of its cluster, and what it learns |
+//! | [`client`] | a client as a state machine without I/O: what it says of its cluster, and what it learns |
+//! | [`session`] | a client over TCP |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
 #![deny(unsafe_code)]
 
 pub mod client;
 pub mod server;
+pub mod session;
 pub mod wire;

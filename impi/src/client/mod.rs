@@ -2,8 +2,23 @@
 //!
 //! Source: IMPI, "Startup": the client's side, and the meaning of the labels.
 
+mod address;
+mod answers;
 mod cluster;
+mod event;
+mod fault;
+mod learn;
 mod learned;
+mod machine;
+mod said;
+mod settings;
 
+use address::canonical;
+pub use address::{from_ip, to_ip};
 pub use cluster::{Cluster, Host, Proc};
+pub use event::{ClientEvent, ClientStage};
+pub use fault::{ClientFault, Wrong};
+pub use learn::{BARE_MAX, LearnError};
 pub use learned::Learned;
+pub use machine::{Client, ClientInput, ClientOutput};
+pub use settings::{ClientSettings, Place, SettingsError};

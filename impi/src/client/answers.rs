@@ -1,0 +1,154 @@
+//! What the server has broadcast, label by label, and how concatenated values are divided among the clients.
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::LearnError;
+use crate::server::Rank;
+use crate::wire::{Label, Per};
+
+/// One label, as it was broadcast.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Whose values there are.
+    pub(super) mask: u32,
+    /// By ascending client rank, without gaps.
+    pub(super) values: Bytes,
+}
+
+/// All that was broadcast.
+pub(super) type Answers = BTreeMap<Label, Answer>;
+
+/// By client rank, the values of each who has sent any.
+pub(super) type Parts = Vec<Option<Bytes>>;
+
+impl Answer {
+    /// The clients whose values there are, ascending.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> + Clone + use<> {
+        let mask = self.mask;
+        (0..32).filter(move |rank| mask >> rank & 1 == 1)
+    }
+
+    /// Whether there are values of this client.
+    pub(super) fn has(&self, rank: Rank) -> bool {
+        self.mask >> rank & 1 == 1
+    }
+}
+
+/// One value of each client, of 4 bytes, by client rank.
+pub(super) fn words(label: Label, answer: &Answer) -> Result<[Option<u32>; 32], LearnError> {
+    let (words, rest) = answer.values.as_chunks::<4>();
+    let clients = answer.mask.count_ones() as usize;
+    if !rest.is_empty() || words.len() != clients {
+        return Err(LearnError::length(label, answer.values.len(), clients as u64, 4));
+    }
+    let mut by_rank = [None; 32];
+    for (rank, word) in answer.ranks().zip(words) {
+        by_rank[rank as usize] = Some(u32::from_be_bytes(*word));
+    }
+    Ok(by_rank)
+}
+
+/// A width that some implementations, or the text of the source, have for the elements of a label.
+fn narrow(label: Label) -> Option<usize> {
+    match label {
+        // The source's text says Uint4.
+        Label::P_PID => Some(4),
+        // MetaMPICH sends the 2 bytes of a `in_port_t`.
+        Label::H_PORT => Some(2),
+        _ => None,
+    }
+}
+
+/// Completes counts from how long the values of these labels are, where exactly one count is missing. Labels whose elements may have another width tell nothing for certain.
+pub(super) fn infer(counts: &mut [Option<u64>], labels: &[Label], answers: &Answers) {
+    // Ends: each round but the last completes a count.
+    while labels
+        .iter()
+        .filter(|label| narrow(**label).is_none())
+        .any(|label| infer_one(counts, *label, answers))
+    {}
+}
+
+fn infer_one(counts: &mut [Option<u64>], label: Label, answers: &Answers) -> bool {
+    let (Some(answer), Some((_, size))) = (answers.get(&label), label.shape()) else { return false };
+    let mut unknown = answer.ranks().filter(|rank| counts[*rank as usize].is_none());
+    let (Some(one), None) = (unknown.next(), unknown.next()) else { return false };
+    let known = answer.ranks().filter_map(|rank| counts[rank as usize]).fold(0, u64::saturating_add);
+    let len = answer.values.len();
+    match (len as u64 / size as u64).checked_sub(known) {
+        Some(rest) if rest > 0 && len.is_multiple_of(size) => {
+            counts[one as usize] = Some(rest);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Divides the values of a label by how many elements each client has, `counts`, by client rank. What was understood though it is not what the source says goes to `doubts`.
+pub(super) fn divide(
+    label: Label,
+    answer: &Answer,
+    counts: &[Option<u64>],
+    own: Rank,
+    doubts: &mut Vec<(Label, String)>,
+) -> Result<Parts, LearnError> {
+    let Some((per, size)) = label.shape() else { return Ok(vec![None; counts.len()]) };
+    let missing: Vec<Rank> = answer.ranks().filter(|rank| counts[*rank as usize].is_none()).collect();
+    if !missing.is_empty() {
+        let count = if per == Per::Host { Label::C_NHOSTS } else { Label::C_NPROCS };
+        return Err(LearnError::Missing { label, count, clients: missing });
+    }
+    let count = |rank: Rank| counts[rank as usize].unwrap_or(0);
+    let all = answer.ranks().map(count).fold(0, u64::saturating_add);
+    let len = answer.values.len() as u64;
+    let own_count = if answer.has(own) { count(own) } else { 0 };
+    let others = all - own_count;
+    let narrow = narrow(label).filter(|narrow| {
+        let len_if = others.checked_mul(*narrow as u64).zip(own_count.checked_mul(size as u64));
+        others > 0 && len_if.and_then(|(others, own)| others.checked_add(own)) == Some(len)
+    });
+    if narrow.is_none() && all.checked_mul(size as u64) != Some(len) {
+        let suspect = suspect(label, answer, count, all, own);
+        return Err(LearnError::Length { label, found: answer.values.len(), count: all, size, suspect });
+    }
+    let mut rest = answer.values.clone();
+    let mut parts = vec![None; counts.len()];
+    for rank in answer.ranks() {
+        let width = narrow.filter(|_| rank != own).unwrap_or(size);
+        // No longer than what there is: the sum was compared with it.
+        let part = rest.split_to(count(rank) as usize * width);
+        parts[rank as usize] = Some(if width == size { part } else { widened(&part, width, size) });
+    }
+    if let Some(narrow) = narrow {
+        doubts
+            .push((label, format!("the other clients have sent {narrow} bytes for each value, not {size}")));
+    }
+    Ok(parts)
+}
+
+/// The one client that has sent narrower elements than the others, if that would explain the length.
+fn suspect(
+    label: Label,
+    answer: &Answer,
+    count: impl Fn(Rank) -> u64,
+    all: u64,
+    own: Rank,
+) -> Option<(Rank, usize)> {
+    let (narrow, (_, size)) = (narrow(label)?, label.shape()?);
+    let full = all.checked_mul(size as u64)?;
+    let short = full.checked_sub(answer.values.len() as u64)?;
+    let would = |rank: &Rank| count(*rank).checked_mul((size - narrow) as u64) == Some(short);
+    answer.ranks().filter(|rank| *rank != own).find(would).map(|rank| (rank, narrow))
+}
+
+/// Each element with zeros before it.
+fn widened(part: &[u8], width: usize, size: usize) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(part.len() / width * size);
+    for element in part.chunks_exact(width) {
+        bytes.put_bytes(0, size - width);
+        bytes.put_slice(element);
+    }
+    bytes.freeze()
+}

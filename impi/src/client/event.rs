@@ -1,0 +1,94 @@
+//! What happens in a client's session, for those who look on.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use crate::server::Rank;
+use crate::wire::{Command, Label, Method};
+
+/// Where a client stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientStage {
+    /// It has sent AUTH.
+    Auth,
+    /// It has sent its rank.
+    Impi,
+    /// It has sent this label.
+    At(Label),
+    /// It has sent DONE.
+    Done,
+    /// All are done.
+    Over,
+}
+
+/// What happens in a client's session. Texts of peers are bounded and escaped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ClientEvent {
+    /// The client has connected, from its address to that of the server.
+    Connected(SocketAddr, SocketAddr),
+    /// The server has chosen how the client proves that it may take part.
+    Auth(Method),
+    /// The client is in, one of so many.
+    Joined(Rank, u32),
+    /// It has sent so many bytes of values.
+    Sent(Label, usize),
+    /// The server has broadcast a label, with this mask of clients and so many bytes of values.
+    Answered(Label, u32, usize),
+    /// The server has broadcast a label that this client does not know, with so many bytes of values.
+    Unknown(Label, usize),
+    /// The server has sent a command that this client does not know, with so many bytes; it was left alone.
+    Ignored(Command, usize),
+    /// Values that the client has understood, though they are not what the source says.
+    Doubted(Label, String),
+    /// It has sent all its labels.
+    Done,
+    /// All clients have. Whether the labels of this project were among those that were broadcast.
+    AllDone(bool),
+    /// Its processes have ended.
+    Ended,
+    /// The connection has ended after all were done.
+    Lost(String),
+}
+
+/// As a part of a sentence: `waiting for COLL H_PORT`.
+impl fmt::Display for ClientStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientStage::Auth => f.write_str("waiting for the server's choice of AUTH"),
+            ClientStage::Impi => f.write_str("waiting for the number of clients (IMPI)"),
+            ClientStage::At(label) => write!(f, "waiting for COLL {label}"),
+            ClientStage::Done => f.write_str("waiting for DONE"),
+            ClientStage::Over => f.write_str("after DONE"),
+        }
+    }
+}
+
+impl fmt::Display for ClientEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientEvent::Connected(from, to) => write!(f, "connected to {to} from {from}"),
+            ClientEvent::Auth(Method::None) => f.write_str("AUTH without a proof"),
+            ClientEvent::Auth(Method::Key) => f.write_str("AUTH by the key, which was sent"),
+            ClientEvent::Joined(rank, size) => write!(f, "IMPI: client {rank} of {size}"),
+            ClientEvent::Sent(label, len) => write!(f, "sent COLL {label}, {len} bytes"),
+            ClientEvent::Answered(label, mask, len) => {
+                write!(f, "received COLL {label}, mask {mask:#x}, {len} bytes")
+            }
+            ClientEvent::Unknown(label, len) => {
+                write!(f, "received COLL {label} with {len} bytes, which is unknown here and ignored")
+            }
+            ClientEvent::Ignored(command, len) => {
+                write!(f, "received unknown {command} with {len} bytes, which is ignored")
+            }
+            ClientEvent::Doubted(label, why) => write!(f, "COLL {label}: {why}"),
+            ClientEvent::Done => f.write_str("sent DONE"),
+            ClientEvent::AllDone(true) => f.write_str("received DONE: all clients are done"),
+            ClientEvent::AllDone(false) => {
+                f.write_str("received DONE: all clients are done, without the labels of this project")
+            }
+            ClientEvent::Ended => f.write_str("sent FINI"),
+            ClientEvent::Lost(why) => write!(f, "the server is lost after DONE: {why}"),
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! From what was broadcast to what it means: whose values they are, what all have in common, and what does not go together.
+//!
+//! Source: IMPI, "Startup": the meaning of the labels.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::answers::{Answer, Answers, Parts, divide, infer, words};
+use super::{Cluster, Host, Learned, Proc};
+use crate::server::Rank;
+use crate::wire::{self, Label, VersionsError};
+
+/// What a client may count up to without any values that show it: what is stored for each host or process is some 100 bytes.
+pub const BARE_MAX: u64 = 1 << 20;
+
+/// What clients have said that does not go together.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LearnError {
+    /// Values that cannot be divided: it is not known how many each client has.
+    #[error("COLL {label} cannot be divided among the clients, since {count} of {} is missing", Clients(.clients))]
+    Missing {
+        /// The label whose values they are.
+        label: Label,
+        /// The label that is missing.
+        count: Label,
+        /// Who has left it out.
+        clients: Vec<Rank>,
+    },
+    /// There are not as many values as the clients have counted.
+    #[error("COLL {label}: {found} bytes of values, and {count} values of {size} bytes were counted{}", Suspect(.suspect))]
+    Length {
+        /// The label.
+        label: Label,
+        /// How many bytes there are.
+        found: usize,
+        /// How many values there should be.
+        count: u64,
+        /// The bytes of each.
+        size: usize,
+        /// The client whose values would explain it, if they had so many bytes each.
+        suspect: Option<(Rank, usize)>,
+    },
+    /// Versions that are none.
+    #[error("COLL C_VERSION: {0}")]
+    Versions(#[from] VersionsError),
+    /// Clients that do not agree.
+    #[error("the clients do not agree on {label}: {}", Values(.values, *.default))]
+    Differ {
+        /// The label.
+        label: Label,
+        /// The value of each client that has sent one, -1 for the default.
+        values: Vec<(Rank, i32)>,
+        /// The default.
+        default: i32,
+    },
+    /// Clients that do not agree on the job.
+    #[error("the clients do not agree on the job (C_JOB)")]
+    Jobs,
+    /// A client without hosts, or without processes.
+    #[error("client {client} says 0 under {label}, and it has at least 1")]
+    Zero {
+        /// The client.
+        client: Rank,
+        /// The label.
+        label: Label,
+    },
+    /// Processes that are counted twice, differently.
+    #[error("client {client} has {procs} processes (C_NPROCS), and its hosts have {hosts} (H_NPROCS)")]
+    Sum {
+        /// The client.
+        client: Rank,
+        /// How many it says it has.
+        procs: u64,
+        /// How many its hosts have.
+        hosts: u64,
+    },
+    /// Processes of which the host is not known.
+    #[error(
+        "on which of its hosts the {procs} processes of client {client} are cannot be told, since its {label} is missing"
+    )]
+    Homeless {
+        /// The client.
+        client: Rank,
+        /// How many processes it has.
+        procs: u64,
+        /// The label that is missing.
+        label: Label,
+    },
+    /// More than is believed without values.
+    #[error(
+        "{count} are counted under {label}, of which no values were sent; at most {BARE_MAX} are believed"
+    )]
+    Bare {
+        /// The label.
+        label: Label,
+        /// How many.
+        count: u64,
+    },
+    /// What this client has sent came back as something else.
+    #[error("COLL {0}: the values of this client are not those that it has sent")]
+    Altered(Label),
+}
+
+impl LearnError {
+    pub(super) fn length(label: Label, found: usize, count: u64, size: usize) -> LearnError {
+        LearnError::Length { label, found, count, size, suspect: None }
+    }
+}
+
+struct Clients<'a>(&'a [Rank]);
+struct Suspect<'a>(&'a Option<(Rank, usize)>);
+struct Values<'a>(&'a [(Rank, i32)], i32);
+
+impl fmt::Display for Clients<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranks: Vec<String> = self.0.iter().map(Rank::to_string).collect();
+        write!(f, "{} {}", if ranks.len() == 1 { "client" } else { "clients" }, ranks.join(", "))
+    }
+}
+
+impl fmt::Display for Suspect<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((rank, width)) = self.0 else { return Ok(()) };
+        write!(f, "; it would be right if those of client {rank} had {width} bytes each")
+    }
+}
+
+impl fmt::Display for Values<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (rank, value)) in self.0.iter().enumerate() {
+            write!(f, "{}client {rank} says {value}", if i == 0 { "" } else { ", " })?;
+            if *value == -1 {
+                write!(f, " (the default, {})", self.1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The default of a parameter on which all agree.
+fn default(label: Label) -> Option<i32> {
+    match label {
+        Label::C_COLL_XSIZE => Some(1024),
+        Label::C_COLL_MAXLINEAR => Some(4),
+        _ => None,
+    }
+}
+
+/// What is wrong with a label by itself, as soon as it is there.
+pub(super) fn check(label: Label, answer: &Answer) -> Result<(), LearnError> {
+    match (label, default(label)) {
+        (Label::C_VERSION, _) => {
+            wire::divide(&answer.values, answer.mask.count_ones() as usize)?;
+        }
+        (Label::C_JOB, _) => {
+            job(answer)?;
+        }
+        (_, Some(_)) => {
+            agreed(label, &words(label, answer)?)?;
+        }
+        (Label::C_NHOSTS | Label::C_NPROCS, _) => {
+            let zero = words(label, answer)?.iter().position(|count| *count == Some(0));
+            if let Some(client) = zero {
+                return Err(LearnError::Zero { client: client as Rank, label });
+            }
+        }
+        (Label::C_DATALEN | Label::C_TAGUB, _) => {
+            words(label, answer)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What all who say something say; the default where nobody does.
+fn agreed(label: Label, values: &[Option<u32>; 32]) -> Result<i32, LearnError> {
+    let default = default(label).unwrap_or(-1);
+    let said = || values.iter().zip(0..).filter_map(|(value, rank)| value.map(|value| (rank, value as i32)));
+    let meant = |value: i32| if value == -1 { default } else { value };
+    let first = said().next().map_or(default, |(_, value)| meant(value));
+    match said().all(|(_, value)| meant(value) == first) {
+        true => Ok(first),
+        false => Err(LearnError::Differ { label, values: said().collect(), default }),
+    }
+}
+
+fn job(answer: &Answer) -> Result<Option<[u8; 16]>, LearnError> {
+    let (jobs, rest) = answer.values.as_chunks::<16>();
+    let clients = answer.mask.count_ones();
+    if !rest.is_empty() || jobs.len() != clients as usize {
+        return Err(LearnError::length(Label::C_JOB, answer.values.len(), clients.into(), 16));
+    }
+    match jobs.iter().all(|job| Some(job) == jobs.first()) {
+        true => Ok(jobs.first().copied()),
+        false => Err(LearnError::Jobs),
+    }
+}
+
+const HOST_LABELS: [Label; 5] =
+    [Label::H_IPV6, Label::H_PORT, Label::H_NPROCS, Label::H_ACKMARK, Label::H_HIWATER];
+const PROC_LABELS: [Label; 4] = [Label::P_IPV6, Label::P_PID, Label::P_PORT, Label::P_KEY];
+
+/// What is understood though it is not what the source says.
+pub(super) type Doubts = Vec<(Label, String)>;
+
+/// What all that was broadcast means to the client of this rank, which has said this of its cluster.
+pub(super) fn learn(
+    rank: Rank,
+    clients: u32,
+    said: &Cluster,
+    answers: &Answers,
+    own_labels: bool,
+) -> Result<(Learned, Doubts), LearnError> {
+    let mut doubts = Doubts::new();
+    let shape = Shape::of(rank, clients, answers, &mut doubts)?;
+    let each = |label| match answers.get(&label) {
+        Some(answer) => words(label, answer),
+        None => Ok([None; 32]),
+    };
+    let (datalen, tag_ub) = (each(Label::C_DATALEN)?, each(Label::C_TAGUB)?);
+    let (xsize, maxlinear) = (each(Label::C_COLL_XSIZE)?, each(Label::C_COLL_MAXLINEAR)?);
+    let versions = versions(answers)?;
+    let mut clusters = Vec::with_capacity(clients as usize);
+    for (client, mut versions) in (0..clients as usize).zip(versions) {
+        clusters.push(Cluster {
+            versions: std::mem::take(&mut versions),
+            hosts: shape.hosts(client)?,
+            datalen: datalen[client],
+            tag_ub: tag_ub[client].map(|value| value as i32),
+            coll_xsize: xsize[client].map(|value| value as i32),
+            coll_maxlinear: maxlinear[client].map(|value| value as i32),
+        });
+    }
+    for label in answers.iter().filter(|(_, answer)| answer.has(rank)).map(|(label, _)| *label) {
+        let came = clusters.get(rank as usize).and_then(|cluster| cluster.values(label));
+        if label != Label::C_JOB && came != said.values(label) {
+            return Err(LearnError::Altered(label));
+        }
+    }
+    let learned = Learned {
+        rank,
+        clusters,
+        datalen: datalen.iter().flatten().min().copied(),
+        tag_ub: tag_ub.iter().flatten().map(|value| *value as i32).min(),
+        coll_xsize: agreed(Label::C_COLL_XSIZE, &xsize)?,
+        coll_maxlinear: agreed(Label::C_COLL_MAXLINEAR, &maxlinear)?,
+        job: answers.get(&Label::C_JOB).map_or(Ok(None), job)?,
+        own_labels,
+    };
+    Ok((learned, doubts))
+}
+
+/// By client rank, the versions that each has named.
+pub(super) fn versions(answers: &Answers) -> Result<Vec<Vec<wire::Version>>, LearnError> {
+    let mut by_rank = vec![Vec::new(); 32];
+    if let Some(answer) = answers.get(&Label::C_VERSION) {
+        let lists = wire::divide(&answer.values, answer.mask.count_ones() as usize)?;
+        answer.ranks().zip(lists).for_each(|(rank, list)| by_rank[rank as usize] = list);
+    }
+    Ok(by_rank)
+}
+
+/// How many hosts and processes each client has, and the values of each.
+struct Shape {
+    /// By client, how many processes each of its hosts has.
+    procs: Vec<Vec<u32>>,
+    /// In the order of `HOST_LABELS`.
+    of_hosts: Vec<Parts>,
+    /// In the order of `PROC_LABELS`.
+    of_procs: Vec<Parts>,
+}
+
+impl Shape {
+    fn of(own: Rank, clients: u32, answers: &Answers, doubts: &mut Doubts) -> Result<Shape, LearnError> {
+        let mut parts = |labels: &[Label], counts: &mut Vec<Option<u64>>| {
+            infer(counts, labels, answers);
+            let mut parts = Vec::with_capacity(labels.len());
+            for label in labels {
+                parts.push(match answers.get(label) {
+                    Some(answer) => divide(*label, answer, counts, own, doubts)?,
+                    None => vec![None; counts.len()],
+                });
+            }
+            Ok::<Vec<Parts>, LearnError>(parts)
+        };
+        let mut hosts = counts(Label::C_NHOSTS, clients, answers)?;
+        let of_hosts = parts(&HOST_LABELS, &mut hosts)?;
+        bare(Label::C_NHOSTS, &hosts, &of_hosts)?;
+        let said = counts(Label::C_NPROCS, clients, answers)?;
+        let by_host: Vec<Option<Vec<u32>>> =
+            of_hosts[2].iter().map(|part| part.as_ref().map(|part| numbers(part).collect())).collect();
+        let mut procs = Vec::with_capacity(said.len());
+        for (client, (said, by_host)) in said.into_iter().zip(&by_host).enumerate() {
+            let sum = by_host.as_ref().map(|hosts| hosts.iter().map(|procs| u64::from(*procs)).sum());
+            match (said, sum) {
+                (Some(procs), Some(hosts)) if procs != hosts => {
+                    return Err(LearnError::Sum { client: client as Rank, procs, hosts });
+                }
+                _ => procs.push(sum.or(said)),
+            }
+        }
+        let of_procs = parts(&PROC_LABELS, &mut procs)?;
+        bare(Label::C_NPROCS, &procs, &of_procs)?;
+        let mut spread = Vec::with_capacity(by_host.len());
+        for (client, by_host) in by_host.into_iter().enumerate() {
+            spread.push(match by_host {
+                Some(by_host) => by_host,
+                None => spread_over(client as Rank, hosts[client], procs[client])?,
+            });
+        }
+        Ok(Shape { procs: spread, of_hosts, of_procs })
+    }
+
+    /// The hosts of a client.
+    fn hosts(&self, client: usize) -> Result<Vec<Host>, LearnError> {
+        let words = |parts: &Parts| parts[client].clone().map(|part| numbers_of(part));
+        let mut addresses = self.of_hosts[0][client].clone().map(|part| chunks::<16>(part));
+        let mut ports = words(&self.of_hosts[1]);
+        let mut ackmarks = words(&self.of_hosts[3]);
+        let mut hiwaters = words(&self.of_hosts[4]);
+        let mut proc_addresses = self.of_procs[0][client].clone().map(|part| chunks::<16>(part));
+        let mut pids = self.of_procs[1][client].clone().map(|part| chunks::<8>(part));
+        let mut proc_ports = words(&self.of_procs[2]);
+        let mut keys = self.of_procs[3][client].clone().map(|part| chunks::<32>(part));
+        let mut proc = || Proc {
+            address: next(&mut proc_addresses).map(Into::into),
+            pid: next(&mut pids).map(u64::from_be_bytes),
+            port: next(&mut proc_ports),
+            key: next(&mut keys).filter(|key| *key != [0; 32]).map(chained_gpc::PublicKey),
+        };
+        let hosts = self.procs[client].iter().map(|procs| Host {
+            address: next(&mut addresses).map(Into::into),
+            port: next(&mut ports),
+            ackmark: next(&mut ackmarks),
+            hiwater: next(&mut hiwaters),
+            procs: (0..*procs).map(|_| proc()).collect(),
+        });
+        Ok(hosts.collect())
+    }
+}
+
+/// By client rank, what each has said under a label.
+fn counts(label: Label, clients: u32, answers: &Answers) -> Result<Vec<Option<u64>>, LearnError> {
+    let words = answers.get(&label).map_or(Ok([None; 32]), |answer| words(label, answer))?;
+    Ok(words.into_iter().take(clients as usize).map(|count| count.map(u64::from)).collect())
+}
+
+/// Refuses counts that no values stand behind, and that memory would be taken for.
+fn bare(label: Label, counts: &[Option<u64>], parts: &[Parts]) -> Result<(), LearnError> {
+    let backed = |client: &usize| parts.iter().any(|parts| parts[*client].is_some());
+    let count = (0..counts.len())
+        .filter(|client| !backed(client))
+        .filter_map(|client| counts[client])
+        .fold(0, u64::saturating_add);
+    if count > BARE_MAX { Err(LearnError::Bare { label, count }) } else { Ok(()) }
+}
+
+/// How many processes each host has, of a client that has not said it.
+fn spread_over(client: Rank, hosts: Option<u64>, procs: Option<u64>) -> Result<Vec<u32>, LearnError> {
+    let homeless = |label| Err(LearnError::Homeless { client, procs: procs.unwrap_or(0), label });
+    match (hosts, procs) {
+        (None, None) => Ok(Vec::new()),
+        (None, Some(_)) => homeless(Label::C_NHOSTS),
+        // It was counted: values stand behind it, or it is below the limit.
+        (Some(hosts), None | Some(0)) => Ok(vec![0; hosts as usize]),
+        (Some(1), Some(procs)) => Ok(vec![u32::try_from(procs).unwrap_or(u32::MAX)]),
+        (Some(_), Some(_)) => homeless(Label::H_NPROCS),
+    }
+}
+
+fn numbers(part: &[u8]) -> impl Iterator<Item = u32> {
+    part.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word))
+}
+
+fn numbers_of(part: Bytes) -> impl Iterator<Item = u32> {
+    chunks::<4>(part).map(u32::from_be_bytes)
+}
+
+/// The elements of a part, which is a number of them.
+fn chunks<const N: usize>(part: Bytes) -> impl Iterator<Item = [u8; N]> {
+    (0..part.len() / N).filter_map(move |i| part[i * N..].first_chunk().copied())
+}
+
+fn next<T>(values: &mut Option<impl Iterator<Item = T>>) -> Option<T> {
+    values.as_mut().and_then(Iterator::next)
+}

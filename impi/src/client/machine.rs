@@ -1,0 +1,396 @@
+//! The client's session: what is sent next, and what the server may answer.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::answers::{Answer, Answers};
+use super::{
+    ClientEvent, ClientFault, ClientSettings, ClientStage, LearnError, Learned, SettingsError, Wrong, learn,
+};
+use crate::server::Rank;
+use crate::wire::{
+    CLIENTS_MAX, Command, Frame, FrameError, Label, Method, PRIVATE_MAJOR, Reader, coll, command,
+};
+
+/// What happens to a client.
+#[derive(Debug)]
+pub enum ClientInput<'a> {
+    /// Bytes have come from the server.
+    Received(&'a [u8]),
+    /// The connection has ended: by the server, or by an error.
+    Lost(&'a str),
+    /// So much time has passed, which is all that there was until DONE.
+    Late(Duration),
+}
+
+/// What a client wants done.
+#[derive(Debug)]
+pub enum ClientOutput {
+    /// These bytes are to be sent to the server.
+    Send(Bytes),
+    /// For those who look on.
+    Event(ClientEvent),
+    /// All are done. The connection stays open until FINI is sent.
+    Learned(Box<Learned>),
+    /// The session has failed, and the connection is to be closed. The last output.
+    Failed(ClientFault),
+}
+
+/// A session of a client, from the moment at which it is connected.
+///
+/// After [`new`](Self::new), and after every [`handle`](Self::handle), all [outputs](Self::next_output) are taken. Each wait for the server has an end when the driver says that it is [late](ClientInput::Late).
+#[derive(Debug)]
+pub struct Client {
+    settings: ClientSettings,
+    reader: Reader,
+    state: State,
+    /// The number of clients, once it is known.
+    size: u32,
+    /// The known labels that it sends, ascending.
+    labels: Vec<Label>,
+    /// Whether all clients know the labels of this project.
+    own_labels: bool,
+    answers: Answers,
+    /// Bytes that the server has sent.
+    received: usize,
+    outputs: VecDeque<ClientOutput>,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// The server's choice, without a head.
+    Auth,
+    /// The number of clients.
+    Impi,
+    /// The answer to the label at this place in the list.
+    At(usize),
+    /// DONE.
+    Done,
+    /// Nothing that matters: all are done.
+    Over,
+    /// Nothing: FINI was sent, or the session has failed.
+    Ended,
+}
+
+/// Longest list of the versions of all clients: it is told apart before the session ends.
+const VERSIONS_MAX: usize = 1 << 20;
+
+/// Longest payload of a command with one number, or none.
+const COMMAND_MAX: usize = 64;
+
+impl Client {
+    /// A session that begins: AUTH is to be sent.
+    ///
+    /// # Errors
+    /// When what the client would say cannot be said.
+    pub fn new(settings: ClientSettings) -> Result<Client, SettingsError> {
+        let settings = settings.checked()?;
+        let labels: Vec<Label> =
+            Label::KNOWN.into_iter().filter(|label| settings.cluster.says(*label)).collect();
+        for label in labels.iter().chain(&Label::OWN[1..]) {
+            let (len, most) = (settings.cluster.len(*label), settings.bytes_max.min(i32::MAX as usize - 64));
+            if settings.cluster.says(*label) && len > most {
+                return Err(SettingsError::Long { label: *label, len, most });
+            }
+        }
+        let mut client = Client {
+            reader: Reader::new(),
+            state: State::Auth,
+            size: 0,
+            labels,
+            own_labels: false,
+            answers: Answers::new(),
+            received: 0,
+            outputs: VecDeque::new(),
+            settings,
+        };
+        client.reader.expect_raw(8);
+        client.send(command(Command::Auth, &[client.settings.methods.mask()]));
+        Ok(client)
+    }
+
+    /// Takes what has happened.
+    pub fn handle(&mut self, input: ClientInput<'_>) {
+        match (self.state, input) {
+            (State::Ended, _) => {}
+            (State::Over, ClientInput::Lost(why)) => {
+                self.state = State::Ended;
+                self.event(ClientEvent::Lost(chained_gpc::Shown(why).to_string()));
+            }
+            // Nothing more is expected of the server, and there is no time limit.
+            (State::Over, _) => {}
+            (_, ClientInput::Received(bytes)) => self.received(bytes),
+            (_, ClientInput::Lost(why)) => {
+                let (stage, why) = (self.stage(), chained_gpc::Shown(why).to_string());
+                self.fail(ClientFault::Lost { stage, why });
+            }
+            (_, ClientInput::Late(limit)) => self.fail(ClientFault::Late { stage: self.stage(), limit }),
+        }
+    }
+
+    /// What is to be done next.
+    pub fn next_output(&mut self) -> Option<ClientOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// The client's processes have ended: FINI is to be sent, and then the connection may be closed. Before all are done nothing happens.
+    pub fn fini(&mut self) {
+        if self.state == State::Over {
+            self.state = State::Ended;
+            self.send(command(Command::Fini, &[]));
+            self.event(ClientEvent::Ended);
+        }
+    }
+
+    /// Where the client stands.
+    pub fn stage(&self) -> ClientStage {
+        match self.state {
+            State::Auth => ClientStage::Auth,
+            State::Impi => ClientStage::Impi,
+            State::At(i) => self.labels.get(i).map_or(ClientStage::Done, |label| ClientStage::At(*label)),
+            State::Done => ClientStage::Done,
+            State::Over | State::Ended => ClientStage::Over,
+        }
+    }
+
+    /// Bytes of the server that are held.
+    pub fn held(&self) -> usize {
+        self.reader.held() + self.answers.values().map(|answer| answer.values.len()).sum::<usize>()
+    }
+
+    fn send(&mut self, bytes: Bytes) {
+        self.outputs.push_back(ClientOutput::Send(bytes));
+    }
+
+    fn event(&mut self, event: ClientEvent) {
+        self.outputs.push_back(ClientOutput::Event(event));
+    }
+
+    fn fail(&mut self, fault: ClientFault) {
+        self.state = State::Ended;
+        self.reader = Reader::new();
+        self.answers.clear();
+        self.outputs.push_back(ClientOutput::Failed(fault));
+    }
+
+    fn received(&mut self, mut bytes: &[u8]) {
+        // Ends: each round takes bytes, or ends the session.
+        while !bytes.is_empty() && !matches!(self.state, State::Over | State::Ended) {
+            let left = self.settings.bytes_max.saturating_sub(self.received);
+            let most = |command| match command {
+                Command::Coll | Command::Other(_) => left,
+                _ => COMMAND_MAX,
+            };
+            let said = match self.reader.take(&mut bytes, most) {
+                Ok(None) => Ok(()),
+                Ok(Some(Frame::Raw(chosen))) => self.chosen(&chosen),
+                Ok(Some(Frame::Command(command, payload))) => {
+                    self.received = self.received.saturating_add(8 + payload.len());
+                    self.said(command, payload)
+                }
+                Err(error) => Err(Wrong::from(error).into()),
+            };
+            if let Err(Fault(fault)) = said {
+                let stage = self.stage();
+                self.fail(match fault {
+                    Ok(wrong) => ClientFault::Wrong { stage, wrong },
+                    Err(error) => ClientFault::Learn(error),
+                });
+            }
+        }
+    }
+
+    /// The server's choice of AUTH. It needs no answer to the key; its second number is ignored.
+    fn chosen(&mut self, chosen: &[u8]) -> Result<(), Fault> {
+        let which = chosen.first_chunk().map_or(u32::MAX, |which| u32::from_be_bytes(*which));
+        let methods = &self.settings.methods;
+        let (method, key) = match (which, &methods.key) {
+            (0, _) if methods.none => (Method::None, None),
+            (1, Some(key)) => (Method::Key, Some(Bytes::copy_from_slice(&*key.bytes()))),
+            _ => return Err(Wrong::Method { which, mask: methods.mask() }.into()),
+        };
+        self.event(ClientEvent::Auth(method));
+        if let Some(key) = key {
+            self.send(key);
+        }
+        self.send(command(Command::Impi, &[self.settings.rank]));
+        self.state = State::Impi;
+        Ok(())
+    }
+
+    fn said(&mut self, command: Command, payload: Bytes) -> Result<(), Fault> {
+        match (command, self.state) {
+            (Command::Impi, _) => self.joined(&payload),
+            (Command::Coll, State::At(_) | State::Done) => self.answered(payload),
+            (Command::Done, State::Done) => {
+                length(command, 0, payload.len())?;
+                self.done()
+            }
+            (Command::Other(_), _) => {
+                self.event(ClientEvent::Ignored(command, payload.len()));
+                Ok(())
+            }
+            _ => Err(Wrong::Early(command).into()),
+        }
+    }
+
+    /// The number of clients. A server may say it at once, and again when all have joined.
+    fn joined(&mut self, payload: &[u8]) -> Result<(), Fault> {
+        length(Command::Impi, 4, payload.len())?;
+        let number = payload.first_chunk().map_or(0, |number| i32::from_be_bytes(*number));
+        let rank = self.settings.rank;
+        let size = match u32::try_from(number) {
+            Ok(size @ 1..=CLIENTS_MAX) => size,
+            _ => return Err(Wrong::Size(number).into()),
+        };
+        if self.state != State::Impi {
+            let before = self.size;
+            return if before == size { Ok(()) } else { Err(Wrong::Resized { before, now: size }.into()) };
+        }
+        if rank >= size {
+            return Err(Wrong::Rank { rank, size }.into());
+        }
+        self.size = size;
+        self.event(ClientEvent::Joined(rank, size));
+        self.next_label(0);
+        Ok(())
+    }
+
+    /// Sends the label at this place in the list; after the last one those of this project, and DONE.
+    fn next_label(&mut self, at: usize) {
+        let Some(label) = self.labels.get(at).copied() else { return self.finish() };
+        self.state = State::At(at);
+        self.send_label(label);
+    }
+
+    fn send_label(&mut self, label: Label) {
+        let values = match label {
+            Label::C_JOB => self.settings.job.map(Vec::from),
+            _ => self.settings.cluster.values(label),
+        };
+        let values = values.unwrap_or_default();
+        self.send(coll(label, None, [&values[..]]));
+        self.event(ClientEvent::Sent(label, values.len()));
+    }
+
+    fn finish(&mut self) {
+        self.state = State::Done;
+        for label in Label::OWN {
+            if self.says(label) {
+                self.send_label(label);
+            }
+        }
+        self.send(command(Command::Done, &[]));
+        self.event(ClientEvent::Done);
+    }
+
+    /// Whether this client sends this label sooner or later.
+    fn says(&self, label: Label) -> bool {
+        match label {
+            Label::C_JOB => self.own_labels && self.settings.rank == 0 && self.settings.job.is_some(),
+            label if Label::OWN.contains(&label) => self.own_labels && self.settings.cluster.says(label),
+            label => self.settings.cluster.says(label),
+        }
+    }
+
+    /// A label was broadcast. It may be one that this client has left out, at any time: servers differ in when they answer those.
+    fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
+        let Some(head) = payload.first_chunk::<8>().map(|head| u64::from_be_bytes(*head)) else {
+            return Err(Wrong::Coll(payload.len()).into());
+        };
+        let (label, mask) = (Label((head >> 32) as u32), head as u32);
+        let values = payload.split_off(8);
+        let len = values.len();
+        if !label.is_known() && !(self.own_labels && Label::OWN.contains(&label)) {
+            self.event(ClientEvent::Unknown(label, len));
+            return Ok(());
+        }
+        let waits = self.stage() == ClientStage::At(label);
+        self.may_be_answered(label, mask, len, waits)?;
+        let answer = Answer { mask, values };
+        learn::check(label, &answer)?;
+        self.event(ClientEvent::Answered(label, mask, len));
+        self.answers.insert(label, answer);
+        if label == Label::C_VERSION {
+            self.own_labels = self.settings.own_labels && self.all_know()?;
+        }
+        if let (true, State::At(at)) = (waits, self.state) {
+            self.next_label(at + 1);
+        }
+        Ok(())
+    }
+
+    fn may_be_answered(&self, label: Label, mask: u32, len: usize, waits: bool) -> Result<(), Fault> {
+        let (rank, size) = (self.settings.rank, self.size);
+        if label == Label::C_VERSION && len > VERSIONS_MAX {
+            let (len, most) = (i32::try_from(len).unwrap_or(i32::MAX), VERSIONS_MAX);
+            return Err(Wrong::from(FrameError { command: Command::Coll, len, most }).into());
+        }
+        let own = mask >> rank & 1 == 1;
+        let says = self.says(label);
+        let sent = waits || self.state == State::Done;
+        let wrong = match label {
+            _ if u64::from(mask) >> size != 0 => Wrong::Mask { label, mask, size },
+            _ if self.answers.contains_key(&label) => Wrong::Twice(label),
+            _ if says && !sent => Wrong::Unsent(label),
+            _ if says && !own => Wrong::Dropped { label, mask, rank },
+            _ if !says && own => Wrong::Invented { label, mask, rank },
+            _ if mask == 0 && len > 0 => Wrong::Nobodys { label, len },
+            _ => return Ok(()),
+        };
+        Err(wrong.into())
+    }
+
+    /// Whether all clients have named the major number of this project.
+    fn all_know(&self) -> Result<bool, LearnError> {
+        let versions = learn::versions(&self.answers)?;
+        let knows = |rank: Rank| {
+            let named = &versions[rank as usize];
+            named.iter().any(|version| version.major == PRIVATE_MAJOR)
+        };
+        Ok((0..self.size).all(knows))
+    }
+
+    /// All are done. A server that does not carry labels that it does not know has answered none of this project's.
+    fn done(&mut self) -> Result<(), Fault> {
+        let carried = Label::OWN.iter().any(|label| self.answers.contains_key(label));
+        let unanswered =
+            Label::OWN.into_iter().find(|label| self.says(*label) && !self.answers.contains_key(label));
+        if let (true, Some(label)) = (carried, unanswered) {
+            return Err(Wrong::Unanswered(label).into());
+        }
+        let cluster = &self.settings.cluster;
+        let (learned, doubts) = learn::learn(self.settings.rank, self.size, cluster, &self.answers, carried)?;
+        if carried && self.says(Label::C_JOB) && learned.job != self.settings.job {
+            return Err(LearnError::Altered(Label::C_JOB).into());
+        }
+        self.answers.clear();
+        doubts.into_iter().for_each(|(label, why)| self.event(ClientEvent::Doubted(label, why)));
+        self.state = State::Over;
+        self.event(ClientEvent::AllDone(carried));
+        self.outputs.push_back(ClientOutput::Learned(Box::new(learned)));
+        Ok(())
+    }
+}
+
+/// What ends the session: a server that broke the protocol, or clients that do not go together.
+struct Fault(Result<Wrong, LearnError>);
+
+impl From<Wrong> for Fault {
+    fn from(wrong: Wrong) -> Fault {
+        Fault(Ok(wrong))
+    }
+}
+
+impl From<LearnError> for Fault {
+    fn from(error: LearnError) -> Fault {
+        Fault(Err(error))
+    }
+}
+
+fn length(command: Command, expected: usize, found: usize) -> Result<(), Fault> {
+    if expected == found { Ok(()) } else { Err(Wrong::Length { command, expected, found }.into()) }
+}

@@ -1,0 +1,256 @@
+//! What a client is started with, and what no client can say: it is refused before anything is sent.
+
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+use super::{Cluster, Host, Proc};
+use crate::server::Rank;
+use crate::wire::{CLIENTS_MAX, Label, Methods, Version};
+
+/// What a client is started with.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// Its rank among the clients, 0 to 31.
+    pub rank: Rank,
+    /// How it can prove that it may take part.
+    pub methods: Methods,
+    /// What it says.
+    pub cluster: Cluster,
+    /// C_JOB, of this project: the job of all nodes. Client 0 alone says it.
+    pub job: Option<[u8; 16]>,
+    /// Whether it knows the labels of this project: then [`Version::OWN`] is among its versions, and it says those of them that its cluster has values for, if all other clients know them.
+    pub own_labels: bool,
+    /// Most bytes that the server may send in all.
+    pub bytes_max: usize,
+}
+
+impl ClientSettings {
+    /// With the labels of this project, without a job; the server may send 1 GiB in all.
+    pub fn new(rank: Rank, methods: Methods, cluster: Cluster) -> ClientSettings {
+        ClientSettings { rank, methods, cluster, job: None, own_labels: true, bytes_max: 1 << 30 }
+    }
+}
+
+/// What no client can say. Hosts count from 0 within the cluster, processes from 0 within their host.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The mask of clients has 32 bits.
+    #[error("client rank {0}: the ranks are 0 to {most}", most = CLIENTS_MAX - 1)]
+    Rank(Rank),
+    /// No server would take it.
+    #[error(
+        "no method of proof is enabled, so that no server would take this client: set IMPI_AUTH_KEY or IMPI_AUTH_NONE"
+    )]
+    Methods,
+    /// A cluster has hosts.
+    #[error("the cluster has no hosts")]
+    NoHosts,
+    /// A host has processes.
+    #[error("host {0} has no processes")]
+    NoProcs(usize),
+    /// Values are concatenated without gaps.
+    #[error("{label}: {has} has a value, and {lacks} has none; all have one, or the label is left out")]
+    Some {
+        /// The label.
+        label: Label,
+        /// Who has a value.
+        has: Place,
+        /// Who has none.
+        lacks: Place,
+    },
+    /// The list of versions.
+    #[error("the versions {}: they ascend from 0.0, which every client speaks", Listed(.0))]
+    Versions(Vec<Version>),
+    /// A value that the source does not allow.
+    #[error("{label} of {at} is {value}; allowed are {least} to {most}")]
+    Value {
+        /// The label.
+        label: Label,
+        /// Whose value.
+        at: Place,
+        /// The value.
+        value: i64,
+        /// The lowest one that is allowed.
+        least: i64,
+        /// The highest one that is allowed.
+        most: i64,
+    },
+    /// A host would wait for acknowledgements that never come.
+    #[error(
+        "host {host} acknowledges every {ackmark} packets (H_ACKMARK), and only {hiwater} may be unacknowledged (H_HIWATER)"
+    )]
+    Flow {
+        /// The host.
+        host: usize,
+        /// Its ackmark.
+        ackmark: u32,
+        /// Its hiwater.
+        hiwater: u32,
+    },
+    /// A process is known by its address and its number.
+    #[error("P_PID {pid} of {at} is that of another process with the same address")]
+    Pid {
+        /// The process.
+        at: Place,
+        /// Its number.
+        pid: u64,
+    },
+    /// More than a message, or the settings, hold.
+    #[error("{label}: {len} bytes of values; at most {most} can be sent")]
+    Long {
+        /// The label.
+        label: Label,
+        /// How many there are.
+        len: usize,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+/// Whose value it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The cluster's.
+    Cluster,
+    /// A host's.
+    Host(usize),
+    /// A process's: its host, and its number there.
+    Proc(usize, usize),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Cluster => f.write_str("the cluster"),
+            Place::Host(host) => write!(f, "host {host}"),
+            Place::Proc(host, proc) => write!(f, "process {proc} of host {host}"),
+        }
+    }
+}
+
+/// A list, of which the first are shown.
+struct Listed<'a>(&'a [Version]);
+
+impl std::fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, version) in self.0.iter().take(8).enumerate() {
+            write!(f, "{}{version}", if i == 0 { "" } else { ", " })?;
+        }
+        if self.0.len() > 8 { f.write_str(", …") } else { Ok(()) }
+    }
+}
+
+impl ClientSettings {
+    /// Itself, with the versions that are sent.
+    pub(super) fn checked(mut self) -> Result<ClientSettings, SettingsError> {
+        if self.rank >= CLIENTS_MAX {
+            return Err(SettingsError::Rank(self.rank));
+        }
+        if self.methods.mask() == 0 {
+            return Err(SettingsError::Methods);
+        }
+        let versions = &mut self.cluster.versions;
+        if versions.first() != Some(&Version::MANDATORY) || !versions.is_sorted_by(|a, b| a < b) {
+            return Err(SettingsError::Versions(versions.clone()));
+        }
+        if let (true, Err(at)) = (self.own_labels, versions.binary_search(&Version::OWN)) {
+            versions.insert(at, Version::OWN);
+        }
+        check(&self.cluster)?;
+        Ok(self)
+    }
+}
+
+/// Whether a cluster can be said.
+fn check(cluster: &Cluster) -> Result<(), SettingsError> {
+    if cluster.hosts.is_empty() {
+        return Err(SettingsError::NoHosts);
+    }
+    if let Some(host) = cluster.hosts.iter().position(|host| host.procs.is_empty()) {
+        return Err(SettingsError::NoProcs(host));
+    }
+    let within = |label, at, value: Option<i64>, least, most| match value {
+        Some(value) if !(least..=most).contains(&value) => {
+            Err(SettingsError::Value { label, at, value, least, most })
+        }
+        _ => Ok(()),
+    };
+    let int4 = i64::from(i32::MAX);
+    let uint4 = i64::from(u32::MAX);
+    within(Label::C_DATALEN, Place::Cluster, cluster.datalen.map(i64::from), 1, uint4)?;
+    within(Label::C_TAGUB, Place::Cluster, cluster.tag_ub.map(i64::from), 32_767, int4)?;
+    within(Label::C_COLL_XSIZE, Place::Cluster, cluster.coll_xsize.map(i64::from), -1, int4)?;
+    within(Label::C_COLL_MAXLINEAR, Place::Cluster, cluster.coll_maxlinear.map(i64::from), -1, int4)?;
+    for (i, host) in cluster.hosts.iter().enumerate() {
+        let at = Place::Host(i);
+        within(Label::H_PORT, at, host.port.map(i64::from), 0, 65_535)?;
+        within(Label::H_ACKMARK, at, host.ackmark.map(i64::from), 1, uint4)?;
+        within(Label::H_HIWATER, at, host.hiwater.map(i64::from), 1, uint4)?;
+        match (host.ackmark, host.hiwater) {
+            (Some(ackmark), Some(hiwater)) if ackmark > hiwater => {
+                return Err(SettingsError::Flow { host: i, ackmark, hiwater });
+            }
+            _ => {}
+        }
+        for (j, proc) in host.procs.iter().enumerate() {
+            within(Label::P_PORT, Place::Proc(i, j), proc.port.map(i64::from), 0, 65_535)?;
+        }
+    }
+    all_or_none(cluster)?;
+    pids(cluster)
+}
+
+/// Labels that some have values for, and others have not.
+fn all_or_none(cluster: &Cluster) -> Result<(), SettingsError> {
+    let hosts: [(Label, fn(&Host) -> bool); 4] = [
+        (Label::H_IPV6, |host| host.address.is_some()),
+        (Label::H_PORT, |host| host.port.is_some()),
+        (Label::H_ACKMARK, |host| host.ackmark.is_some()),
+        (Label::H_HIWATER, |host| host.hiwater.is_some()),
+    ];
+    for (label, has) in hosts {
+        mixed(label, cluster.hosts.iter().enumerate().map(|(i, host)| (Place::Host(i), has(host))))?;
+    }
+    let procs: [(Label, fn(&Proc) -> bool); 3] = [
+        (Label::P_IPV6, |proc| proc.address.is_some()),
+        (Label::P_PID, |proc| proc.pid.is_some()),
+        (Label::P_PORT, |proc| proc.port.is_some()),
+    ];
+    for (label, has) in procs {
+        mixed(label, cluster.procs_at().map(|(at, _, proc)| (at, has(proc))))?;
+    }
+    Ok(())
+}
+
+fn mixed(label: Label, mut all: impl Iterator<Item = (Place, bool)>) -> Result<(), SettingsError> {
+    let Some((first, has)) = all.next() else { return Ok(()) };
+    match all.find(|(_, other)| *other != has) {
+        Some((other, true)) => Err(SettingsError::Some { label, has: other, lacks: first }),
+        Some((other, false)) => Err(SettingsError::Some { label, has: first, lacks: other }),
+        None => Ok(()),
+    }
+}
+
+/// Processes that nobody could tell apart.
+fn pids(cluster: &Cluster) -> Result<(), SettingsError> {
+    // Where nobody has said an address, those of one host share one.
+    let mut seen: BTreeSet<(Result<Ipv6Addr, usize>, u64)> = BTreeSet::new();
+    for (at, host, proc) in cluster.procs_at() {
+        let Place::Proc(i, _) = at else { continue };
+        let address = proc.address.or(host.address).map(super::canonical).ok_or(i);
+        if let Some(pid) = proc.pid.filter(|pid| !seen.insert((address, *pid))) {
+            return Err(SettingsError::Pid { at, pid });
+        }
+    }
+    Ok(())
+}
+
+impl Cluster {
+    /// Its processes, with their places and their hosts.
+    fn procs_at(&self) -> impl Iterator<Item = (Place, &Host, &Proc)> {
+        self.hosts.iter().enumerate().flat_map(|(i, host)| {
+            host.procs.iter().enumerate().map(move |(j, proc)| (Place::Proc(i, j), host, proc))
+        })
+    }
+}
