@@ -12,8 +12,10 @@ pub enum Stage {
     Joining,
     /// After all have joined, before the first label.
     Joined,
-    /// At this label, which was the last one of that client, or is the next one of the session.
+    /// At this label: the last one of that client, or the one that the session waits for.
     At(Label),
+    /// The session has broadcast everything up to this label, and nobody has sent a higher one.
+    After(Label),
     /// After its DONE.
     Done,
     /// After all were done.
@@ -50,7 +52,7 @@ pub enum Event {
     AllDone,
     /// The processes of a client have ended.
     Ended(Rank),
-    /// A client was lost after all were done, before its processes had ended.
+    /// A client was lost, or broke the protocol, after all were done and before its processes had ended.
     Lost(Rank, String),
 }
 
@@ -60,6 +62,7 @@ impl fmt::Display for Stage {
             Stage::Joining => f.write_str("before all had joined"),
             Stage::Joined => f.write_str("before its first label"),
             Stage::At(label) => write!(f, "at label {label}"),
+            Stage::After(label) => write!(f, "after label {label}"),
             Stage::Done => f.write_str("after its DONE"),
             Stage::Over => f.write_str("after all were done, before its FINI"),
         }

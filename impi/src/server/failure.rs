@@ -1,20 +1,24 @@
 //! Why a session has failed: the first cause, with the client and the stage.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::{Rank, Stage};
+use crate::wire::Label;
 
 /// Why a session has failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
     /// Not all clients were done in time.
-    #[error("the session was not over within {limit:?}: {}", Waited(.joined, .missing, *.stage))]
+    #[error("the session was not over within {limit:?}: {}", Waited(*.joined, .missing, .lost, *.stage))]
     Late {
         /// How long it might take.
         limit: Duration,
         /// Whom the session waits for.
         missing: Vec<Rank>,
+        /// Those of the missing ones who had joined and were lost before all others had, and why.
+        lost: Vec<(Rank, String)>,
         /// Whether all have joined: then the missing ones have not gone on.
         joined: bool,
         /// Where the session stands.
@@ -40,22 +44,41 @@ pub enum Failure {
         /// What it said.
         why: String,
     },
+    /// The values of all clients under one label are too long to be broadcast.
+    #[error(
+        "the values of label {label} are {len} bytes in all, of which client {most} sent {most_len}; a broadcast has {limit} at most"
+    )]
+    TooLong {
+        /// The label.
+        label: Label,
+        /// How many bytes all have sent.
+        len: u64,
+        /// Who has sent most of them.
+        most: Rank,
+        /// How many bytes that client has sent.
+        most_len: usize,
+        /// How many a broadcast may have.
+        limit: usize,
+    },
 }
 
 /// Whom a session waited for in vain.
-struct Waited<'a>(&'a bool, &'a [Rank], Stage);
+struct Waited<'a>(bool, &'a [Rank], &'a [(Rank, String)], Stage);
 
-impl std::fmt::Display for Waited<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Waited(joined, missing, stage) = self;
+impl fmt::Display for Waited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Waited(joined, missing, lost, stage) = self;
         let ranks: Vec<String> = missing.iter().map(Rank::to_string).collect();
-        let ranks = ranks.join(", ");
-        match joined {
-            false => write!(
-                f,
-                "of the clients, {ranks} did not join; are they started, with this address and rank?"
-            ),
-            true => write!(f, "it waits {stage} for what clients {ranks} have not sent"),
+        let (clients, have) = if ranks.len() == 1 { ("client", "has") } else { ("clients", "have") };
+        let who = format!("{clients} {}", ranks.join(", "));
+        match stage {
+            _ if !joined => {
+                write!(f, "{who} did not join; is each started, with this address and its rank?")?;
+                lost.iter()
+                    .try_for_each(|(rank, why)| write!(f, " Client {rank} had joined and was lost: {why}."))
+            }
+            Stage::At(label) => write!(f, "it waits for {who} to come to label {label}"),
+            stage => write!(f, "{stage}, {who} {have} sent neither another label nor DONE"),
         }
     }
 }

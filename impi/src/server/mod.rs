@@ -5,8 +5,10 @@
 //! Source: IMPI, "Startup": the server and its commands AUTH, IMPI, COLL, DONE and FINI.
 
 mod check;
+mod collecting;
 mod event;
 mod failure;
+mod joining;
 mod machine;
 mod seat;
 mod settings;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::check::Said;
 use super::{ConnId, Stage};
 use crate::wire::Label;
 
@@ -20,18 +21,10 @@ pub(super) struct Seat {
     pub(super) done: bool,
     /// Whether it has sent FINI.
     pub(super) ended: bool,
-    pub(super) counts: Counts,
-}
-
-/// What a client has said of its size.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Counts {
-    /// C_NHOSTS.
-    pub(super) hosts: Option<u32>,
-    /// C_NPROCS.
-    pub(super) procs: Option<u32>,
-    /// H_ACKMARK, until H_HIWATER has come.
-    pub(super) ackmarks: Option<Bytes>,
+    /// Unknown commands that it has sent.
+    pub(super) ignored: u32,
+    /// What later values are compared with.
+    pub(super) said: Said,
 }
 
 impl Seat {
@@ -42,7 +35,8 @@ impl Seat {
             highest: None,
             done: false,
             ended: false,
-            counts: Counts::default(),
+            ignored: 0,
+            said: Said::default(),
         }
     }
 
@@ -58,18 +52,12 @@ impl Seat {
             (false, None) => Stage::Joined,
         }
     }
-}
 
-impl Counts {
-    /// Remembers what later labels are compared with.
-    pub(super) fn learn(&mut self, label: Label, values: &Bytes) {
-        let number = || values[..].try_into().map(u32::from_be_bytes).ok();
-        match label {
-            Label::C_NHOSTS => self.hosts = number(),
-            Label::C_NPROCS => self.procs = number(),
-            Label::H_ACKMARK => self.ackmarks = Some(values.clone()),
-            Label::H_HIWATER => self.ackmarks = None,
-            _ => {}
-        }
+    /// Bytes of values that are held.
+    pub(super) fn held(&self) -> usize {
+        let waiting: usize = self.sent.values().map(Bytes::len).sum();
+        // Those that wait to be broadcast as well are there once.
+        let compared = self.said.kept().filter(|(label, _)| !self.sent.contains_key(label));
+        waiting + compared.map(|(_, len)| len).sum::<usize>()
     }
 }

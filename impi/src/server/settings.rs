@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Check;
-use crate::wire::{CLIENTS_MAX, Methods};
+use crate::wire::{CLIENTS_MAX, Methods, VALUES_MAX};
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -18,8 +18,10 @@ pub struct Settings {
     pub limit: Duration,
     /// How long a connection may take until it has named its rank.
     pub greeting: Duration,
-    /// Most bytes that one client may send in all.
+    /// Most bytes that one client may send in all, before all are done.
     pub bytes_max: usize,
+    /// Most bytes of all clients' values under one label; never more than [`VALUES_MAX`].
+    pub broadcast_max: usize,
 }
 
 /// Settings that no session can have.
@@ -35,7 +37,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// For so many clients, with the time limits that are the default: 10 minutes for all, 10 s for one to say who it is. 256 MiB from each.
+    /// For so many clients, with the time limits that are the default: 10 minutes for all, 10 s for one to say who it is. 256 MiB from each, and as many bytes under one label as a length can say.
     pub fn new(clients: u32, methods: Methods) -> Settings {
         Settings {
             clients,
@@ -44,10 +46,12 @@ impl Settings {
             limit: Duration::from_secs(600),
             greeting: Duration::from_secs(10),
             bytes_max: 256 << 20,
+            broadcast_max: VALUES_MAX,
         }
     }
 
-    pub(super) fn checked(self) -> Result<Settings, SettingsError> {
+    pub(super) fn checked(mut self) -> Result<Settings, SettingsError> {
+        self.broadcast_max = self.broadcast_max.min(VALUES_MAX);
         match self.clients {
             1..=CLIENTS_MAX if self.methods.mask() != 0 => Ok(self),
             1..=CLIENTS_MAX => Err(SettingsError::Methods),

@@ -69,18 +69,21 @@ pub fn command(command: Command, payload: &[u32]) -> Bytes {
     bytes.freeze()
 }
 
+/// Most bytes of values that one COLL of the server has: the length of its payload is a signed integer of 4 bytes, and the label and the mask count.
+pub const VALUES_MAX: usize = i32::MAX as usize - 8;
+
 /// A COLL: from a client without a mask, from the server with the mask of the clients whose values there are.
 ///
 /// # Panics
-/// When the values are longer than a length can say, 2 GiB: both sides have lower limits.
+/// When the values are longer than [`VALUES_MAX`]: whoever has values of others looks before.
 pub fn coll<'a>(
     label: Label,
     mask: Option<u32>,
     values: impl IntoIterator<Item = &'a [u8]> + Clone,
 ) -> Bytes {
     let len: usize = values.clone().into_iter().map(<[u8]>::len).sum();
+    assert!(len <= VALUES_MAX, "the values of {label} are {len} bytes");
     let payload = 4 + 4 * usize::from(mask.is_some()) + len;
-    assert!(i32::try_from(payload).is_ok(), "the values of {label} are {len} bytes");
     let mut bytes = BytesMut::with_capacity(8 + payload);
     head(&mut bytes, Command::Coll, payload);
     bytes.put_u32(label.0);

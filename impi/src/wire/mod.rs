@@ -11,10 +11,10 @@ mod reader;
 mod version;
 
 pub use auth::{Key, KeyError, Method, Methods};
-pub use command::{Command, coll, command, server_auth};
+pub use command::{Command, VALUES_MAX, coll, command, server_auth};
 pub use label::{Label, Per};
 pub use reader::{Frame, FrameError, Reader};
-pub use version::{PRIVATE_MAJOR, Version, VersionsError, divide};
+pub use version::{PRIVATE_MAJOR, Version, VersionsError, ascending, divide};
 
 /// Most clients of a session: as many as the mask of clients has bits.
 pub const CLIENTS_MAX: u32 = 32;

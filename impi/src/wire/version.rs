@@ -19,6 +19,12 @@ impl Version {
     /// That of this project's clients.
     pub const OWN: Version = Version { major: PRIVATE_MAJOR, minor: 1 };
 
+    /// Of the bytes on the wire.
+    fn of(word: [u8; 8]) -> Version {
+        let number = u64::from_be_bytes(word);
+        Version { major: (number >> 32) as u32, minor: number as u32 }
+    }
+
     /// The bytes of a list of them.
     pub fn to_bytes(versions: &[Version]) -> Vec<u8> {
         versions
@@ -62,7 +68,7 @@ pub enum VersionsError {
     },
 }
 
-/// Divides the concatenated versions of so many clients: each list ascends strictly from 0.0, which so begins the next one.
+/// Divides the concatenated versions of so many clients: each list ascends strictly from 0.0, which so begins the next one. No memory is taken for more lists than that.
 ///
 /// # Errors
 /// The first fault.
@@ -71,10 +77,13 @@ pub fn divide(bytes: &[u8], clients: usize) -> Result<Vec<Vec<Version>>, Version
     if !rest.is_empty() {
         return Err(VersionsError::Length(bytes.len()));
     }
+    let all = || words.iter().map(|word| Version::of(*word));
+    let found = all().filter(|version| *version == Version::MANDATORY).count();
+    if found > clients {
+        return Err(VersionsError::Clients { found, clients });
+    }
     let mut lists: Vec<Vec<Version>> = Vec::new();
-    for word in words {
-        let number = u64::from_be_bytes(*word);
-        let next = Version { major: (number >> 32) as u32, minor: number as u32 };
+    for next in all() {
         match lists.last_mut().and_then(|list| list.last().copied().map(|before| (list, before))) {
             _ if next == Version::MANDATORY => lists.push(vec![next]),
             None => return Err(VersionsError::First(next)),
@@ -82,10 +91,34 @@ pub fn divide(bytes: &[u8], clients: usize) -> Result<Vec<Vec<Version>>, Version
             Some((_, before)) => return Err(VersionsError::Order { before, next }),
         }
     }
-    match lists.len() {
-        found if found == clients => Ok(lists),
-        found => Err(VersionsError::Clients { found, clients }),
+    match found == clients {
+        true => Ok(lists),
+        false => Err(VersionsError::Clients { found, clients }),
     }
+}
+
+/// Whether these are the versions of one client: strictly ascending from 0.0. No memory is taken.
+///
+/// # Errors
+/// The first fault.
+pub fn ascending(bytes: &[u8]) -> Result<(), VersionsError> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    if !rest.is_empty() {
+        return Err(VersionsError::Length(bytes.len()));
+    }
+    let mut versions = words.iter().map(|word| Version::of(*word));
+    let mut before = match versions.next() {
+        Some(Version::MANDATORY) => Version::MANDATORY,
+        Some(first) => return Err(VersionsError::First(first)),
+        None => return Err(VersionsError::Clients { found: 0, clients: 1 }),
+    };
+    for next in versions {
+        if next <= before {
+            return Err(VersionsError::Order { before, next });
+        }
+        before = next;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -117,5 +150,21 @@ mod tests {
         assert!(said(&[version(0, 0), version(1, 1), version(1, 0)], 1).contains("1.0 comes after 1.1"));
         assert!(said(&[version(0, 0), version(0, 0)], 1).contains("of 2 clients, and 1 have"));
         assert_eq!(divide(&[0; 9], 1), Err(VersionsError::Length(9)));
+        assert_eq!(divide(&[], 1), Err(VersionsError::Clients { found: 0, clients: 1 }));
+    }
+
+    #[test]
+    fn the_versions_of_one_client_ascend_from_the_first() {
+        let said =
+            |versions: &[Version]| ascending(&Version::to_bytes(versions)).map_err(|error| error.to_string());
+        assert_eq!(said(&[version(0, 0)]), Ok(()));
+        assert_eq!(said(&[version(0, 0), version(0, 1), Version::OWN]), Ok(()));
+        assert!(said(&[]).unwrap_err().contains("of 0 clients"));
+        assert!(said(&[version(0, 1)]).unwrap_err().contains("begins with version 0.1"));
+        assert!(said(&[version(0, 0), version(0, 0)]).unwrap_err().contains("0.0 comes after 0.0"));
+        assert!(
+            said(&[version(0, 0), version(2, 0), version(1, 9)]).unwrap_err().contains("1.9 comes after 2.0")
+        );
+        assert_eq!(ascending(&[0; 12]), Err(VersionsError::Length(12)));
     }
 }
