@@ -137,10 +137,22 @@ const FLOORS: &[Floor] = &[
         ],
     },
     Floor {
+        folder: "impi/src/serve",
+        floors: &["server"],
+        packages: &["bytes", "mio", "socket2", "thiserror", "tracing"],
+        banned: &["thread", "fs", "process", "env", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "impi/src/session.rs",
         floors: &["client"],
         packages: &["chained_gpc", "thiserror"],
         banned: &["fs", "process", "env", "os", "SystemTime", "HashMap", "HashSet", "Mutex"],
+    },
+    Floor {
+        folder: "impi/src/book.rs",
+        floors: &["client", "server"],
+        packages: &["chained_gpc", "thiserror"],
+        banned: &["thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
         folder: "rendezvous/src/machine",
@@ -233,6 +245,7 @@ const FLOORS: &[Floor] = &[
         floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
             "chained_gpc",
+            "gpc_impi",
             "gpc_pmix",
             "gpc_rendezvous",
             "gpc_trees",

@@ -3,6 +3,8 @@
 //! Text becomes a value here, with an error that says what is expected; what several arguments mean together is checked by the sub-command.
 
 mod bench;
+#[cfg(feature = "impi")]
+pub(super) mod impi;
 mod level;
 mod over;
 #[cfg(feature = "rendezvous")]
@@ -53,6 +55,7 @@ Examples:
   gpc call facts --hosts a,b[01-64]              processes on other hosts, started by ssh through a tree
   gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
   gpc rendezvous serve --listen 127.0.0.1:4000   a place where tasks meet
+  gpc impi server 2                              where the clusters of an MPI job meet, by IMPI
 
 GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
 
@@ -74,6 +77,9 @@ pub enum Command {
     /// How tasks meet: serve rendezvous, create, register, wait, look
     #[cfg(feature = "rendezvous")]
     Rendezvous(rendezvous::RendezvousArgs),
+    /// IMPI: the server by which the clusters of one MPI job learn of each other
+    #[cfg(feature = "impi")]
+    Impi(impi::ImpiArgs),
     /// Level-n data, what many processes have to say: from JSON, and to JSON
     Level(LevelArgs),
 }

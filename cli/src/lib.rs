@@ -14,6 +14,8 @@ mod chart;
 pub mod draw;
 pub mod duration;
 mod files;
+#[cfg(feature = "impi")]
+mod impi;
 pub mod interrupt;
 mod joining;
 mod launching;
@@ -66,14 +68,36 @@ pub fn main() -> ExitCode {
     let result = match (launched, own_part(env::args_os(), &launching::AGENT)) {
         (Some(id), _) => logs::start().and_then(|()| node::run_launched(id)),
         (None, Some(part)) => logs::start().and_then(|()| node::run_part(part)),
-        (None, None) => run(Args::parse().command),
+        (None, None) => return started(),
     };
-    result.unwrap_or_else(|error| {
-        say(&error.to_string());
-        ExitCode::from(match error.downcast_ref() {
-            Some(Refused::Usage(_)) => USAGE,
-            Some(Refused::File(_)) | None => FAILED,
-        })
+    result.unwrap_or_else(|error| failed(&*error, USAGE))
+}
+
+/// The command as a user has started it.
+fn started() -> ExitCode {
+    #[cfg(feature = "impi")]
+    {
+        let arguments: Vec<_> = env::args_os().collect();
+        if let Some(arguments) = impi::field::rewritten(&arguments) {
+            return match Args::try_parse_from(arguments) {
+                Ok(args) => run(args.command).unwrap_or_else(|error| failed(&*error, FAILED)),
+                Err(error) => {
+                    // Nowhere is left to report that standard error is closed.
+                    let _ = error.print();
+                    ExitCode::from(if error.use_stderr() { FAILED } else { 0 })
+                }
+            };
+        }
+    }
+    run(Args::parse().command).unwrap_or_else(|error| failed(&*error, USAGE))
+}
+
+/// Reports an error. `usage` is the status where the arguments are wrong.
+fn failed(error: &(dyn std::error::Error + Send + Sync + 'static), usage: u8) -> ExitCode {
+    say(&error.to_string());
+    ExitCode::from(match error.downcast_ref() {
+        Some(Refused::Usage(_)) => usage,
+        Some(Refused::File(_)) | None => FAILED,
     })
 }
 
@@ -95,6 +119,8 @@ fn run(command: Command) -> CommandResult {
         Command::Secret(args) => secret::run(&args),
         #[cfg(feature = "rendezvous")]
         Command::Rendezvous(args) => rendezvous::run(&args),
+        #[cfg(feature = "impi")]
+        Command::Impi(args) => impi::run(&args),
         Command::Level(args) => level::run(&args),
     }
 }

@@ -6,13 +6,17 @@
 //! |---|---|
 //! | [`wire`] | commands, labels, versions, keys, and how bytes become them |
 //! | [`server`] | the server as a state machine without I/O |
+//! | [`serve`] | that server over sockets |
 //! | [`client`] | a client as a state machine without I/O: what it says of its cluster, and what it learns |
 //! | [`session`] | a client over TCP |
+//! | [`book`] | the addresses of all processes, by id |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
 #![deny(unsafe_code)]
 
+pub mod book;
 pub mod client;
+pub mod serve;
 pub mod server;
 pub mod session;
 pub mod wire;

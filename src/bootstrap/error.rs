@@ -95,6 +95,9 @@ pub enum BootstrapError {
     /// The processes have not met, or what they met with is of no use.
     #[error("the processes have not met: {0}")]
     Meeting(String),
+    /// Whom a process has met the others by did not hear that it ends.
+    #[error("the farewell of this process: {0}")]
+    Farewell(String),
     /// Hosts that are known by their names alone have no address.
     #[error(
         "no address was found for {count} hosts within {limit:?}: {hosts} ({why}); are they started, and do others know their names?"

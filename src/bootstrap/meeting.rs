@@ -7,13 +7,11 @@ use std::time::Duration;
 use gpc_trees::{Hosts, Id};
 
 use super::entry::Entry;
-use super::exchange::Common;
-use super::{BootstrapError, EntryError};
+use super::{BootstrapError, EntryError, Farewell, SECRET_VARIABLE};
 use crate::peering::Secret;
 use crate::wire::Job;
 
-/// What a process learns when all have met. It is the same for all of them, but for the id.
-#[derive(Clone, PartialEq, Eq)]
+/// What a process learns when all have met. It is the same for all of them, but for the id and the farewell.
 pub struct Meeting {
     /// The id of this process, below the number of entries.
     pub id: Id,
@@ -24,8 +22,10 @@ pub struct Meeting {
     pub groups: Vec<String>,
     /// The job of all of them from now on, drawn by whoever brings them together.
     pub job: Job,
-    /// Their secret, drawn there too.
-    pub secret: Secret,
+    /// Their secret: drawn there too, or given to all of them beforehand. Without one all are to be reached on this host alone; keys count for nothing then, and over loopback nobody proves anything.
+    pub secret: Option<Secret>,
+    /// What this process says at the end.
+    pub farewell: Farewell,
 }
 
 /// How long a meeting may take.
@@ -44,14 +44,16 @@ pub(super) type Meet = dyn FnOnce(&str, Within) -> Result<Meeting, BootstrapErro
 pub(super) struct Known {
     pub(super) id: Id,
     pub(super) count: u32,
-    pub(super) common: Common,
+    pub(super) job: Job,
+    pub(super) secret: Option<Secret>,
     pub(super) entries: BTreeMap<Id, Entry>,
     pub(super) hosts: Hosts,
+    pub(super) farewell: Farewell,
 }
 
 /// Checks what a meeting has come to.
 pub(super) fn known(meeting: Meeting, mine: &Entry) -> Result<Known, BootstrapError> {
-    let Meeting { id, entries, groups, job, secret } = meeting;
+    let Meeting { id, entries, groups, job, secret, farewell } = meeting;
     let useless = |why: String| BootstrapError::Meeting(why);
     let count = u32::try_from(entries.len())
         .map_err(|_| useless(format!("{} processes are too many", entries.len())))?;
@@ -65,11 +67,19 @@ pub(super) fn known(meeting: Meeting, mine: &Entry) -> Result<Known, BootstrapEr
     for (of, bytes) in (0..).zip(&entries) {
         let no_text = |_| BootstrapError::Entry { of, why: "it is no text".into() };
         let no_entry = |fault: EntryError| BootstrapError::Entry { of, why: fault.to_string() };
-        let entry = std::str::from_utf8(bytes).map_err(no_text)?.parse().map_err(no_entry)?;
+        let mut entry: Entry = std::str::from_utf8(bytes).map_err(no_text)?.parse().map_err(no_entry)?;
+        if secret.is_none() {
+            if let Some(address) = entry.addresses.iter().find(|address| !address.is_local()) {
+                return Err(useless(format!(
+                    "id {of} is to be reached at {address}, and without a secret nobody knows who answers beyond this host: name the file of one with {SECRET_VARIABLE} at every process (`gpc secret FILE` writes it)"
+                )));
+            }
+            entry.key = None;
+        }
         known.insert(of, entry);
     }
     let hosts = (0..).zip(groups).collect();
-    Ok(Known { id, count, common: Common { job, secret }, entries: known, hosts })
+    Ok(Known { id, count, job, secret, entries: known, hosts, farewell })
 }
 
 /// Nothing of the secret, and not each entry.

@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use gpc_trees::Hosts;
 
+use super::BootstrapError;
+use super::farewell::{AtEnd, Farewell};
 use super::watch::Watch;
-use super::{BootstrapError, Space};
 use crate::peering::Secret;
 use crate::runtime::{Loss, Node, Peers};
 use crate::wire::Job;
-
-/// How long a launcher may take to hear that this process ends.
-const FINISH_LIMIT: Duration = Duration::from_secs(10);
 
 /// One of the processes that were started together. It is their [`Node`], too: it calls, and its functions are called.
 ///
@@ -29,7 +27,7 @@ pub struct Member {
     /// Where there is somebody else.
     pub(super) watch: Option<Watch>,
     /// Behind the node, which leaves first.
-    pub(super) farewell: Farewell,
+    pub(super) farewell: AtEnd,
 }
 
 impl Member {
@@ -84,9 +82,15 @@ impl Member {
     /// # Errors
     /// When the launcher's server is gone; the node has left then.
     pub fn finish(self, limit: Duration) -> Result<(), BootstrapError> {
+        self.leave(limit).say()
+    }
+
+    /// Leaves the others as [`finish`](Self::finish) does, and hands over what is to be said to the launcher, which hears nothing yet: for a process that goes on among others, whom it has met by means of these. It becomes a part of [their
+    /// farewell](super::Meeting::farewell).
+    pub fn leave(self, limit: Duration) -> Farewell {
         let Member { node, mut farewell, .. } = self;
         node.shutdown(limit);
-        farewell.say()
+        farewell.take()
     }
 }
 
@@ -95,32 +99,5 @@ impl Deref for Member {
 
     fn deref(&self) -> &Node {
         &self.node
-    }
-}
-
-/// What is to be said to the launcher at the end.
-pub(super) struct Farewell(pub(super) Option<Box<dyn Space>>);
-
-impl Farewell {
-    fn say(&mut self) -> Result<(), BootstrapError> {
-        match self.0.take() {
-            Some(mut space) => Ok(space.finish(FINISH_LIMIT)?),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::fmt::Debug for Farewell {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Farewell(to say)" } else { "Farewell(said)" })
-    }
-}
-
-impl Drop for Farewell {
-    fn drop(&mut self) {
-        // A process that fails ends without a word, so that the launcher ends the others.
-        if !std::thread::panicking() {
-            let _ = self.say();
-        }
     }
 }

@@ -30,6 +30,7 @@
 mod entry;
 mod error;
 mod exchange;
+mod farewell;
 mod host_list;
 mod meeting;
 mod member;
@@ -51,10 +52,11 @@ use std::time::Duration;
 pub use crate::launchers::scrub;
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;
+pub use farewell::Farewell;
 pub use host_list::{HOSTS_MAX, HostList, HostListError};
 pub use meeting::{Meeting, Within};
 pub use member::Member;
-pub use place::HOST_ADDRESS;
+pub use place::{HOST_ADDRESS, host_addresses};
 pub use rule::{At, Resolve, Rule, rule_of};
 pub use secret_file::{
     KEY_VARIABLE, SECRET_VARIABLE, SecretFileError, SecretFileFault, named_or_variable, read_key,

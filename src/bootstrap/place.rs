@@ -59,7 +59,7 @@ pub(super) fn listen(
     if one_host == Some(true) {
         return bind(&link.fresh_address(me));
     }
-    let candidates = candidates();
+    let candidates = host_addresses();
     let bound = candidates.iter().find_map(|ip| bind(&Address::Tcp((*ip, 0).into())).ok());
     match (bound, one_host) {
         (Some(listener), _) => Ok(listener),
@@ -79,7 +79,7 @@ pub(super) fn wanted(value: Option<&str>) -> Result<Option<IpAddr>, BootstrapErr
 }
 
 /// Addresses of this host that others may reach: those from which it would speak to the rest of the world; where nothing leads there, those of its name, which a server may be slow to say.
-pub(super) fn candidates() -> Vec<IpAddr> {
+pub fn host_addresses() -> Vec<IpAddr> {
     let routed = usable(ELSEWHERE.iter().filter_map(|elsewhere| route(elsewhere).ok()));
     if !routed.is_empty() {
         return routed;
@@ -139,6 +139,6 @@ mod tests {
             ["127.0.0.1:1", "10.1.2.3:4", "[::1]:1", "[fe80::1]:1", "[fd00::2]:0", "10.1.2.3:9", "0.0.0.0:1"];
         let found = usable(all.iter().map(|address| address.parse().unwrap()));
         assert_eq!(found, ["10.1.2.3", "fd00::2"].map(|ip| ip.parse::<IpAddr>().unwrap()));
-        assert!(candidates().iter().all(|ip| !ip.is_loopback() && !ip.is_unspecified()));
+        assert!(host_addresses().iter().all(|ip| !ip.is_loopback() && !ip.is_unspecified()));
     }
 }

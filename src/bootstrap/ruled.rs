@@ -84,7 +84,7 @@ fn listen(
         Some(ip) => vec![ip],
         None if all_local || !tcp.ip().is_loopback() => vec![tcp.ip()],
         // The name of a host is often its loopback address on the host itself, and another one elsewhere.
-        None => place::candidates(),
+        None => place::host_addresses(),
     };
     if let Some(bound) = candidates.iter().find_map(|ip| bind(at(*ip)).ok()) {
         return Ok(bound);

@@ -11,8 +11,9 @@ use gpc_trees::{Hosts, Id};
 
 use super::entry::Entry;
 use super::exchange::{self, Common, Exchange, Found, Want};
+use super::farewell::{AtEnd, Farewell};
 use super::meeting::{Known, Meet, Meeting, Within, known};
-use super::member::{Farewell, Member};
+use super::member::Member;
 use super::place::{self, HOST_ADDRESS, Place};
 use super::rounds::Rounds;
 use super::ruled::{Ruled, wait_for};
@@ -189,7 +190,8 @@ impl Bootstrap {
             job: trust.job,
             secret: trust.secret,
             watch,
-            farewell,
+            // Of one that fails before all know all, nobody hears anything.
+            farewell: AtEnd(Farewell::default()),
         };
         match count {
             1 => {}
@@ -199,6 +201,7 @@ impl Bootstrap {
         }
         member.peers = peers(id, &mine, &known, trust.job)?;
         member.hosts = groups.map_or_else(|| hosts(&known), Ok)?;
+        member.farewell = AtEnd(farewell);
         Ok(member)
     }
 }
@@ -225,25 +228,32 @@ fn begin(
     // Only a meeting does not use it: there addresses are made of another number.
     let (id, count) = place.unwrap_or_default();
     let drawn = || if id == 0 { draw().map(Some) } else { Ok(None) };
-    let begun = |mine, own, met| Begun { id, count, mine, own, met, groups: None, farewell: Farewell(None) };
+    let begun =
+        |mine, own, met| Begun { id, count, mine, own, met, groups: None, farewell: Farewell::default() };
     Ok(match means {
         Means::Space(mut space) => {
             let (mine, own) = Own::listen(id, space.one_host(), wanted, link)?;
             let met = meet(space.as_mut(), &mine, drawn()?, until)?;
-            Begun { farewell: Farewell(Some(space)), ..begun(mine, own, Met::Neighbours(met)) }
+            let farewell = Farewell::to_launcher(space);
+            Begun { farewell, ..begun(mine, own, Met::Neighbours(met)) }
         }
         Means::Allgather(exchange) => {
             // Alone is on one host.
             let (mine, own) = Own::listen(id, (count == 1).then_some(true), wanted, link)?;
             let (common, entries) = gather(exchange, id, count, &mine, drawn()?)?;
-            begun(mine, own, Met::All(common, entries))
+            begun(mine, own, Met::All(Trust::of(common), entries))
         }
         Means::Meeting(meet) => {
-            let (mine, own) = Own::listen(id, None, wanted, link)?;
+            let (mut mine, mut own) = Own::listen(id, None, wanted, link)?;
             let within = Within { limit, left: until.saturating_duration_since(Instant::now()) };
             let meeting = meet(&mine.to_string(), within)?;
-            let Known { id, count, common, entries, hosts } = known(meeting, &mine)?;
-            Begun { id, count, groups: Some(hosts), ..begun(mine, own, Met::All(common, entries)) }
+            let Known { id, count, job, secret, entries, hosts, farewell } = known(meeting, &mine)?;
+            if secret.is_none() {
+                (mine.key, own.key) = (None, None);
+            }
+            let trust = Trust { job, secret, first_run: true };
+            let groups = Some(hosts);
+            Begun { id, count, groups, farewell, ..begun(mine, own, Met::All(trust, entries)) }
         }
         Means::Rule(ruled) => {
             let (mine, own, entries) = ruled.meet(wanted, until)?;
@@ -257,10 +267,17 @@ fn begin(
 /// By what the links of a node are known to be of the same job.
 struct Trust {
     job: Job,
-    /// `None` where all are on one host, and the system says whose process the other one is.
+    /// `None` where all are on one host, and the system says whose process the other one is; or nobody does, over loopback.
     secret: Option<Secret>,
     /// Whether nobody has had this id before.
     first_run: bool,
+}
+
+impl Trust {
+    /// Nobody restarts an id that has drawn this with the others, so it is its first run.
+    fn of(common: Common) -> Trust {
+        Trust { job: common.job, secret: Some(common.secret), first_run: true }
+    }
 }
 
 /// What a process has of its own before it knows anybody.
@@ -321,19 +338,15 @@ impl Own {
 /// Whom a process has met before its node starts.
 enum Met {
     Neighbours(Found),
-    All(Common, BTreeMap<Id, Entry>),
+    All(Trust, BTreeMap<Id, Entry>),
     Ruled { trust: Trust, entries: BTreeMap<Id, Entry> },
 }
 
 impl Met {
     fn known(self) -> (Trust, BTreeMap<Id, Entry>) {
         match self {
-            Met::Neighbours(Found { common, entries }) | Met::All(common, entries) => {
-                // Nobody restarts an id of these launchers, so it is its first run.
-                let trust = Trust { job: common.job, secret: Some(common.secret), first_run: true };
-                (trust, entries)
-            }
-            Met::Ruled { trust, entries } => (trust, entries),
+            Met::Neighbours(Found { common, entries }) => (Trust::of(common), entries),
+            Met::All(trust, entries) | Met::Ruled { trust, entries } => (trust, entries),
         }
     }
 }

@@ -4,11 +4,12 @@
 mod fake;
 mod wrong;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Meeting, Member, Within};
+use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Farewell, Meeting, Member, Within};
 use chained_gpc::runtime::Loss;
 use chained_gpc::{Address, Call, Functions, Id, IdList, LinkKind, Tree};
 
@@ -138,7 +139,7 @@ fn processes_that_know_no_id_get_one_when_they_meet() {
             let entries: Vec<Vec<u8>> = all.lock().unwrap().iter().rev().cloned().collect();
             let id = entries.iter().position(|entry| entry == mine.as_bytes()).unwrap() as Id;
             let groups = (0..count).map(|id| format!("job-{}", id / 2)).collect();
-            Ok(Meeting { id, entries, groups, job, secret })
+            Ok(Meeting { id, entries, groups, job, secret: Some(secret), farewell: Farewell::default() })
         };
         let bootstrap = Bootstrap::with_meeting("test", meet).limit(PATIENCE);
         assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (None, None, "test"));
@@ -158,21 +159,66 @@ fn processes_that_know_no_id_get_one_when_they_meet() {
     assert_eq!((hosts.len(), hosts.host(1), hosts.host(4)), (3, Some("job-0"), Some("job-2")));
 }
 
+/// Processes of a launcher that meet others by means of those: the launcher hears that they end when they do.
+#[test]
+fn what_is_to_be_said_to_a_launcher_is_handed_on() {
+    let count = 3u32;
+    let (table, barrier) = (Table::new(), Barrier::new(count as usize));
+    let (all, said) = (Mutex::<BTreeMap<Id, String>>::default(), Arc::<Mutex<Vec<Id>>>::default());
+    let (job, shared) = (chained_gpc::Job::random(), Arc::new((table, barrier, all, said)));
+    let seen = shared.clone();
+    processes(count, move |id| {
+        let (shared, unsaid) = (seen.clone(), seen.clone());
+        let meet = move |mine: &str, within: Within| -> Result<Meeting, BootstrapError> {
+            let (table, barrier, all, said) = &*shared;
+            let first = Bootstrap::with_space(Box::new(table.space(id, count)))?.limit(within.left);
+            let first = first.start(&functions(), |builder| builder)?;
+            all.lock().unwrap().insert(id, mine.into());
+            barrier.wait();
+            let launcher = first.leave(PATIENCE);
+            let said = said.clone();
+            let ours = Farewell::new(move || -> Result<(), String> {
+                said.lock().unwrap().push(id);
+                Ok(())
+            });
+            let entries: Vec<Vec<u8>> =
+                all.lock().unwrap().values().map(|text| text.clone().into()).collect();
+            let groups = vec!["all".into(); entries.len()];
+            // All are on this host, so that none needs a secret.
+            Ok(Meeting { id, entries, groups, job, secret: None, farewell: ours.then(launcher) })
+        };
+        let bootstrap = Bootstrap::with_meeting("test", meet).limit(PATIENCE);
+        let local = std::net::IpAddr::from([127, 0, 0, 1]);
+        let mut member = bootstrap.host_address(local).start(&functions(), |builder| builder).unwrap();
+        call_all(&member);
+        assert_eq!((member.secret(), member.peers().key(1)), (None, None));
+        let (table, barrier, _, said) = &*unsaid;
+        barrier.wait();
+        assert!(table.finished().is_empty() && said.lock().unwrap().is_empty());
+        barrier.wait();
+        assert_eq!(member.serve_until_left().unwrap(), Loss::Left);
+        member.finish(PATIENCE).unwrap();
+    });
+    let (table, _, _, said) = &*shared;
+    assert_eq!((table.finished().len(), said.lock().unwrap().len()), (3, 3));
+}
+
 #[test]
 fn a_meeting_that_comes_to_nothing_says_so() {
     type Change = fn(&mut Meeting);
     let start = |change: Change| {
         let meet = move |mine: &str, _| -> Result<Meeting, String> {
-            let secret = chained_gpc::Secret::random().unwrap();
             let (entries, groups) = (vec![mine.into()], vec!["g".into()]);
-            let mut meeting = Meeting { id: 0, entries, groups, job: chained_gpc::Job::random(), secret };
+            let (job, secret) = (chained_gpc::Job::random(), chained_gpc::Secret::random().ok());
+            let farewell = Farewell::default();
+            let mut meeting = Meeting { id: 0, entries, groups, job, secret, farewell };
             change(&mut meeting);
             if meeting.groups.len() > 2 { Err("nobody came".into()) } else { Ok(meeting) }
         };
-        let bootstrap = Bootstrap::with_meeting("test", meet);
+        let bootstrap = Bootstrap::with_meeting("test", meet).host_address([127, 0, 0, 1].into());
         bootstrap.start(&functions(), |builder| builder).map(drop).unwrap_err().to_string()
     };
-    let changes: [(Change, &str); 5] = [
+    let changes: [(Change, &str); 6] = [
         (|meeting| meeting.groups = vec!["g".into(); 3], "the processes have not met: nobody came"),
         (|meeting| meeting.groups.clear(), "there are 0 groups' names for 1 processes"),
         (|meeting| meeting.id = 1, "what stands at id 1 of 1 is not what this process has said"),
@@ -183,6 +229,14 @@ fn a_meeting_that_comes_to_nothing_says_so() {
                 meeting.groups.push("g".into());
             },
             "what id 1 says of itself is of no use: `nonsense` is no entry",
+        ),
+        (
+            |meeting| {
+                meeting.secret = None;
+                meeting.entries.push(b"1,h,0123456789abcdef,-,192.0.2.7:7".to_vec());
+                meeting.groups.push("g".into());
+            },
+            "id 1 is to be reached at 192.0.2.7:7, and without a secret nobody knows who answers beyond this host: name the file of one with GPC_SECRET_FILE",
         ),
     ];
     for (change, why) in changes {

@@ -86,6 +86,19 @@ fn a_process_that_never_comes_is_named_at_the_fence() {
     }
 }
 
+/// A process that failed behind the fence told its launcher that it ends in order, which had no reason then to end the others.
+#[test]
+fn who_fails_behind_the_fence_tells_the_launcher_nothing() {
+    let table = Table::new();
+    let spaces = table.clone();
+    let errors = processes(3, move |id| match id {
+        2 => join_and(spaces.space(id, 3), || {}),
+        _ => join(&spaces, id, 3, SHORT),
+    });
+    assert!(errors[0].is_err() && errors[1].is_err());
+    assert_eq!(table.finished(), Vec::<Id>::new());
+}
+
 /// A process that comes to the fence, and is gone when the others look for it.
 #[test]
 fn a_process_that_dies_behind_the_fence_is_named() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
-use chained_gpc::bootstrap::{Entry, Meeting};
+use chained_gpc::bootstrap::{Entry, Farewell, Meeting};
 use chained_gpc::wire::level::{Limits, Token, Tokens};
 use chained_gpc::{Address, Id};
 
@@ -108,7 +108,8 @@ pub(super) fn meeting(completion: &Completion, mine: &str) -> Result<Meeting, Jo
         groups.push(group(&who.units));
     }
     let id = id.ok_or(JoinError::NotThere)?;
-    Ok(Meeting { id, entries, groups, job: joint.job, secret: joint.secret })
+    let (job, secret, farewell) = (joint.job, Some(joint.secret), Farewell::default());
+    Ok(Meeting { id, entries, groups, job, secret, farewell })
 }
 
 /// The name of a unit of level 1 among the others.

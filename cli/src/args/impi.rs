@@ -1,0 +1,151 @@
+//! The arguments of `gpc impi`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use clap::{Subcommand, ValueEnum};
+use gpc_impi::server::Check;
+use gpc_impi::wire::{CLIENTS_MAX, Method};
+
+use crate::duration::Span;
+
+/// Arguments of `gpc impi`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ImpiArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ImpiCommand,
+}
+
+const EXAMPLES: &str = "\
+The spelling of other implementations is the same, and exits with 1 where it is wrong:
+  gpc impi -server N [-port P] [-auth LIST] [-v]
+  gpc impi -client RANK HOST:PORT --hosts FILE
+
+Examples:
+  gpc impi server 2                              clients of this machine, without a proof
+  IMPI_AUTH_KEY=13577531 gpc impi server 3 --bind 0.0.0.0 --port 4100 --trace";
+
+/// What can be done.
+#[derive(Clone, PartialEq, Debug, Subcommand)]
+pub enum ImpiCommand {
+    /// Serve the start-up of one job; standard output is the address, and nothing else
+    Server(ServerArgs),
+}
+
+/// Arguments of `gpc impi server`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(after_help = SERVER_EXAMPLES)]
+pub struct ServerArgs {
+    /// How many clients there are, one for each cluster
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(CLIENTS_MAX)))]
+    pub clients: u32,
+
+    /// The port to listen at; with 0 the system chooses one
+    #[arg(long, value_name = "P", default_value_t = 0)]
+    pub port: u16,
+
+    /// The address to listen at. Of 0.0.0.0 or ::, all addresses of this machine, the one on the route to the rest of the world is printed
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub bind: IpAddr,
+
+    /// How clients prove that they may take part: none, key, or both with a comma; where both sides have a key, it is used. The key is the number in IMPI_AUTH_KEY in the environment. By default key where that is set, and none where IMPI_AUTH_NONE is set; where neither is, none on loopback, and nothing beyond
+    #[arg(long, value_name = "LIST")]
+    pub auth: Option<AuthList>,
+
+    /// How long it may take until all clients have sent all their labels, such as 30s, 10m or 1h. Waiting for the end of the job has no limit
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    pub time_limit: Span,
+
+    /// What to do about values that cannot be, such as addresses that are not as many as the hosts
+    #[arg(long, value_enum, default_value_t = CheckKind::Warn)]
+    pub check: CheckKind,
+
+    /// Show what happens, label by label, on standard error
+    #[arg(long)]
+    pub trace: bool,
+}
+
+const SERVER_EXAMPLES: &str = "\
+The exit status is 0 when all clients have sent FINI, 1 when one was lost or broke the protocol, or
+they were not done in time; standard error says which one, and where.
+
+Examples:
+  gpc impi server 2                              for clients of this machine
+  IMPI_AUTH_KEY=13577531 gpc impi server 3 --bind 0.0.0.0 --port 4100
+  gpc impi server 3 --bind 192.168.1.7 --auth none --trace";
+
+/// Methods of proof, each at most once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuthList(pub Vec<Method>);
+
+impl FromStr for AuthList {
+    type Err = &'static str;
+
+    /// By name, or by the number that the method has on the wire.
+    fn from_str(text: &str) -> Result<AuthList, &'static str> {
+        let mut methods = Vec::new();
+        for name in text.split(',') {
+            let method = match name.trim() {
+                "none" | "0" => Method::None,
+                "key" | "1" => Method::Key,
+                _ => return Err("write none, key, or none,key"),
+            };
+            if methods.contains(&method) {
+                return Err("a method stands there twice");
+            }
+            methods.push(method);
+        }
+        Ok(AuthList(methods))
+    }
+}
+
+/// What is done about values that cannot be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CheckKind {
+    /// Say so, and broadcast them
+    Warn,
+    /// End the session
+    Refuse,
+    /// Broadcast them
+    Off,
+}
+
+impl From<CheckKind> for Check {
+    fn from(kind: CheckKind) -> Check {
+        match kind {
+            CheckKind::Warn => Check::Warn,
+            CheckKind::Refuse => Check::Refuse,
+            CheckKind::Off => Check::Off,
+        }
+    }
+}
+
+impl fmt::Display for CheckKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CheckKind::Warn => "warn",
+            CheckKind::Refuse => "refuse",
+            CheckKind::Off => "off",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_have_names_and_numbers() {
+        let list = |text: &str| text.parse::<AuthList>().map(|list| list.0);
+        assert_eq!(list("none"), Ok(vec![Method::None]));
+        assert_eq!(list("key, none"), Ok(vec![Method::Key, Method::None]));
+        assert_eq!(list("0,1"), Ok(vec![Method::None, Method::Key]));
+        for bad in ["", "none,", "keys", "2", "none key"] {
+            assert!(list(bad).is_err(), "{bad}");
+        }
+        assert!(list("key,1").unwrap_err().contains("twice"));
+    }
+}

@@ -1,0 +1,102 @@
+//! What happens in a session, in columns: when, who, which command, and what of it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use gpc_impi::server::Event;
+use gpc_impi::wire::{Label, Method};
+
+/// A line of the trace, without a line break.
+pub(super) fn line(at: Duration, event: &Event) -> String {
+    let mut line = format!("{:>10.6}  ", at.as_secs_f64());
+    let rest = match event {
+        Event::Connected(conn, from) => row(&connection(conn.0), "", &format!("from {from}")),
+        Event::Refused(conn, why) => row(&connection(conn.0), "", &format!("closed: {why}")),
+        Event::Proved(conn, Method::None) => row(&connection(conn.0), "AUTH", "none"),
+        Event::Proved(conn, Method::Key) => row(&connection(conn.0), "AUTH", "key"),
+        Event::Joined(conn, rank) => row(&client(*rank), "IMPI", &connection(conn.0)),
+        Event::Freed(rank, why) => {
+            row(&client(*rank), "", &format!("lost, another may come in its place: {why}"))
+        }
+        Event::Complete => row("all", "IMPI", "all clients have joined"),
+        Event::Sent(rank, label, len) => row(&client(*rank), "COLL", &values(*label, *len)),
+        Event::Ignored(rank, command, len) => {
+            row(&client(*rank), "", &format!("command {command:#010x} with {len} bytes is ignored"))
+        }
+        Event::Doubted(rank, label, why) => row(&client(*rank), "COLL", &format!("{label:<16}  {why}")),
+        Event::Answered(label, mask, len) => {
+            row("all", "COLL", &format!("{}  mask {mask:#010x}", values(*label, *len)))
+        }
+        Event::Done(rank) => row(&client(*rank), "DONE", ""),
+        Event::AllDone => row("all", "DONE", ""),
+        Event::Ended(rank) => row(&client(*rank), "FINI", ""),
+        Event::Lost(rank, why) => row(&client(*rank), "", &format!("lost before its FINI: {why}")),
+        other => other.to_string(),
+    };
+    // Writing to a text does not fail.
+    let _ = write!(line, "{rest}");
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// What is said of a session without a trace: who is turned away, lost or doubted.
+pub(super) fn is_trouble(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Refused(..) | Event::Freed(..) | Event::Doubted(..) | Event::Ignored(..) | Event::Lost(..)
+    )
+}
+
+fn row(who: &str, command: &str, what: &str) -> String {
+    format!("{who:<14}  {command:<4}  {what}")
+}
+
+fn connection(number: u64) -> String {
+    format!("connection {number}")
+}
+
+fn client(rank: u32) -> String {
+    format!("client {rank:>2}")
+}
+
+fn values(label: Label, len: usize) -> String {
+    format!("{label:<16}  {len:>10} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use gpc_impi::server::ConnId;
+
+    use super::*;
+
+    #[test]
+    fn the_columns_line_up() {
+        let events = [
+            Event::Connected(ConnId(0), "127.0.0.1:4000".into()),
+            Event::Proved(ConnId(0), Method::Key),
+            Event::Joined(ConnId(0), 1),
+            Event::Sent(31, Label::C_COLL_MAXLINEAR, 4),
+            Event::Answered(Label::H_PORT, 5, 5_242_880),
+            Event::AllDone,
+        ];
+        let lines: Vec<String> =
+            (0..).zip(&events).map(|(at, event)| line(Duration::from_millis(at * 700), event)).collect();
+        assert_eq!(
+            lines,
+            [
+                "  0.000000  connection 0          from 127.0.0.1:4000",
+                "  0.700000  connection 0    AUTH  key",
+                "  1.400000  client  1       IMPI  connection 0",
+                "  2.100000  client 31       COLL  C_COLL_MAXLINEAR           4 bytes",
+                "  2.800000  all             COLL  H_PORT               5242880 bytes  mask 0x00000005",
+                "  3.500000  all             DONE",
+            ]
+        );
+    }
+
+    #[test]
+    fn trouble_is_what_a_user_is_told_of() {
+        assert!(is_trouble(&Event::Freed(0, String::new())));
+        assert!(!is_trouble(&Event::Done(0)));
+    }
+}
