@@ -55,7 +55,7 @@ fn narrow(label: Label) -> Option<usize> {
     match label {
         // The source's text says Uint4.
         Label::P_PID => Some(4),
-        // MetaMPICH sends the 2 bytes of a `in_port_t`.
+        // MetaMPICH sends the 2 bytes of an `in_port_t`.
         Label::H_PORT => Some(2),
         _ => None,
     }

@@ -315,15 +315,15 @@ impl Shape {
 
     /// The hosts of a client.
     fn hosts(&self, client: usize) -> Result<Vec<Host>, LearnError> {
-        let words = |parts: &Parts| parts[client].clone().map(|part| numbers_of(part));
-        let mut addresses = self.of_hosts[0][client].clone().map(|part| chunks::<16>(part));
+        let words = |parts: &Parts| parts[client].clone().map(numbers_of);
+        let mut addresses = self.of_hosts[0][client].clone().map(chunks::<16>);
         let mut ports = words(&self.of_hosts[1]);
         let mut ackmarks = words(&self.of_hosts[3]);
         let mut hiwaters = words(&self.of_hosts[4]);
-        let mut proc_addresses = self.of_procs[0][client].clone().map(|part| chunks::<16>(part));
-        let mut pids = self.of_procs[1][client].clone().map(|part| chunks::<8>(part));
+        let mut proc_addresses = self.of_procs[0][client].clone().map(chunks::<16>);
+        let mut pids = self.of_procs[1][client].clone().map(chunks::<8>);
         let mut proc_ports = words(&self.of_procs[2]);
-        let mut keys = self.of_procs[3][client].clone().map(|part| chunks::<32>(part));
+        let mut keys = self.of_procs[3][client].clone().map(chunks::<32>);
         let mut proc = || Proc {
             address: next(&mut proc_addresses).map(Into::into),
             pid: next(&mut pids).map(u64::from_be_bytes),

@@ -78,6 +78,9 @@ enum State {
 /// Longest list of the versions of all clients: it is told apart before the session ends.
 const VERSIONS_MAX: usize = 1 << 20;
 
+/// Longest payload of a command that is not known: garbage is told from what is worth waiting for.
+const OTHER_MAX: usize = 1 << 20;
+
 /// Longest payload of a command with one number, or none.
 const COMMAND_MAX: usize = 64;
 
@@ -181,7 +184,8 @@ impl Client {
         while !bytes.is_empty() && !matches!(self.state, State::Over | State::Ended) {
             let left = self.settings.bytes_max.saturating_sub(self.received);
             let most = |command| match command {
-                Command::Coll | Command::Other(_) => left,
+                Command::Coll => left,
+                Command::Other(_) => left.min(OTHER_MAX),
                 _ => COMMAND_MAX,
             };
             let said = match self.reader.take(&mut bytes, most) {
@@ -304,7 +308,8 @@ impl Client {
         let (label, mask) = (Label((head >> 32) as u32), head as u32);
         let values = payload.split_off(8);
         let len = values.len();
-        if !label.is_known() && !(self.own_labels && Label::OWN.contains(&label)) {
+        let known = label.is_known() || self.own_labels && Label::OWN.contains(&label);
+        if !known {
             self.event(ClientEvent::Unknown(label, len));
             return Ok(());
         }

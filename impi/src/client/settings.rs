@@ -201,9 +201,12 @@ fn check(cluster: &Cluster) -> Result<(), SettingsError> {
     pids(cluster)
 }
 
+/// A label, and whether there is a value under it.
+type Has<T> = (Label, fn(&T) -> bool);
+
 /// Labels that some have values for, and others have not.
 fn all_or_none(cluster: &Cluster) -> Result<(), SettingsError> {
-    let hosts: [(Label, fn(&Host) -> bool); 4] = [
+    let hosts: [Has<Host>; 4] = [
         (Label::H_IPV6, |host| host.address.is_some()),
         (Label::H_PORT, |host| host.port.is_some()),
         (Label::H_ACKMARK, |host| host.ackmark.is_some()),
@@ -212,7 +215,7 @@ fn all_or_none(cluster: &Cluster) -> Result<(), SettingsError> {
     for (label, has) in hosts {
         mixed(label, cluster.hosts.iter().enumerate().map(|(i, host)| (Place::Host(i), has(host))))?;
     }
-    let procs: [(Label, fn(&Proc) -> bool); 3] = [
+    let procs: [Has<Proc>; 3] = [
         (Label::P_IPV6, |proc| proc.address.is_some()),
         (Label::P_PID, |proc| proc.pid.is_some()),
         (Label::P_PORT, |proc| proc.port.is_some()),

@@ -1,0 +1,206 @@
+//! Clients with the real server, in memory, in any order and in any pieces: all learn the same, which is what the clusters have said.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use gpc_impi::client::{Client, ClientInput, ClientOutput, ClientSettings, Cluster, Learned};
+use gpc_impi::server::{Check, ConnId, Input, Output, Server, Settings};
+use gpc_impi::wire::{Key, Methods, Version};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::support::{Agreed, any_cluster, open};
+
+/// One client, and what is under way between it and the server.
+struct Side {
+    client: Client,
+    connected: bool,
+    to_server: VecDeque<u8>,
+    to_client: VecDeque<u8>,
+    learned: Option<Learned>,
+}
+
+struct World {
+    server: Server,
+    sides: Vec<Side>,
+    ended: bool,
+}
+
+/// What can happen next.
+#[derive(Clone, Copy)]
+enum Step {
+    Connect(usize),
+    ToServer(usize),
+    ToClient(usize),
+}
+
+impl World {
+    fn new(clients: Vec<ClientSettings>, methods: Methods) -> World {
+        let settings = Settings { check: Check::Refuse, ..Settings::new(clients.len() as u32, methods) };
+        let side = |settings| Side {
+            client: Client::new(settings).unwrap(),
+            connected: false,
+            to_server: VecDeque::new(),
+            to_client: VecDeque::new(),
+            learned: None,
+        };
+        let sides = clients.into_iter().map(side).collect();
+        World { server: Server::new(settings).unwrap(), sides, ended: false }
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let of = |(i, side): (usize, &Side)| {
+            let connect = (!side.connected).then_some(Step::Connect(i));
+            let to_server = (side.connected && !side.to_server.is_empty()).then_some(Step::ToServer(i));
+            let to_client = (!side.to_client.is_empty()).then_some(Step::ToClient(i));
+            [connect, to_server, to_client].into_iter().flatten()
+        };
+        self.sides.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn step(&mut self, step: Step, most: usize) {
+        match step {
+            Step::Connect(i) => {
+                self.sides[i].connected = true;
+                self.tell(Input::Connected(ConnId(i as u64), "a test"));
+                self.drain(i);
+            }
+            Step::ToServer(i) => {
+                let bytes = cut(&mut self.sides[i].to_server, most);
+                self.tell(Input::Received(ConnId(i as u64), &bytes));
+            }
+            Step::ToClient(i) => {
+                let bytes = cut(&mut self.sides[i].to_client, most);
+                self.sides[i].client.handle(ClientInput::Received(&bytes));
+                self.drain(i);
+            }
+        }
+    }
+
+    fn tell(&mut self, input: Input<'_>) {
+        self.server.handle(Duration::ZERO, input);
+        while let Some(output) = self.server.next_output() {
+            match output {
+                Output::Send(conn, bytes) => self.sides[conn.0 as usize].to_client.extend(bytes),
+                Output::Close(_) | Output::Event(_) => {}
+                Output::Ended(ended) => {
+                    assert_eq!(ended, Ok(()));
+                    self.ended = true;
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self, i: usize) {
+        let side = &mut self.sides[i];
+        while let Some(output) = side.client.next_output() {
+            match output {
+                ClientOutput::Send(bytes) => side.to_server.extend(bytes),
+                ClientOutput::Event(_) => {}
+                ClientOutput::Learned(learned) => assert!(side.learned.replace(*learned).is_none()),
+                ClientOutput::Failed(fault) => panic!("client {i}: {fault}"),
+            }
+        }
+    }
+
+    /// Until nothing is under way.
+    fn run(&mut self, choices: &mut impl Iterator<Item = (Index, usize)>) {
+        loop {
+            let steps = self.steps();
+            if steps.is_empty() {
+                return;
+            }
+            let (which, most) = choices.next().unwrap();
+            self.step(steps[which.index(steps.len())], most);
+        }
+    }
+}
+
+fn cut(bytes: &mut VecDeque<u8>, most: usize) -> Vec<u8> {
+    bytes.drain(..most.min(bytes.len())).collect()
+}
+
+/// What one client is told: its cluster, whether it knows labels of this project, and whether it has a key besides.
+type Told = (Cluster, bool, bool);
+
+fn any_clients() -> impl Strategy<Value = Vec<Told>> {
+    let agreed = (prop_oneof![Just(1024), 0..5000], prop_oneof![Just(4), 0..9]);
+    let clients = prop_oneof![4 => 1u8..6, 1 => 6u8..=32];
+    // Mostly all know the labels of this project, or they would hardly ever be sent.
+    (agreed, clients, any::<bool>()).prop_flat_map(|((xsize, maxlinear), clients, all_own)| {
+        let agreed = Agreed { xsize, maxlinear };
+        let one = move |rank| {
+            let own = any::<bool>().prop_map(move |own| all_own || own);
+            (any_cluster(rank, agreed.clone()), own, any::<bool>())
+        };
+        (0..clients).map(one).collect::<Vec<_>>()
+    })
+}
+
+/// What all have to learn.
+fn expected(told: &[Told], job: Option<[u8; 16]>) -> Vec<Cluster> {
+    let all_own = told.iter().all(|(_, own, _)| *own);
+    let mut clusters: Vec<Cluster> = told.iter().map(|(cluster, _, _)| cluster.clone()).collect();
+    for (cluster, (_, own, _)) in clusters.iter_mut().zip(told) {
+        if *own {
+            cluster.versions.push(Version::OWN);
+        }
+        if !all_own {
+            let procs = cluster.hosts.iter_mut().flat_map(|host| &mut host.procs);
+            procs.for_each(|proc| (proc.port, proc.key) = (None, None));
+        }
+    }
+    assert!(job.is_none() || all_own);
+    clusters
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn all_learn_what_the_clusters_have_said(
+        told in any_clients(),
+        choices in prop::collection::vec((any::<Index>(), prop_oneof![3 => 1usize..20, 5 => 20usize..4000]), 1..300),
+        key in any::<u64>(),
+        job in any::<Option<[u8; 16]>>(),
+    ) {
+        let all_own = told.iter().all(|(_, own, _)| *own);
+        let key = Some(Key::from_bytes(key.to_be_bytes()));
+        let settings = (0..).zip(&told).map(|(rank, (cluster, own, keyed))| ClientSettings {
+            rank,
+            methods: if *keyed { Methods { none: rank % 2 == 0, key: key.clone() } } else { open() },
+            cluster: cluster.clone(),
+            // Client 0 alone says it.
+            job: if rank == 0 { job } else { Some([9; 16]) },
+            own_labels: *own,
+            bytes_max: 1 << 20,
+        });
+        let mut world = World::new(settings.collect(), Methods { none: true, key });
+        let mut choices = choices.into_iter().cycle();
+        world.run(&mut choices);
+        let job = job.filter(|_| all_own);
+        let clusters = expected(&told, job);
+        let says = clusters.iter().flat_map(|it| &it.hosts).flat_map(|it| &it.procs).any(|it| it.port.is_some() || it.key.is_some());
+        for (rank, side) in (0..).zip(&world.sides) {
+            let learned = side.learned.as_ref().unwrap();
+            prop_assert_eq!(learned.rank, rank);
+            prop_assert_eq!(&learned.clusters, &clusters);
+            prop_assert_eq!(learned.own_labels, all_own && (says || job.is_some()));
+            prop_assert_eq!(learned.job, job);
+            prop_assert_eq!(learned.datalen, clusters.iter().filter_map(|it| it.datalen).min());
+            prop_assert_eq!(learned.tag_ub, clusters.iter().filter_map(|it| it.tag_ub).min());
+            let first = &world.sides[0].learned.as_ref().unwrap();
+            prop_assert_eq!((learned.coll_xsize, learned.coll_maxlinear), (first.coll_xsize, first.coll_maxlinear));
+            let said = |value: fn(&Cluster) -> Option<i32>, default| clusters.iter().find_map(value).filter(|it| *it != -1).unwrap_or(default);
+            prop_assert_eq!(learned.coll_xsize, said(|it| it.coll_xsize, 1024));
+            prop_assert_eq!(learned.coll_maxlinear, said(|it| it.coll_maxlinear, 4));
+        }
+        for i in 0..world.sides.len() {
+            prop_assert!(!world.ended);
+            world.sides[i].client.fini();
+            world.drain(i);
+            world.run(&mut choices);
+        }
+        prop_assert!(world.ended);
+    }
+}
