@@ -16,7 +16,10 @@
 
 pub mod book;
 pub mod client;
+mod relay;
 pub mod serve;
 pub mod server;
 pub mod session;
 pub mod wire;
+
+pub use relay::RelayOptions;
