@@ -10,7 +10,7 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 18] = [
+const FOLDERS: [&str; 19] = [
     "src",
     "cli/src",
     "cli/tests",
@@ -23,6 +23,7 @@ const FOLDERS: [&str; 18] = [
     "rendezvous/tests",
     "rendezvous/benches",
     "impi/src",
+    "impi/tests",
     "tests",
     "benches",
     "examples",

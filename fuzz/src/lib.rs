@@ -7,6 +7,7 @@ pub mod chain;
 pub mod frames;
 pub mod hello;
 pub mod ids;
+pub mod impi_seeds;
 pub mod input;
 pub mod level;
 pub mod memory;

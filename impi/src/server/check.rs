@@ -88,7 +88,8 @@ pub(super) fn wrong(label: Label, values: &[u8], highest: Option<Label>, said: &
 fn length(per: Per, size: usize, values: &[u8], said: &Said) -> Option<String> {
     let found = values.len();
     let (count, what) = match per {
-        Per::Client => (Some(1), "value"),
+        Per::Client if found == size => return None,
+        Per::Client => return Some(format!("it has {found} bytes, and its value has {size}")),
         Per::Host => (said.hosts.map(u64::from), "hosts"),
         Per::Proc => (said.procs.map(u64::from).or(said.procs_of_hosts), "processes"),
     };

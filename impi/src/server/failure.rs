@@ -84,6 +84,7 @@ impl fmt::Display for Waited<'_> {
                     "it waits for {who}, which passes label {label} on, to say whom that has reached (REACHED)"
                 )
             }
+            Stage::Joined => write!(f, "all have joined, and {who} {have} sent neither a label nor DONE"),
             Stage::At(label) => write!(f, "it waits for {who} to come to label {label}"),
             stage => write!(f, "{stage}, {who} {have} sent neither another label nor DONE"),
         }

@@ -8,13 +8,16 @@ use bytes::Bytes;
 use super::relay::Relaying;
 use super::seat::Seat;
 use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage};
-use crate::wire::{Command, Frame, Label, Reader};
+use crate::wire::{Command, Frame, FrameError, Label, Reader};
 
 /// Longest payload of a command that has a payload of at most 8 bytes: what is longer is no command of this protocol.
 const COMMAND_MAX: usize = 64;
 
 /// Longest payload of a command that is not known, and is read only to be left alone.
 const OTHER_MAX: usize = 64 << 10;
+
+/// What is said of bytes that are no command, where AUTH or IMPI is due. They are not shown: they may be a key that nobody has asked for.
+const NO_COMMAND: &str = "bytes that are no command of IMPI";
 
 /// What happens to a server.
 #[derive(Debug)]
@@ -196,6 +199,9 @@ impl Server {
             match conn.reader.take(&mut bytes, most) {
                 Ok(None) => {}
                 Ok(Some(frame)) => self.said(id, state, frame),
+                Err(FrameError { command: Command::Other(_), .. }) if !matches!(state, State::Client(_)) => {
+                    self.wrong(id, state, NO_COMMAND.into());
+                }
                 Err(error) => self.wrong(id, state, error.to_string()),
             }
         }
@@ -209,8 +215,9 @@ impl Server {
             (State::Client(rank), Frame::Command(command, payload)) => {
                 self.client(id, rank, command, payload)
             }
-            (State::Auth, Frame::Command(command, _)) => Err(format!("{command} before AUTH")),
-            (_, Frame::Command(command, _)) => Err(format!("{command} before IMPI")),
+            (_, Frame::Command(Command::Other(_), _)) => Err(NO_COMMAND.into()),
+            (State::Auth, Frame::Command(command, _)) => Err(format!("{command} where AUTH is due")),
+            (_, Frame::Command(command, _)) => Err(format!("{command} where IMPI is due")),
             (_, Frame::Raw(_)) => Err("bytes that belong to no command".into()),
         };
         if let Err(why) = fault {

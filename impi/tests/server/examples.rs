@@ -87,13 +87,19 @@ fn pktlen_that_one_client_leaves_out() {
 fn ports_of_seven_hosts() {
     let mut driven = Driven::joined(open(3));
     (0..3).for_each(|conn| driven.say(conn, &numbers(Label::C_NHOSTS, &[if conn == 0 { 3 } else { 2 }])));
-    (0..3).for_each(|conn| driven.say(conn, &numbers(Label::H_IPV6, &[7; 12][..if conn == 0 { 12 } else { 8 }])));
+    (0..3).for_each(|conn| {
+        driven.say(conn, &numbers(Label::H_IPV6, &[7; 12][..if conn == 0 { 12 } else { 8 }]))
+    });
     driven.sent.clear();
     driven.say(0, &numbers(Label::H_PORT, &[5001, 5002, 5003]));
     driven.say(1, &numbers(Label::H_PORT, &[6001, 6002]));
     driven.say(2, &numbers(Label::H_PORT, &[7001, 7002]));
     all_received(&mut driven, &[COLL, 36, 0x2100, 0x7, 5001, 5002, 5003, 6001, 6002, 7001, 7002]);
-    assert!(!driven.told().contains("are allowed") && !driven.told().contains("bytes each"), "{}", driven.told());
+    assert!(
+        !driven.told().contains("are allowed") && !driven.told().contains("bytes each"),
+        "{}",
+        driven.told()
+    );
 }
 
 /// Labels that the source does not know are collected and broadcast like the others, in their place.

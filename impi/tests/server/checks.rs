@@ -1,0 +1,203 @@
+//! What is said of values that cannot be, and what becomes of them.
+
+use gpc_impi::server::{Check, Event};
+use gpc_impi::wire::{Command, Label, Version};
+
+use crate::driven::{Driven, bare, numbers, open, said};
+
+/// What is said of the last of these, when one client says them after each other.
+fn doubts(colls: &[(Label, &[u8])]) -> Option<String> {
+    let mut driven = Driven::joined(open(1));
+    for (number, (label, values)) in colls.iter().enumerate() {
+        let before = driven.events.len();
+        driven.say(0, &said(*label, values));
+        let doubt = driven.events[before..].iter().find_map(|event| match event {
+            Event::Doubted(0, of, why) => Some((*of, why.clone())),
+            _ => None,
+        });
+        match doubt {
+            Some((of, why)) if number + 1 == colls.len() => {
+                assert_eq!(of, *label);
+                return Some(why);
+            }
+            Some(doubt) => panic!("{doubt:?} comes before the last"),
+            None => {}
+        }
+    }
+    None
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+#[track_caller]
+fn doubted(colls: &[(Label, &[u32])], expected: &str) {
+    let colls: Vec<(Label, Vec<u8>)> = colls.iter().map(|(label, values)| (*label, words(values))).collect();
+    let colls: Vec<(Label, &[u8])> = colls.iter().map(|(label, values)| (*label, &values[..])).collect();
+    assert_eq!(doubts(&colls).as_deref().unwrap_or(""), expected);
+}
+
+const MINUS_ONE: u32 = u32::MAX;
+const MINUS_TWO: u32 = u32::MAX - 1;
+
+#[test]
+fn ranges() {
+    for (label, low, high, below, above) in [
+        (Label::C_NHOSTS, 1, 2_147_483_647, Some((0, "0")), Some((1 << 31, "2147483648"))),
+        (Label::C_NPROCS, 1, u32::MAX, Some((0, "0")), None),
+        (Label::C_DATALEN, 1, u32::MAX, Some((0, "0")), None),
+        (Label::C_TAGUB, 32_767, 2_147_483_647, Some((32_766, "32766")), Some((MINUS_ONE, "-1"))),
+        (Label::C_COLL_XSIZE, MINUS_ONE, 2_147_483_647, Some((MINUS_TWO, "-2")), None),
+        (Label::C_COLL_MAXLINEAR, MINUS_ONE, 2_147_483_647, Some((MINUS_TWO, "-2")), None),
+        (Label::H_PORT, 1, 65_535, Some((0, "0")), Some((65_536, "65536"))),
+        (Label::H_ACKMARK, 1, u32::MAX, Some((0, "0")), None),
+        (Label::H_HIWATER, 1, u32::MAX, Some((0, "0")), None),
+        (Label::H_NPROCS, 0, u32::MAX, None, None),
+    ] {
+        doubted(&[(label, &[low])], "");
+        doubted(&[(label, &[high])], "");
+        let signed = if low == MINUS_ONE { "-1".into() } else { low.to_string() };
+        let whose = if label < Label::H_IPV6 { "its value" } else { "that of host 0" };
+        for (value, shown) in below.into_iter().chain(above) {
+            doubted(&[(label, &[value])], &format!("{whose} is {shown}, and {signed} to {high} are allowed"));
+        }
+    }
+    doubted(&[(Label::H_PORT, &[5, 5, 70_000, 0])], "that of host 2 is 70000, and 1 to 65535 are allowed");
+}
+
+#[test]
+fn lengths_fit_the_hosts_and_the_processes() {
+    let hosts: (Label, &[u32]) = (Label::C_NHOSTS, &[2]);
+    let procs: (Label, &[u32]) = (Label::C_NPROCS, &[3]);
+    doubted(&[(Label::C_NHOSTS, &[1, 1])], "it has 8 bytes, and its value has 4");
+    doubted(&[(Label::C_DATALEN, &[])], "it has 0 bytes, and its value has 4");
+    doubted(&[hosts, (Label::H_PORT, &[1, 2])], "");
+    doubted(&[hosts, (Label::H_PORT, &[1, 2, 3])], "it has 12 bytes, and 2 hosts with 4 bytes each have 8");
+    doubted(&[hosts, (Label::H_IPV6, &[0; 7])], "it has 28 bytes, and 2 hosts with 16 bytes each have 32");
+    doubted(&[procs, (Label::P_IPV6, &[0; 12])], "");
+    // Four bytes, as the text of the source has it.
+    doubted(
+        &[procs, (Label::P_PID, &[1, 2, 3])],
+        "it has 12 bytes, and 3 processes with 8 bytes each have 24",
+    );
+    doubted(&[procs, (Label::P_PORT, &[1, 2])], "it has 8 bytes, and 3 processes with 4 bytes each have 12");
+    // Without a number of processes, that of the hosts' is known.
+    doubted(
+        &[hosts, (Label::H_NPROCS, &[1, 1]), (Label::P_PID, &[0, 1])],
+        "it has 8 bytes, and 2 processes with 8 bytes each have 16",
+    );
+    // Without any, the values are whole.
+    doubted(&[(Label::H_IPV6, &[0; 5])], "it has 20 bytes, which are no values of 16 bytes each");
+    doubted(&[(Label::P_IPV6, &[0; 40])], "");
+    assert_eq!(
+        doubts(&[(Label::H_PORT, &[0, 1, 2])]).unwrap(),
+        "it has 3 bytes, which are no values of 4 bytes each"
+    );
+    // As many as no length can say.
+    doubted(
+        &[(Label::C_NPROCS, &[u32::MAX]), (Label::P_IPV6, &[])],
+        "it has 0 bytes, and 4294967295 processes with 16 bytes each have 68719476720",
+    );
+    // A label that nobody knows has any values.
+    doubted(&[(Label(0x9000), &[])], "");
+}
+
+#[test]
+fn what_labels_say_of_each_other() {
+    doubted(&[(Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[2, 3])], "");
+    doubted(
+        &[(Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[2, 4])],
+        "its hosts have 6 processes in all, and by C_NPROCS there are 5",
+    );
+    doubted(
+        &[(Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[u32::MAX, 6])],
+        "its hosts have 4294967301 processes in all, and by C_NPROCS there are 5",
+    );
+    doubted(&[(Label::H_ACKMARK, &[1, 7]), (Label::H_HIWATER, &[1, 7])], "");
+    doubted(
+        &[(Label::H_ACKMARK, &[1, 8]), (Label::H_HIWATER, &[1, 7])],
+        "that of host 1 is 7, and it is at least its H_ACKMARK, 8",
+    );
+    let one: [u32; 4] = [0, 0, 0, 1];
+    let two: [u32; 4] = [0, 0, 0xFFFF, 1];
+    let addresses = [one, two, one, two].concat();
+    doubted(&[(Label::P_IPV6, &addresses), (Label::P_PID, &[0, 5, 0, 5, 0, 6, 0, 6])], "");
+    doubted(
+        &[(Label::P_IPV6, &addresses), (Label::P_PID, &[0, 5, 0, 7, 0, 6, 0, 7])],
+        "processes 1 and 3 have the same P_IPV6 and both are 7, and those of one address differ",
+    );
+    doubted(&[(Label::P_PID, &[0, 5, 0, 5])], "");
+}
+
+#[test]
+fn versions() {
+    let version = |major, minor| Version { major, minor };
+    let doubts = |versions: &[Version]| doubts(&[(Label::C_VERSION, &Version::to_bytes(versions))]);
+    assert_eq!(doubts(&[Version::MANDATORY]), None);
+    assert_eq!(doubts(&[Version::MANDATORY, version(0, 1), Version::OWN]), None);
+    assert!(doubts(&[version(0, 1)]).unwrap().contains("begins with version 0.1, not with 0.0"));
+    assert!(doubts(&[Version::MANDATORY, Version::MANDATORY]).unwrap().contains("0.0 comes after 0.0"));
+    assert!(doubts(&[]).unwrap().contains("the versions of 0 clients"));
+}
+
+#[test]
+fn labels_ascend() {
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &numbers(Label::C_NPROCS, &[1]));
+    driven.say(0, &numbers(Label::C_NHOSTS, &[1]));
+    assert!(driven.told().contains("client 0: COLL C_NHOSTS: it comes after C_NPROCS, and labels ascend"));
+}
+
+/// What they say of others is compared with what the same client has said, not with what others have.
+#[test]
+fn clients_are_apart() {
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &numbers(Label::C_NHOSTS, &[1]));
+    driven.say(1, &numbers(Label::C_NHOSTS, &[2]));
+    driven.say(0, &numbers(Label::H_PORT, &[7]));
+    driven.say(1, &numbers(Label::H_PORT, &[7, 8]));
+    assert!(!driven.events.iter().any(|event| matches!(event, Event::Doubted(..))), "{}", driven.told());
+}
+
+/// The same wrong value in each mode.
+#[test]
+fn what_becomes_of_them() {
+    for check in [Check::Off, Check::Warn, Check::Refuse] {
+        let mut settings = open(1);
+        settings.check = check;
+        let mut driven = Driven::joined(settings);
+        driven.say(0, &numbers(Label::C_VERSION, &[0, 0]));
+        driven.take(0);
+        driven.say(0, &numbers(Label::C_NPROCS, &[0]));
+        let told = driven.told().contains("COLL C_NPROCS: its value is 0");
+        assert_eq!(told, check == Check::Warn, "{check:?}");
+        match check {
+            Check::Refuse => assert_eq!(
+                driven.failure(),
+                "client 0 broke the protocol at label C_NPROCS: COLL C_NPROCS: its value is 0, and 1 to 4294967295 are allowed"
+            ),
+            _ => assert!(driven.take(0).ends_with(b"\0\0\x12\0\0\0\0\x01\0\0\0\0")),
+        }
+    }
+}
+
+/// A client that is refused before all have joined makes room for another one.
+#[test]
+fn who_is_refused_before_all_have_joined_may_come_again() {
+    let mut settings = open(2);
+    settings.check = Check::Refuse;
+    let mut driven = Driven::new(settings);
+    driven.join(0, 0);
+    driven.say(0, &numbers(Label::H_PORT, &[0]));
+    assert!(driven.told().contains("client 0 is lost before all have joined"), "{}", driven.told());
+    assert!(driven.closed.contains(&0));
+    driven.join(1, 0);
+    driven.join(2, 1);
+    [1, 2]
+        .into_iter()
+        .for_each(|conn| driven.say(conn, &[bare(Command::Done), bare(Command::Fini)].concat()));
+    // Nothing of what was refused is there.
+    assert!(!driven.told().contains("mask 0x1"), "{}", driven.told());
+    assert_eq!(driven.ended, Some(Ok(())));
+}

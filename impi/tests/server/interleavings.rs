@@ -1,0 +1,309 @@
+//! Any number of clients, whose bytes come in any pieces and in any order, some of whom vanish: beside a plain model, which says after every piece what each of them must have received by then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_impi::server::{Event, Failure};
+use gpc_impi::wire::{Command, Key, Label};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::driven::{Driven, bare, greeting, open, said};
+
+const KEY: [u8; 8] = *b"12345678";
+
+/// What a client will say.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// By its labels, in order, the values.
+    pub(crate) values: BTreeMap<u32, Vec<u8>>,
+    /// Whether it proves itself by the key.
+    pub(crate) key: bool,
+    /// After how many of its bytes it vanishes. It comes again if it may.
+    pub(crate) vanishes: Option<usize>,
+}
+
+/// What a byte of a client completes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Mark {
+    Auth,
+    Join,
+    Sent(u32),
+    Done,
+    Fini,
+}
+
+impl Plan {
+    /// All bytes of the client, and behind how many of them what is complete.
+    fn script(&self, rank: u32) -> (Vec<u8>, Vec<(usize, Mark)>) {
+        let (mask, key) = if self.key { (3, Some(KEY)) } else { (1, None) };
+        let mut bytes = greeting(mask, key, rank);
+        let mut marks = vec![(12, Mark::Auth), (bytes.len(), Mark::Join)];
+        let coll =
+            self.values.iter().map(|(label, values)| (Mark::Sent(*label), said(Label(*label), values)));
+        let ends = [(Mark::Done, bare(Command::Done)), (Mark::Fini, bare(Command::Fini))];
+        for (mark, said) in coll.chain(ends) {
+            bytes.extend_from_slice(&said);
+            marks.push((bytes.len(), mark));
+        }
+        (bytes, marks)
+    }
+}
+
+/// One client as the model sees it.
+struct Peer {
+    bytes: Vec<u8>,
+    marks: Vec<(usize, Mark)>,
+    key: bool,
+    vanishes: Option<usize>,
+    /// How many of its bytes the server has.
+    at: usize,
+    conn: u64,
+    gone: bool,
+    received: Vec<u8>,
+}
+
+impl Peer {
+    fn has(&self, mark: impl Fn(Mark) -> bool) -> bool {
+        self.marks.iter().any(|(end, there)| *end <= self.at && mark(*there))
+    }
+
+    /// The highest label that it has sent; all of them when it is done.
+    fn passed(&self) -> u64 {
+        let sent = |(end, mark): &(usize, Mark)| match mark {
+            Mark::Sent(label) if *end <= self.at => Some(u64::from(*label)),
+            Mark::Done if *end <= self.at => Some(u64::MAX),
+            _ => None,
+        };
+        self.marks.iter().filter_map(sent).max().unwrap_or(0)
+    }
+
+    fn finished(&self) -> bool {
+        self.gone || self.at == self.bytes.len()
+    }
+}
+
+/// The session as the model sees it.
+struct World {
+    driven: Driven,
+    peers: Vec<Peer>,
+    /// In order: the label, and what all receive for it.
+    answers: Vec<(u32, Vec<u8>)>,
+    complete: bool,
+    /// What fails the session, and whether at once.
+    failed: Option<(String, bool)>,
+    conns: u64,
+}
+
+fn answers(plans: &[Plan]) -> Vec<(u32, Vec<u8>)> {
+    let known = Label::KNOWN.iter().map(|label| label.0);
+    let labels: BTreeSet<u32> =
+        plans.iter().flat_map(|plan| plan.values.keys().copied()).chain(known).collect();
+    let answer = |label: u32| {
+        let (mut mask, mut values) = (0u32, Vec::new());
+        for (rank, plan) in plans.iter().enumerate() {
+            if let Some(there) = plan.values.get(&label) {
+                mask += 2u32.pow(rank as u32);
+                values.extend_from_slice(there);
+            }
+        }
+        let head = [0x434F_4C4C, 8 + values.len() as u32, label, mask];
+        let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_be_bytes()).collect();
+        bytes.append(&mut values);
+        (label, bytes)
+    };
+    labels.into_iter().map(answer).collect()
+}
+
+impl World {
+    fn new(plans: &[Plan]) -> World {
+        let mut settings = open(plans.len() as u32);
+        settings.methods.key = Some(Key::from_bytes(KEY));
+        let mut world = World {
+            driven: Driven::new(settings),
+            peers: Vec::new(),
+            answers: answers(plans),
+            complete: false,
+            failed: None,
+            conns: 0,
+        };
+        for (rank, plan) in (0..).zip(plans) {
+            let (bytes, marks) = plan.script(rank);
+            let (key, vanishes) = (plan.key, plan.vanishes.map(|at| at % bytes.len()));
+            let conn = world.connect();
+            let received = Vec::new();
+            world.peers.push(Peer { bytes, marks, key, vanishes, at: 0, conn, gone: false, received });
+        }
+        world
+    }
+
+    fn connect(&mut self) -> u64 {
+        self.conns += 1;
+        self.driven.connect(self.conns);
+        self.conns
+    }
+
+    /// Whether nothing is left to do for any client.
+    fn is_over(&self) -> bool {
+        self.driven.ended.is_some() || self.peers.iter().all(Peer::finished)
+    }
+
+    /// The next bytes of this client, or its end.
+    fn step(&mut self, rank: usize, most: usize) {
+        let peer = &mut self.peers[rank];
+        if peer.finished() {
+            return;
+        }
+        let stop = peer.vanishes.unwrap_or(peer.bytes.len());
+        let piece = most.min(stop - peer.at);
+        if piece == 0 {
+            return self.vanish(rank);
+        }
+        let (conn, bytes) = (peer.conn, peer.bytes[peer.at..peer.at + piece].to_vec());
+        peer.at += piece;
+        self.driven.say(conn, &bytes);
+        self.complete |= self.peers.iter().all(|peer| peer.has(|mark| mark == Mark::Join));
+        self.check();
+    }
+
+    fn vanish(&mut self, rank: usize) {
+        let all_done = self.all_done();
+        let peer = &self.peers[rank];
+        let (joined, ended) = (peer.has(|mark| mark == Mark::Join), peer.has(|mark| mark == Mark::Fini));
+        let conn = peer.conn;
+        if self.complete {
+            let place = match peer.passed() {
+                _ if all_done => "after all were done, before its FINI".into(),
+                u64::MAX => "after its DONE".into(),
+                0 => "before its first label".into(),
+                label => format!("at label {}", Label(label as u32)),
+            };
+            let failure = format!("client {rank} was lost {place}: its connection has ended");
+            if !ended && self.failed.is_none() {
+                self.failed = Some((failure, !all_done));
+            }
+            self.peers[rank].gone = true;
+            self.driven.lose(conn);
+        } else {
+            self.driven.lose(conn);
+            let freed = matches!(self.driven.events.last(), Some(Event::Freed(of, _)) if *of == rank as u32);
+            assert_eq!(freed, joined, "{}", self.driven.told());
+            let conn = self.connect();
+            let peer = &mut self.peers[rank];
+            (peer.conn, peer.at, peer.vanishes) = (conn, 0, None);
+            peer.received.clear();
+        }
+        self.check();
+    }
+
+    fn all_done(&self) -> bool {
+        self.complete && self.peers.iter().all(|peer| peer.passed() == u64::MAX)
+    }
+
+    /// Everybody has what it must have by now, and nothing else.
+    fn check(&mut self) {
+        let passed = self.peers.iter().map(Peer::passed).min().filter(|_| self.complete).unwrap_or(0);
+        let clients = self.peers.len() as u32;
+        let mut broadcast = Vec::new();
+        if self.complete {
+            broadcast.extend_from_slice(b"IMPI\0\0\0\x04");
+            broadcast.extend_from_slice(&clients.to_be_bytes());
+        }
+        let answered = self.answers.iter().take_while(|(label, _)| u64::from(*label) <= passed);
+        answered.for_each(|(_, bytes)| broadcast.extend_from_slice(bytes));
+        if self.all_done() {
+            broadcast.extend_from_slice(b"DONE\0\0\0\0");
+        }
+        let failed_at_once = self.failed.as_ref().is_some_and(|(_, at_once)| *at_once);
+        for (rank, peer) in self.peers.iter_mut().enumerate() {
+            peer.received.append(&mut self.driven.take(peer.conn));
+            let auth = [0, 0, 0, u8::from(peer.key), 0, 0, 0, 0];
+            let auth = if peer.has(|mark| mark == Mark::Auth) { &auth[..] } else { &[] };
+            // Of those who are gone it does not matter what is still sent to them.
+            if !peer.gone {
+                assert_eq!(peer.received, [auth, &broadcast].concat(), "client {rank}");
+            }
+        }
+        let gone = |peer: &Peer| peer.gone || peer.has(|mark| mark == Mark::Fini);
+        let over = failed_at_once || self.all_done() && self.peers.iter().all(gone);
+        let expected = over.then(|| self.failed.as_ref().map_or(Ok(()), |(failure, _)| Err(failure.clone())));
+        let found = self.driven.ended.clone();
+        assert_eq!(found.map(|ended| ended.map_err(|failure: Failure| failure.to_string())), expected);
+    }
+
+    /// Everybody says what is left, in turn.
+    fn finish(&mut self) {
+        for _ in 0..4 {
+            for rank in 0..self.peers.len() {
+                while self.driven.ended.is_none() && !self.peers[rank].finished() {
+                    self.step(rank, 1 << 20);
+                }
+            }
+        }
+        assert!(self.is_over());
+        assert!(self.driven.ended.is_some(), "{}", self.driven.told());
+    }
+}
+
+/// Runs these clients: each step is one of them and how many bytes, at most; then the rest of all.
+pub(crate) fn run(
+    plans: &[Plan],
+    steps: impl IntoIterator<Item = (usize, usize)>,
+) -> Option<Result<(), Failure>> {
+    let mut world = World::new(plans);
+    for (rank, most) in steps {
+        if world.is_over() {
+            break;
+        }
+        world.step(rank % plans.len(), most);
+    }
+    world.finish();
+    world.driven.ended
+}
+
+/// A client that says some of the known labels, and some others; few vanish.
+fn plan() -> impl Strategy<Value = Plan> {
+    let label = prop_oneof![
+        6 => prop::sample::select(Label::KNOWN.map(|label| label.0).to_vec()),
+        1 => prop::sample::select(vec![1, 0x0900, 0x1101, 0x9000, 0x8000_0000, u32::MAX - 1, u32::MAX]),
+    ];
+    let values = prop::collection::btree_map(label, prop::collection::vec(any::<u8>(), 0..24), 0..12);
+    let vanishes = prop::option::weighted(0.03, any::<u16>().prop_map(usize::from));
+    (values, any::<bool>(), vanishes).prop_map(|(values, key, vanishes)| Plan { values, key, vanishes })
+}
+
+fn steps() -> impl Strategy<Value = Vec<(Index, usize)>> {
+    let piece = prop_oneof![3 => 1usize..60, 1 => Just(1), 1 => Just(1000)];
+    prop::collection::vec((any::<Index>(), piece), 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn clients_in_any_order(plans in prop::collection::vec(plan(), 1..=6), steps in steps()) {
+        run(&plans, steps.iter().map(|(rank, most)| (rank.index(1 << 16), *most)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn up_to_thirty_two_clients(plans in prop::collection::vec(plan(), 20..=32), steps in steps()) {
+        run(&plans, steps.iter().map(|(rank, most)| (rank.index(1 << 16), *most)));
+    }
+}
+
+/// Nobody vanishes: whatever the order, the session ends well.
+#[test]
+fn thirty_two_clients_byte_by_byte() {
+    let full = |rank: u32| Plan {
+        values: Label::KNOWN.iter().map(|label| (label.0, rank.to_be_bytes().repeat(4))).collect(),
+        key: rank.is_multiple_of(2),
+        vanishes: None,
+    };
+    let plans: Vec<Plan> = (0..32).map(full).collect();
+    let longest = plans[0].script(0).0.len();
+    let steps = (0..longest).flat_map(|_| (0..32).rev().map(|rank| (rank, 1)));
+    assert_eq!(run(&plans, steps), Some(Ok(())));
+}
