@@ -143,6 +143,12 @@ const FLOORS: &[Floor] = &[
         banned: &["thread", "fs", "process", "env", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
+        folder: "impi/src/hosts_file.rs",
+        floors: &["client"],
+        packages: &["chained_gpc", "thiserror"],
+        banned: &["thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "impi/src/session.rs",
         floors: &["client"],
         packages: &["chained_gpc", "thiserror"],

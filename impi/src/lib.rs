@@ -9,6 +9,7 @@
 //! | [`serve`] | that server over sockets |
 //! | [`client`] | a client as a state machine without I/O: what it says of its cluster, and what it learns |
 //! | [`session`] | a client over TCP |
+//! | [`hosts_file`] | the hosts and processes that a client speaks for, as a file |
 //! | [`book`] | the addresses of all processes, by id |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
@@ -16,6 +17,7 @@
 
 pub mod book;
 pub mod client;
+pub mod hosts_file;
 mod relay;
 pub mod serve;
 pub mod server;

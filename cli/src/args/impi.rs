@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 use gpc_impi::server::Check;
 use gpc_impi::wire::{CLIENTS_MAX, Method};
@@ -26,13 +28,16 @@ The spelling of other implementations is the same, and exits with 1 where it is 
 
 Examples:
   gpc impi server 2                              clients of this machine, without a proof
-  IMPI_AUTH_KEY=13577531 gpc impi server 3 --bind 0.0.0.0 --port 4100 --trace";
+  IMPI_AUTH_KEY=13577531 gpc impi server 3 --bind 0.0.0.0 --port 4100 --trace
+  gpc impi client 0 127.0.0.1:4100 --hosts cluster.txt";
 
 /// What can be done.
 #[derive(Clone, PartialEq, Debug, Subcommand)]
 pub enum ImpiCommand {
     /// Serve the start-up of one job; standard output is the address, and nothing else
     Server(ServerArgs),
+    /// Take part as a client: say what a cluster is, and print what the others are
+    Client(ClientArgs),
 }
 
 /// Arguments of `gpc impi server`.
@@ -76,6 +81,69 @@ Examples:
   gpc impi server 2                              for clients of this machine
   IMPI_AUTH_KEY=13577531 gpc impi server 3 --bind 0.0.0.0 --port 4100
   gpc impi server 3 --bind 192.168.1.7 --auth none --trace";
+
+/// Arguments of `gpc impi client`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(after_help = CLIENT_EXAMPLES)]
+pub struct ClientArgs {
+    /// The rank of this client: 0 for the first one, and so on; it decides in which order clusters stand
+    #[arg(value_name = "RANK", value_parser = clap::value_parser!(u32).range(0..i64::from(CLIENTS_MAX)))]
+    pub rank: u32,
+
+    /// The address that the server has printed
+    #[arg(value_name = "HOST:PORT", value_parser = NonEmptyStringValueParser::new())]
+    pub server: String,
+
+    /// Required: the processes of this cluster, a line `ADDRESS:PORT [PID [KEY]]` for each; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub hosts: PathBuf,
+
+    /// How this client can prove that it may take part: none, key, or both with a comma. The key is the number in IMPI_AUTH_KEY in the environment. By default key where that is set, and none where IMPI_AUTH_NONE is set, or neither is
+    #[arg(long, value_name = "LIST")]
+    pub auth: Option<AuthList>,
+
+    /// How long it may take until all clients have sent all their labels, such as 30s, 10m or 1h
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    pub time_limit: Span,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = ClientOutput::Table)]
+    pub output: ClientOutput,
+
+    /// Leave out the labels of this project: ports and public keys of processes
+    #[arg(long)]
+    pub plain: bool,
+
+    /// Show what happens, label by label, on standard error
+    #[arg(long)]
+    pub trace: bool,
+}
+
+/// What `gpc impi client` prints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ClientOutput {
+    /// A line for each host, and what all have agreed on
+    Table,
+    /// One JSON object with everything
+    Json,
+    /// A peers file of all processes, as `gpc node --peers` reads it
+    Peers,
+    /// A hosts file of all processes, which keeps those of a cluster together, as `--tree hosts:FILE+TREE` reads it
+    Hosts,
+}
+
+const CLIENT_EXAMPLES: &str = "\
+A hosts file has a line for each process; processes with one address are one host, whose port is that
+of its first process. - stands for no PID or key: a PID is chosen. # begins a comment:
+  10.0.0.1:7000 4711
+  10.0.0.1:7001 4712
+  [fd00::2]:7000
+
+The client sends FINI as soon as it has printed what it has learned. The exit status is 0 when it has.
+
+Examples:
+  gpc impi client 0 127.0.0.1:4100 --hosts cluster.txt
+  gpc impi client 1 127.0.0.1:4100 --hosts other.txt --output peers > peers.txt";
 
 /// Methods of proof, each at most once.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -52,6 +52,12 @@ pub(super) fn of_server(
     }
 }
 
+/// What a client offers: the server decides what is enough.
+pub(super) fn of_client(list: Option<&AuthList>, environment: &Environment) -> Result<Methods, Refused> {
+    let methods = of_list(list, environment)?;
+    Ok(if methods.mask() == 0 { Methods { none: true, key: None } } else { methods })
+}
+
 fn of_list(list: Option<&AuthList>, environment: &Environment) -> Result<Methods, Refused> {
     let Some(AuthList(list)) = list else {
         return Ok(Methods { none: environment.none, key: environment.key()? });
@@ -97,6 +103,18 @@ mod tests {
         assert_eq!(server("", &environment(true, None), false), Ok((true, false)));
         let error = server("", &nothing, false).unwrap_err();
         assert!(error.contains("IMPI_AUTH_KEY") && error.contains("--auth none"), "{error}");
+    }
+
+    #[test]
+    fn a_client_offers_what_it_has() {
+        let client = |none, key| {
+            of_client(None, &environment(none, key)).map(|methods| methods.mask()).map_err(|_| "no key")
+        };
+        assert_eq!(
+            [client(false, None), client(true, None), client(false, Some("5")), client(true, Some("5"))],
+            [Ok(1), Ok(1), Ok(2), Ok(3)]
+        );
+        assert_eq!(client(true, Some("five")), Err("no key"));
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! `gpc impi`: the collecting server of IMPI.
+//! `gpc impi`: the collecting server of IMPI, and its client.
 //!
-//! Source: IMPI, "Startup"; the server is in `gpc_impi::serve`.
+//! Source: IMPI, "Startup"; the server is in `gpc_impi::serve`, the client in `gpc_impi::session`.
 
+mod client;
 pub(crate) mod field;
+mod learned;
 mod methods;
 mod server;
 mod trace;
@@ -14,5 +16,6 @@ use super::args::impi::{ImpiArgs, ImpiCommand};
 pub(super) fn run(args: &ImpiArgs) -> CommandResult {
     match &args.command {
         ImpiCommand::Server(args) => server::run(args),
+        ImpiCommand::Client(args) => client::run(args),
     }
 }

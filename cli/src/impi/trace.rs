@@ -1,14 +1,13 @@
-//! What happens in a session, in columns: when, who, which command, and what of it.
+//! What happens in a session, in columns: when, who or which way, which command, and what of it.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpc_impi::client::ClientEvent;
 use gpc_impi::server::Event;
 use gpc_impi::wire::{Label, Method};
 
-/// A line of the trace, without a line break.
+/// A line of the server's trace, without a line break.
 pub(super) fn line(at: Duration, event: &Event) -> String {
-    let mut line = format!("{:>10.6}  ", at.as_secs_f64());
     let rest = match event {
         Event::Connected(conn, from) => row(&connection(conn.0), "", &format!("from {from}")),
         Event::Refused(conn, why) => row(&connection(conn.0), "", &format!("closed: {why}")),
@@ -33,10 +32,40 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
         Event::Lost(rank, why) => row(&client(*rank), "", &format!("lost before its FINI: {why}")),
         other => other.to_string(),
     };
-    // Writing to a text does not fail.
-    let _ = write!(line, "{rest}");
-    line.truncate(line.trim_end().len());
-    line
+    timed(at, &rest)
+}
+
+/// A line of a client's trace, without a line break.
+pub(super) fn client_line(at: Duration, event: &ClientEvent) -> String {
+    let (sent, received) = ("sent", "received");
+    let rest = match event {
+        ClientEvent::Connected(from, to) => row("connected", "", &format!("to {to} from {from}")),
+        ClientEvent::Auth(Method::None) => row(received, "AUTH", "none"),
+        ClientEvent::Auth(Method::Key) => row(received, "AUTH", "key"),
+        ClientEvent::Joined(rank, size) => row(received, "IMPI", &format!("client {rank} of {size}")),
+        ClientEvent::Sent(label, len) => row(sent, "COLL", &values(*label, *len)),
+        ClientEvent::Answered(label, mask, len) => {
+            row(received, "COLL", &format!("{}  mask {mask:#010x}", values(*label, *len)))
+        }
+        ClientEvent::Unknown(label, len) => {
+            row(received, "COLL", &format!("{}  unknown here, ignored", values(*label, *len)))
+        }
+        ClientEvent::Ignored(command, len) => {
+            row(received, "", &format!("unknown {command} with {len} bytes is ignored"))
+        }
+        ClientEvent::Doubted(label, why) => row("doubted", "COLL", &format!("{label:<16}  {why}")),
+        ClientEvent::Done => row(sent, "DONE", ""),
+        ClientEvent::AllDone(true) => row(received, "DONE", "all clients are done"),
+        ClientEvent::AllDone(false) => row(received, "DONE", "all clients are done, without gpc's labels"),
+        ClientEvent::Ended => row(sent, "FINI", ""),
+        ClientEvent::Lost(why) => row("lost", "", why),
+        other => other.to_string(),
+    };
+    timed(at, &rest)
+}
+
+fn timed(at: Duration, rest: &str) -> String {
+    format!("{:>10.6}  {}", at.as_secs_f64(), rest.trim_end())
 }
 
 /// What is said of a session without a trace: who is turned away, lost or doubted.
@@ -45,6 +74,11 @@ pub(super) fn is_trouble(event: &Event) -> bool {
         event,
         Event::Refused(..) | Event::Freed(..) | Event::Doubted(..) | Event::Ignored(..) | Event::Lost(..)
     )
+}
+
+/// What is said of a client's session without a trace.
+pub(super) fn is_doubt(event: &ClientEvent) -> bool {
+    matches!(event, ClientEvent::Doubted(..) | ClientEvent::Ignored(..))
 }
 
 fn row(who: &str, command: &str, what: &str) -> String {
@@ -90,6 +124,27 @@ mod tests {
                 "  2.100000  client 31       COLL  C_COLL_MAXLINEAR           4 bytes",
                 "  2.800000  all             COLL  H_PORT               5242880 bytes  mask 0x00000005",
                 "  3.500000  all             DONE",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_columns_of_a_client_are_the_same() {
+        let events = [
+            ClientEvent::Auth(Method::None),
+            ClientEvent::Sent(Label::H_PORT, 12),
+            ClientEvent::Answered(Label::H_PORT, 7, 28),
+            ClientEvent::Ended,
+        ];
+        let lines: Vec<String> =
+            events.iter().map(|event| client_line(Duration::from_millis(1), event)).collect();
+        assert_eq!(
+            lines,
+            [
+                "  0.001000  received        AUTH  none",
+                "  0.001000  sent            COLL  H_PORT                    12 bytes",
+                "  0.001000  received        COLL  H_PORT                    28 bytes  mask 0x00000007",
+                "  0.001000  sent            FINI",
             ]
         );
     }

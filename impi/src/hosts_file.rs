@@ -1,0 +1,322 @@
+//! The hosts file of a client: which processes its cluster has, and where they listen.
+//!
+//! A line `ADDRESS:PORT [PID [KEY]]` for each process; `-` stands for no PID or key, `#` begins a comment. Processes with one address are one host, whose port is that of its first process; hosts stand in the order in which their first processes do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use chained_gpc::{PublicKey, Shown};
+
+use crate::client::{Host, Proc, from_ip, to_ip};
+
+/// Most processes of one file: their values fit into what a server takes of one client by far.
+pub const PROCS_MAX: usize = 1 << 20;
+
+/// Most characters of a word that are quoted: an address, or a key, with room.
+const QUOTED_MAX: usize = 80;
+
+/// What is wrong with a hosts file.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostsFileError {
+    /// It has no processes.
+    #[error("it names no process: write a line `ADDRESS:PORT [PID [KEY]]` for each, such as `10.0.0.1:4000`")]
+    Empty,
+    /// A line has a fault.
+    #[error("line {line}: {fault}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// The fault.
+        fault: LineFault,
+    },
+}
+
+/// What is wrong with a line. Its words are quoted in part.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineFault {
+    /// No address with a port.
+    #[error("`{}` is no address: write IP:PORT with a port from 1 on, as in 10.0.0.1:4000 or [fd00::1]:4000", Shown(.0))]
+    Address(String),
+    /// An address that is none of a host.
+    #[error("{0} is no address by which a host is reached from others: write one of its own")]
+    Unusable(IpAddr),
+    /// No number of a process.
+    #[error("`{}` is no PID: write a number from 0 to {max}, or - for none", Shown(.0), max = u64::MAX)]
+    Pid(String),
+    /// No public key.
+    #[error("`{}` is no public key: write the one that `gpc secret --key` prints, or - for none", Shown(.0))]
+    Key(String),
+    /// More words than there are columns.
+    #[error("`{}` is one word too many: a line is `ADDRESS:PORT [PID [KEY]]`", Shown(.0))]
+    More(String),
+    /// Another process listens there.
+    #[error("{address} stands in line {line}, too: each process has a port of its own")]
+    Twice {
+        /// The address.
+        address: SocketAddr,
+        /// The first line that has it.
+        line: usize,
+    },
+    /// Another process of the host has this number.
+    #[error("PID {pid} of {ip} stands in line {line}, too: each process of an address has its own")]
+    PidTwice {
+        /// The number.
+        pid: u64,
+        /// The address.
+        ip: IpAddr,
+        /// The first line that has it.
+        line: usize,
+    },
+    /// The file is too long.
+    #[error("there are more than {PROCS_MAX} processes")]
+    TooMany,
+}
+
+/// The hosts of a file.
+///
+/// # Errors
+/// The first fault, with its line; or that there is no process.
+pub fn parse(text: &str) -> Result<Vec<Host>, HostsFileError> {
+    let mut read = Read::default();
+    for (line, text) in (1..).zip(text.lines()) {
+        let text = text.split_once('#').map_or(text, |(before, _)| before);
+        let mut words = text.split_whitespace();
+        if let Some(address) = words.next() {
+            read.line(line, address, words).map_err(|fault| HostsFileError::Line { line, fault })?;
+        }
+    }
+    match read.hosts.is_empty() {
+        true => Err(HostsFileError::Empty),
+        false => Ok(read.hosts),
+    }
+}
+
+/// Hosts as a file that has them. What it has no column for is left out, and so is a process without a port.
+pub fn text(hosts: &[Host]) -> String {
+    let mut text = String::new();
+    for host in hosts {
+        let ip = to_ip(host.address.unwrap_or(Ipv6Addr::UNSPECIFIED));
+        for proc in &host.procs {
+            let Some(port) = proc.port.and_then(|port| u16::try_from(port).ok()) else { continue };
+            // Writing to a text does not fail.
+            let _ = write!(text, "{}", SocketAddr::new(ip, port));
+            let pid = proc.pid.map(|pid| format!(" {pid}"));
+            let _ = match (pid, proc.key) {
+                (pid, Some(key)) => write!(text, "{} {key}", pid.as_deref().unwrap_or(" -")),
+                (pid, None) => write!(text, "{}", pid.unwrap_or_default()),
+            };
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Read {
+    hosts: Vec<Host>,
+    /// Which of the hosts has an address.
+    by_ip: BTreeMap<IpAddr, usize>,
+    /// The lines of addresses.
+    listening: BTreeMap<SocketAddr, usize>,
+    /// The lines of numbers.
+    pids: BTreeMap<(IpAddr, u64), usize>,
+}
+
+impl Read {
+    fn line<'a>(
+        &mut self,
+        line: usize,
+        address: &str,
+        mut words: impl Iterator<Item = &'a str>,
+    ) -> Result<(), LineFault> {
+        let address = listens(address)?;
+        let pid = words.next().filter(|word| *word != "-").map(pid).transpose()?;
+        let key = words.next().filter(|word| *word != "-").map(key).transpose()?;
+        if let Some(more) = words.next() {
+            return Err(LineFault::More(cut(more)));
+        }
+        let ip = address.ip();
+        if let Some(&line) = self.listening.get(&address) {
+            return Err(LineFault::Twice { address, line });
+        }
+        if let Some((pid, &line)) = pid.and_then(|pid| Some((pid, self.pids.get(&(ip, pid))?))) {
+            return Err(LineFault::PidTwice { pid, ip, line });
+        }
+        if self.listening.len() == PROCS_MAX {
+            return Err(LineFault::TooMany);
+        }
+        self.listening.insert(address, line);
+        self.pids.extend(pid.map(|pid| ((ip, pid), line)));
+        let at = *self.by_ip.entry(ip).or_insert_with(|| {
+            self.hosts.push(Host::new(from_ip(ip), address.port(), Vec::new()));
+            self.hosts.len() - 1
+        });
+        let port = Some(address.port().into());
+        self.hosts[at].procs.push(Proc { address: Some(from_ip(ip)), pid, port, key });
+        Ok(())
+    }
+}
+
+/// As much of a word as is quoted.
+fn cut(word: &str) -> String {
+    word.chars().take(QUOTED_MAX).collect()
+}
+
+/// Where a process listens, with the address as everybody writes it.
+fn listens(word: &str) -> Result<SocketAddr, LineFault> {
+    let wrong = || LineFault::Address(cut(word));
+    let address: SocketAddr = word.parse().map_err(|_| wrong())?;
+    // The number of a cable says nothing on another host.
+    let scoped = matches!(address, SocketAddr::V6(address) if address.scope_id() != 0);
+    if address.port() == 0 || scoped {
+        return Err(wrong());
+    }
+    let ip = to_ip(from_ip(address.ip()));
+    match ip.is_unspecified() || ip.is_multicast() {
+        true => Err(LineFault::Unusable(ip)),
+        false => Ok(SocketAddr::new(ip, address.port())),
+    }
+}
+
+fn pid(word: &str) -> Result<u64, LineFault> {
+    let digits = word.bytes().all(|byte| byte.is_ascii_digit());
+    word.parse().ok().filter(|_| digits).ok_or_else(|| LineFault::Pid(cut(word)))
+}
+
+fn key(word: &str) -> Result<PublicKey, LineFault> {
+    // On the wire a key of zeros is none.
+    let key = word.parse().ok().filter(|key: &PublicKey| key.0 != [0; 32]);
+    key.ok_or_else(|| LineFault::Key(cut(word)))
+}
+
+/// Gives a number to each process that has none: the lowest one from 1 on that no other process of its host has.
+pub fn number(hosts: &mut [Host]) {
+    for host in hosts {
+        let taken: BTreeSet<u64> = host.procs.iter().filter_map(|proc| proc.pid).collect();
+        let mut free = (1..).filter(|pid| !taken.contains(pid));
+        for proc in &mut host.procs {
+            proc.pid = proc.pid.or_else(|| free.next());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn said(text: &str) -> String {
+        parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn processes_of_one_address_are_one_host() {
+        let key = "ab".repeat(32);
+        let hosts = parse(&format!(
+            "# a cluster\n10.0.0.1:4000 17\n\n10.0.0.2:4000\r\n[::ffff:10.0.0.1]:4001 - {key}  # the same host\n[fd00::1]:5 0 -\n"
+        ))
+        .unwrap();
+        let shape: Vec<(String, Option<u32>, Vec<Option<u64>>)> = hosts
+            .iter()
+            .map(|host| {
+                let pids = host.procs.iter().map(|proc| proc.pid).collect();
+                (to_ip(host.address.unwrap()).to_string(), host.port, pids)
+            })
+            .collect();
+        assert_eq!(
+            shape,
+            [
+                ("10.0.0.1".into(), Some(4000), vec![Some(17), None]),
+                ("10.0.0.2".into(), Some(4000), vec![None]),
+                ("fd00::1".into(), Some(5), vec![Some(0)]),
+            ]
+        );
+        assert_eq!(hosts[0].procs[1].key.unwrap().to_string(), key);
+        assert_eq!(hosts[0].procs[1].port, Some(4001));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (text, expected) in [
+            ("", "it names no process"),
+            ("# nothing\n\n", "it names no process"),
+            ("10.0.0.1:4000\nhost:4000", "line 2: `host:4000` is no address: write IP:PORT"),
+            ("10.0.0.1", "line 1: `10.0.0.1` is no address"),
+            ("10.0.0.1:0", "a port from 1 on"),
+            ("[fe80::1%3]:4000", "is no address"),
+            ("0.0.0.0:4000", "0.0.0.0 is no address by which a host is reached"),
+            ("[ff02::1]:4000", "ff02::1 is no address by which"),
+            ("10.0.0.1:1 -5", "`-5` is no PID"),
+            ("10.0.0.1:1 +5", "`+5` is no PID"),
+            ("10.0.0.1:1 18446744073709551616", "is no PID"),
+            ("10.0.0.1:1 5 abc", "`abc` is no public key: write the one that `gpc secret --key` prints"),
+            ("10.0.0.1:1 5 - more", "`more` is one word too many"),
+            ("10.0.0.1:1\n[::10.0.0.1]:1", "line 2: 10.0.0.1:1 stands in line 1, too"),
+            ("10.0.0.1:1 7\n10.0.0.2:1 7\n10.0.0.1:2 7", "line 3: PID 7 of 10.0.0.1 stands in line 1, too"),
+        ] {
+            assert!(said(text).contains(expected), "{text:?}: {}", said(text));
+        }
+        assert!(said(&format!("10.0.0.1:1 5 {}", "00".repeat(32))).contains("is no public key"));
+        let long = said(&"\u{1b}[2J".repeat(10_000));
+        assert!(long.len() < 1000 && !long.contains('\u{1b}'), "{long}");
+    }
+
+    #[test]
+    fn numbers_are_chosen_that_nobody_has() {
+        let mut hosts = parse("10.0.0.1:1\n10.0.0.1:2 1\n10.0.0.1:3\n10.0.0.2:1").unwrap();
+        number(&mut hosts);
+        let pids: Vec<Vec<u64>> =
+            hosts.iter().map(|host| host.procs.iter().filter_map(|proc| proc.pid).collect()).collect();
+        assert_eq!(pids, [vec![2, 1, 3], vec![1]]);
+    }
+
+    fn ips() -> impl Strategy<Value = IpAddr> {
+        let usable = |ip: &IpAddr| !ip.is_unspecified() && !ip.is_multicast();
+        let any = prop_oneof![
+            any::<u32>().prop_map(|ip| IpAddr::V4(ip.into())),
+            any::<u128>().prop_map(|ip| IpAddr::V6(ip.into())),
+            (1u8..4).prop_map(|last| IpAddr::from([10, 0, 0, last])),
+        ];
+        any.prop_map(|ip| to_ip(from_ip(ip))).prop_filter("an address of a host", usable)
+    }
+
+    prop_compose! {
+        fn procs()(
+            ports in prop::collection::btree_set(1u16.., 1..5),
+            pids in prop::collection::btree_set(any::<u64>(), 5),
+            has in prop::collection::vec(any::<(bool, Option<u8>)>(), 5),
+        ) -> Vec<(u16, Option<u64>, Option<PublicKey>)> {
+            let parts = ports.into_iter().zip(pids).zip(has);
+            parts.map(|((port, pid), (has, key))| {
+                (port, has.then_some(pid), key.map(|key| PublicKey([key | 1; 32])))
+            }).collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(parts in prop::collection::btree_map(ips(), procs(), 1..6)) {
+            let hosts: Vec<Host> = parts.into_iter().map(|(ip, procs)| {
+                let first = procs[0].0;
+                let address = from_ip(ip);
+                let procs = procs.into_iter().map(|(port, pid, key)| {
+                    Proc { address: Some(address), pid, port: Some(port.into()), key }
+                });
+                Host::new(address, first, procs.collect())
+            }).collect();
+            prop_assert_eq!(parse(&text(&hosts)), Ok(hosts));
+        }
+
+        #[test]
+        fn no_text_does_harm(text in "[0-9a-f:.\\[\\]# \n-]{0,80}") {
+            if let Ok(hosts) = parse(&text) {
+                prop_assert_eq!(parse(&super::text(&hosts)), Ok(hosts));
+            }
+        }
+    }
+}
