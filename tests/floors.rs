@@ -155,6 +155,12 @@ const FLOORS: &[Floor] = &[
         banned: &["fs", "process", "env", "os", "SystemTime", "HashMap", "HashSet", "Mutex"],
     },
     Floor {
+        folder: "impi/src/bootstrap",
+        floors: &["book", "client", "server", "session", "wire"],
+        packages: &["chained_gpc", "thiserror", "tracing"],
+        banned: &["thread", "fs", "os", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "impi/src/book.rs",
         floors: &["client", "server"],
         packages: &["chained_gpc", "thiserror"],

@@ -10,7 +10,7 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 19] = [
+const FOLDERS: [&str; 20] = [
     "src",
     "cli/src",
     "cli/tests",
@@ -24,6 +24,7 @@ const FOLDERS: [&str; 19] = [
     "rendezvous/benches",
     "impi/src",
     "impi/tests",
+    "impi/examples",
     "tests",
     "benches",
     "examples",

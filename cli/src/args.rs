@@ -656,11 +656,12 @@ mod tests {
             assert!(read(line).is_err(), "{line}");
         }
         // Of processes that are started here a secret is drawn.
-        for option in ["--secret-file x", "--key-file x", "--no-encrypt", "--insecure"] {
+        for option in ["--key-file x", "--no-encrypt", "--insecure"] {
             let missing = [format!("call echo -n 2 {option}"), format!("bench -n 2 {option}")];
             assert!(missing.iter().all(|line| read(line).is_err_and(|error| error.contains("--peers"))));
             assert!(read(&format!("call echo --peers p --id 0 {option}")).is_ok());
             assert!(read(&format!("bench --peers p --id 0 {option}")).is_ok());
         }
+        assert!(read("call echo --peers p --id 0 --secret-file x").is_ok());
     }
 }

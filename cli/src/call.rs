@@ -20,11 +20,13 @@ pub(super) fn run(args: &CallArgs) -> CommandResult {
     let functions = Functions::new();
     builtin::register(&functions)?;
     let by_itself = args.n.is_some() || args.peers.is_some() || args.over.hosts.is_some();
-    let (member, started) = match role(by_itself, &functions, settings(args)?, args.wait_for_peers)? {
-        Role::Served(status) => return Ok(status),
-        Role::Alone => (None, None),
-        Role::Root(member, started) => (Some(*member), Some(started)),
-    };
+    let secret_file = args.trust.secret_file.as_deref().filter(|_| args.peers.is_none());
+    let (member, started) =
+        match role(by_itself, &functions, settings(args)?, args.wait_for_peers, secret_file)? {
+            Role::Served(status) => return Ok(status),
+            Role::Alone => (None, None),
+            Role::Root(member, started) => (Some(*member), Some(started)),
+        };
     let plan = CallPlan::new(args, &functions, started.as_ref())?;
     let interrupt = Interrupt::listen(|| {})?;
     let session = match member {

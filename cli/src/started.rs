@@ -1,5 +1,6 @@
-//! This process as one of those that a launcher has started, such as `mpiexec -n 8 gpc call facts`, or that meet at a rendezvous: id 0 makes the calls and prints, the others serve until it leaves.
+//! This process as one of those that a launcher has started, such as `mpiexec -n 8 gpc call facts`, or that meet at a rendezvous or by IMPI: id 0 makes the calls and prints, the others serve until it leaves.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use gpc_trees::{Hosts, IdList};
 
 use super::CommandResult;
 use super::duration::Span;
+use super::refused::Refused;
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Functions, Loss, Peers};
@@ -18,6 +20,9 @@ use gpc_pmix::from_env;
 
 /// How long what is under way may take to end where id 0 has left.
 const END_LIMIT: Duration = Duration::ZERO;
+
+/// Where a secret is drawn, none is named.
+const NO_SECRET_FILE: &str = "--secret-file goes with --peers FILE, or with GPC_IMPI_SERVER in the environment: for processes that are started here, or by a launcher, a secret is drawn";
 
 /// All that a plan needs to know of those that were started together.
 #[derive(Clone, Debug)]
@@ -50,19 +55,27 @@ pub(super) enum Role {
 }
 
 /// Finds out what this process is. `by_itself`: the arguments say with whom it works. `patience`: how long the others may take.
+/// `secret_file`: what is named for processes that are there already, but for running nodes.
 ///
 /// # Errors
-/// When a launcher has started this process, or a rendezvous is named, and it does not get to know the others.
+/// When a launcher has started this process, or a rendezvous or a server of IMPI is named, and it does not get to know the others; when a secret is named where one is drawn.
 pub(super) fn role(
     by_itself: bool,
     functions: &Functions,
     settings: NodeSettings,
     patience: Option<Span>,
+    secret_file: Option<&Path>,
 ) -> Result<Role, Box<dyn std::error::Error + Send + Sync>> {
+    let bootstrap = if by_itself { None } else { impi(secret_file)? };
+    if bootstrap.is_none() && secret_file.is_some() {
+        return Err(Refused::from(NO_SECRET_FILE).into());
+    }
     if by_itself {
         return Ok(Role::Alone);
     }
-    let Some(bootstrap) = bootstrap()? else { return Ok(Role::Alone) };
+    let Some(bootstrap) = bootstrap.map_or_else(launched, |found| Ok(Some(found)))? else {
+        return Ok(Role::Alone);
+    };
     let bootstrap = patience.map(Duration::from).into_iter().fold(bootstrap, Bootstrap::limit);
     let member = start(bootstrap, functions, settings)?;
     match member.id() {
@@ -74,8 +87,20 @@ pub(super) fn role(
     }
 }
 
-/// What the environment says. A rendezvous comes before a launcher: the processes of one job, which a launcher has started, are there to meet those of others.
-fn bootstrap() -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
+/// What the environment says of IMPI. It comes before a launcher, which has started the processes of one cluster.
+#[cfg(feature = "impi")]
+fn impi(secret_file: Option<&Path>) -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
+    let Some(setup) = gpc_impi::bootstrap::Setup::from_env(secret_file)? else { return Ok(None) };
+    Ok(Some(gpc_impi::bootstrap::with_cluster(setup, from_env()?)))
+}
+
+#[cfg(not(feature = "impi"))]
+fn impi(_: Option<&Path>) -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
+    Ok(None)
+}
+
+/// What the environment says of others. A rendezvous comes before a launcher: the processes of one job, which a launcher has started, are there to meet those of others.
+fn launched() -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
     #[cfg(feature = "rendezvous")]
     if let Some(bootstrap) = gpc_rendezvous::bootstrap::from_env()? {
         return Ok(Some(bootstrap));

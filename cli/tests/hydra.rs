@@ -163,8 +163,14 @@ fn what_a_launcher_says_does_not_reach_processes_that_are_started_here() {
     let mut outer = Command::new(EXE);
     outer.args(["call", "sleep", "-n", "2", "--header", "2s"]).stdout(Stdio::null());
     let launchers = ["PMI_RANK", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"];
-    let mut outer =
-        outer.envs(launchers.map(|name| (name, "0"))).env("PMI_FD", "0").env("KEPT", "1").spawn().unwrap();
+    let launchers = launchers.into_iter().chain(["GPC_IMPI_SERVER", "GPC_IMPI_RANK", "IMPI_AUTH_KEY"]);
+    let launchers: Vec<&str> = launchers.collect();
+    let mut outer = outer
+        .envs(launchers.iter().map(|name| (name, "0")))
+        .env("PMI_FD", "0")
+        .env("KEPT", "1")
+        .spawn()
+        .unwrap();
     let parent = format!("PPid:\t{}\n", outer.id());
     let begun = Instant::now();
     let variables = loop {

@@ -3,15 +3,15 @@
 //! Ids go by client, then by host, then by process. IMPI has addresses and ports of hosts alone, which is enough where each host has one process. Where hosts have more, each process has a port of its own: by the label `P_PORT` of this project, or by a rule
 //! that all agree on ([`Ports::PlusLocalRank`]); else the first process of a host stands for it, and alone has an address.
 //!
-//! Source: IMPI, "Startup": the labels H_IPV6, H_PORT, H_NPROCS and P_PID, and the order of hosts. Implementations write the IPv4 address a.b.c.d as `::a.b.c.d` or as `::ffff:a.b.c.d`; both are read.
+//! Source: IMPI, "Startup": the labels H_IPV6, H_PORT, H_NPROCS and P_PID, and the order of hosts.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use chained_gpc::{Address, Id, Job, Peers, PublicKey};
 
-use crate::client::{Cluster, Host, Learned, Proc};
+use crate::client::{Cluster, Host, Learned, Proc, to_ip};
 use crate::server::Rank;
 
 /// Where the processes of a host listen whose client does not say it for each of them.
@@ -218,19 +218,8 @@ fn has_ports(cluster: &Cluster) -> bool {
     cluster.hosts.iter().flat_map(|host| &host.procs).all(|process| process.port.is_some())
 }
 
-/// The address of a host as the others use it.
-pub fn ip(address: Ipv6Addr) -> IpAddr {
-    let [.., a, b, c, d] = address.octets();
-    match address.to_ipv4_mapped() {
-        Some(ip) => ip.into(),
-        // The loopback and the unspecified address of IPv6 are of that form, too.
-        None if address.octets()[..12] == [0; 12] && a != 0 => Ipv4Addr::new(a, b, c, d).into(),
-        None => address.into(),
-    }
-}
-
 fn address(client: Rank, number: usize, host: &Host) -> Result<IpAddr, BookError> {
-    let address = ip(host.address.ok_or(BookError::NoAddress { client, host: number })?);
+    let address = to_ip(host.address.ok_or(BookError::NoAddress { client, host: number })?);
     match address.is_unspecified() || address.is_multicast() {
         true => Err(BookError::Unusable { client, host: number, address }),
         false => Ok(address),

@@ -11,11 +11,13 @@
 //! | [`session`] | a client over TCP |
 //! | [`hosts_file`] | the hosts and processes that a client speaks for, as a file |
 //! | [`book`] | the addresses of all processes, by id |
+//! | [`bootstrap`] | processes of several clusters become one set of nodes |
 //!
 //! Source: IMPI, "Startup", of the Interoperable MPI protocol, draft of March 1999.
 #![deny(unsafe_code)]
 
 pub mod book;
+pub mod bootstrap;
 pub mod client;
 pub mod hosts_file;
 mod relay;

@@ -16,8 +16,20 @@ use crate::relay::{Relay, RelayOptions};
 /// How long FINI may take to leave: it is 8 bytes.
 const FINI_LIMIT: Duration = Duration::from_secs(10);
 
+/// How often one who waits is asked whether it goes on.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Bytes that are read at a time.
 const READ: usize = 64 * 1024;
+
+/// How a client takes part.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// How long it may take until all are done.
+    pub limit: Duration,
+    /// That the server's broadcasts may go through a node of this client, where the server wants that and all clients know how. It lives until the client has [joined](Session::join_with). Where there can be none, the broadcasts come from the server.
+    pub relay: Option<RelayOptions>,
+}
 
 /// A client whose session is done but for FINI.
 ///
@@ -59,6 +71,9 @@ pub enum SessionError {
     /// The system does not tell what happens at the socket, which a client with a node of its own needs.
     #[error("the client cannot wait for both the server and its own node: {0}")]
     Relay(#[source] io::Error),
+    /// Who waits has been told not to go on.
+    #[error("the session was given up before all were done")]
+    GivenUp,
     /// FINI did not leave.
     #[error("FINI could not be sent: {0}")]
     Fini(io::Error),
@@ -75,38 +90,52 @@ impl Session {
         limit: Duration,
         trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
-        Session::join_with(server, settings, None, limit, trace)
+        Session::join_while(server, settings, limit, || true, trace)
     }
 
-    /// Like [`join`](Self::join), and where the server wants that, its broadcasts go through a node of this client, which lives until this returns.
+    /// The same, as long as `goes_on`: while it waits for the server it asks ten times a second. Then it leaves.
     ///
     /// # Errors
-    /// As for [`join`](Self::join). Where there can be no node, the broadcasts come from the server.
+    /// The same, and [`SessionError::GivenUp`].
+    pub fn join_while(
+        server: &str,
+        settings: ClientSettings,
+        limit: Duration,
+        goes_on: impl FnMut() -> bool,
+        trace: impl FnMut(&ClientEvent),
+    ) -> Result<Session, SessionError> {
+        Session::join_with(server, settings, SessionOptions { limit, relay: None }, goes_on, trace)
+    }
+
+    /// The same with all options.
+    ///
+    /// # Errors
+    /// The same, and [`SessionError::Relay`].
     pub fn join_with(
         server: &str,
         settings: ClientSettings,
-        relay: Option<RelayOptions>,
-        limit: Duration,
+        options: SessionOptions,
+        mut goes_on: impl FnMut() -> bool,
         mut trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
         let (rank, bytes_max) = (settings.rank, settings.bytes_max);
         let mut client = Client::new(settings)?;
-        let clock = Clock { begin: Instant::now(), limit };
+        let clock = Clock { begin: Instant::now(), limit: options.limit };
         let addresses = resolve(server, &clock)
             .map_err(|cause| SessionError::Address { server: server.to_owned(), cause })?;
         let refused = |cause| SessionError::Connect { server: server.to_owned(), cause };
         let stream = connect(&addresses, &clock).map_err(refused)?;
         let local = stream.local_addr().map_err(refused)?;
         trace(&ClientEvent::Connected(local, stream.peer_addr().map_err(refused)?));
-        let relay = match relay {
+        let relay = match options.relay {
             None => None,
-            Some(options) => {
+            Some(relay) => {
                 client = client.relaying();
-                Some(Relay::new(options, rank, bytes_max, &stream).map_err(SessionError::Relay)?)
+                Some(Relay::new(relay, rank, bytes_max, &stream).map_err(SessionError::Relay)?)
             }
         };
         let mut joining = Joining { stream, client, clock, relay };
-        let learned = joining.learn(&mut trace)?;
+        let learned = joining.learn(&mut goes_on, &mut trace)?;
         joining.stream.set_nonblocking(false).map_err(SessionError::Relay)?;
         Ok(Session { stream: joining.stream, client: joining.client, learned: *learned, local })
     }
@@ -189,7 +218,11 @@ struct Joining {
 }
 
 impl Joining {
-    fn learn(&mut self, trace: &mut impl FnMut(&ClientEvent)) -> Result<Box<Learned>, ClientFault> {
+    fn learn(
+        &mut self,
+        goes_on: &mut impl FnMut() -> bool,
+        trace: &mut impl FnMut(&ClientEvent),
+    ) -> Result<Box<Learned>, SessionError> {
         let mut bytes = vec![0; READ];
         // Ends: each round waits for what is left of the time at most, and when it is over the machine fails.
         let mut read = 0;
@@ -204,18 +237,23 @@ impl Joining {
                         became.into_iter().for_each(|became| self.client.handle(ClientInput::Relay(became)));
                     }
                     ClientOutput::Learned(learned) => return Ok(learned),
-                    ClientOutput::Failed(fault) => return Err(fault),
+                    ClientOutput::Failed(fault) => return Err(fault.into()),
                 }
             }
             // What has come to the node was there before the bytes that were read.
             if let Some(became) = self.relay.as_ref().and_then(Relay::next) {
                 self.client.handle(ClientInput::Relay(became));
-            } else if read > 0 {
-                self.client.handle(ClientInput::Received(&bytes[..std::mem::take(&mut read)]));
-            } else if let Some(left) = self.clock.left() {
-                read = self.read(&mut bytes, left);
-            } else {
-                self.client.handle(ClientInput::Late(self.clock.limit));
+                continue;
+            }
+            if read > 0 {
+                self.client.handle(ClientInput::Received(&bytes[..read]));
+                read = 0;
+                continue;
+            }
+            match self.clock.left() {
+                None => self.client.handle(ClientInput::Late(self.clock.limit)),
+                Some(_) if !goes_on() => return Err(SessionError::GivenUp),
+                Some(left) => read = self.read(&mut bytes, left.min(LOOK)),
             }
         }
     }

@@ -62,6 +62,9 @@ const OF_LAUNCHERS: &[&str] = &[
     "GLOBUS_GRAM_JOB_HANDLE",
     "GLOBUS_GRAM_MULTIJOB_HANDLE",
     "GLOBUS_GRAM_SUBJOB_RANK",
+    // The server of IMPI, which client this is, and how it proves that it may be. All implementations have these names for that.
+    "GPC_IMPI_*",
+    "IMPI_AUTH_*",
 ];
 
 /// Whether a variable says which of its processes a launcher has started, or where its server is.

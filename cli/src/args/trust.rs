@@ -5,8 +5,8 @@ use std::path::PathBuf;
 /// Whom a node, or the root of a call on running nodes, links with over TCP.
 #[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
 pub struct TrustArgs {
-    /// File with the secret of the job: over TCP the node links with those alone that have the same one. By default the file that GPC_SECRET_FILE in the environment names
-    #[arg(long, value_name = "FILE", requires = "peers")]
+    /// File with the secret of the job: over TCP the node links with those alone that have the same one. By default the file that GPC_SECRET_FILE in the environment names. With --peers, or where GPC_IMPI_SERVER in the environment names a server of IMPI
+    #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
     /// File with the private key of this id, where the peers file lists the public one. By default the file that GPC_KEY_FILE in the environment names

@@ -44,7 +44,8 @@ pub(super) fn run(args: &BenchArgs) -> CommandResult {
     // What else they say is checked with the plan.
     let (link, wait) = (args.link.first().copied().unwrap_or_default(), args.wait.first().map(|wait| wait.0));
     let settings = NodeSettings::new(None, wait.unwrap_or_default(), link);
-    let (member, started) = match role(by_itself, &functions, settings, args.wait_for_peers)? {
+    let secret_file = args.trust.secret_file.as_deref().filter(|_| args.peers.is_none());
+    let (member, started) = match role(by_itself, &functions, settings, args.wait_for_peers, secret_file)? {
         Role::Served(status) => return Ok(status),
         Role::Alone => (None, None),
         Role::Root(member, started) => (Some(member), Some(started)),

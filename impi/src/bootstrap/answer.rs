@@ -1,0 +1,62 @@
+//! What a root announces to its cluster, as text: the job, and for each id its group and what it says of itself.
+
+use chained_gpc::Job;
+
+/// The form of this text.
+const FORM: &str = "1";
+
+/// What has come of the session: the same for all processes of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Answer {
+    /// The job of all.
+    pub(super) job: Job,
+    /// By id: the path of its group, and what it says of itself.
+    pub(super) ids: Vec<(String, String)>,
+}
+
+impl Answer {
+    /// `1 JOB`, and a line `GROUP ENTRY` for each id: neither has a space in it.
+    pub(super) fn to_text(&self) -> String {
+        let mut text = format!("{FORM} {}\n", self.job);
+        for (group, entry) in &self.ids {
+            text.extend([group, " ", entry, "\n"]);
+        }
+        text
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(super) fn parse(text: &str) -> Result<Answer, String> {
+        let mut lines = text.lines();
+        let job = lines.next().and_then(|line| line.strip_prefix(FORM)?.strip_prefix(' '));
+        let job = job.ok_or("it is of another form: all processes run the same version")?;
+        let job = job.parse().map_err(|_| "it names no job")?;
+        let pair = |line: &str| {
+            let (group, entry) = line.split_once(' ').ok_or("a line is no group and what an id says")?;
+            Ok((group.to_owned(), entry.to_owned()))
+        };
+        Ok(Answer { job, ids: lines.map(pair).collect::<Result<_, &str>>()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn an_answer_reads_as_it_is_written(job: [u8; 16], ids in prop::collection::vec(("[!-~]{1,20}", "[!-~]{1,40}"), 0..9)) {
+            let answer = Answer { job: Job(job), ids };
+            prop_assert_eq!(Answer::parse(&answer.to_text()), Ok(answer));
+        }
+
+        #[test]
+        fn any_text_is_an_answer_or_refused(text in "(1 [0-9a-f]{32}\n)?(.{0,20}\n){0,4}") {
+            let _ = Answer::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Within a cluster: what its processes have said goes to the root by one chained call, and what has come of the session comes from it by another. A third one waits at all of them meanwhile.
+#![allow(clippy::disallowed_methods, reason = "a meeting has a time limit")]
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use chained_gpc::bootstrap::{Bootstrap, Farewell, Meeting, Member, Within};
+use chained_gpc::{
+    Access, Call, CallError, CallHandle, CauseKind, Deferred, FuncHandle, Functions, Id, Placement, Reply,
+    Request,
+};
+
+use super::answer::Answer;
+use super::speak::{Said, speak};
+use super::{JoinError, Own, Setup};
+use crate::session::Session;
+
+/// The names of the functions.
+const SAYS: &str = "gpc.impi.says";
+const HOLD: &str = "gpc.impi.hold";
+const ANNOUNCE: &str = "gpc.impi.announce";
+
+/// What an announcement is of, in its header.
+const MET: &[u8] = b"met";
+const GIVEN_UP: &[u8] = b"given up";
+
+/// How long an announcement may take at least: one that says that the time is over comes after that. The others wait as much longer.
+const ANNOUNCE_MIN: Duration = Duration::from_secs(5);
+
+/// How often who waits for the root, and has no sign of it, asks whether it is there.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the root may take to say that it is there.
+const ASK_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long calls may take to end when all that is to be said has been said.
+const LEAVE_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the functions and the process that waits have in common.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The call that waits here until there is an announcement.
+    held: Option<Deferred>,
+    /// Whether that call has ended before.
+    dropped: bool,
+    /// What the root has announced: the answer's text, or why there is none.
+    announced: Option<Result<String, String>>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits at most so long for something that counts: what was announced, or else whether the call that waits has ended.
+    fn wait(&self, limit: Duration) -> Heard {
+        let nothing = |state: &mut State| state.announced.is_none() && !state.dropped;
+        let waited = self.changed.wait_timeout_while(self.state(), limit, nothing);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match state.announced.clone() {
+            Some(announced) => Heard::Announced(announced),
+            None if std::mem::take(&mut state.dropped) => {
+                state.held = None;
+                Heard::Nothing { asks: true }
+            }
+            None => Heard::Nothing { asks: state.held.is_none() },
+        }
+    }
+}
+
+/// What a process has heard of its root.
+enum Heard {
+    Announced(Result<String, String>),
+    /// Nothing; it asks if no call of the root waits here, by which it would see that the root has gone.
+    Nothing {
+        asks: bool,
+    },
+}
+
+/// The functions of one process, by their handles.
+#[derive(Clone, Copy)]
+struct Handles {
+    says: FuncHandle,
+    hold: FuncHandle,
+    announce: FuncHandle,
+}
+
+/// Registers the functions. They are for links that are proved: what the root announces is where all others are.
+fn register(functions: &Functions, mine: &str, shared: &Arc<Shared>) -> Result<Handles, JoinError> {
+    let functions = functions.at(Placement::Inline).access(Access::Proved);
+    let text = format!("{} {mine}", std::process::id()).into_bytes();
+    let says = functions.func(SAYS, move |_, reply| {
+        reply.data = text.clone();
+        Ok(())
+    })?;
+    let holds = shared.clone();
+    let hold = functions.deferring(HOLD, move |request, token| holds.hold(request, token))?;
+    let hears = shared.clone();
+    let announce = functions.func(ANNOUNCE, move |request, _| Ok(hears.hear(request)?))?;
+    Ok(Handles { says, hold, announce })
+}
+
+impl Shared {
+    /// Keeps a call of the root waiting.
+    fn hold(self: &Arc<Shared>, request: &Request<'_>, token: Deferred) {
+        match (request.root(), request.me()) {
+            (0, 0) => token.reply(Reply::default()),
+            (0, _) => {
+                let waits = self.clone();
+                let mut state = self.state();
+                if state.held.is_some() || state.announced.is_some() {
+                    drop(state);
+                    return token.fail("this process waits already, or has been told");
+                }
+                let call = token.call();
+                state.held = None;
+                drop(state);
+                // It may have ended by now, and then this is told at once, on this thread: nothing is locked here.
+                token.on_cancel(move || {
+                    let mut state = waits.state();
+                    if state.held.as_ref().is_none_or(|held| held.call() == call) {
+                        state.dropped = true;
+                        waits.changed.notify_all();
+                    }
+                });
+                self.state().held = Some(token);
+                self.changed.notify_all();
+            }
+            _ => token.fail("only the root of a cluster keeps its processes waiting"),
+        }
+    }
+
+    fn hear(&self, request: &Request<'_>) -> Result<(), &'static str> {
+        if request.root() != 0 {
+            return Err("only the root of a cluster announces");
+        }
+        let text = String::from_utf8_lossy(request.data()).into_owned();
+        let announced = match request.header() {
+            MET => Ok(text),
+            GIVEN_UP => Err(text),
+            _ => return Err("this is no announcement"),
+        };
+        // What was announced first stands.
+        self.state().announced.get_or_insert(announced);
+        self.changed.notify_all();
+        Ok(())
+    }
+}
+
+/// One process's part in a meeting of clusters.
+pub(super) fn meet(
+    setup: Setup,
+    cluster: Option<Bootstrap>,
+    mine: &str,
+    within: Within,
+) -> Result<Meeting, JoinError> {
+    let until = Instant::now() + within.left;
+    let Some(cluster) = cluster else {
+        let said = [Said::new(0, std::process::id(), mine)?];
+        let (answer, session) = speak(&setup, &said, (within.limit, within.left), || true)?;
+        return meeting(setup, answer, mine, farewell(session));
+    };
+    let (functions, shared) = (Functions::new(), Arc::<Shared>::default());
+    let handles = register(&functions, mine, &shared)?;
+    let member =
+        cluster.limit(within.left).start(&functions, |builder| builder).map_err(JoinError::Cluster)?;
+    let part = Part { setup: &setup, shared: &shared, handles, member: &member, until, limit: within.limit };
+    let ended = match member.id() {
+        0 => part.lead().map(|(answer, session)| (answer, farewell(session))),
+        _ => part.follow().map(|answer| (answer, Farewell::default())),
+    };
+    // Calls that go by way of this process end before it leaves.
+    let launcher = member.leave(LEAVE_LIMIT);
+    let (answer, ours) = ended?;
+    meeting(setup, answer, mine, ours.then(launcher))
+}
+
+fn farewell(session: Session) -> Farewell {
+    Farewell::new(move || session.finish())
+}
+
+/// What a process that has said `mine` learns.
+fn meeting(setup: Setup, answer: Answer, mine: &str, farewell: Farewell) -> Result<Meeting, JoinError> {
+    let id = answer.ids.iter().position(|(_, text)| text == mine);
+    let id = id.and_then(|id| Id::try_from(id).ok()).ok_or(JoinError::NotOurs { rank: setup.rank })?;
+    let (groups, entries) = answer.ids.into_iter().map(|(group, text)| (group, text.into_bytes())).unzip();
+    Ok(Meeting { id, entries, groups, job: answer.job, secret: setup.secret, farewell })
+}
+
+/// A process of a cluster.
+struct Part<'a> {
+    setup: &'a Setup,
+    shared: &'a Shared,
+    handles: Handles,
+    member: &'a Member,
+    until: Instant,
+    /// The limit of the whole bootstrap, of which a part had passed before.
+    limit: Duration,
+}
+
+impl Part<'_> {
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    fn call(&self, func: FuncHandle) -> Call {
+        Call::new(func).ids(0..self.member.count()).limit(self.left())
+    }
+
+    /// The root's part: whatever comes of it, the others are told.
+    fn lead(&self) -> Result<(Answer, Session), JoinError> {
+        let mut said = Vec::new();
+        let led = self.led(&mut said);
+        if let Err(error) = &led {
+            let call = self.call(self.handles.announce).header(GIVEN_UP).data(error.to_string().into_bytes());
+            let told = self.member.call(call.limit(ANNOUNCE_MIN).partial()).and_then(CallHandle::wait);
+            // Who does not hear it sees that this process leaves.
+            drop(told);
+        }
+        led
+    }
+
+    fn led(&self, said: &mut Vec<Said>) -> Result<(Answer, Session), JoinError> {
+        let gathered = self.member.call(self.call(self.handles.says)).and_then(CallHandle::wait);
+        let gathered = gathered.map_err(|error| self.lost(&[], error))?;
+        let replies = gathered.replies().map_err(|error| {
+            let why = error.to_string();
+            JoinError::Nonsense { who: Own { id: 0, known: None }, why }
+        })?;
+        for reply in replies {
+            said.push(parse(reply.id, &reply.data)?);
+        }
+        let lost = |error| self.lost(said, error);
+        // Whoever waits longest for the others says that the time is over.
+        let hold = self.call(self.handles.hold).limit(self.left() + ANNOUNCE_MIN);
+        let mut held = self.member.call(hold).map_err(lost)?;
+        let mut gone = None;
+        let goes_on = || {
+            // It does not end well before there is an announcement.
+            gone = held.test().and_then(Result::err);
+            gone.is_none()
+        };
+        let spoken = speak(self.setup, said, (self.limit, self.left()), goes_on);
+        if let Some(error) = gone {
+            return Err(lost(error));
+        }
+        let (answer, session) = spoken?;
+        let call = self.call(self.handles.announce).header(MET).data(answer.to_text().into_bytes());
+        let told = self.member.call(call.limit(self.left().max(ANNOUNCE_MIN))).and_then(CallHandle::wait);
+        told.map_err(lost)?;
+        // All have been told: who is lost from now on is lost to all clusters, and found there.
+        let _ = held.wait_for(LEAVE_LIMIT);
+        Ok((answer, session))
+    }
+
+    /// Who is lost, as far as the call tells.
+    fn lost(&self, said: &[Said], error: CallError) -> JoinError {
+        let rank = self.setup.rank;
+        match error.cause() {
+            Some(cause) if cause.kind != CauseKind::TimeLimit => {
+                let known = said.iter().find(|said| said.id == cause.id).map(Said::who);
+                JoinError::Lost { rank, who: known.unwrap_or(Own { id: cause.id, known: None }), error }
+            }
+            _ => JoinError::Call { rank, error },
+        }
+    }
+
+    /// The part of every other process: it waits for the announcement, as long as the root is there.
+    fn follow(&self) -> Result<Answer, JoinError> {
+        let rank = self.setup.rank;
+        // Ends: the time passes.
+        loop {
+            let left = self.left() + ANNOUNCE_MIN;
+            let asks = match self.shared.wait(ASK_EVERY.min(left)) {
+                Heard::Announced(announced) => return self.told(announced),
+                Heard::Nothing { asks } => asks,
+            };
+            if asks && let Err(error) = self.ask() {
+                // What it had announced before it went counts.
+                return match self.shared.wait(Duration::ZERO) {
+                    Heard::Announced(announced) => self.told(announced),
+                    Heard::Nothing { .. } => Err(JoinError::Root { rank, error }),
+                };
+            }
+            if self.left().is_zero() && Instant::now() >= self.until + ANNOUNCE_MIN {
+                return Err(JoinError::Late { rank, limit: self.limit });
+            }
+        }
+    }
+
+    /// Asks the root for a sign of life.
+    fn ask(&self) -> Result<(), CallError> {
+        let call = Call::new(self.handles.says).ids([0]).watch().limit(ASK_LIMIT);
+        self.member.call(call)?.wait().map(drop)
+    }
+
+    fn told(&self, announced: Result<String, String>) -> Result<Answer, JoinError> {
+        let held = self.shared.state().held.take();
+        held.into_iter().for_each(|held| held.reply(Reply::default()));
+        let rank = self.setup.rank;
+        let text = announced.map_err(|why| JoinError::GivenUp { rank, why })?;
+        Answer::parse(&text).map_err(|why| JoinError::Nonsense { who: Own { id: 0, known: None }, why })
+    }
+}
+
+/// What a process says: its process id, and its entry.
+fn parse(id: Id, data: &[u8]) -> Result<Said, JoinError> {
+    let text = String::from_utf8_lossy(data);
+    let nonsense = || JoinError::Nonsense { who: Own { id, known: None }, why: text.clone().into_owned() };
+    let (pid, mine) = text.split_once(' ').ok_or_else(nonsense)?;
+    Said::new(id, pid.parse().map_err(|_| nonsense())?, mine)
+}

@@ -1,0 +1,1 @@
+//! What a root makes of what clusters say.

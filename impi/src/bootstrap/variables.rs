@@ -1,0 +1,139 @@
+//! The variables by which a process learns where the server is, and for which client it stands.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use chained_gpc::bootstrap::{
+    BootstrapError, SECRET_VARIABLE, SecretFileError, named_or_variable, read_secret,
+};
+use chained_gpc::{Secret, Shown};
+
+use super::Setup;
+use crate::server::Rank;
+use crate::wire::{CLIENTS_MAX, KeyError, Methods};
+
+/// Names the server, `HOST:PORT`.
+pub const SERVER_VARIABLE: &str = "GPC_IMPI_SERVER";
+
+/// The rank of the cluster of this process among the clients.
+pub const RANK_VARIABLE: &str = "GPC_IMPI_RANK";
+
+/// The key for the server, a decimal number, by the name that all implementations have for it.
+const KEY: &str = "IMPI_AUTH_KEY";
+
+/// There, if a client that has a key may do without.
+const NONE: &str = "IMPI_AUTH_NONE";
+
+/// Why the variables of the environment lead to no server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvError {
+    /// One of the two is there.
+    #[error(
+        "{there} is set and {missing} is not: a cluster needs the server's address and its own rank; set both, or none"
+    )]
+    Incomplete {
+        /// The one that is there.
+        there: &'static str,
+        /// The one that is missing.
+        missing: &'static str,
+    },
+    /// A value that is no text.
+    #[error("{0} is no text")]
+    NoText(&'static str),
+    /// A value that is no rank.
+    #[error("{RANK_VARIABLE} is `{}`: a rank is a number from 0 to {most}", Shown(.0), most = CLIENTS_MAX - 1)]
+    Rank(String),
+    /// A value that is no key.
+    #[error("{KEY}: {0}")]
+    Key(#[from] KeyError),
+    /// The file of the secret cannot be used.
+    #[error("the secret of the job: {0}")]
+    Secret(#[from] SecretFileError),
+    /// Whoever has started the processes of this cluster.
+    #[error(transparent)]
+    Cluster(#[from] BootstrapError),
+}
+
+impl Setup {
+    /// What the environment says; `None` if it names no server. The secret comes from this file, or else from the one that `GPC_SECRET_FILE` names, if any does.
+    ///
+    /// # Errors
+    /// When one of the variables is missing, a value is none, or the file of the secret cannot be read.
+    pub fn from_env(secret_file: Option<&Path>) -> Result<Option<Setup>, EnvError> {
+        let secret = || {
+            let file = named_or_variable(secret_file, SECRET_VARIABLE);
+            file.map(|file| read_secret(&file)).transpose()
+        };
+        setup(|name| std::env::var_os(name), secret)
+    }
+}
+
+fn setup(
+    variable: impl Fn(&'static str) -> Option<OsString>,
+    secret: impl FnOnce() -> Result<Option<Secret>, SecretFileError>,
+) -> Result<Option<Setup>, EnvError> {
+    let text = |name| {
+        variable(name).map(|value| value.into_string().map_err(|_| EnvError::NoText(name))).transpose()
+    };
+    let (server, rank) = match (text(SERVER_VARIABLE)?, text(RANK_VARIABLE)?) {
+        (None, None) => return Ok(None),
+        (Some(server), Some(rank)) => (server, rank),
+        (Some(_), None) => {
+            return Err(EnvError::Incomplete { there: SERVER_VARIABLE, missing: RANK_VARIABLE });
+        }
+        (None, Some(_)) => {
+            return Err(EnvError::Incomplete { there: RANK_VARIABLE, missing: SERVER_VARIABLE });
+        }
+    };
+    let number = rank.trim().parse::<Rank>().ok().filter(|rank| *rank < CLIENTS_MAX);
+    let rank = number.ok_or(EnvError::Rank(rank))?;
+    let key = text(KEY)?.map(|key| key.parse()).transpose()?;
+    // Who has no key can offer nothing else.
+    let none = key.is_none() || variable(NONE).is_some();
+    let server = server.trim().to_owned();
+    Ok(Some(Setup { server, rank, methods: Methods { none, key }, secret: secret()? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<Option<Setup>, String> {
+        let value = |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+        setup(value, || Ok(None)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_server_and_a_rank_are_a_setup() {
+        assert!(of(&[("IMPI_AUTH_KEY", "7")]).unwrap().is_none());
+        let both = [("GPC_IMPI_SERVER", " 10.0.0.1:5678\n"), ("GPC_IMPI_RANK", "31")];
+        let setup = of(&both).unwrap().unwrap();
+        assert_eq!((setup.server.as_str(), setup.rank, setup.methods.mask()), ("10.0.0.1:5678", 31, 1));
+        let key = of(&[&both[..], &[("IMPI_AUTH_KEY", "7")]].concat()).unwrap().unwrap();
+        assert_eq!(key.methods.mask(), 2);
+        let either = of(&[&both[..], &[("IMPI_AUTH_KEY", "7"), ("IMPI_AUTH_NONE", "")]].concat());
+        assert_eq!(either.unwrap().unwrap().methods.mask(), 3);
+    }
+
+    #[test]
+    fn what_is_missing_or_none_is_an_error() {
+        let error = |variables: &[(&str, &str)]| of(variables).unwrap_err();
+        assert!(
+            error(&[("GPC_IMPI_SERVER", "a:1")])
+                .starts_with("GPC_IMPI_SERVER is set and GPC_IMPI_RANK is not")
+        );
+        assert!(
+            error(&[("GPC_IMPI_RANK", "0")]).starts_with("GPC_IMPI_RANK is set and GPC_IMPI_SERVER is not")
+        );
+        for rank in ["", "32", "-1", "one"] {
+            let said = error(&[("GPC_IMPI_SERVER", "a:1"), ("GPC_IMPI_RANK", rank)]);
+            assert!(said.ends_with("a rank is a number from 0 to 31"), "{said}");
+        }
+        let said = error(&[("GPC_IMPI_SERVER", "a:1"), ("GPC_IMPI_RANK", "1"), ("IMPI_AUTH_KEY", "s3cret")]);
+        assert!(
+            said.starts_with("IMPI_AUTH_KEY: it is no decimal number") && !said.contains("s3cret"),
+            "{said}"
+        );
+    }
+}
