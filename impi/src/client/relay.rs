@@ -73,7 +73,8 @@ impl Client {
     pub(super) fn relay(&mut self, input: RelayInput) -> Result<(), Fault> {
         match input {
             RelayInput::Listens(node) => {
-                if let Phase::Asked(tree) = std::mem::take(&mut self.relaying.phase) {
+                if let Phase::Asked(tree) = &self.relaying.phase {
+                    let tree = tree.clone();
                     self.tell(node, tree);
                 }
             }
