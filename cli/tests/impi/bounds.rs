@@ -1,0 +1,125 @@
+//! What hostile clients take: memory, descriptors, time.
+
+use std::fs;
+use std::net::TcpStream;
+use std::process::Command;
+
+use super::support::*;
+
+/// Memory that a server has of its own, with room: KiB.
+const ROOM: u64 = 40 << 10;
+
+#[test]
+fn a_length_is_no_reason_to_take_memory() {
+    let mut server = Server::start("server 3 --trace");
+    let before = (server.kib("VmPeak"), server.kib("VmHWM"));
+    let mut clients = server.clients(3);
+    // As long as a client may send; none of it comes.
+    for client in &mut clients {
+        let head = [&b"COLL"[..], &(250u32 << 20).to_be_bytes(), &C_VERSION.to_be_bytes(), &[7; 1000]];
+        client.send(&head.concat());
+    }
+    // The answer to a stranger comes when what was sent before has been read.
+    drop(server.client());
+    server.until("all clients have joined");
+    server.until("closed");
+    let now = (server.kib("VmPeak"), server.kib("VmHWM"));
+    assert!(now.0 < before.0 + ROOM && now.1 < before.1 + ROOM, "{before:?} KiB, then {now:?}");
+    // More than that, or less than nothing, is no length.
+    clients.remove(1);
+    let (status, said) = server.ended();
+    assert!(status == Some(1) && said.contains("client 1 was lost"), "{said}");
+    for len in [i32::MAX, -1, i32::MIN] {
+        let server = Server::start("server 1");
+        let mut clients = server.clients(1);
+        clients[0].send(&[&b"COLL"[..], &len.to_be_bytes()].concat());
+        clients[0].rest();
+        let (status, said) = server.ended();
+        assert!(status == Some(1) && said.contains(&format!("a length of {len}")), "{said}");
+    }
+}
+
+/// What waits for a client that does not read is what the others wait for, too: it is there once. At the end it gets some seconds, and no more.
+#[test]
+fn a_client_that_never_reads_takes_no_memory_of_its_own_and_delays_nobody() {
+    const LABELS: u32 = 64;
+    const LEN: usize = 1 << 20;
+    let server = Server::start("server 3");
+    let mut clients = server.clients(3);
+    let values = vec![7; LEN];
+    for label in 0..LABELS {
+        let label = 0x9000 + label;
+        clients[0].send(&coll(label, &[]));
+        clients[1].send(&coll(label, &values));
+        clients[2].send(&coll(label, &[]));
+        if label == 0x9000 {
+            clients[1].nobodys(KNOWN);
+            clients[2].nobodys(KNOWN);
+        }
+        assert_eq!(clients[1].frame(), answer(label, 7, &values));
+        assert_eq!(clients[2].frame().len(), 16 + LEN);
+    }
+    let held = server.kib("VmHWM");
+    let sent = u64::from(LABELS) * (LEN as u64 >> 10);
+    assert!(held < sent + ROOM, "{held} KiB for {sent} KiB that one client does not read");
+    clients.iter_mut().for_each(Client::done);
+    clients[0].fini();
+    for client in &mut clients[1..] {
+        assert_eq!(client.frame(), frame("DONE", &[]));
+        client.fini();
+    }
+    assert_eq!(server.ended(), (Some(0), String::new()));
+}
+
+#[test]
+fn connections_that_end_leave_no_descriptor() {
+    let mut server = Server::start("server 2 --trace");
+    // One that has been answered has been taken in.
+    server.client().auth(1, 0);
+    server.until("closed");
+    let before = server.descriptors();
+    for _ in 0..200 {
+        let mut stranger = server.client();
+        stranger.send(b"GET / HTTP/1.0\r\n\r\n");
+        stranger.rest();
+        drop(server.joining(0));
+        server.until("another may come");
+    }
+    assert_eq!(server.descriptors(), before);
+    leave(&mut server.clients(2));
+    assert_eq!(server.ended().0, Some(0));
+}
+
+/// Where there are no descriptors left a server that asked again and again did nothing else.
+#[test]
+fn a_server_without_descriptors_waits_for_some() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 20; exec \"$0\" \"$@\"", EXE]);
+    let mut server = Server::of(clean(shell, "impi server 2"));
+    let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    server.until("no connection can be accepted");
+    // They come when those before them have had their time.
+    let address = server.address;
+    let clients = std::thread::spawn(move || {
+        let mut clients: Vec<Client> = (0..2).map(|_| Client::to(address)).collect();
+        for (rank, client) in (0..).zip(&mut clients) {
+            client.auth(1, 0);
+            client.send(&frame("IMPI", &[rank]));
+        }
+        clients
+    });
+    server.until("has not named its rank within 10s");
+    let ticks = cpu(&server);
+    assert!(ticks < 300, "{ticks} hundredths of a second of work in ten seconds");
+    // Those that wait still make room for the clients.
+    drop(silent);
+    leave(&mut clients.join().unwrap());
+    assert_eq!(server.ended().0, Some(0));
+}
+
+/// Time that a process has worked, in ticks of 10 ms.
+fn cpu(server: &Server) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}

@@ -1,0 +1,183 @@
+//! Sessions that end well.
+
+use std::process::Stdio;
+use std::thread;
+
+use super::support::*;
+
+#[test]
+fn two_clients_learn_of_each_other() {
+    let server = Server::start("server 2");
+    let mut clients = server.clients(2);
+    let versions = [0u8; 8];
+    for client in &mut clients {
+        client.send(&coll(C_VERSION, &versions));
+    }
+    for client in &mut clients {
+        assert_eq!(client.frame(), answer(C_VERSION, 3, &[0; 16]));
+    }
+    // Of two clients one leaves the ports out.
+    clients[0].send(&coll(C_NHOSTS, &[0, 0, 0, 1]));
+    clients[1].send(&coll(C_NHOSTS, &[0, 0, 0, 2]));
+    clients[1].send(&coll(H_PORT, &[0, 0, 16, 0, 0, 0, 16, 1]));
+    clients.iter_mut().for_each(Client::done);
+    for client in &mut clients {
+        assert_eq!(client.frame(), answer(C_NHOSTS, 3, &[0, 0, 0, 1, 0, 0, 0, 2]));
+        client.nobodys(KNOWN[2..8].iter().copied());
+        assert_eq!(client.frame(), answer(H_PORT, 2, &[0, 0, 16, 0, 0, 0, 16, 1]));
+        client.nobodys(KNOWN[9..].iter().copied());
+        assert_eq!(client.frame(), frame("DONE", &[]));
+    }
+    clients[0].fini();
+    drop(clients.remove(0));
+    clients[0].fini();
+    clients[0].closed();
+    assert_eq!(server.ended(), (Some(0), String::new()));
+}
+
+/// A client that sends everything at once, its FINI too, and another that begins when the first one is done.
+#[test]
+fn what_was_sent_before_an_early_done_is_not_lost() {
+    let server = Server::start("server 2 --check off");
+    let mut clients = server.clients(2);
+    let early = [coll(C_VERSION, &[0; 8]), coll(H_PORT, b"portport"), coll(0x9000, b"other")].concat();
+    clients[1].send(&[early, frame("DONE", &[]), frame("FINI", &[])].concat());
+    clients[0].send(&coll(0x9000, b"own"));
+    clients[0].done();
+    assert_eq!(clients[0].frame(), answer(C_VERSION, 2, &[0; 8]));
+    clients[0].nobodys(KNOWN[1..8].iter().copied());
+    assert_eq!(clients[0].frame(), answer(H_PORT, 2, b"portport"));
+    clients[0].nobodys(KNOWN[9..].iter().copied());
+    assert_eq!(clients[0].frame(), answer(0x9000, 3, b"ownother"));
+    assert_eq!(clients[0].frame(), frame("DONE", &[]));
+    clients[0].fini();
+    assert_eq!(server.ended(), (Some(0), String::new()));
+}
+
+/// The reference server served one connection after the other, so that a silent one held up all.
+#[test]
+fn thirty_two_clients_are_not_delayed_by_a_hundred_that_say_nothing() {
+    let server = Server::start("server 32 --time-limit 5m");
+    let mut silent: Vec<Client> = (0..100).map(|_| server.client()).collect();
+    // Half a head is no word either.
+    silent.iter_mut().skip(90).for_each(|silent| silent.send(b"AUT"));
+    let address = server.address;
+    let client = move |rank: u32| {
+        let mut client = Client::to(address);
+        client.auth(3, 0);
+        client.send(&frame("IMPI", &[rank]));
+        assert_eq!(client.frame(), frame("IMPI", &[32]));
+        for label in KNOWN {
+            client.send(&coll(label, &rank.to_be_bytes()));
+            let all: Vec<u8> = (0..32u32).flat_map(u32::to_be_bytes).collect();
+            assert_eq!(client.frame(), answer(label, u32::MAX, &all));
+        }
+        client.done();
+        assert_eq!(client.frame(), frame("DONE", &[]));
+        client.fini();
+        client.closed();
+    };
+    let clients: Vec<_> = (0..32).map(|rank| thread::spawn(move || client(rank))).collect();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    let (status, said) = server.ended();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("is closed"), "{said}");
+    silent.iter_mut().for_each(Client::closed);
+}
+
+#[test]
+fn a_client_may_speak_byte_by_byte() {
+    let mut command = gpc("impi server 1");
+    command.env("IMPI_AUTH_KEY", "258");
+    let server = Server::of(command);
+    let mut client = server.client();
+    let mut slowly = |bytes: &[u8]| bytes.chunks(1).for_each(|byte| client.send(byte));
+    slowly(&frame("AUTH", &[2]));
+    slowly(&258u64.to_be_bytes());
+    slowly(&frame("IMPI", &[0]));
+    slowly(&coll(C_VERSION, &[0; 8]));
+    slowly(&frame("DONE", &[]));
+    assert_eq!(client.bytes(8), [0, 0, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(client.frame(), frame("IMPI", &[1]));
+    assert_eq!(client.frame(), answer(C_VERSION, 1, &[0; 8]));
+    client.nobodys(KNOWN[1..].iter().copied());
+    assert_eq!(client.frame(), frame("DONE", &[]));
+    frame("FINI", &[]).chunks(1).for_each(|byte| client.send(byte));
+    assert_eq!(server.ended(), (Some(0), String::new()));
+}
+
+#[test]
+fn two_clients_of_gpc_print_what_they_have_learned() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let key = "ab".repeat(32);
+    let hosts = [
+        file("a", "10.0.0.1:7000 4711\n10.0.0.1:7001 4712\n10.0.0.2:7000\n".into()),
+        file("b", format!("[fd00::2]:7000 - {key}\n")),
+    ];
+    let run = |outputs: [&str; 2], more: &str| {
+        let server = Server::start("server 2");
+        let start = |rank: usize| {
+            let words = format!(
+                "impi client {rank} {} --hosts {} --output {} {more}",
+                server.address, hosts[rank], outputs[rank]
+            );
+            gpc(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let clients = [0, 1].map(start);
+        let told = clients.map(|client| told(client.wait_with_output().unwrap()));
+        assert_eq!(server.ended(), (Some(0), String::new()));
+        told.map(|(status, out, error)| {
+            assert_eq!((status, error.as_str()), (Some(0), ""));
+            out
+        })
+    };
+    let [table, json] = run(["table", "json"], "");
+    assert!(
+        table.starts_with(
+            "client  host  address   port  procs  pids\n     0     0  10.0.0.1  7000      2  4711, 4712\n"
+        ),
+        "{table}"
+    );
+    assert!(table.contains("(of gpc) with the other clients"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["clients"][1]["hosts"][0]["procs"][0]["key"], key.as_str());
+    assert_eq!((&json["rank"], &json["own_labels"]), (&1.into(), &true.into()));
+    let [peers, hosts_file] = run(["peers", "hosts"], "");
+    assert_eq!(peers, format!("0 10.0.0.1:7000\n1 10.0.0.1:7001\n2 10.0.0.2:7000\n3 [fd00::2]:7000 {key}\n"));
+    assert_eq!(
+        hosts_file,
+        "0 client-0/10.0.0.1\n1 client-0/10.0.0.1\n2 client-0/10.0.0.2\n3 client-1/fd00::2\n"
+    );
+    // Without the ports of processes the first of a host stands for it.
+    let [peers, json] = run(["peers", "json"], "--plain");
+    assert_eq!(peers, "0 10.0.0.1:7000\n1 10.0.0.2:7000\n2 [fd00::2]:7000\n");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["clients"][1]["version"], &json["own_labels"]), (&"0.0".into(), &false.into()));
+}
+
+#[test]
+fn a_trace_shows_the_session_label_by_label() {
+    let server = Server::start("server 2 --trace");
+    leave(&mut server.clients(2));
+    let (status, said) = server.ended();
+    assert_eq!(status, Some(0));
+    let rows: Vec<&str> = said.lines().map(|line| line.split_at(12).1).collect();
+    assert!(rows[0].starts_with("connection 0          from 127.0.0.1:"), "{said}");
+    for row in [
+        "connection 0    AUTH  none",
+        "client  1       IMPI  connection 1",
+        "all             IMPI  all clients have joined",
+        "client  0       DONE",
+        "all             COLL  C_VERSION                  0 bytes  mask 0x00000000",
+        "all             COLL  P_PID                      0 bytes  mask 0x00000000",
+        "all             DONE",
+        "client  1       FINI",
+    ] {
+        assert!(rows.contains(&row), "{row}:\n{said}");
+    }
+}
