@@ -10,7 +10,7 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 20] = [
+const FOLDERS: [&str; 21] = [
     "src",
     "cli/src",
     "cli/tests",
@@ -23,6 +23,7 @@ const FOLDERS: [&str; 20] = [
     "rendezvous/tests",
     "rendezvous/benches",
     "impi/src",
+    "impi/benches",
     "impi/tests",
     "impi/examples",
     "tests",

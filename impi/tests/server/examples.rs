@@ -53,6 +53,19 @@ fn nhosts_of_three_clients() {
     all_received(&mut driven, &[&version[..], &nhosts].concat());
 }
 
+/// Whoever joins first, and on whichever connection.
+#[test]
+fn values_are_in_the_order_of_ranks() {
+    let mut driven = Driven::new(open(3));
+    [(1, 2), (2, 0), (3, 1)].into_iter().for_each(|(conn, rank)| driven.join(conn, rank));
+    driven.sent.clear();
+    for (conn, version) in [(3, 11), (1, 12), (2, 10)] {
+        driven.say(conn, &numbers(Label::C_VERSION, &[0, 0, 1, version]));
+    }
+    let expected = words(&[COLL, 56, 0x1000, 0x7, 0, 0, 1, 10, 0, 0, 1, 11, 0, 0, 1, 12]);
+    (1..4).for_each(|conn| assert_eq!(driven.take(conn), expected));
+}
+
 /// Known labels that nobody has sent come before the first that somebody has.
 fn at_pktlen() -> Driven {
     let mut driven = Driven::joined(open(3));

@@ -16,8 +16,11 @@ const OTHER: u64 = 1;
 const KEY: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const BYTES_MAX: usize = 1000;
 
+/// The name of a state, and how a session comes to it.
+type State = (&'static str, fn(&mut Driven));
+
 /// What was said before. The other client has joined, and waits for this one, where it says nothing else.
-const STATES: [(&str, fn(&mut Driven)); 12] = [
+const STATES: [State; 12] = [
     ("connected: AUTH is next", |_| {}),
     ("the key is next", |driven| driven.say(SUBJECT, &command(Command::Auth, &[3]))),
     ("IMPI is next", |driven| driven.say(SUBJECT, &command(Command::Auth, &[1]))),
