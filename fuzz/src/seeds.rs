@@ -80,6 +80,7 @@ pub fn seeds() -> Vec<Seed> {
         numbered("chain", sequences()),
         numbered("peering", greetings()),
         numbered("rendezvous", super::rendezvous_seeds::seeds()),
+        numbered("impi_client", super::impi_seeds::client_seeds()),
         numbered("impi_server", super::impi_seeds::server_seeds()),
     ]
     .into_iter()

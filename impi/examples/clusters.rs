@@ -75,7 +75,7 @@ fn be(cluster: u32, host: u32, folder: &Path) -> Result<(), Failure> {
         server: fs::read_to_string(folder.join("server"))?,
         rank: cluster,
         methods: Methods { none: true, key: None },
-        secret: Some(read_secret(&folder.join("secret"))?),
+        secret: read_secret(&folder.join("secret"))?,
     };
     let hosts = CLUSTERS[cluster as usize];
     let files = folder.join(format!("cluster-{cluster}"));

@@ -20,7 +20,10 @@ pub mod book;
 pub mod bootstrap;
 pub mod client;
 pub mod hosts_file;
+mod relay;
 pub mod serve;
 pub mod server;
 pub mod session;
 pub mod wire;
+
+pub use relay::RelayOptions;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::client::{
     Client, ClientEvent, ClientFault, ClientInput, ClientOutput, ClientSettings, Learned, SettingsError,
 };
+use crate::relay::{Relay, RelayOptions};
 
 /// How long FINI may take to leave: it is 8 bytes.
 const FINI_LIMIT: Duration = Duration::from_secs(10);
@@ -20,6 +21,15 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Bytes that are read at a time.
 const READ: usize = 64 * 1024;
+
+/// How a client takes part.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// How long it may take until all are done.
+    pub limit: Duration,
+    /// That the server's broadcasts may go through a node of this client, where the server wants that and all clients know how. It lives until the client has [joined](Session::join_with). Where there can be none, the broadcasts come from the server.
+    pub relay: Option<RelayOptions>,
+}
 
 /// A client whose session is done but for FINI.
 ///
@@ -58,6 +68,9 @@ pub enum SessionError {
     /// The session itself.
     #[error(transparent)]
     Fault(#[from] ClientFault),
+    /// The system does not tell what happens at the socket, which a client with a node of its own needs.
+    #[error("the client cannot wait for both the server and its own node: {0}")]
+    Relay(#[source] io::Error),
     /// Who waits has been told not to go on.
     #[error("the session was given up before all were done")]
     GivenUp,
@@ -88,19 +101,42 @@ impl Session {
         server: &str,
         settings: ClientSettings,
         limit: Duration,
+        goes_on: impl FnMut() -> bool,
+        trace: impl FnMut(&ClientEvent),
+    ) -> Result<Session, SessionError> {
+        Session::join_with(server, settings, SessionOptions { limit, relay: None }, goes_on, trace)
+    }
+
+    /// The same with all options.
+    ///
+    /// # Errors
+    /// The same, and [`SessionError::Relay`].
+    pub fn join_with(
+        server: &str,
+        settings: ClientSettings,
+        options: SessionOptions,
         mut goes_on: impl FnMut() -> bool,
         mut trace: impl FnMut(&ClientEvent),
     ) -> Result<Session, SessionError> {
-        let client = Client::new(settings)?;
-        let clock = Clock { begin: Instant::now(), limit };
+        let (rank, bytes_max) = (settings.rank, settings.bytes_max);
+        let mut client = Client::new(settings)?;
+        let clock = Clock { begin: Instant::now(), limit: options.limit };
         let addresses = resolve(server, &clock)
             .map_err(|cause| SessionError::Address { server: server.to_owned(), cause })?;
         let refused = |cause| SessionError::Connect { server: server.to_owned(), cause };
         let stream = connect(&addresses, &clock).map_err(refused)?;
         let local = stream.local_addr().map_err(refused)?;
         trace(&ClientEvent::Connected(local, stream.peer_addr().map_err(refused)?));
-        let mut joining = Joining { stream, client, clock };
+        let relay = match options.relay {
+            None => None,
+            Some(relay) => {
+                client = client.relaying();
+                Some(Relay::new(relay, rank, bytes_max, &stream).map_err(SessionError::Relay)?)
+            }
+        };
+        let mut joining = Joining { stream, client, clock, relay };
         let learned = joining.learn(&mut goes_on, &mut trace)?;
+        joining.stream.set_nonblocking(false).map_err(SessionError::Relay)?;
         Ok(Session { stream: joining.stream, client: joining.client, learned: *learned, local })
     }
 
@@ -177,6 +213,8 @@ struct Joining {
     stream: TcpStream,
     client: Client,
     clock: Clock,
+    /// Where the client may have a node of its own, the stream does not block.
+    relay: Option<Relay>,
 }
 
 impl Joining {
@@ -187,30 +225,67 @@ impl Joining {
     ) -> Result<Box<Learned>, SessionError> {
         let mut bytes = vec![0; READ];
         // Ends: each round waits for what is left of the time at most, and when it is over the machine fails.
+        let mut read = 0;
         loop {
             while let Some(output) = self.client.next_output() {
                 match output {
                     ClientOutput::Send(bytes) => self.send(&bytes),
                     ClientOutput::Event(event) => trace(&event),
+                    ClientOutput::Relay(output) => {
+                        let left = self.clock.left().unwrap_or_default();
+                        let became = self.relay.as_mut().and_then(|relay| relay.carry_out(output, left));
+                        became.into_iter().for_each(|became| self.client.handle(ClientInput::Relay(became)));
+                    }
                     ClientOutput::Learned(learned) => return Ok(learned),
                     ClientOutput::Failed(fault) => return Err(fault.into()),
                 }
             }
+            // What has come to the node was there before the bytes that were read.
+            if let Some(became) = self.relay.as_ref().and_then(Relay::next) {
+                self.client.handle(ClientInput::Relay(became));
+                continue;
+            }
+            if read > 0 {
+                self.client.handle(ClientInput::Received(&bytes[..read]));
+                read = 0;
+                continue;
+            }
             match self.clock.left() {
                 None => self.client.handle(ClientInput::Late(self.clock.limit)),
                 Some(_) if !goes_on() => return Err(SessionError::GivenUp),
-                Some(left) => self.read(&mut bytes, left.min(LOOK)),
+                Some(left) => read = self.read(&mut bytes, left.min(LOOK)),
             }
         }
     }
 
-    fn read(&mut self, bytes: &mut [u8], left: Duration) {
-        let read = self.stream.set_read_timeout(Some(left)).and_then(|()| self.stream.read(bytes));
+    /// Reads once, and waits for that if there is nothing: how many bytes it was.
+    fn read(&mut self, bytes: &mut [u8], left: Duration) -> usize {
+        let read = self.blocks(left).and_then(|()| self.stream.read(bytes));
         match read {
             Ok(0) => self.client.handle(ClientInput::Lost("it has closed the connection")),
-            Ok(len) => self.client.handle(ClientInput::Received(&bytes[..len])),
-            Err(error) if is_pause(&error) => {}
+            Ok(len) => return len,
+            Err(error) if is_pause(&error) => self.pause(&error, left),
             Err(error) => self.client.handle(ClientInput::Lost(&error.to_string())),
+        }
+        0
+    }
+
+    /// How long the stream may block, where it does.
+    fn blocks(&self, left: Duration) -> io::Result<()> {
+        if self.relay.is_some() {
+            return Ok(());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.set_write_timeout(Some(left))
+    }
+
+    /// Waits until the stream or the node may have something, where the stream does not block.
+    fn pause(&mut self, error: &io::Error, left: Duration) {
+        let Some(relay) = self.relay.as_mut().filter(|_| error.kind() == ErrorKind::WouldBlock) else {
+            return;
+        };
+        if let Err(error) = relay.wait(left) {
+            self.client.handle(ClientInput::Lost(&error.to_string()));
         }
     }
 
@@ -220,10 +295,10 @@ impl Joining {
             let Some(left) = self.clock.left() else {
                 return self.client.handle(ClientInput::Late(self.clock.limit));
             };
-            let written = self.stream.set_write_timeout(Some(left)).and_then(|()| self.stream.write(bytes));
+            let written = self.blocks(left).and_then(|()| self.stream.write(bytes));
             match written {
                 Ok(written) => bytes = &bytes[written..],
-                Err(error) if is_pause(&error) => {}
+                Err(error) if is_pause(&error) => self.pause(&error, left),
                 Err(error) => return self.client.handle(ClientInput::Lost(&error.to_string())),
             }
         }

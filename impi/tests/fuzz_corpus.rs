@@ -7,11 +7,14 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 
+#[path = "../../fuzz/src/impi_client.rs"]
+#[expect(unreachable_pub, reason = "it is a target, too")]
+mod impi_client;
 #[path = "../../fuzz/src/impi_server.rs"]
 #[expect(unreachable_pub, reason = "it is a target, too")]
 mod impi_server;
 #[path = "../../fuzz/src/input.rs"]
-#[expect(unreachable_pub, dead_code, reason = "it is a part of the library of the other targets")]
+#[expect(unreachable_pub, reason = "it is a part of the library of the other targets")]
 mod input;
 
 fn inputs(target: &str) -> Vec<Vec<u8>> {
@@ -46,4 +49,9 @@ fn replay(target: &str, run: fn(&[u8])) {
 #[test]
 fn the_server() {
     replay("impi_server", impi_server::run);
+}
+
+#[test]
+fn the_client() {
+    replay("impi_client", impi_client::run);
 }

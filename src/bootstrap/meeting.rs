@@ -7,7 +7,7 @@ use std::time::Duration;
 use gpc_trees::{Hosts, Id};
 
 use super::entry::Entry;
-use super::{BootstrapError, EntryError, Farewell, SECRET_VARIABLE};
+use super::{BootstrapError, EntryError, Farewell};
 use crate::peering::Secret;
 use crate::wire::Job;
 
@@ -22,8 +22,8 @@ pub struct Meeting {
     pub groups: Vec<String>,
     /// The job of all of them from now on, drawn by whoever brings them together.
     pub job: Job,
-    /// Their secret: drawn there too, or given to all of them beforehand. Without one all are to be reached on this host alone; keys count for nothing then, and over loopback nobody proves anything.
-    pub secret: Option<Secret>,
+    /// Their secret: drawn there too, or given to all of them beforehand.
+    pub secret: Secret,
     /// What this process says at the end.
     pub farewell: Farewell,
 }
@@ -45,7 +45,7 @@ pub(super) struct Known {
     pub(super) id: Id,
     pub(super) count: u32,
     pub(super) job: Job,
-    pub(super) secret: Option<Secret>,
+    pub(super) secret: Secret,
     pub(super) entries: BTreeMap<Id, Entry>,
     pub(super) hosts: Hosts,
     pub(super) farewell: Farewell,
@@ -67,15 +67,7 @@ pub(super) fn known(meeting: Meeting, mine: &Entry) -> Result<Known, BootstrapEr
     for (of, bytes) in (0..).zip(&entries) {
         let no_text = |_| BootstrapError::Entry { of, why: "it is no text".into() };
         let no_entry = |fault: EntryError| BootstrapError::Entry { of, why: fault.to_string() };
-        let mut entry: Entry = std::str::from_utf8(bytes).map_err(no_text)?.parse().map_err(no_entry)?;
-        if secret.is_none() {
-            if let Some(address) = entry.addresses.iter().find(|address| !address.is_local()) {
-                return Err(useless(format!(
-                    "id {of} is to be reached at {address}, and without a secret nobody knows who answers beyond this host: name the file of one with {SECRET_VARIABLE} at every process (`gpc secret FILE` writes it)"
-                )));
-            }
-            entry.key = None;
-        }
+        let entry = std::str::from_utf8(bytes).map_err(no_text)?.parse().map_err(no_entry)?;
         known.insert(of, entry);
     }
     let hosts = (0..).zip(groups).collect();

@@ -244,14 +244,11 @@ fn begin(
             begun(mine, own, Met::All(Trust::of(common), entries))
         }
         Means::Meeting(meet) => {
-            let (mut mine, mut own) = Own::listen(id, None, wanted, link)?;
+            let (mine, own) = Own::listen(id, None, wanted, link)?;
             let within = Within { limit, left: until.saturating_duration_since(Instant::now()) };
             let meeting = meet(&mine.to_string(), within)?;
             let Known { id, count, job, secret, entries, hosts, farewell } = known(meeting, &mine)?;
-            if secret.is_none() {
-                (mine.key, own.key) = (None, None);
-            }
-            let trust = Trust { job, secret, first_run: true };
+            let trust = Trust::of(Common { job, secret });
             let groups = Some(hosts);
             Begun { id, count, groups, farewell, ..begun(mine, own, Met::All(trust, entries)) }
         }
@@ -267,7 +264,7 @@ fn begin(
 /// By what the links of a node are known to be of the same job.
 struct Trust {
     job: Job,
-    /// `None` where all are on one host, and the system says whose process the other one is; or nobody does, over loopback.
+    /// `None` where all are on one host, and the system says whose process the other one is.
     secret: Option<Secret>,
     /// Whether nobody has had this id before.
     first_run: bool,

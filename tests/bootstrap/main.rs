@@ -139,7 +139,7 @@ fn processes_that_know_no_id_get_one_when_they_meet() {
             let entries: Vec<Vec<u8>> = all.lock().unwrap().iter().rev().cloned().collect();
             let id = entries.iter().position(|entry| entry == mine.as_bytes()).unwrap() as Id;
             let groups = (0..count).map(|id| format!("job-{}", id / 2)).collect();
-            Ok(Meeting { id, entries, groups, job, secret: Some(secret), farewell: Farewell::default() })
+            Ok(Meeting { id, entries, groups, job, secret, farewell: Farewell::default() })
         };
         let bootstrap = Bootstrap::with_meeting("test", meet).limit(PATIENCE);
         assert_eq!((bootstrap.id(), bootstrap.count(), bootstrap.launcher()), (None, None, "test"));
@@ -184,14 +184,13 @@ fn what_is_to_be_said_to_a_launcher_is_handed_on() {
             let entries: Vec<Vec<u8>> =
                 all.lock().unwrap().values().map(|text| text.clone().into()).collect();
             let groups = vec!["all".into(); entries.len()];
-            // All are on this host, so that none needs a secret.
-            Ok(Meeting { id, entries, groups, job, secret: None, farewell: ours.then(launcher) })
+            let secret = chained_gpc::Secret::new(&[7; 32]).unwrap();
+            Ok(Meeting { id, entries, groups, job, secret, farewell: ours.then(launcher) })
         };
         let bootstrap = Bootstrap::with_meeting("test", meet).limit(PATIENCE);
         let local = std::net::IpAddr::from([127, 0, 0, 1]);
         let mut member = bootstrap.host_address(local).start(&functions(), |builder| builder).unwrap();
         call_all(&member);
-        assert_eq!((member.secret(), member.peers().key(1)), (None, None));
         let (table, barrier, _, said) = &*unsaid;
         barrier.wait();
         assert!(table.finished().is_empty() && said.lock().unwrap().is_empty());
@@ -209,7 +208,7 @@ fn a_meeting_that_comes_to_nothing_says_so() {
     let start = |change: Change| {
         let meet = move |mine: &str, _| -> Result<Meeting, String> {
             let (entries, groups) = (vec![mine.into()], vec!["g".into()]);
-            let (job, secret) = (chained_gpc::Job::random(), chained_gpc::Secret::random().ok());
+            let (job, secret) = (chained_gpc::Job::random(), chained_gpc::Secret::random().unwrap());
             let farewell = Farewell::default();
             let mut meeting = Meeting { id: 0, entries, groups, job, secret, farewell };
             change(&mut meeting);
@@ -218,7 +217,7 @@ fn a_meeting_that_comes_to_nothing_says_so() {
         let bootstrap = Bootstrap::with_meeting("test", meet).host_address([127, 0, 0, 1].into());
         bootstrap.start(&functions(), |builder| builder).map(drop).unwrap_err().to_string()
     };
-    let changes: [(Change, &str); 6] = [
+    let changes: [(Change, &str); 5] = [
         (|meeting| meeting.groups = vec!["g".into(); 3], "the processes have not met: nobody came"),
         (|meeting| meeting.groups.clear(), "there are 0 groups' names for 1 processes"),
         (|meeting| meeting.id = 1, "what stands at id 1 of 1 is not what this process has said"),
@@ -229,14 +228,6 @@ fn a_meeting_that_comes_to_nothing_says_so() {
                 meeting.groups.push("g".into());
             },
             "what id 1 says of itself is of no use: `nonsense` is no entry",
-        ),
-        (
-            |meeting| {
-                meeting.secret = None;
-                meeting.entries.push(b"1,h,0123456789abcdef,-,192.0.2.7:7".to_vec());
-                meeting.groups.push("g".into());
-            },
-            "id 1 is to be reached at 192.0.2.7:7, and without a secret nobody knows who answers beyond this host: name the file of one with GPC_SECRET_FILE",
         ),
     ];
     for (change, why) in changes {

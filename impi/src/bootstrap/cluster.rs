@@ -240,11 +240,13 @@ impl Part<'_> {
         let lost = |error| self.lost(said, error);
         // Whoever waits longest for the others says that the time is over.
         let hold = self.call(self.handles.hold).limit(self.left() + ANNOUNCE_MIN);
-        let mut held = self.member.call(hold).map_err(lost)?;
+        let mut held = Some(self.member.call(hold).map_err(lost)?);
         let mut gone = None;
         let goes_on = || {
-            // It does not end well before there is an announcement.
-            gone = held.test().and_then(Result::err);
+            if let Some(ended) = held.as_mut().and_then(CallHandle::test) {
+                // Where there are no others, it ends well at once.
+                (held, gone) = (None, ended.err());
+            }
             gone.is_none()
         };
         let spoken = speak(self.setup, said, (self.limit, self.left()), goes_on);
@@ -256,7 +258,7 @@ impl Part<'_> {
         let told = self.member.call(call.limit(self.left().max(ANNOUNCE_MIN))).and_then(CallHandle::wait);
         told.map_err(lost)?;
         // All have been told: who is lost from now on is lost to all clusters, and found there.
-        let _ = held.wait_for(LEAVE_LIMIT);
+        let _ = held.and_then(|mut held| held.wait_for(LEAVE_LIMIT));
         Ok((answer, session))
     }
 

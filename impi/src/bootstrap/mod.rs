@@ -7,7 +7,7 @@
 //! together crosses to each cluster once. Ports, public keys and the job travel by labels of this project, where the server carries those; where it does not, each host has one process, which listens at the port of the host (H_PORT), the job is a digest of all that was
 //! said, and the secret alone proves who the processes of other clusters are.
 //!
-//! The secret never travels by IMPI, which anybody on the way can read: each process has it beforehand ([`Setup::secret`]). Without one all must be on one machine, and reached at loopback addresses.
+//! The secret never travels by IMPI, which anybody on the way can read: each process has it beforehand ([`Setup::secret`]).
 //!
 //! The root keeps its connection with the server, and sends FINI when its process ends in order. Only then do launchers hear that.
 //!
@@ -25,7 +25,7 @@ use std::time::Duration;
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError};
 use chained_gpc::{CallError, FunctionsError, Secret, Shown};
 
-use crate::book::{BookError, Who};
+use crate::book::BookError;
 use crate::server::Rank;
 use crate::session::SessionError;
 use crate::wire::Methods;
@@ -44,8 +44,8 @@ pub struct Setup {
     pub rank: Rank,
     /// How its root can prove to the server that it may take part.
     pub methods: Methods,
-    /// The secret of all clusters, which proves their processes to each other. Without one all are to be reached at loopback addresses.
-    pub secret: Option<Secret>,
+    /// The secret of all clusters, which proves their processes to each other.
+    pub secret: Secret,
 }
 
 /// Why the processes of the clusters have not become one set.
@@ -128,16 +128,6 @@ pub enum JoinError {
         who: Own,
         /// Its loopback address, if it has one.
         address: Option<SocketAddr>,
-    },
-    /// Beyond this machine nobody knows who answers without a secret.
-    #[error(
-        "{who} is to be reached at {address}, and without a secret nobody knows who answers beyond this machine: name the file of one with --secret-file or GPC_SECRET_FILE at every process of every cluster (`gpc secret FILE` writes it; IMPI does not carry it)"
-    )]
-    NoSecret {
-        /// Which process.
-        who: Who,
-        /// Where it listens.
-        address: SocketAddr,
     },
     /// The session with the server.
     #[error("IMPI, client {rank} at {}: {error}", Shown(server))]
@@ -230,7 +220,7 @@ impl fmt::Display for Own {
 /// ```
 ///
 /// # Errors
-/// When one of the two variables is missing, a value is none, the file of the secret cannot be read, or `cluster` fails.
+/// When one of the two variables is missing, a value is none, no file of a secret is named or it cannot be read, or `cluster` fails.
 pub fn from_env(
     cluster: impl FnOnce() -> Result<Option<Bootstrap>, BootstrapError>,
 ) -> Result<Option<Bootstrap>, EnvError> {

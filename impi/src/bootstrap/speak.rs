@@ -63,13 +63,13 @@ pub(super) fn speak(
     (limit, left): (Duration, Duration),
     goes_on: impl FnMut() -> bool,
 ) -> Result<(Answer, Session), JoinError> {
-    let Setup { server, rank, methods, secret } = setup;
+    let Setup { server, rank, methods, .. } = setup;
     let here = is_here(server);
     if let Some(said) = said.iter().find(|said| said.address.ip().is_loopback() && !here) {
         return Err(JoinError::Unreachable { who: said.who(), address: Some(said.address) });
     }
     let hosts = hosts(said);
-    let mut settings = ClientSettings::new(*rank, methods.clone(), cluster(&hosts, secret.is_some()));
+    let mut settings = ClientSettings::new(*rank, methods.clone(), cluster(&hosts));
     settings.job = (*rank == 0).then(|| Job::random().0);
     let trace = |event: &crate::client::ClientEvent| tracing::debug!(rank, %event, "IMPI");
     let session = Session::join_while(server, settings, left, goes_on, trace).map_err(|error| {
@@ -99,7 +99,7 @@ fn hosts(said: &[Said]) -> Vec<Vec<&Said>> {
 }
 
 /// What the client says of these hosts.
-fn cluster(hosts: &[Vec<&Said>], keys: bool) -> Cluster {
+fn cluster(hosts: &[Vec<&Said>]) -> Cluster {
     let host = |processes: &Vec<&Said>| {
         let mut pids = BTreeSet::new();
         let proc = |said: &&Said| {
@@ -110,7 +110,7 @@ fn cluster(hosts: &[Vec<&Said>], keys: bool) -> Cluster {
                 address: Some(from_ip(said.address.ip())),
                 pid: Some(pid),
                 port: Some(said.address.port().into()),
-                key: said.entry.key.filter(|_| keys),
+                key: said.entry.key,
             }
         };
         let address = processes[0].address;
@@ -131,9 +131,6 @@ fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) ->
     let mut ours = hosts.iter().flatten();
     let mut ids = Vec::with_capacity(book.entries.len());
     for entry in &book.entries {
-        if setup.secret.is_none() && !entry.address.ip().is_loopback() {
-            return Err(JoinError::NoSecret { who: entry.who, address: entry.address });
-        }
         let text = match entry.who.client == setup.rank {
             true => {
                 let said = ours.next().filter(|said| said.address == entry.address);

@@ -47,6 +47,11 @@ pub enum EnvError {
     /// A value that is no key.
     #[error("{KEY}: {0}")]
     Key(#[from] KeyError),
+    /// There is no secret.
+    #[error(
+        "{SERVER_VARIABLE} is set, and no file of a secret is named, without which nobody knows whose processes those of other clusters are, and IMPI does not carry one: name the same one at every process of every cluster with {SECRET_VARIABLE} or --secret-file; `gpc secret FILE` writes it"
+    )]
+    NoSecret,
     /// The file of the secret cannot be used.
     #[error("the secret of the job: {0}")]
     Secret(#[from] SecretFileError),
@@ -56,10 +61,10 @@ pub enum EnvError {
 }
 
 impl Setup {
-    /// What the environment says; `None` if it names no server. The secret comes from this file, or else from the one that `GPC_SECRET_FILE` names, if any does.
+    /// What the environment says; `None` if it names no server. The secret comes from this file, or else from the one that `GPC_SECRET_FILE` names.
     ///
     /// # Errors
-    /// When one of the variables is missing, a value is none, or the file of the secret cannot be read.
+    /// When one of the variables is missing, a value is none, or no file of a secret is named or it cannot be read.
     pub fn from_env(secret_file: Option<&Path>) -> Result<Option<Setup>, EnvError> {
         let secret = || {
             let file = named_or_variable(secret_file, SECRET_VARIABLE);
@@ -92,7 +97,12 @@ fn setup(
     // Who has no key can offer nothing else.
     let none = key.is_none() || variable(NONE).is_some();
     let server = server.trim().to_owned();
-    Ok(Some(Setup { server, rank, methods: Methods { none, key }, secret: secret()? }))
+    Ok(Some(Setup {
+        server,
+        rank,
+        methods: Methods { none, key },
+        secret: secret()?.ok_or(EnvError::NoSecret)?,
+    }))
 }
 
 #[cfg(test)]
@@ -101,7 +111,7 @@ mod tests {
 
     fn of(variables: &[(&str, &str)]) -> Result<Option<Setup>, String> {
         let value = |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
-        setup(value, || Ok(None)).map_err(|error| error.to_string())
+        setup(value, || Ok(Secret::new(&[7; 32]).ok())).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -126,6 +136,9 @@ mod tests {
         assert!(
             error(&[("GPC_IMPI_RANK", "0")]).starts_with("GPC_IMPI_RANK is set and GPC_IMPI_SERVER is not")
         );
+        let both = |name: &str| Some(if name == "GPC_IMPI_RANK" { "0" } else { "1" }.into());
+        let bare = setup(both, || Ok(None)).unwrap_err().to_string();
+        assert!(bare.contains("no file of a secret is named") && bare.contains("GPC_SECRET_FILE"), "{bare}");
         for rank in ["", "32", "-1", "one"] {
             let said = error(&[("GPC_IMPI_SERVER", "a:1"), ("GPC_IMPI_RANK", rank)]);
             assert!(said.ends_with("a rank is a number from 0 to 31"), "{said}");

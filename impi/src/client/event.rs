@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use crate::server::Rank;
-use crate::wire::{Command, Label, Method};
+use crate::wire::{Command, Label, Method, NodeAt};
 
 /// Where a client stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +41,12 @@ pub enum ClientEvent {
     Ignored(Command, usize),
     /// Values that the client has understood, though they are not what the source says.
     Doubted(Label, String),
+    /// It has told the server where its own node listens; `None`: it has none.
+    Node(Option<NodeAt>),
+    /// A label has come to its own node, with so many bytes of values.
+    Relayed(Label, usize),
+    /// Its own node has passed a label on, and these other clients have got it, by the bits of their ranks.
+    Reached(Label, u32),
     /// It has sent all its labels.
     Done,
     /// All clients have. Whether the labels of this project were among those that were broadcast.
@@ -82,6 +88,16 @@ impl fmt::Display for ClientEvent {
                 write!(f, "received unknown {command} with {len} bytes, which is ignored")
             }
             ClientEvent::Doubted(label, why) => write!(f, "COLL {label}: {why}"),
+            ClientEvent::Node(Some(node)) => {
+                write!(f, "sent NODE: its own node listens at {}, port {}", node.address, node.port)
+            }
+            ClientEvent::Node(None) => f.write_str("sent NODE: it has no node of its own"),
+            ClientEvent::Relayed(label, len) => {
+                write!(f, "COLL {label} has come to its own node, {len} bytes")
+            }
+            ClientEvent::Reached(label, mask) => {
+                write!(f, "sent REACHED {label}: its own node has passed it on to clients {mask:#x}")
+            }
             ClientEvent::Done => f.write_str("sent DONE"),
             ClientEvent::AllDone(true) => f.write_str("received DONE: all clients are done"),
             ClientEvent::AllDone(false) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ClientStage, LearnError};
 use crate::server::Rank;
-use crate::wire::{CLIENTS_MAX, Command, FrameError, Label};
+use crate::wire::{CLIENTS_MAX, Command, FrameError, Label, RelayError};
 
 /// Why a client has failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -132,6 +132,21 @@ pub enum Wrong {
         label: Label,
         /// How many bytes of values.
         len: usize,
+    },
+    /// A command of this project whose payload is none.
+    #[error("{0}")]
+    Relay(#[from] RelayError),
+    /// A list of nodes that does not fit the clients.
+    #[error(
+        "NODES has {entries} entries, with a node for this client: {own}; there are {size} clients, and this one has said where its node is, or that it has none"
+    )]
+    Nodes {
+        /// How many entries it has.
+        entries: usize,
+        /// The number of clients.
+        size: u32,
+        /// Whether there is a node for this client.
+        own: bool,
     },
     /// DONE comes after everything.
     #[error("DONE without COLL {0}, which this client has sent; others of its kind were broadcast")]

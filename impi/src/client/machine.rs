@@ -6,12 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::answers::{Answer, Answers};
+use super::relay::{RelayInput, RelayOutput, Relaying};
 use super::{
     ClientEvent, ClientFault, ClientSettings, ClientStage, LearnError, Learned, SettingsError, Wrong, learn,
 };
 use crate::server::Rank;
 use crate::wire::{
-    CLIENTS_MAX, Command, Frame, FrameError, Label, Method, PRIVATE_MAJOR, Reader, coll, command,
+    CLIENTS_MAX, Command, Frame, FrameError, Label, Method, PRIVATE_MAJOR, Reader, Relay, coll, command,
 };
 
 /// What happens to a client.
@@ -21,6 +22,8 @@ pub enum ClientInput<'a> {
     Received(&'a [u8]),
     /// The connection has ended: by the server, or by an error.
     Lost(&'a str),
+    /// Something has become of the client's own node.
+    Relay(RelayInput),
     /// So much time has passed, which is all that there was until DONE.
     Late(Duration),
 }
@@ -32,6 +35,8 @@ pub enum ClientOutput {
     Send(Bytes),
     /// For those who look on.
     Event(ClientEvent),
+    /// The client's own node is to do something. Only of a client that [may have one](Client::relaying).
+    Relay(RelayOutput),
     /// All are done. The connection stays open until FINI is sent.
     Learned(Box<Learned>),
     /// The session has failed, and the connection is to be closed. The last output.
@@ -43,19 +48,20 @@ pub enum ClientOutput {
 /// After [`new`](Self::new), and after every [`handle`](Self::handle), all [outputs](Self::next_output) are taken. Each wait for the server has an end when the driver says that it is [late](ClientInput::Late).
 #[derive(Debug)]
 pub struct Client {
-    settings: ClientSettings,
+    pub(super) settings: ClientSettings,
     reader: Reader,
     state: State,
     /// The number of clients, once it is known.
-    size: u32,
+    pub(super) size: u32,
     /// The known labels that it sends, ascending.
     labels: Vec<Label>,
     /// Whether all clients know the labels of this project.
     own_labels: bool,
-    answers: Answers,
+    pub(super) answers: Answers,
     /// Bytes that the server has sent.
-    received: usize,
-    outputs: VecDeque<ClientOutput>,
+    pub(super) received: usize,
+    pub(super) relaying: Relaying,
+    pub(super) outputs: VecDeque<ClientOutput>,
 }
 
 /// What comes next.
@@ -107,6 +113,7 @@ impl Client {
             own_labels: false,
             answers: Answers::new(),
             received: 0,
+            relaying: Relaying::default(),
             outputs: VecDeque::new(),
             settings,
         };
@@ -126,6 +133,10 @@ impl Client {
             // Nothing more is expected of the server, and there is no time limit.
             (State::Over, _) => {}
             (_, ClientInput::Received(bytes)) => self.received(bytes),
+            (_, ClientInput::Relay(input)) => {
+                let became = self.relay(input);
+                self.judge(became);
+            }
             (_, ClientInput::Lost(why)) => {
                 let (stage, why) = (self.stage(), chained_gpc::Shown(why).to_string());
                 self.fail(ClientFault::Lost { stage, why });
@@ -164,11 +175,11 @@ impl Client {
         self.reader.held() + self.answers.values().map(|answer| answer.values.len()).sum::<usize>()
     }
 
-    fn send(&mut self, bytes: Bytes) {
+    pub(super) fn send(&mut self, bytes: Bytes) {
         self.outputs.push_back(ClientOutput::Send(bytes));
     }
 
-    fn event(&mut self, event: ClientEvent) {
+    pub(super) fn event(&mut self, event: ClientEvent) {
         self.outputs.push_back(ClientOutput::Event(event));
     }
 
@@ -197,14 +208,18 @@ impl Client {
                 }
                 Err(error) => Err(Wrong::from(error).into()),
             };
-            if let Err(Fault(fault)) = said {
-                let stage = self.stage();
-                self.fail(match fault {
-                    Ok(wrong) => ClientFault::Wrong { stage, wrong },
-                    Err(error) => ClientFault::Learn(error),
-                });
-            }
+            self.judge(said);
         }
+    }
+
+    /// Ends the session at a fault.
+    fn judge(&mut self, said: Result<(), Fault>) {
+        let Err(Fault(fault)) = said else { return };
+        let stage = self.stage();
+        self.fail(match fault {
+            Ok(wrong) => ClientFault::Wrong { stage, wrong },
+            Err(error) => ClientFault::Learn(error),
+        });
     }
 
     /// The server's choice of AUTH. It needs no answer to the key; its second number is ignored.
@@ -233,7 +248,11 @@ impl Client {
                 length(command, 0, payload.len())?;
                 self.done()
             }
-            (Command::Other(_), _) => {
+            (Command::Other(number), _) => {
+                // Only those who know the labels of this project are sent its commands.
+                if let Some(said) = Relay::read(number, &payload).filter(|_| self.own_labels) {
+                    return self.relay_said(said.map_err(Wrong::from)?);
+                }
                 self.event(ClientEvent::Ignored(command, payload.len()));
                 Ok(())
             }
@@ -301,7 +320,7 @@ impl Client {
     }
 
     /// A label was broadcast. It may be one that this client has left out, at any time: servers differ in when they answer those.
-    fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
+    pub(super) fn answered(&mut self, mut payload: Bytes) -> Result<(), Fault> {
         let Some(head) = payload.first_chunk::<8>().map(|head| u64::from_be_bytes(*head)) else {
             return Err(Wrong::Coll(payload.len()).into());
         };
@@ -311,6 +330,9 @@ impl Client {
         let known = label.is_known() || self.own_labels && Label::OWN.contains(&label);
         if !known {
             self.event(ClientEvent::Unknown(label, len));
+            return Ok(());
+        }
+        if self.is_repeated(label, mask, &values) {
             return Ok(());
         }
         let waits = self.stage() == ClientStage::At(label);
@@ -382,7 +404,7 @@ impl Client {
 }
 
 /// What ends the session: a server that broke the protocol, or clients that do not go together.
-struct Fault(Result<Wrong, LearnError>);
+pub(super) struct Fault(Result<Wrong, LearnError>);
 
 impl From<Wrong> for Fault {
     fn from(wrong: Wrong) -> Fault {

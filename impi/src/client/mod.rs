@@ -10,6 +10,7 @@ mod fault;
 mod learn;
 mod learned;
 mod machine;
+mod relay;
 mod said;
 mod settings;
 
@@ -21,4 +22,5 @@ pub use fault::{ClientFault, Wrong};
 pub use learn::{BARE_MAX, LearnError};
 pub use learned::Learned;
 pub use machine::{Client, ClientInput, ClientOutput};
+pub use relay::{RelayInput, RelayOutput};
 pub use settings::{ClientSettings, Place, SettingsError};

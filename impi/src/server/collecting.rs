@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::joining::length;
 use super::seat::Seat;
 use super::{Check, ConnId, Event, Failure, Rank, Server, check};
-use crate::wire::{Command, Label, coll, command};
+use crate::wire::{Command, Label, Relay, coll, command};
 
 /// Labels of one client that wait to be broadcast: many times those that are known.
 const LABELS_MAX: usize = 4096;
@@ -40,6 +40,9 @@ impl Server {
                 self.answer();
             }
             Command::Fini if !seat.done => return Err("FINI before DONE".into()),
+            Command::Fini if self.relaying.owes(rank) => {
+                return Err("FINI before it has answered what this project's server has asked".into());
+            }
             Command::Fini => {
                 empty()?;
                 seat.ended = true;
@@ -47,6 +50,14 @@ impl Server {
                 self.end_if_all_are_gone();
             }
             Command::Auth | Command::Impi => return Err(format!("{command} a second time")),
+            Command::Other(number) if self.settings.relay.is_some() && Relay::name_of(number).is_some() => {
+                self.count(id, &payload);
+                match Relay::read(number, &payload) {
+                    Some(Ok(said)) => self.relay_said(rank, said)?,
+                    Some(Err(error)) => return Err(error.to_string()),
+                    None => {}
+                }
+            }
             Command::Other(number) => {
                 seat.ignored += 1;
                 if seat.ignored > IGNORED_MAX {
@@ -122,7 +133,7 @@ impl Server {
             self.answered = Some(passed);
         }
         // The highest label of all may be answered before: what counts is DONE itself.
-        if self.seats.iter().flatten().all(|seat| seat.done) {
+        if self.relaying.is_idle() && self.seats.iter().flatten().all(|seat| seat.done) {
             self.over = true;
             self.event(Event::AllDone);
             self.send_all(&command(Command::Done, &[]));
@@ -154,7 +165,10 @@ impl Server {
         let mask = values.iter().fold(0, |mask, (rank, _)| mask | 1u32 << rank);
         let bytes = coll(label, Some(mask), values.iter().map(|(_, value)| &value[..]));
         self.event(Event::Answered(label, mask, bytes.len() - 16));
-        self.send_all(&bytes);
+        self.deliver(label, bytes);
+        if label == Label::C_VERSION {
+            self.relay_begins(&values);
+        }
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{ConnId, Rank};
-use crate::wire::{Label, Method};
+use crate::wire::{Label, Method, NodeAt};
 
 /// Where a client, or the session, stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +16,10 @@ pub enum Stage {
     At(Label),
     /// The session has broadcast everything up to this label, and nobody has sent a higher one.
     After(Label),
+    /// Waiting for clients to say where their nodes are (RELAY, NODE).
+    Nodes,
+    /// Waiting for one to say whom this label has reached through the tree (BROADCAST, REACHED).
+    Reached(Label),
     /// After its DONE.
     Done,
     /// After all were done.
@@ -46,6 +50,21 @@ pub enum Event {
     Doubted(Rank, Label, String),
     /// A label was broadcast, with this mask of clients and so many bytes of values.
     Answered(Label, u32, usize),
+    /// Broadcasts do not go through the clients' nodes, since these clients do not know how, or have no node.
+    Unrelayed(Vec<Rank>),
+    /// A client has said where its own node listens; `None` where it has none.
+    Node(Rank, Option<NodeAt>),
+    /// A broadcast has been passed on by one of the clients, its root.
+    Relayed {
+        /// What was broadcast.
+        label: Label,
+        /// Who passed it on.
+        root: Rank,
+        /// The clients that got it so, the root among them.
+        reached: u32,
+        /// The clients that have a node and did not: they get it from the server.
+        missed: u32,
+    },
     /// A client has sent all its labels.
     Done(Rank),
     /// All have.
@@ -63,6 +82,8 @@ impl fmt::Display for Stage {
             Stage::Joined => f.write_str("before its first label"),
             Stage::At(label) => write!(f, "at label {label}"),
             Stage::After(label) => write!(f, "after label {label}"),
+            Stage::Nodes => f.write_str("before all clients have said where their nodes are"),
+            Stage::Reached(label) => write!(f, "with label {label} under way through the tree"),
             Stage::Done => f.write_str("after its DONE"),
             Stage::Over => f.write_str("after all were done, before its FINI"),
         }
@@ -91,6 +112,25 @@ impl fmt::Display for Event {
             Event::Doubted(rank, label, why) => write!(f, "client {rank}: COLL {label}: {why}"),
             Event::Answered(label, mask, len) => {
                 write!(f, "broadcast COLL {label}, mask {mask:#x}, {len} bytes")
+            }
+            Event::Unrelayed(ranks) => {
+                let ranks: Vec<String> = ranks.iter().map(Rank::to_string).collect();
+                write!(
+                    f,
+                    "broadcasts go from the server to each client: no node for them at clients {}",
+                    ranks.join(", ")
+                )
+            }
+            Event::Node(rank, Some(node)) => {
+                write!(f, "client {rank}: NODE at {}, port {}", node.address, node.port)
+            }
+            Event::Node(rank, None) => write!(f, "client {rank}: NODE, none"),
+            Event::Relayed { label, root, reached, missed } => {
+                write!(f, "client {root}: REACHED {label}, mask {reached:#x}")?;
+                if *missed != 0 {
+                    write!(f, "; those of mask {missed:#x} get it from the server")?;
+                }
+                Ok(())
             }
             Event::Done(rank) => write!(f, "client {rank}: DONE"),
             Event::AllDone => f.write_str("broadcast DONE"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::relay::Relaying;
 use super::seat::Seat;
 use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage};
 use crate::wire::{Command, Frame, FrameError, Label, Reader};
@@ -64,6 +65,8 @@ pub struct Server {
     /// The first cause, of a session that is over but for FINI.
     first: Option<Failure>,
     pub(super) ended: bool,
+    /// How broadcasts go out.
+    pub(super) relaying: Relaying,
     pub(super) outputs: VecDeque<Output>,
 }
 
@@ -107,6 +110,7 @@ impl Server {
             over: false,
             first: None,
             ended: false,
+            relaying: Relaying::default(),
             outputs: VecDeque::new(),
             settings,
         })
@@ -148,7 +152,7 @@ impl Server {
     /// Bytes of clients that are held: of commands that are under way, of values that are not broadcast, and of those that later ones are compared with. Not those in outputs.
     pub fn held(&self) -> usize {
         let under_way: usize = self.conns.values().map(|conn| conn.reader.held()).sum();
-        under_way + self.seats.iter().flatten().map(Seat::held).sum::<usize>()
+        under_way + self.relaying.held() + self.seats.iter().flatten().map(Seat::held).sum::<usize>()
     }
 
     /// Connections that have not named their rank.
@@ -274,6 +278,7 @@ impl Server {
         self.outputs.extend(conns.into_keys().map(Output::Close));
         self.outputs.push_back(Output::Ended(ended));
         self.seats.clear();
+        self.relaying = Relaying::default();
         self.ended = true;
     }
 
@@ -305,7 +310,7 @@ impl Server {
         if !self.over && now >= self.settings.limit {
             let (limit, joined) = (self.settings.limit, self.complete);
             let lost = std::mem::take(&mut self.freed).into_iter().collect();
-            let (missing, stage) = (self.missing(), self.stage());
+            let (missing, stage) = self.relaying.waits().unwrap_or_else(|| (self.missing(), self.stage()));
             self.fail(Failure::Late { limit, missing, lost, joined, stage });
         }
     }

@@ -10,6 +10,7 @@ mod event;
 mod failure;
 mod joining;
 mod machine;
+mod relay;
 mod seat;
 mod settings;
 
@@ -17,6 +18,7 @@ pub use check::Check;
 pub use event::{Event, Stage};
 pub use failure::Failure;
 pub use machine::{Input, Output, Server};
+pub use relay::RelaySettings;
 pub use settings::{Settings, SettingsError};
 
 /// A connection, by a number of the driver's own that it never uses again.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Check;
+use super::{Check, RelaySettings};
 use crate::wire::{CLIENTS_MAX, Methods, VALUES_MAX};
 
 /// What a server is started with.
@@ -22,6 +22,8 @@ pub struct Settings {
     pub bytes_max: usize,
     /// Most bytes of all clients' values under one label; never more than [`VALUES_MAX`].
     pub broadcast_max: usize,
+    /// How broadcasts go through the clients' own nodes, where they all have that; by default they do not.
+    pub relay: Option<RelaySettings>,
 }
 
 /// Settings that no session can have.
@@ -34,6 +36,9 @@ pub enum SettingsError {
     /// Nobody could take part.
     #[error("no method of proof is enabled, so that no client could take part")]
     Methods,
+    /// Broadcasts go along trees that each client knows.
+    #[error("`{0}` is no tree that is built in; it is binary, binomial, kary:K, knomial:K, chain or flat")]
+    Tree(String),
 }
 
 impl Settings {
@@ -47,6 +52,7 @@ impl Settings {
             greeting: Duration::from_secs(10),
             bytes_max: 256 << 20,
             broadcast_max: VALUES_MAX,
+            relay: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Label, Method};
+use super::{Label, Method, Relay};
 
 /// A command by the name in its head. Names are four letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +56,10 @@ impl std::fmt::Display for Command {
             Command::Coll => f.write_str("COLL"),
             Command::Done => f.write_str("DONE"),
             Command::Fini => f.write_str("FINI"),
-            Command::Other(number) => write!(f, "command {number:#010x}"),
+            Command::Other(number) => match Relay::name_of(*number) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "command {number:#010x}"),
+            },
         }
     }
 }

@@ -8,12 +8,14 @@ mod auth;
 mod command;
 mod label;
 mod reader;
+mod relay;
 mod version;
 
 pub use auth::{Key, KeyError, Method, Methods};
 pub use command::{Command, VALUES_MAX, coll, command, server_auth};
 pub use label::{Label, Per};
 pub use reader::{Frame, FrameError, Reader};
+pub use relay::{JOB_LEN, NodeAt, Relay, RelayError, TREE_MAX};
 pub use version::{PRIVATE_MAJOR, Version, VersionsError, ascending, divide};
 
 /// Most clients of a session: as many as the mask of clients has bits.

@@ -108,7 +108,7 @@ pub(super) fn meeting(completion: &Completion, mine: &str) -> Result<Meeting, Jo
         groups.push(group(&who.units));
     }
     let id = id.ok_or(JoinError::NotThere)?;
-    let (job, secret, farewell) = (joint.job, Some(joint.secret), Farewell::default());
+    let (job, secret, farewell) = (joint.job, joint.secret, Farewell::default());
     Ok(Meeting { id, entries, groups, job, secret, farewell })
 }
 

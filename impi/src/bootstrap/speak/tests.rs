@@ -1,1 +1,161 @@
-//! What a root makes of what clusters say.
+//! What a root says for its cluster, and what it makes of what clusters say.
+
+use chained_gpc::{PublicKey, Secret};
+
+use super::*;
+use crate::wire::Version;
+
+const REACH: u64 = 0x0123_4567_89ab_cdef;
+
+/// A process of this id on a host at this address.
+fn said(id: Id, address: &str) -> Said {
+    Said::new(
+        id,
+        100 + id,
+        &format!("1,host,{REACH:016x},{},{address}", "7".repeat(62) + &format!("{id:02x}")),
+    )
+    .unwrap()
+}
+
+fn setup(rank: u32) -> Setup {
+    let methods = crate::wire::Methods { none: true, key: None };
+    Setup { server: "127.0.0.1:5000".into(), rank, methods, secret: Secret::new(&[7; 32]).unwrap() }
+}
+
+/// What all learn when clusters of these processes have met.
+fn learned(clusters: &[&[Said]], own_labels: bool) -> Learned {
+    let cluster = |said: &&[Said]| {
+        let mut cluster = cluster(&hosts(said));
+        cluster.versions.push(Version::OWN);
+        for process in cluster.hosts.iter_mut().flat_map(|host| &mut host.procs).filter(|_| !own_labels) {
+            (process.port, process.key) = (None, None);
+        }
+        cluster
+    };
+    let clusters = clusters.iter().map(cluster).collect();
+    let job = own_labels.then_some([5; 16]);
+    Learned {
+        rank: 0,
+        clusters,
+        datalen: None,
+        tag_ub: None,
+        coll_xsize: 1024,
+        coll_maxlinear: 4,
+        job,
+        own_labels,
+    }
+}
+
+#[test]
+fn hosts_stand_in_the_order_in_which_they_first_appear() {
+    let one = [said(0, "10.0.0.9:1"), said(1, "10.0.0.1:2"), said(2, "10.0.0.9:3")];
+    let two = [said(3, "10.0.1.1:1")];
+    let learned = learned(&[&one, &two], true);
+    let answer = answer(&setup(0), &hosts(&one), &learned, false).unwrap();
+    assert_eq!(answer.job, Job([5; 16]));
+    let groups: Vec<&str> = answer.ids.iter().map(|(group, _)| group.as_str()).collect();
+    assert_eq!(groups, ["client-0/10.0.0.9", "client-0/10.0.0.9", "client-0/10.0.0.1", "client-1/10.0.1.1"]);
+    // The own ones stand there as they have said; those of others as they would.
+    let texts: Vec<&str> = answer.ids.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts[..3], [&one[0].text, &one[2].text, &one[1].text]);
+    let other: Entry = texts[3].parse().unwrap();
+    assert_eq!((other.host.as_str(), other.key), ("10.0.1.1", two[0].entry.key));
+    assert_eq!(other.addresses, two[0].entry.addresses);
+    let pids = |host: usize| -> Vec<Option<u64>> {
+        learned.clusters[0].hosts[host].procs.iter().map(|process| process.pid).collect()
+    };
+    assert_eq!((pids(0), pids(1)), (vec![Some(100), Some(102)], vec![Some(101)]));
+}
+
+/// In containers that share an address processes may have one number.
+#[test]
+fn numbers_of_processes_are_told_apart() {
+    let text = |port| format!("1,host,{REACH:016x},-,10.0.0.1:{port}");
+    let said: Vec<Said> = (0..3).map(|id| Said::new(id, 1, &text(id + 1)).unwrap()).collect();
+    let cluster = cluster(&hosts(&said));
+    let pids: BTreeSet<u64> = cluster.hosts[0].procs.iter().flat_map(|process| process.pid).collect();
+    assert_eq!(pids.len(), 3);
+}
+
+#[test]
+fn a_server_that_does_not_carry_our_labels_is_enough_for_one_process_on_each_host() {
+    let (one, two) = ([said(0, "10.0.0.1:1"), said(1, "10.0.0.2:2")], [said(2, "10.0.0.3:3")]);
+    let learned = learned(&[&one, &two], false);
+    let answer_of = |rank: u32, said: &[Said]| answer(&setup(rank), &hosts(said), &learned, false).unwrap();
+    let (first, second) = (answer_of(0, &one), answer_of(1, &two));
+    assert_eq!(first.job, second.job);
+    assert_ne!(first.job, digest(&self::learned(&[&one, &one], false)));
+    let keys = |answer: &Answer| -> Vec<Option<PublicKey>> {
+        answer.ids.iter().map(|(_, text)| text.parse::<Entry>().unwrap().key).collect()
+    };
+    assert_eq!(keys(&first)[2], None, "who another cluster's process is only the secret tells");
+    let several = [said(0, "10.0.0.1:1"), said(1, "10.0.0.1:2")];
+    let learned = self::learned(&[&two, &several], false);
+    let error = answer(&setup(0), &hosts(&two), &learned, false).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "host 0 of client 1 has 2 processes, and the server at 127.0.0.1:5000 has not carried"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let (one, two) = ([said(0, "10.0.0.1:1")], [said(1, "10.0.0.2:2")]);
+    let refused = |change: fn(&mut Learned)| {
+        let mut learned = learned(&[&one, &two], true);
+        change(&mut learned);
+        answer(&setup(0), &hosts(&one), &learned, false).unwrap_err().to_string()
+    };
+    let error = refused(|learned| learned.clusters[1].versions.truncate(1));
+    assert!(error.starts_with("client 1 does not run nodes of this project"), "{error}");
+    let copied = |learned: &mut Learned| learned.clusters[1].hosts = learned.clusters[0].hosts.clone();
+    assert!(refused(copied).contains("have both the address 10.0.0.1:1"));
+    let changed = |learned: &mut Learned| learned.clusters[0].hosts[0].procs[0].port = Some(9);
+    assert_eq!(refused(changed), "what client 0 has said of its processes did not come back as it was");
+    let more = |learned: &mut Learned| {
+        let process = learned.clusters[1].hosts[0].procs[0].clone();
+        learned.clusters[0].hosts.push(Host::new(
+            process.address.unwrap(),
+            8,
+            vec![Proc { key: None, port: Some(8), ..process }],
+        ));
+    };
+    assert!(refused(more).contains("did not come back as it was"));
+}
+
+#[test]
+fn loopback_addresses_are_for_those_on_the_machine_of_the_server() {
+    assert!(is_here("127.0.0.1:1") && is_here("127.0.0.9:1") && is_here("localhost:1"));
+    // It belongs to nobody.
+    assert!(!is_here("192.0.2.1:1") && !is_here("nowhere"));
+    let (one, two) = ([said(0, "127.0.0.1:1")], [said(1, "127.0.0.2:2")]);
+    let learned = learned(&[&one, &two], true);
+    for here in [true, false] {
+        let answer = answer(&setup(0), &hosts(&one), &learned, here).unwrap();
+        let other: Entry = answer.ids[1].1.parse().unwrap();
+        assert_eq!(one[0].entry.address_of(1, &other).is_ok(), here);
+    }
+    let nowhere = Setup { server: "192.0.2.1:1".into(), ..setup(0) };
+    let left = (Duration::from_secs(60), Duration::from_secs(60));
+    let error = speak(&nowhere, &one, left, || true).unwrap_err().to_string();
+    assert!(
+        error.contains("(pid 100 on host host) listens for its own host alone (at 127.0.0.1:1): name"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_a_process_says_is_checked() {
+    let error = |text: &str| Said::new(3, 7, text).unwrap_err().to_string();
+    assert!(
+        error("nonsense")
+            .starts_with("process 3 of this cluster (pid 7 on host unknown) says of itself what no process")
+    );
+    let unix = error(&format!("1,h,{REACH:016x},-,unix:@x"));
+    assert!(unix.ends_with("listens for its own host alone: name the address at which the other clusters reach its host with GPC_HOST_ADDRESS"), "{unix}");
+    // The address that others reach counts.
+    let both = Said::new(0, 7, &format!("1,h,{REACH:016x},-,127.0.0.1:1,10.0.0.1:2")).unwrap();
+    assert_eq!(both.address.to_string(), "10.0.0.1:2");
+}
