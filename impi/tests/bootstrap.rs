@@ -17,8 +17,11 @@ use gpc_impi::wire::{Key, Methods};
 /// Long enough for anything that succeeds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server for so many clients, who need this key if there is one.
-fn serve(clients: u32, key: Option<&str>) -> (String, JoinHandle<(Result<(), ServeError>, Vec<Event>)>) {
+/// A session that is served: how it ended, and what happened.
+type Served = JoinHandle<(Result<(), ServeError>, Vec<Event>)>;
+
+/// A server for so many clients, who need this key if there is one; where it listens.
+fn serve(clients: u32, key: Option<&str>) -> (String, Served) {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let settings = Settings { limit: PATIENCE, ..Settings::new(clients, methods(key)) };
