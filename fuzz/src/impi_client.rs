@@ -46,6 +46,7 @@ impl Driven {
                     self.sent.push(bytes);
                 }
                 ClientOutput::Event(event) => drop(event.to_string()),
+                ClientOutput::Relay(_) => panic!("it has no node"),
                 ClientOutput::Learned(learned) => {
                     assert!(self.ended.replace(Ok(*learned)).is_none(), "two ends");
                 }

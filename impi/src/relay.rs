@@ -21,7 +21,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::client::{RelayInput, RelayOutput, from_ip, to_ip};
 use crate::server::Rank;
-use crate::wire::{JOB_LEN, Label, NodeAt};
+use crate::wire::{CLIENTS_MAX, JOB_LEN, Label, NodeAt};
 
 /// The function that takes a broadcast.
 const FUNCTION: &str = "gpc.impi.relay";
@@ -57,16 +57,19 @@ pub(crate) struct Relay {
     waker: Arc<Waker>,
     came: (SyncSender<Bytes>, Receiver<Bytes>),
     /// One call is under way at a time.
-    reached: (Sender<(Label, u32)>, Receiver<(Label, u32)>),
+    reached: (Sender<Reached>, Receiver<Reached>),
     listener: Option<Listener>,
     running: Option<Running>,
 }
+
+/// A label, and the clients that its call has reached, by the bits of their ranks.
+type Reached = (Label, u32);
 
 struct Running {
     node: Node,
     function: FuncHandle,
     tree: Tree,
-    /// The other clients that have a node.
+    /// The other clients whose nodes take part: they are fewer than 32.
     others: Vec<Id>,
 }
 
@@ -109,11 +112,16 @@ impl Relay {
     }
 
     /// What has become of the node, if anything has.
-    pub(crate) fn next(&self) -> Option<RelayInput> {
+    pub(crate) fn next(&mut self) -> Option<RelayInput> {
         if let Ok(bytes) = self.came.1.try_recv() {
             return Some(RelayInput::Came(bytes));
         }
-        self.reached.1.try_recv().ok().map(|(label, mask)| RelayInput::Reached(label, mask))
+        let (label, mask) = self.reached.1.try_recv().ok()?;
+        if let Some(running) = &mut self.running {
+            // A node that was lost, or is silent, would cost time at every broadcast.
+            running.others.retain(|id| mask >> id & 1 == 1);
+        }
+        Some(RelayInput::Reached(label, mask))
     }
 
     /// Carries out what the machine wants; `left` is what is left of the session's time. What it answers with at once is for the machine.
@@ -159,7 +167,7 @@ impl Relay {
         let listener = self.listener.take().ok_or(io::ErrorKind::NotConnected)?;
         let (mut peers, mut others, mut keys) = (Peers::new(), Vec::new(), true);
         for (rank, node) in (0..).zip(nodes) {
-            let Some(node) = node.filter(|_| rank != self.rank) else { continue };
+            let Some(node) = node.filter(|_| rank != self.rank && rank < CLIENTS_MAX) else { continue };
             peers.insert(rank, Address::Tcp(SocketAddr::new(to_ip(node.address), node.port)));
             match node.key {
                 Some(key) => peers.set_key(rank, PublicKey(key)),
@@ -210,7 +218,9 @@ impl Relay {
             let _ = reached.send((label, mask));
             let _ = waker.wake();
         };
-        let Some(running) = &self.running else { return tell(0) };
+        let Some(running) = self.running.as_ref().filter(|running| !running.others.is_empty()) else {
+            return tell(0);
+        };
         let flows = payload.len() >= FLOW_MIN;
         let call = Call::new(running.function).ids(running.others.clone()).tree(running.tree.clone());
         let call = call.data(payload).limit(limit).partial().no_reply().watch();

@@ -241,7 +241,7 @@ impl Joining {
                 }
             }
             // What has come to the node was there before the bytes that were read.
-            if let Some(became) = self.relay.as_ref().and_then(Relay::next) {
+            if let Some(became) = self.relay.as_mut().and_then(Relay::next) {
                 self.client.handle(ClientInput::Relay(became));
                 continue;
             }
