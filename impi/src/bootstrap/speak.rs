@@ -72,7 +72,7 @@ pub(super) fn speak(
     let hosts = hosts(said);
     let mut settings = ClientSettings::new(*rank, methods.clone(), cluster(&hosts));
     settings.job = (*rank == 0).then(|| Job::random().0);
-    let relay = RelayOptions { secret: setup.secret.clone(), ..RelayOptions::default() };
+    let relay = RelayOptions { secret: Some(setup.secret.clone()), ..RelayOptions::default() };
     let options = SessionOptions { limit: left, relay: Some(relay) };
     let trace = |event: &crate::client::ClientEvent| tracing::debug!(rank, %event, "IMPI");
     let session = Session::join_with(server, settings, options, goes_on, trace).map_err(|error| {
