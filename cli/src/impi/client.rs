@@ -5,10 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use chained_gpc::PrivateKey;
+use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret};
+use gpc_impi::RelayOptions;
 use gpc_impi::book::{Book, Ports};
 use gpc_impi::client::{ClientEvent, ClientSettings, Cluster, Learned};
 use gpc_impi::hosts_file;
-use gpc_impi::session::Session;
+use gpc_impi::session::{Session, SessionOptions};
 
 use super::learned::{LearnedShape, write_table};
 use super::methods::{self, Environment};
@@ -28,14 +31,21 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
     let mut settings = ClientSettings::new(args.rank, methods, cluster(&args.hosts)?);
     settings.own_labels = !args.plain;
     let began = Instant::now();
-    let session = Session::join(&args.server, settings, args.time_limit.into(), |event| match args.trace {
-        true => {
-            // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
-            let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
-        }
-        false if trace::is_doubt(event) => say(&event.to_string()),
-        false => {}
-    })?;
+    let options = SessionOptions { limit: args.time_limit.into(), relay: relay(args)? };
+    let session = Session::join_with(
+        &args.server,
+        settings,
+        options,
+        || true,
+        |event| match args.trace {
+            true => {
+                // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
+                let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
+            }
+            false if trace::is_doubt(event) => say(&event.to_string()),
+            false => {}
+        },
+    )?;
     print(session.learned(), args.output)?;
     session.finish()?;
     if args.trace {
@@ -43,6 +53,25 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a node has for the server's broadcasts; a client without the labels of this project needs none.
+fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Box<dyn std::error::Error + Send + Sync>> {
+    if args.plain {
+        return Ok(None);
+    }
+    let file = named_or_variable(args.secret_file.as_deref(), SECRET_VARIABLE);
+    let secret = file.map(|path| read_secret(&path)).transpose();
+    let secret = secret.map_err(|error| Refused::File(error.to_string()))?;
+    let key = match &secret {
+        Some(_) => {
+            let key = PrivateKey::random()?;
+            let public = key.public();
+            Some((key, public))
+        }
+        None => None,
+    };
+    Ok(Some(RelayOptions { secret, key, insecure: false }))
 }
 
 /// The cluster of a hosts file.
