@@ -177,7 +177,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "impi/src/bootstrap",
-        floors: &["book", "client", "server", "session", "wire"],
+        floors: &["bootstrap", "book", "client", "server", "session", "wire"],
         packages: &["chained_gpc", "thiserror", "tracing"],
         banned: &["thread", "fs", "os", "SystemTime", "HashMap", "HashSet"],
     },

@@ -10,7 +10,7 @@ use super::cost::wire_bytes;
 use super::faults::{Act, Fate, Fault, Passage, Receipt};
 use super::path::Came;
 use super::trace::{Shown, digest};
-use super::world::{EXECUTOR, Event, Parcel, World, class_of, classes_of, held};
+use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held};
 use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message};
@@ -100,8 +100,8 @@ impl World {
         let sent = self.now;
         if matches!(message, Message::Ping) {
             let left = arrival - self.hosts.cost(from, to).latency_ns;
-            let run = self.hosts.run(from);
-            self.queue.push(left, Event::PingLeft { id: from, run, peer: to });
+            let question = Question { peer: to, epoch: self.epoch_at(from, to), asked: sent };
+            self.queue.push(left, Event::PingLeft { id: from, run: self.hosts.run(from), question });
         }
         if self.mishaps.is_some() {
             return self.send_where_links_break(from, to, message, arrival, data);
@@ -113,7 +113,7 @@ impl World {
 
     fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64, data: bool) {
         let (sent, up) = (self.now, self.hosts.is_up(to));
-        let (run, begun) = (self.hosts.run(from), self.hosts.at(from).begun);
+        let (runs, begun) = ([self.hosts.run(from), self.hosts.run(to)], self.hosts.at(from).begun);
         let Some(mishaps) = &mut self.mishaps else { return };
         let is_request = matches!(message, Message::Request(_));
         let opens = is_request || matches!(message, Message::Ping);
@@ -129,7 +129,7 @@ impl World {
                 if !data
                     && !matches!(message, Message::Response(Response { answer: Answer::Arriving(_), .. }))
                 {
-                    mishaps.remember(from, run, to, &message);
+                    mishaps.remember(from, to, runs, &message);
                 }
                 let late = mishaps.lateness(&mut self.random, sent);
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
@@ -148,11 +148,16 @@ impl World {
         }
     }
 
-    /// A heartbeat request has left.
-    pub(super) fn ping_left(&mut self, id: Id, run: u32, peer: Id) {
-        if self.hosts.is_up(id) && self.hosts.run(id) == run {
+    fn epoch_at(&self, id: Id, peer: Id) -> u32 {
+        self.mishaps.as_ref().map_or(0, |mishaps| mishaps.links.epoch_at(id, peer))
+    }
+
+    /// A heartbeat request has left. One that went with its link has not: no driver speaks of a link whose loss it has told.
+    pub(super) fn ping_left(&mut self, id: Id, run: u32, question: Question) {
+        let Question { peer, epoch, asked } = question;
+        if self.hosts.is_up(id) && self.hosts.run(id) == run && self.epoch_at(id, peer) == epoch {
             self.trace.say(self.now, format_args!("{id} has sent its question to {peer}"));
-            self.observe(&Observation::PingLeft { at: id, peer });
+            self.observe(&Observation::PingLeft { at: id, peer, asked_ns: asked });
             self.input(id, Input::PingLeft(peer));
         }
     }

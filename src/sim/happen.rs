@@ -236,16 +236,14 @@ impl World {
         self.tell(a, b, epoch);
         self.tell(b, a, epoch);
         let latest = self.hosts.cost(a, b).latency_ns * NOTICED_LATENCIES * 2;
-        for Again { from, run, to, message } in again {
+        for Again { from, to, runs, message } in again {
             let at = self.now + 1 + self.random.below(latest.max(1));
-            // No process sends what an earlier run of its id has sent.
-            let runs = [run, self.hosts.run(to)];
             let message = Box::new(message);
             self.queue.push(at, Event::Mishap(Mishap::Again { from, to, runs, message }));
         }
     }
 
-    /// A message of a link that broke comes once more, on the next one.
+    /// A message of a link that broke comes once more, on the next one. No process sends what an earlier run of its id has sent, nor to a run what an earlier one was sent: each link is with a run.
     fn again(&mut self, from: Id, to: Id, runs: [u32; 2], message: Message) {
         let same = |id, run| self.hosts.is_up(id) && self.hosts.run(id) == run;
         if !same(from, runs[0]) || !same(to, runs[1]) {
@@ -265,8 +263,9 @@ impl World {
         self.observe(&Observation::Abandoned { at: id, peer });
         self.flows.lost(id, peer);
         let Some(mishaps) = &mut self.mishaps else { return };
-        let Some(epoch) = mishaps.links.abandon(id, peer) else { return };
+        let closed = mishaps.links.abandon(id, peer);
         self.observe(&Observation::LinkEnded { at: id, peer, unreached: false });
+        let Some(epoch) = closed else { return };
         self.inject(Fault::Link, &[id, peer]);
         self.tell(peer, id, epoch);
     }

@@ -68,6 +68,14 @@ pub(super) struct Parcel {
     pub(super) data: bool,
 }
 
+/// A heartbeat request that waits to leave: on which link, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) peer: Id,
+    pub(super) epoch: u32,
+    pub(super) asked: u64,
+}
+
 /// Something that is to happen.
 #[derive(Debug)]
 pub(super) enum Event {
@@ -88,7 +96,7 @@ pub(super) enum Event {
     /// An end learns that its link is lost.
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
     /// A heartbeat request does not wait any more to leave.
-    PingLeft { id: Id, run: u32, peer: Id },
+    PingLeft { id: Id, run: u32, question: Question },
     /// A process that has a core can do the next thing.
     Turn(Id),
     /// A function has had a core for its time.
@@ -328,7 +336,7 @@ impl World {
                 }
             }
             Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
-            Event::PingLeft { id, run, peer } => self.ping_left(id, run, peer),
+            Event::PingLeft { id, run, question } => self.ping_left(id, run, question),
             // It may have ended, begun anew, and stand still again.
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => self.resume(id),
@@ -438,7 +446,8 @@ impl Event {
     fn parts(&self) -> [Option<Id>; 2] {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
-            Event::Notice { id, peer, .. } | Event::PingLeft { id, peer, .. } => [Some(*id), Some(*peer)],
+            Event::Notice { id, peer, .. } => [Some(*id), Some(*peer)],
+            Event::PingLeft { id, question, .. } => [Some(*id), Some(question.peer)],
             other => [other.at(), None],
         }
     }

@@ -1,5 +1,6 @@
 //! Histories for the checkers: what a call looks like from outside when all goes well, and what changes it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -203,7 +204,7 @@ pub(super) fn honest_partial() -> Vec<Seen> {
 /// Shows a history to the checkers, a microsecond between things; the names of those that complain.
 pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
     let mut checkers = Checkers::new();
-    let mut at = 0;
+    let (mut at, mut asked) = (0, BTreeMap::new());
     for seen in history {
         at += STEP_NS;
         let observation = match seen {
@@ -212,12 +213,20 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Began(id) => Observation::Began { id: *id, call: CALL },
             Seen::Ran(id, deferred) => Observation::Ran { id: *id, call: CALL, deferred: *deferred },
             Seen::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
-            Seen::Sent(from, to, message) => Observation::Sent { from: *from, to: *to, message },
+            Seen::Sent(from, to, message) => {
+                if matches!(message, Message::Ping) {
+                    asked.insert((*from, *to), at);
+                }
+                Observation::Sent { from: *from, to: *to, message }
+            }
             Seen::Received(at, from, message) => Observation::Received { at: *at, from: *from, message },
             Seen::Heartbeat(every_ns, dead_after_ns) => {
                 Observation::Heartbeat { every_ns: *every_ns, dead_after_ns: *dead_after_ns }
             }
-            Seen::PingLeft(at, peer) => Observation::PingLeft { at: *at, peer: *peer },
+            Seen::PingLeft(id, peer) => {
+                let asked_ns = asked.get(&(*id, *peer)).copied().unwrap_or_default();
+                Observation::PingLeft { at: *id, peer: *peer, asked_ns }
+            }
             Seen::Abandoned(at, peer) => Observation::Abandoned { at: *at, peer: *peer },
             Seen::GivenUp => Observation::GivenUp { call: CALL },
             Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },

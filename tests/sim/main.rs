@@ -6,5 +6,6 @@ mod faults;
 mod history;
 mod limits;
 mod rising;
+mod silence;
 mod statuses;
 mod worlds;

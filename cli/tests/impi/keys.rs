@@ -39,7 +39,7 @@ fn strangers_are_turned_away_and_the_session_goes_on() {
     let mut early = server.client();
     early.send(&frame("IMPI", &[0]));
     early.closed();
-    server.until("IMPI before AUTH");
+    server.until("connection 2 is closed: IMPI");
     for rank in [2, u32::MAX] {
         let mut client = with_key(&server, 2, &BYTES);
         client.send(&frame("IMPI", &[rank]));

@@ -108,7 +108,7 @@ fn cluster(hosts: &[Vec<&Said>]) -> Cluster {
         let proc = |said: &&Said| {
             // Within containers processes of one address may have one number; a number of another kind is as good.
             let own = u64::from(said.pid);
-            let pid = if pids.insert(own) { own } else { u64::from(said.id) + 1 << 32 | own };
+            let pid = if pids.insert(own) { own } else { ((u64::from(said.id) + 1) << 32) | own };
             Proc {
                 address: Some(from_ip(said.address.ip())),
                 pid: Some(pid),

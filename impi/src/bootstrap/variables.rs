@@ -70,7 +70,7 @@ impl Setup {
             let file = named_or_variable(secret_file, SECRET_VARIABLE);
             file.map(|file| read_secret(&file)).transpose()
         };
-        setup(|name| std::env::var_os(name), secret)
+        setup(std::env::var_os, secret)
     }
 }
 

@@ -127,3 +127,72 @@ impl Link {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use super::*;
+
+    /// A link, and its peer, whose socket blocks.
+    fn pair() -> (Link, std::net::TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (Link::new(TcpStream::from_std(stream)), peer)
+    }
+
+    #[test]
+    fn a_link_does_not_wait_to_send_and_notices_a_host_that_has_died() {
+        let (link, _peer) = pair();
+        let socket = SockRef::from(&link.stream);
+        assert!(link.stream.nodelay().unwrap() && socket.keepalive().unwrap());
+        let (time, interval) =
+            (socket.tcp_keepalive_time().unwrap(), socket.tcp_keepalive_interval().unwrap());
+        let retries = socket.tcp_keepalive_retries().unwrap();
+        assert!(time + interval * retries <= Duration::from_secs(120));
+    }
+
+    #[test]
+    fn what_is_written_in_parts_comes_whole() {
+        let (mut link, mut peer) = pair();
+        // Pieces that are shorter and longer than what the system takes at a time, more of them than one write has.
+        let pieces: Vec<Bytes> =
+            (0..200u32).map(|i| vec![i as u8; (i as usize * 7919) % 100_000].into()).collect();
+        let expected = pieces.concat();
+        pieces.into_iter().for_each(|piece| link.send(piece));
+        let reading = std::thread::spawn(move || {
+            let mut got = vec![0; expected.len()];
+            peer.read_exact(&mut got).unwrap();
+            assert!(got == expected);
+        });
+        while !link.is_flushed() {
+            link.woken(false, true);
+            link.write();
+        }
+        reading.join().unwrap();
+    }
+
+    /// A client may send FINI and close before it has read everything: the system says on writing that it has gone, and its FINI is there to be read.
+    #[test]
+    fn what_came_before_writing_failed_is_read() {
+        let (mut link, mut peer) = pair();
+        peer.write_all(b"FINI").unwrap();
+        // Bytes that it has not read: the connection is reset.
+        link.send(Bytes::from_static(b"unread"));
+        link.write();
+        peer.peek(&mut [0]).unwrap();
+        drop(peer);
+        while link.broken.is_none() {
+            link.send(Bytes::from_static(b"more"));
+            link.woken(false, true);
+            link.write();
+        }
+        link.send(Bytes::from_static(b"nobody reads it"));
+        assert!(link.is_flushed() && link.reads());
+        let mut buffer = [0; 16];
+        assert!(matches!(link.read(&mut buffer), Came::Bytes(4)) && buffer.starts_with(b"FINI"));
+        assert!(matches!(link.read(&mut buffer), Came::End(_)));
+    }
+}

@@ -29,7 +29,7 @@ fn executed(book: &mut Book, call: CallId, id: gpc_trees::Id, run: u32) -> Optio
     if before == run + 1 && !forgotten {
         return Some("twice".into());
     }
-    // A copy of a request may come to a run that cannot know it; or to its parent, which an adopter has passed meanwhile.
+    // A copy of a request may come to an id that an adopter has passed meanwhile, and from there to a later run of its child, which cannot know it.
     if before != 0 && !record.forged && !copied {
         return Some(format!("again in run {run}, after run {}", before - 1));
     }

@@ -30,16 +30,22 @@ struct Peer {
     last_question: u64,
     question: u64,
     left: Option<u64>,
-    /// When the first left since an answer is awaited, too.
+    /// When the first left of those that were asked after `anew`: since then an answer is awaited, the link is the same, and the id that asks has not stood still.
     left_since: Option<u64>,
+    anew: u64,
     /// Whether it was given up since it was heard.
     given_up: bool,
 }
 
 impl Peer {
     /// Since when an answer is awaited that has not come.
-    fn since(&self) -> u64 {
+    fn awaited_since(&self) -> u64 {
         self.awaited.values().copied().min().unwrap_or_default()
+    }
+
+    /// Whoever has asked it begins anew: a question of before that leaves later counts for nothing.
+    fn begin_anew(&mut self, now: u64) {
+        (self.left_since, self.anew) = (None, now);
     }
 }
 
@@ -93,12 +99,17 @@ impl Life {
                 self.asked(*from, *to, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
-            Observation::PingLeft { at, peer } => {
+            Observation::PingLeft { at, peer, asked_ns } => {
                 let known = self.peers.get_mut(&(*at, *peer)).filter(|peer| peer.asked > 0);
                 known.into_iter().for_each(|peer| {
                     peer.left = peer.left.or(Some(now));
-                    peer.left_since = peer.left_since.or(Some(now));
+                    peer.left_since = peer.left_since.or(Some(now).filter(|_| *asked_ns > peer.anew));
                 });
+            }
+            Observation::Resumed { id } => {
+                // It may ask as soon as it goes on.
+                let of_id = self.peers.range_mut((*id, 0)..=(*id, Id::MAX));
+                of_id.for_each(|(_, peer)| peer.begin_anew(now.saturating_sub(1)));
             }
             Observation::Received { at, from, message: Message::Pause(length) } => {
                 self.heard(*at, *from, now);
@@ -114,6 +125,7 @@ impl Life {
                 self.suspect_those_below(book, *at, *peer, now);
                 self.suspected.remove(&(*at, *peer));
                 self.pauses.remove(&(*at, *peer));
+                self.awaited(seen, now);
                 self.peers.get_mut(&(*at, *peer)).into_iter().for_each(|peer| peer.given_up = true);
             }
             Observation::Ended { id } => {
@@ -142,7 +154,7 @@ impl Life {
                     self.suspected.remove(&(*from, *to));
                 }
                 if peer.awaited.is_empty() && !self.suspected.contains_key(&(*from, *to)) {
-                    peer.left_since = None;
+                    peer.begin_anew(now);
                 }
                 peer.awaited.entry(request.call).or_insert(now);
             }
@@ -167,10 +179,10 @@ impl Life {
                 });
             }
             Observation::Finished { call, .. } => self.ends(call.root, *call),
-            Observation::LinkEnded { at, peer, .. } => {
+            Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
                 let Some(peer) = self.peers.get_mut(&(*at, *peer)) else { return };
                 // What was asked may have gone with it.
-                peer.left_since = None;
+                peer.begin_anew(now);
                 peer.awaited.clear();
             }
             _ => {}
@@ -252,7 +264,7 @@ impl Life {
         // The calls of some may have ended with one that was given up a moment before.
         let known = self.peers.get(&(id, peer)).filter(|known| !known.awaited.is_empty())?;
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
-        let since = self.suspected.get(&(id, peer)).map_or(known.since(), |(since, _)| *since);
+        let since = self.suspected.get(&(id, peer)).map_or(known.awaited_since(), |(since, _)| *since);
         let silent = now - known.heard.max(since).max(awake).max(self.back(id, peer)).min(now);
         // It was asked by the time that lies between two questions; one that has not left yet has asked nobody.
         let waited = match (known.asked, known.left_since) {
@@ -269,14 +281,19 @@ impl Life {
         let (Some((every, _)), Some(known)) = (self.rules, self.peers.get(&(id, peer))) else { return };
         let awake = book.resumed.get(&id).copied().unwrap_or_default();
         // Those below one that was itself below a silent one have been asked as long as it, unless it was heard since.
-        let asked = self.suspected.get(&(id, peer)).map(|(since, _)| *since);
-        let silent = known.heard.max(known.since()).max(awake).max(known.left.unwrap_or_default());
+        let suspected = self.suspected.get(&(id, peer)).copied();
+        let silent = known.heard.max(known.awaited_since()).max(awake).max(known.left.unwrap_or_default());
         let silent = silent.max(self.back(id, peer));
-        let asked = asked.filter(|since| *since > known.heard).unwrap_or(silent + SUSPECTED_AFTER * every);
+        let asked = suspected.map(|(since, _)| since).filter(|since| *since > known.heard);
+        let asked = asked.unwrap_or(silent + SUSPECTED_AFTER * every);
         // Nobody suspects one whose question has hardly left.
         let asked = asked.max(known.left.unwrap_or_default() + (SUSPECTED_AFTER - 1) * every);
         let begun = asked.saturating_sub(SUSPECTED_AFTER * every);
-        for record in known.awaited.keys().filter_map(|call| book.calls.get(call)) {
+        for (call, since) in &known.awaited {
+            let Some(record) = book.calls.get(call) else { continue };
+            // In a call that has just come to the peer, those below it are asked when all are asked next; unless it came there because one above was silent.
+            let at_once = suspected.is_some_and(|(_, last)| last == *since);
+            let asked = if at_once { asked } else { asked.max(since + every) };
             let Some(place) = record.position(peer).filter(|_| record.plan.partial) else { continue };
             let end = place + record.sizes[place as usize];
             if (end - place) as usize > BESIDE_MAX {

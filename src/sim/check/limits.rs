@@ -33,9 +33,9 @@ struct Here {
     last: u64,
     /// What the hops above have kept back of it.
     kept: u64,
-    /// Who has asked and has not been told what came of it; and who was the first.
+    /// Who has asked and has not been told what came of it; and how often it was asked.
     askers: Vec<Id>,
-    first_asker: Id,
+    requests: u32,
 }
 
 /// The calls of which some limit has not passed yet.
@@ -81,10 +81,9 @@ impl Limits {
             // Of a reply whose head has gone up the data are to follow, or a failure; until then the call is held.
             Observation::Sent { from, to, message: Message::Response(response) } => {
                 self.told(*from, *to, response.call);
-                // What it never took on has no limit there.
+                // What it never took on has no limit there: it has refused the one request that came.
                 let known = self.calls.get(&(*from, response.call));
-                let only = known.is_some_and(|here| here.askers.is_empty() && here.first_asker == *to);
-                if only && is_refusal(*from, response) {
+                if known.is_some_and(|here| here.requests == 1) && is_refusal(*from, response) {
                     self.calls.remove(&(*from, response.call));
                 }
             }
@@ -120,9 +119,10 @@ impl Limits {
 
     fn asked(&mut self, at: Id, from: Id, call: CallId, until: u64) {
         let kept = self.under_way.remove(&(call, from, at)).unwrap_or_default();
-        let new = || Here { first: until, last: until, kept, askers: Vec::new(), first_asker: from };
+        let new = || Here { first: until, last: until, kept, askers: Vec::new(), requests: 0 };
         let here = self.calls.entry((at, call)).or_insert_with(new);
         here.last = here.last.max(until);
+        here.requests = here.requests.saturating_add(1);
         if !here.askers.contains(&from) {
             here.askers.push(from);
         }

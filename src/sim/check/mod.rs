@@ -173,6 +173,8 @@ pub enum Observation<'a> {
         at: Id,
         /// For whom.
         peer: Id,
+        /// When it was sent, nanoseconds.
+        asked_ns: u64,
     },
     /// A node gives up a peer that sends no heartbeat.
     Abandoned {

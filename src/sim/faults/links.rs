@@ -140,18 +140,23 @@ impl Links {
         Some(end.unreached)
     }
 
+    /// The epoch that an end has come to: what it sends is for that one.
+    pub(in crate::sim) fn epoch_at(&self, id: Id, peer: Id) -> u32 {
+        self.0.get(&key(id, peer)).map_or(0, |pair| pair.ends[usize::from(id > peer)].seen)
+    }
+
     /// A link breaks, if it is up; both ends are to be told of the epoch.
     pub(in crate::sim) fn break_up(&mut self, a: Id, b: Id, hard: bool) -> Option<u32> {
         let pair = self.0.get_mut(&key(a, b)).filter(|pair| pair.up)?;
         Some(pair.lose(hard))
     }
 
-    /// One end closes the link, and knows it; the other is to be told of the epoch.
+    /// One end closes the link, and knows it; the other is to be told of the epoch. Where it has broken before, this end hears no more of that, and there is nothing to tell.
     pub(in crate::sim) fn abandon(&mut self, by: Id, peer: Id) -> Option<u32> {
-        let pair = self.0.get_mut(&key(by, peer)).filter(|pair| pair.up)?;
-        let epoch = pair.lose(true);
-        pair.end(by, peer).seen = epoch;
-        Some(epoch)
+        let pair = self.0.get_mut(&key(by, peer))?;
+        let closed = pair.up.then(|| pair.lose(true));
+        pair.end(by, peer).seen = pair.epoch;
+        closed
     }
 
     /// A process ends: its peers are to be told of the epochs. `hard` if what it has sent last is lost with it.
@@ -244,6 +249,18 @@ mod tests {
         assert_eq!(links.told(2, 1, epoch), Some(false));
         assert_eq!(links.receive(1, 2, old), Receipt::Dropped);
         assert_eq!(links.break_up(1, 2, false), None, "it is not up");
+    }
+
+    /// It went on writing into nothing until it was told of the loss, and took what it had asked since then for lost, too.
+    #[test]
+    fn who_gives_up_a_link_that_has_broken_hears_no_more_of_it() {
+        let (mut links, _) = opened();
+        let epoch = links.break_up(1, 2, true).unwrap();
+        assert_eq!(links.epoch_at(1, 2), 0, "it does not know");
+        assert_eq!(links.abandon(1, 2), None, "there is nothing to close");
+        assert_eq!((links.epoch_at(1, 2), links.told(1, 2, epoch)), (epoch, None));
+        assert!(matches!(links.send(1, 2, true, true), Fate::Goes(_)), "it opens a new one");
+        assert_eq!(links.told(2, 1, epoch), Some(false), "the other end has its own time");
     }
 
     #[test]

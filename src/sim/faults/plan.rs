@@ -89,12 +89,12 @@ const AT_ONCE_PARTS: u64 = 8;
 /// Messages of a link that may come again after it broke.
 const KEPT: usize = 4;
 
-/// A message that comes once more, and the run of its sender that has sent it.
+/// A message that comes once more, and the runs of its sender and its receiver between which it was sent.
 #[derive(Debug)]
 pub(in crate::sim) struct Again {
     pub(in crate::sim) from: Id,
-    pub(in crate::sim) run: u32,
     pub(in crate::sim) to: Id,
+    pub(in crate::sim) runs: [u32; 2],
     pub(in crate::sim) message: Message,
 }
 
@@ -119,7 +119,7 @@ pub(in crate::sim) struct Mishaps {
     orphans: BTreeSet<u64>,
     forged: BTreeSet<u64>,
     requests: u64,
-    sent: BTreeMap<(Id, Id), VecDeque<(u32, Message)>>,
+    sent: BTreeMap<(Id, Id), VecDeque<([u32; 2], Message)>>,
 }
 
 impl Mishaps {
@@ -307,12 +307,12 @@ impl Mishaps {
     }
 
     /// Remembers a message that may come again.
-    pub(in crate::sim) fn remember(&mut self, from: Id, run: u32, to: Id, message: &Message) {
+    pub(in crate::sim) fn remember(&mut self, from: Id, to: Id, runs: [u32; 2], message: &Message) {
         if !self.used.has(Fault::Duplicate) {
             return;
         }
         let sent = self.sent.entry((from, to)).or_default();
-        sent.push_back((run, message.clone()));
+        sent.push_back((runs, message.clone()));
         if sent.len() > KEPT {
             sent.pop_front();
         }
@@ -323,7 +323,7 @@ impl Mishaps {
         let mut again = Vec::new();
         for (from, to) in [(a, b), (b, a)] {
             let sent = self.sent.remove(&(from, to)).unwrap_or_default();
-            again.extend(sent.into_iter().map(|(run, message)| Again { from, run, to, message }));
+            again.extend(sent.into_iter().map(|(runs, message)| Again { from, to, runs, message }));
         }
         random.shuffle(&mut again);
         again.truncate(random.below(again.len() as u64 + 1) as usize);

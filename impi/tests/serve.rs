@@ -1,0 +1,65 @@
+//! The server over sockets, within a process. Whole programs are in `cli/tests/impi`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+
+use gpc_impi::serve::{Listener, ServeError};
+use gpc_impi::server::{Event, Failure, Settings, SettingsError};
+use gpc_impi::wire::{Command, Methods, command};
+
+/// Long enough for any machine: it only passes where something is broken.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn listener() -> Listener {
+    Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap()
+}
+
+fn settings(clients: u32) -> Settings {
+    Settings::new(clients, Methods { none: true, key: None })
+}
+
+#[test]
+fn a_session_is_stopped_before_it_begins_and_while_it_lasts() {
+    let early = listener();
+    early.stopper().stop();
+    assert!(matches!(early.serve(settings(2), |_, _| {}), Err(ServeError::Stopped)));
+    let listener = listener();
+    let (stopper, address) = (listener.stopper(), listener.local_addr().unwrap());
+    let late = stopper.clone();
+    // It is stopped from where its events are told, and from another thread.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let served = thread::spawn(move || {
+        listener.serve(settings(2), |_, event| {
+            if matches!(event, Event::Proved(..)) {
+                stopper.stop();
+            }
+        })
+    });
+    stream.write_all(&command(Command::Auth, &[1])).unwrap();
+    assert!(matches!(served.join().unwrap(), Err(ServeError::Stopped)));
+    // Nobody is there to be stopped.
+    late.stop();
+    assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap_or(0), 0);
+}
+
+#[test]
+fn a_session_that_cannot_be_is_not_served() {
+    let served = listener().serve(settings(33), |_, _| {});
+    assert!(matches!(served, Err(ServeError::Settings(SettingsError::Clients(33)))));
+}
+
+#[test]
+fn the_time_goes_on_and_ends_the_session() {
+    let mut settings = settings(1);
+    settings.limit = Duration::from_millis(50);
+    let listener = listener();
+    let _silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut times = Vec::new();
+    let served = listener.serve(settings, |at, _| times.push(at));
+    assert!(matches!(served, Err(ServeError::Session(Failure::Late { .. }))));
+    assert!(!times.is_empty() && times.is_sorted());
+}
