@@ -15,6 +15,7 @@
 
 mod answer;
 mod cluster;
+mod held;
 mod speak;
 mod variables;
 
