@@ -98,6 +98,9 @@ pub(in crate::sim) struct Again {
     pub(in crate::sim) message: Message,
 }
 
+/// A message that was sent, with the runs of its sender and its receiver.
+type Sent = ([u32; 2], Message);
+
 /// What is wrong at the moment, and what is still to go wrong by the count of requests.
 #[derive(Debug)]
 pub(in crate::sim) struct Mishaps {
@@ -119,7 +122,7 @@ pub(in crate::sim) struct Mishaps {
     orphans: BTreeSet<u64>,
     forged: BTreeSet<u64>,
     requests: u64,
-    sent: BTreeMap<(Id, Id), VecDeque<([u32; 2], Message)>>,
+    sent: BTreeMap<(Id, Id), VecDeque<Sent>>,
 }
 
 impl Mishaps {
