@@ -120,3 +120,16 @@ fn a_cluster_of_one_process_meets_the_others() {
         assert!(out.contains(&format!("done {count} of {count}")), "{shape:?}: {out}");
     }
 }
+
+/// Along the default tree of other calls messages went to and fro between the clusters.
+#[test]
+fn clusters_are_kept_together_where_no_tree_is_named() {
+    if !launches() {
+        return;
+    }
+    for (arguments, tree) in [("echo", "hosts+binomial tree"), ("echo --tree binary", "binary tree")] {
+        let outputs = clusters(&[3, 2, 2], arguments);
+        let out = text(&outputs[0].stdout);
+        assert!(out.contains(&format!("echo over 7 ids: {tree}")), "{out}");
+    }
+}
