@@ -149,6 +149,19 @@ pub enum JoinError {
         /// Its rank.
         client: Rank,
     },
+    /// There are too many processes.
+    #[error(
+        "the clients have {count} processes in all, of which {most} are of client {client}, and one bootstrap takes {max} at most",
+        max = speak::IDS_MAX
+    )]
+    TooMany {
+        /// How many.
+        count: usize,
+        /// The rank of a client that has the most.
+        client: Rank,
+        /// How many that one has.
+        most: usize,
+    },
     /// A host has processes whose ports nobody knows.
     #[error(
         "host {host} of client {client} has {procs} processes, and the server at {} has not carried their ports, which go by labels of this project: start one process on each host, or use the server of `gpc impi server`",
