@@ -151,6 +151,10 @@ fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) ->
     known_ports(setup, learned)?;
     let book = Book::of(learned, Ports::OwnOrFirst)?;
     book.distinct()?;
+    if let (Some(first), count) = (book.elsewhere.first(), book.elsewhere.len()) {
+        let rank = setup.rank;
+        tracing::warn!(rank, count, %first, "processes name another address (P_IPV6) than that of their host (H_IPV6), which is the one that is used");
+    }
     let mut ours = hosts.iter().flatten();
     let mut ids = Vec::with_capacity(book.entries.len());
     for entry in &book.entries {
