@@ -127,13 +127,13 @@ pub struct ClientArgs {
     #[arg(long)]
     pub plain: bool,
 
-    /// What this cluster says of itself.
-    #[command(flatten)]
-    pub values: Values,
-
     /// Show what happens, label by label, on standard error
     #[arg(long)]
     pub trace: bool,
+
+    /// What this cluster says of itself.
+    #[command(flatten)]
+    pub values: Values,
 }
 
 /// What `gpc impi client` prints.

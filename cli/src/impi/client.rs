@@ -142,16 +142,14 @@ fn left_out(learned: &Learned, book: &Book) -> Vec<String> {
     let mut said = Vec::new();
     if !missing.is_empty() {
         said.push(format!(
-            "processes are left out of files of peers and hosts, since nobody has said at which ports they listen: {}; only the first of a host is known by the port of its host. --ports plus-rank counts on from there, where all have agreed on that",
+            "processes whose ports nobody has said are left out of files of peers and hosts: {}. The first of each host is there, at the port of its host; --ports plus-rank counts on from that, where all have agreed on it",
             missing.join(", ")
         ));
     }
     if !foreign.is_empty() {
         said.push(format!(
-            "files of peers and hosts have the processes of client{} {}, which {} not said to be of gpc: hosts of another MPI are no nodes, and refuse its calls",
-            if foreign.len() == 1 { "" } else { "s" },
-            foreign.join(", "),
-            if foreign.len() == 1 { "has" } else { "have" },
+            "files of peers and hosts have processes of clients that have not named gpc's version: {}. Those of another MPI are no nodes, and no call reaches them",
+            foreign.join(", ")
         ));
     }
     said
