@@ -7,10 +7,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use bytes::Bytes;
 use chained_gpc::PublicKey;
 use gpc_impi::client::{
-    Client, ClientInput, ClientOutput, ClientSettings, Cluster, Host, Learned, Proc, from_ip, to_ip,
+    Client, ClientInput, ClientOutput, ClientSettings, Cluster, Host, Learned, Proc, RelayInput, RelayOutput,
+    from_ip, to_ip,
 };
 use gpc_impi::wire::{
-    Command, Key, Label, Method, Methods, PRIVATE_MAJOR, Version, coll, command, server_auth,
+    Command, Key, Label, Method, Methods, NodeAt, PRIVATE_MAJOR, Version, coll, command, server_auth,
 };
 
 use super::input::{Input, pieces};
@@ -27,7 +28,7 @@ struct Driven {
 
 impl Driven {
     fn new(settings: &ClientSettings) -> Driven {
-        let client = Client::new(settings.clone()).expect("settings that can be said");
+        let client = Client::new(settings.clone()).expect("settings that can be said").relaying();
         let mut driven = Driven { client, sent: Vec::new(), ended: None };
         driven.drain();
         driven
@@ -46,7 +47,17 @@ impl Driven {
                     self.sent.push(bytes);
                 }
                 ClientOutput::Event(event) => drop(event.to_string()),
-                ClientOutput::Relay(_) => panic!("it has no node"),
+                ClientOutput::Relay(output) => {
+                    let became = match output {
+                        RelayOutput::Listen => {
+                            let address = Ipv6Addr::LOCALHOST;
+                            RelayInput::Listens(Some(NodeAt { address, port: 9, key: None }))
+                        }
+                        RelayOutput::Call(label, _) => RelayInput::Reached(label, 0),
+                        RelayOutput::Start { .. } => continue,
+                    };
+                    self.client.handle(ClientInput::Relay(became));
+                }
                 ClientOutput::Learned(learned) => {
                     assert!(self.ended.replace(Ok(*learned)).is_none(), "two ends");
                 }

@@ -69,6 +69,10 @@ pub struct ServerArgs {
     #[arg(long, value_enum, default_value_t = CheckKind::Warn)]
     pub check: CheckKind,
 
+    /// Broadcasts go through the clients' own nodes, along this tree: binary, binomial, kary:K, knomial:K, chain or flat. So the server sends them once, if all clients are of this project and at least two have nodes; by default it sends them to each client
+    #[arg(long, value_name = "TREE")]
+    pub relay: Option<String>,
+
     /// Show what happens, label by label, on standard error
     #[arg(long)]
     pub trace: bool,
@@ -126,6 +130,10 @@ pub struct ClientArgs {
     /// Leave out the labels of this project: ports and public keys of processes
     #[arg(long)]
     pub plain: bool,
+
+    /// The secret of all nodes, which clients prove to each other where the server's broadcasts go through their own nodes (--relay); by default the file that GPC_SECRET_FILE names. Without one they come from the server beyond this machine
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
 
     /// Show what happens, label by label, on standard error
     #[arg(long)]

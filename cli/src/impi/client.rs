@@ -5,19 +5,19 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use gpc_impi::book::Book;
-use gpc_impi::client::{ClientEvent, ClientSettings, Cluster, Learned};
+use chained_gpc::PrivateKey;
+use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret};
+use gpc_impi::RelayOptions;
+use gpc_impi::client::{ClientEvent, ClientSettings, Cluster};
 use gpc_impi::hosts_file;
-use gpc_impi::session::Session;
-use gpc_impi::wire::Version;
+use gpc_impi::session::{Session, SessionOptions};
 
-use super::learned::{LearnedShape, write_table};
 use super::methods::{self, Environment};
+use super::shown::show;
 use super::trace;
-use crate::args::impi::{ClientArgs, ClientOutput, Value, Values};
-use crate::output::write_json;
+use crate::args::impi::{ClientArgs, Value, Values};
 use crate::refused::Refused;
-use crate::{CommandResult, files, logs, say, stdout};
+use crate::{CommandResult, files, logs, say};
 
 /// Longest hosts file that comes by standard input, as long as one that is a file.
 const TEXT_MAX: u64 = 64 << 20;
@@ -33,14 +33,21 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
     let mut settings = ClientSettings::new(args.rank, methods, cluster(args)?);
     settings.own_labels = !args.plain;
     let began = Instant::now();
-    let session = Session::join(&args.server, settings, args.time_limit.into(), |event| match args.trace {
-        true => {
-            // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
-            let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
-        }
-        false if trace::is_doubt(event) => say(&event.to_string()),
-        false => {}
-    })?;
+    let options = SessionOptions { limit: args.time_limit.into(), relay: relay(args)? };
+    let session = Session::join_with(
+        &args.server,
+        settings,
+        options,
+        || true,
+        |event| match args.trace {
+            true => {
+                // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
+                let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
+            }
+            false if trace::is_doubt(event) => say(&event.to_string()),
+            false => {}
+        },
+    )?;
     show(session.learned(), args)?;
     session.finish()?;
     if args.trace {
@@ -48,6 +55,25 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a node has for the server's broadcasts; a client without the labels of this project needs none.
+fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Box<dyn std::error::Error + Send + Sync>> {
+    if args.plain {
+        return Ok(None);
+    }
+    let file = named_or_variable(args.secret_file.as_deref(), SECRET_VARIABLE);
+    let secret = file.map(|path| read_secret(&path)).transpose();
+    let secret = secret.map_err(|error| Refused::File(error.to_string()))?;
+    let key = match &secret {
+        Some(_) => {
+            let key = PrivateKey::random()?;
+            let public = key.public();
+            Some((key, public))
+        }
+        None => None,
+    };
+    Ok(Some(RelayOptions { secret, key, insecure: false }))
 }
 
 /// The cluster of a hosts file, with the values that are said of it.
@@ -98,61 +124,6 @@ fn standard_input() -> io::Result<String> {
         true => Err(io::Error::other(format!("it is longer than {} MiB", TEXT_MAX >> 20))),
         false => Ok(text),
     }
-}
-
-/// Writes the files, then prints.
-fn show(learned: &Learned, args: &ClientArgs) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let of_all = matches!(args.output, ClientOutput::Peers | ClientOutput::Hosts);
-    if of_all || args.peers_out.is_some() || args.hosts_out.is_some() {
-        let book = Book::of(learned, args.ports.into())?;
-        book.distinct()?;
-        left_out(learned, &book).iter().for_each(|text| say(text));
-        for (path, text) in [(&args.peers_out, book.peers_text()), (&args.hosts_out, book.hosts_text())] {
-            path.as_deref().map_or(Ok(()), |path| files::write_text(path, &text)).map_err(Refused::File)?;
-        }
-        match args.output {
-            ClientOutput::Peers => stdout::write(|out| out.write_all(book.peers_text().as_bytes()))?,
-            ClientOutput::Hosts => stdout::write(|out| out.write_all(book.hosts_text().as_bytes()))?,
-            ClientOutput::Table | ClientOutput::Json => {}
-        }
-    }
-    match args.output {
-        ClientOutput::Table => stdout::write(|out| write_table(learned, out))?,
-        ClientOutput::Json => stdout::write(|out| write_json(&LearnedShape::of(learned), out))?,
-        ClientOutput::Peers | ClientOutput::Hosts => {}
-    }
-    Ok(())
-}
-
-/// What is said where files of peers and hosts do not have all processes, or name some that are no nodes of this project.
-fn left_out(learned: &Learned, book: &Book) -> Vec<String> {
-    let listed = |client: u32| book.entries.iter().filter(|entry| entry.who.client == client).count();
-    let mut missing = Vec::new();
-    let mut foreign = Vec::new();
-    for (client, cluster) in (0..).zip(&learned.clusters) {
-        let (listed, all) = (listed(client), cluster.procs());
-        if listed < all {
-            missing.push(format!("{} of {all} of client {client}", all - listed));
-        }
-        // Whoever knows the labels of this project has named its version.
-        if listed > 0 && client != learned.rank && !cluster.versions.contains(&Version::OWN) {
-            foreign.push(client.to_string());
-        }
-    }
-    let mut said = Vec::new();
-    if !missing.is_empty() {
-        said.push(format!(
-            "processes whose ports nobody has said are left out of files of peers and hosts: {}. The first of each host is there, at the port of its host; --ports plus-rank counts on from that, where all have agreed on it",
-            missing.join(", ")
-        ));
-    }
-    if !foreign.is_empty() {
-        said.push(format!(
-            "files of peers and hosts have processes of clients that have not named gpc's version: {}. Those of another MPI are no nodes, and no call reaches them",
-            foreign.join(", ")
-        ));
-    }
-    said
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use chained_gpc::{Address, Id, Job};
 
 use super::answer::Answer;
 use super::{JoinError, Own, Setup};
+use crate::RelayOptions;
 use crate::book::{self, Book, Ports};
 use crate::client::{ClientFault, ClientSettings, Cluster, Host, Learned, Proc, from_ip};
-use crate::session::{Session, SessionError};
+use crate::session::{Session, SessionError, SessionOptions};
 use crate::wire::PRIVATE_MAJOR;
 
 /// A process of this cluster, by what it has said.
@@ -71,8 +72,10 @@ pub(super) fn speak(
     let hosts = hosts(said);
     let mut settings = ClientSettings::new(*rank, methods.clone(), cluster(&hosts));
     settings.job = (*rank == 0).then(|| Job::random().0);
+    let relay = RelayOptions { secret: Some(setup.secret.clone()), ..RelayOptions::default() };
+    let options = SessionOptions { limit: left, relay: Some(relay) };
     let trace = |event: &crate::client::ClientEvent| tracing::debug!(rank, %event, "IMPI");
-    let session = Session::join_while(server, settings, left, goes_on, trace).map_err(|error| {
+    let session = Session::join_with(server, settings, options, goes_on, trace).map_err(|error| {
         let error = match error {
             // What has passed before counts, too.
             SessionError::Fault(ClientFault::Late { stage, .. }) => ClientFault::Late { stage, limit }.into(),
