@@ -1,8 +1,11 @@
 //! What hostile clients take: memory, descriptors, time.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::*;
 
@@ -122,4 +125,30 @@ fn cpu(server: &Server) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// The trace was written where the sockets are served: standard error that nobody read held up the server for good, its time limit and signals with it.
+#[test]
+fn standard_error_that_nobody_reads_holds_up_nothing() {
+    let mut child =
+        gpc("impi server 1 --trace").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let address = first.trim_end().parse().unwrap();
+    // More lines than a pipe holds, two for each: each is told before its end is seen.
+    for _ in 0..800 {
+        let mut stranger = Client::to(address);
+        stranger.send(b"GET / HTTP/1.0\r\n\r\n");
+        stranger.rest();
+    }
+    let mut client = Client::to(address);
+    client.auth(1, 0);
+    client.send(&frame("IMPI", &[0]));
+    assert_eq!(client.frame(), frame("IMPI", &[1]));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    client.rest();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.len() >= 4096 && said.contains("connection 0"), "{said}");
 }

@@ -169,7 +169,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
                     _ => {
                         if !std::mem::replace(&mut self.warned, true) {
-                            tracing::warn!(%error, "no connection can be accepted for now");
+                            (self.on_event)(self.began.elapsed(), &Event::Unaccepted(error.to_string()));
                         }
                         self.accepting = Accepting::Short(self.now() + SHORT);
                     }
@@ -184,7 +184,8 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         let token = Token(id.0 as usize + FIRST);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(link.stream(), token, interest) {
-            return tracing::warn!(%error, %from, "a connection is closed: nothing is told of it");
+            let now = self.now();
+            return (self.on_event)(now, &Event::Unaccepted(format!("{from} is closed: {error}")));
         }
         self.links.insert(id, link);
         self.handle(Input::Connected(id, &from.to_string()));
