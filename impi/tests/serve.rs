@@ -43,7 +43,9 @@ fn a_session_is_stopped_before_it_begins_and_while_it_lasts() {
     assert!(matches!(served.join().unwrap(), Err(ServeError::Stopped)));
     // Nobody is there to be stopped.
     late.stop();
-    assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap_or(0), 0);
+    let mut rest = Vec::new();
+    // The answer to AUTH may have left.
+    assert!(stream.read_to_end(&mut rest).is_ok() && [0, 8].contains(&rest.len()), "{rest:?}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn connections_that_end_leave_no_descriptor() {
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// Where there are no descriptors left a server that asked again and again did nothing else.
+/// Where there are no descriptors left a server that asked again and again did nothing else. One that waited for silent strangers to be late let its clients wait as long, 10 s for each batch.
 #[test]
 fn a_server_without_descriptors_waits_for_some() {
     let mut shell = Command::new("sh");
@@ -101,22 +101,15 @@ fn a_server_without_descriptors_waits_for_some() {
     let mut server = Server::of(clean(shell, "impi server 2"));
     let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     server.until("no connection can be accepted");
-    // They come when those before them have had their time.
-    let address = server.address;
-    let clients = std::thread::spawn(move || {
-        let mut clients: Vec<Client> = (0..2).map(|_| Client::to(address)).collect();
-        for (rank, client) in (0..).zip(&mut clients) {
-            client.auth(1, 0);
-            client.send(&frame("IMPI", &[rank]));
-        }
-        clients
-    });
-    server.until("has not named its rank within 10s");
-    let ticks = cpu(&server);
-    assert!(ticks < 300, "{ticks} hundredths of a second of work in ten seconds");
-    // Those that wait still make room for the clients.
+    // Those before them make room.
+    let mut clients = [server.joining(0), server.joining(1)];
+    for client in &mut clients {
+        assert_eq!(client.frame(), frame("IMPI", &[2]));
+    }
     drop(silent);
-    leave(&mut clients.join().unwrap());
+    leave(&mut clients);
+    let ticks = cpu(&server);
+    assert!(ticks < 300, "{ticks} hundredths of a second of work");
     assert_eq!(server.ended().0, Some(0));
 }
 
