@@ -7,6 +7,7 @@ pub(crate) mod field;
 mod learned;
 mod methods;
 mod server;
+mod shown;
 mod trace;
 
 use super::CommandResult;

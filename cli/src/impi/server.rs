@@ -5,14 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use chained_gpc::Job;
 use chained_gpc::bootstrap::host_addresses;
 use gpc_impi::serve::{Listener, ServeError};
-use gpc_impi::server::{Event, Settings};
+use gpc_impi::server::{Event, RelaySettings, Settings};
 
 use super::methods::{self, Environment};
 use super::trace;
 use crate::args::impi::ServerArgs;
 use crate::interrupt::Interrupt;
+use crate::refused::Refused;
 use crate::{CommandResult, logs, say, stdout};
 
 /// Most troubles that are told without a trace: strangers that come and go must not fill a disk.
@@ -40,10 +42,13 @@ pub(super) fn run(args: &ServerArgs) -> CommandResult {
     }
 }
 
-fn settings(args: &ServerArgs) -> Result<Settings, crate::refused::Refused> {
+fn settings(args: &ServerArgs) -> Result<Settings, Refused> {
     let environment = Environment::of_this_process();
     let methods = methods::of_server(args.auth.as_ref(), &environment, args.bind.is_loopback())?;
-    Ok(Settings::new(args.clients, methods))
+    let mut settings = Settings::new(args.clients, methods);
+    let relay = args.relay.as_deref().map(|tree| RelaySettings::new(tree, Job::random().0));
+    settings.relay = relay.transpose().map_err(|error| Refused::Usage(format!("--relay: {error}")))?;
+    Ok(settings)
 }
 
 /// The address that clients are given: where it listens everywhere, the one on the route to the rest of the world.
