@@ -25,7 +25,7 @@ fn settings(clients: u32) -> Settings {
 fn a_session_is_stopped_before_it_begins_and_while_it_lasts() {
     let early = listener();
     early.stopper().stop();
-    assert!(matches!(early.serve(settings(2), |_, _| {}), Err(ServeError::Stopped)));
+    assert!(matches!(early.serve(settings(2), |_, _| {}), Err(ServeError::Stopped(_))));
     let listener = listener();
     let (stopper, address) = (listener.stopper(), listener.local_addr().unwrap());
     let late = stopper.clone();
@@ -40,7 +40,11 @@ fn a_session_is_stopped_before_it_begins_and_while_it_lasts() {
         })
     });
     stream.write_all(&command(Command::Auth, &[1])).unwrap();
-    assert!(matches!(served.join().unwrap(), Err(ServeError::Stopped)));
+    let error = served.join().unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the server was stopped before the session was over: clients 0, 1 did not join; is each started, with this address and its rank?"
+    );
     // Nobody is there to be stopped.
     late.stop();
     // The connection is closed, after the answer to AUTH or without it.

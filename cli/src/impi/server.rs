@@ -7,7 +7,7 @@ use std::time::Duration;
 use chained_gpc::Job;
 use chained_gpc::bootstrap::host_addresses;
 use gpc_impi::serve::{Listener, ServeError};
-use gpc_impi::server::{Event, RelaySettings, Settings};
+use gpc_impi::server::{Event, Failure, RelaySettings, Settings};
 
 use super::methods::{self, Environment};
 use super::teller::Teller;
@@ -35,21 +35,29 @@ pub(super) fn run(args: &ServerArgs) -> CommandResult {
     let stopper = listener.stopper();
     let interrupt = Interrupt::listen(move || stopper.stop())?;
     stdout::write(|out| writeln!(out, "{printed}"))?;
-    let mut telling = Telling { trace: args.trace, told: 0, teller: Teller::start()? };
+    let mut telling = Telling { trace: args.trace, told: 0, lost: Lost::default(), teller: Teller::start()? };
     let served = listener.serve(settings, |at, event| telling.tell(at, event));
     let (status, last) = match (served, interrupt.exit_status()) {
         (Ok(()), _) => (ExitCode::SUCCESS, None),
-        (Err(ServeError::Stopped), Some(status)) => (ExitCode::from(status), None),
-        (Err(error), _) => (ExitCode::from(FAILED), Some(said(&error.to_string()))),
+        (Err(error @ ServeError::Stopped(_)), Some(status)) => {
+            (ExitCode::from(status), Some(error.to_string()))
+        }
+        (Err(ServeError::Session(failure)), _) => {
+            (ExitCode::from(FAILED), Some(telling.lost.summary(&failure)))
+        }
+        (Err(error), _) => (ExitCode::from(FAILED), Some(error.to_string())),
     };
     // Where nobody reads standard error, the status alone tells it.
-    telling.teller.end(last);
+    telling.teller.end(last.as_deref().map(said));
     Ok(status)
 }
 
 fn settings(args: &ServerArgs) -> Result<Settings, Refused> {
     let environment = Environment::of_this_process();
     let methods = methods::of_server(args.auth.as_ref(), &environment, args.bind.is_loopback())?;
+    if Duration::from(args.time_limit).is_zero() {
+        return Err("--time-limit 0s leaves no time to join; such as 10m does".into());
+    }
     let mut settings = Settings::new(args.clients, methods);
     let relay = args.relay.as_deref().map(|tree| RelaySettings::new(tree, Job::random().0));
     settings.relay = relay.transpose().map_err(|error| Refused::Usage(format!("--relay: {error}")))?;
@@ -84,16 +92,38 @@ struct Telling {
     trace: bool,
     /// Lines of those that are counted.
     told: usize,
+    lost: Lost,
     teller: Teller,
+}
+
+/// Clients that were lost after all were done. Why is told when it happens, which may be long before the end.
+#[derive(Debug, Default)]
+struct Lost(Vec<u32>);
+
+impl Lost {
+    /// What is said at the end of a session that has failed.
+    fn summary(&self, failure: &Failure) -> String {
+        let ranks: Vec<String> = self.0.iter().map(u32::to_string).collect();
+        match &ranks[..] {
+            [] => failure.to_string(),
+            [rank] => format!("client {rank} was lost after all were done, before its FINI"),
+            ranks => format!("clients {} were lost after all were done, before their FINI", ranks.join(", ")),
+        }
+    }
 }
 
 impl Telling {
     fn tell(&mut self, at: Duration, event: &Event) {
+        if let Event::Lost(rank, _) = event {
+            self.lost.0.push(*rank);
+        }
         let (counted, most, more) = match self.trace {
             true => (trace::is_coming_and_going(event), TRACED_MAX, "more connections are not shown"),
             false if !trace::is_trouble(event) => return,
             false => (true, TOLD_MAX, "more of this kind is not told; --trace shows everything"),
         };
+        // Clients are few, and what becomes of them is always told.
+        let counted = counted && !matches!(event, Event::Lost(..));
         self.told += usize::from(counted);
         if !counted || self.told <= most {
             self.teller.line(if self.trace { trace::line(at, event) } else { said(&event.to_string()) });

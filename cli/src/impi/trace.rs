@@ -99,6 +99,7 @@ pub(super) fn is_trouble(event: &Event) -> bool {
             | Event::Freed(..)
             | Event::Doubted(..)
             | Event::Unchecked(..)
+            | Event::Partial(..)
             | Event::Ignored(..)
             | Event::Lost(..)
     )

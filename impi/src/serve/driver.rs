@@ -104,7 +104,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         }
         match self.ended {
             Some(ended) => Ok(ended?),
-            None => Err(ServeError::Stopped),
+            None => Err(ServeError::Stopped(self.server.waits())),
         }
     }
 

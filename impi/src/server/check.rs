@@ -76,6 +76,9 @@ pub(super) fn wrong(label: Label, values: &[u8], highest: Option<Label>, said: &
         return Some(format!("it comes after {highest}, and labels ascend"));
     }
     if label == Label::C_VERSION {
+        if values.is_empty() {
+            return Some("it has no version, and 0.0 is one that each client speaks".into());
+        }
         return ascending(values).err().map(|error| error.to_string());
     }
     let (per, size) = label.shape()?;
@@ -87,7 +90,7 @@ pub(super) fn wrong(label: Label, values: &[u8], highest: Option<Label>, said: &
     })
 }
 
-/// Whether there is one value of each client, host or process, as far as it is known how many there are.
+/// Whether there is one value of each client, host or process: the client has said how many there are.
 fn length(per: Per, size: usize, values: &[u8], said: &Said) -> Option<String> {
     let found = values.len();
     let (count, what) = match per {
@@ -100,10 +103,12 @@ fn length(per: Per, size: usize, values: &[u8], said: &Said) -> Option<String> {
         Some((count, len)) if len != found as u64 => {
             Some(format!("it has {found} bytes, and {count} {what} with {size} bytes each have {len}"))
         }
+        Some(_) => None,
         None if !found.is_multiple_of(size) => {
             Some(format!("it has {found} bytes, which are no values of {size} bytes each"))
         }
-        _ => None,
+        // The values of all clients come as one piece, and only that number says where those of the next client begin.
+        None => Some(format!("the client has not said how many {what} it has")),
     }
 }
 

@@ -104,11 +104,8 @@ impl Server {
                 (doubt, check::too_many(label, &values))
             }
         };
-        seat.highest = seat.highest.max(Some(label));
-        let len = values.len();
-        seat.sent.insert(label, values);
         self.count(id, payload);
-        self.event(Event::Sent(rank, label, len));
+        self.event(Event::Sent(rank, label, values.len()));
         if let Some(processes) = unchecked {
             self.event(Event::Unchecked(rank, label, processes));
         }
@@ -117,6 +114,10 @@ impl Server {
                 return Err(format!("COLL {label}: {why}"));
             }
             self.event(Event::Doubted(rank, label, why));
+        }
+        if let Some(seat) = self.seats[rank as usize].as_mut() {
+            seat.highest = seat.highest.max(Some(label));
+            seat.sent.insert(label, values);
         }
         self.answer();
         Ok(())
@@ -169,6 +170,12 @@ impl Server {
         let mask = values.iter().fold(0, |mask, (rank, _)| mask | 1u32 << rank);
         let bytes = coll(label, Some(mask), values.iter().map(|(_, value)| &value[..]));
         self.event(Event::Answered(label, mask, bytes.len() - 16));
+        let all = u32::MAX >> (32 - self.settings.clients);
+        let said = label.is_known() && mask != 0 && mask != all && self.settings.check != Check::Off;
+        if said && !std::mem::replace(&mut self.told_partial, true) {
+            let without = (0..self.settings.clients).filter(|rank| mask >> rank & 1 == 0).collect();
+            self.event(Event::Partial(label, without));
+        }
         self.deliver(label, bytes);
         if label == Label::C_VERSION {
             self.relay_begins(&values);

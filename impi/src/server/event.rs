@@ -54,6 +54,8 @@ pub enum Event {
     Unchecked(Rank, Label, usize),
     /// A label was broadcast, with this mask of clients and so many bytes of values.
     Answered(Label, u32, usize),
+    /// The first known label that these clients have left out and others have sent. Clients of LAM/MPI read as many values as there are clients, whatever the mask says. Told once.
+    Partial(Label, Vec<Rank>),
     /// Broadcasts do not go through the clients' nodes, since these clients do not know how, or have no node.
     Unrelayed(Vec<Rank>),
     /// A client has said where its own node listens; `None` where it has none.
@@ -124,14 +126,16 @@ impl fmt::Display for Event {
             Event::Answered(label, mask, len) => {
                 write!(f, "broadcast COLL {label}, mask {mask:#x}, {len} bytes")
             }
-            Event::Unrelayed(ranks) => {
-                let ranks: Vec<String> = ranks.iter().map(Rank::to_string).collect();
-                write!(
-                    f,
-                    "broadcasts go from the server to each client: no node for them at clients {}",
-                    ranks.join(", ")
-                )
-            }
+            Event::Partial(label, ranks) => write!(
+                f,
+                "COLL {label}: client{} left it out, and some clients (those of LAM/MPI) misread what only some have sent",
+                listed(ranks)
+            ),
+            Event::Unrelayed(ranks) => write!(
+                f,
+                "broadcasts go from the server to each client: no node for them at client{}",
+                listed(ranks)
+            ),
             Event::Node(rank, Some(node)) => {
                 write!(f, "client {rank}: NODE at {}, port {}", node.address, node.port)
             }
@@ -149,4 +153,10 @@ impl fmt::Display for Event {
             Event::Lost(rank, why) => write!(f, "client {rank} is lost before its FINI: {why}"),
         }
     }
+}
+
+/// Ranks, after `client`.
+fn listed(ranks: &[Rank]) -> String {
+    let listed: Vec<String> = ranks.iter().map(Rank::to_string).collect();
+    format!("{} {}", if listed.len() == 1 { "" } else { "s" }, listed.join(", "))
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::relay::Relaying;
 use super::seat::Seat;
-use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage};
+use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage, Waits};
 use crate::wire::{Command, Frame, FrameError, Label, Method, Reader};
 
 /// Longest payload of a command that has a payload of at most 8 bytes: what is longer is no command of this protocol.
@@ -67,6 +67,8 @@ pub struct Server {
     pub(super) complete: bool,
     /// Up to which label everything is broadcast.
     pub(super) answered: Option<Label>,
+    /// Whether it was told that a known label was left out by some.
+    pub(super) told_partial: bool,
     /// All are done.
     pub(super) over: bool,
     /// The first cause, of a session that is over but for FINI.
@@ -118,6 +120,7 @@ impl Server {
             freed: BTreeMap::new(),
             complete: false,
             answered: None,
+            told_partial: false,
             over: false,
             first: None,
             ended: false,
@@ -343,15 +346,23 @@ impl Server {
             self.refuse(conn, format!("it has not named its rank within {:?}", self.settings.greeting));
         }
         if !self.over && now >= self.settings.limit {
-            let (limit, joined) = (self.settings.limit, self.complete);
-            let lost = std::mem::take(&mut self.freed).into_iter().collect();
-            let (missing, stage) = self.relaying.waits().unwrap_or_else(|| (self.missing(), self.stage()));
-            self.fail(Failure::Late { limit, missing, lost, joined, stage });
+            let (limit, waits) = (self.settings.limit, self.waits());
+            self.fail(Failure::Late { limit, waits });
         }
+    }
+
+    /// Whom the session waits for, and where it stands. Of one that has ended, nobody.
+    pub fn waits(&self) -> Waits {
+        let (missing, stage) = self.relaying.waits().unwrap_or_else(|| (self.missing(), self.stage()));
+        let lost = self.freed.iter().map(|(rank, why)| (*rank, why.clone())).collect();
+        Waits { missing, lost, joined: self.complete, stage }
     }
 
     /// Where the session stands: at the label that it waits for, or after the last one.
     fn stage(&self) -> Stage {
+        if self.over {
+            return Stage::Over;
+        }
         let next = self.seats.iter().flatten().filter_map(|seat| seat.sent.keys().next()).min();
         match (self.complete, next, self.answered) {
             (false, ..) => Stage::Joining,
@@ -361,10 +372,11 @@ impl Server {
         }
     }
 
-    /// Whom the session waits for: those who have not joined, or all who have come no further than what is broadcast.
+    /// Whom the session waits for: those who have not joined, all who have come no further than what is broadcast, or those without FINI.
     fn missing(&self) -> Vec<Rank> {
         let waits = |seat: &Option<Seat>| match seat {
             None => true,
+            Some(seat) if self.over => !seat.ended && seat.conn.is_some(),
             Some(seat) => self.complete && !seat.done && seat.passed() <= self.answered,
         };
         (0..).zip(&self.seats).filter(|(_, seat)| waits(seat)).map(|(rank, _)| rank).collect()

@@ -301,6 +301,19 @@ fn a_session_that_is_late_says_whom_it_waits_for() {
     );
 }
 
+/// One that is stopped says the same.
+#[test]
+fn whom_a_session_waits_for_at_any_time() {
+    let mut driven = Driven::joined(open(3));
+    let waits = |driven: &Driven| driven.server.waits().to_string();
+    assert_eq!(waits(&driven), "all have joined, and clients 0, 1, 2 have sent neither a label nor DONE");
+    (0..3).for_each(|conn| driven.say(conn, &bare(Command::Done)));
+    driven.say(1, &bare(Command::Fini));
+    assert_eq!(waits(&driven), "all are done, and clients 0, 2 have not sent FINI");
+    driven.lose(0);
+    assert_eq!(waits(&driven), "all are done, and client 2 has not sent FINI");
+}
+
 fn joined_but_one(driven: &mut Driven) {
     (0..3).for_each(|rank| driven.join(rank.into(), rank));
 }
@@ -343,5 +356,8 @@ fn settings_that_no_session_can_have() {
         assert_eq!(error, SettingsError::Clients(clients));
     }
     assert_eq!(Server::new(Settings::new(1, Methods::default())).unwrap_err(), SettingsError::Methods);
-    assert!(Server::new(Settings::new(32, none)).is_ok());
+    let mut settings = Settings::new(32, none);
+    assert!(Server::new(settings.clone()).is_ok());
+    settings.limit = Duration::ZERO;
+    assert_eq!(Server::new(settings).unwrap_err(), SettingsError::Limit);
 }
