@@ -54,6 +54,12 @@ pub enum Wrong {
     /// A length that cannot be, or would be more than the client takes.
     #[error("{0}")]
     Frame(#[from] FrameError),
+    /// More bytes in all, the heads of commands among them, than the client takes.
+    #[error("it has sent more than {0} bytes in all")]
+    Bytes(usize),
+    /// More that a client does not know, or knows already, than any honest server sends.
+    #[error("it has sent more than {0} commands and labels that are not known here, or were known before")]
+    Needless(u32),
     /// A payload that is not as long as its command's.
     #[error("{command} with {found} bytes, and it has {expected}")]
     Length {

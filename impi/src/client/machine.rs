@@ -60,6 +60,8 @@ pub struct Client {
     pub(super) answers: Answers,
     /// Bytes that the server has sent.
     pub(super) received: usize,
+    /// Commands and labels of the server that are not known here, and repeated numbers of clients.
+    needless: u32,
     pub(super) relaying: Relaying,
     pub(super) outputs: VecDeque<ClientOutput>,
 }
@@ -87,6 +89,9 @@ const VERSIONS_MAX: usize = 1 << 20;
 /// Longest payload of a command that is not known: garbage is told from what is worth waiting for.
 const OTHER_MAX: usize = 1 << 20;
 
+/// Most commands and labels that are not known: each is an event, and a server that sends them without an end would keep the client busy until its time is over. An honest one sends what the clients have of their own.
+const NEEDLESS_MAX: u32 = 4096;
+
 /// Longest payload of a command with one number, or none.
 const COMMAND_MAX: usize = 64;
 
@@ -113,6 +118,7 @@ impl Client {
             own_labels: false,
             answers: Answers::new(),
             received: 0,
+            needless: 0,
             relaying: Relaying::default(),
             outputs: VecDeque::new(),
             settings,
@@ -193,18 +199,22 @@ impl Client {
     fn received(&mut self, mut bytes: &[u8]) {
         // Ends: each round takes bytes, or ends the session.
         while !bytes.is_empty() && !matches!(self.state, State::Over | State::Ended) {
-            let left = self.settings.bytes_max.saturating_sub(self.received);
+            let left = self.settings.bytes_max.saturating_sub(self.received.saturating_add(8));
             let most = |command| match command {
                 Command::Coll => left,
                 Command::Other(_) => left.min(OTHER_MAX),
-                _ => COMMAND_MAX,
+                _ => left.min(COMMAND_MAX),
             };
             let said = match self.reader.take(&mut bytes, most) {
                 Ok(None) => Ok(()),
                 Ok(Some(Frame::Raw(chosen))) => self.chosen(&chosen),
                 Ok(Some(Frame::Command(command, payload))) => {
                     self.received = self.received.saturating_add(8 + payload.len());
-                    self.said(command, payload)
+                    match self.settings.bytes_max {
+                        // The head of a command without a payload.
+                        most if self.received > most => Err(Wrong::Bytes(most).into()),
+                        _ => self.said(command, payload),
+                    }
                 }
                 Err(error) => Err(Wrong::from(error).into()),
             };
@@ -240,6 +250,12 @@ impl Client {
         Ok(())
     }
 
+    /// Counts what a server may say, and need not.
+    fn needless(&mut self) -> Result<(), Fault> {
+        self.needless += 1;
+        if self.needless > NEEDLESS_MAX { Err(Wrong::Needless(NEEDLESS_MAX).into()) } else { Ok(()) }
+    }
+
     fn said(&mut self, command: Command, payload: Bytes) -> Result<(), Fault> {
         match (command, self.state) {
             (Command::Impi, _) => self.joined(&payload),
@@ -254,7 +270,7 @@ impl Client {
                     return self.relay_said(said.map_err(Wrong::from)?);
                 }
                 self.event(ClientEvent::Ignored(command, payload.len()));
-                Ok(())
+                self.needless()
             }
             _ => Err(Wrong::Early(command).into()),
         }
@@ -271,7 +287,10 @@ impl Client {
         };
         if self.state != State::Impi {
             let before = self.size;
-            return if before == size { Ok(()) } else { Err(Wrong::Resized { before, now: size }.into()) };
+            return match before == size {
+                true => self.needless(),
+                false => Err(Wrong::Resized { before, now: size }.into()),
+            };
         }
         if rank >= size {
             return Err(Wrong::Rank { rank, size }.into());
@@ -330,7 +349,7 @@ impl Client {
         let known = label.is_known() || self.own_labels && Label::OWN.contains(&label);
         if !known {
             self.event(ClientEvent::Unknown(label, len));
-            return Ok(());
+            return self.needless();
         }
         if self.is_repeated(label, mask, &values) {
             return Ok(());
@@ -389,8 +408,7 @@ impl Client {
         if let (true, Some(label)) = (carried, unanswered) {
             return Err(Wrong::Unanswered(label).into());
         }
-        let cluster = &self.settings.cluster;
-        let (learned, doubts) = learn::learn(self.settings.rank, self.size, cluster, &self.answers, carried)?;
+        let (learned, doubts) = learn::learn(&self.settings, self.size, &self.answers, carried)?;
         if carried && self.says(Label::C_JOB) && learned.job != self.settings.job {
             return Err(LearnError::Altered(Label::C_JOB).into());
         }

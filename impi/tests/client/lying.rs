@@ -379,6 +379,32 @@ fn more_than_the_client_takes() {
     }
 }
 
+/// A server that sent commands without an end that mean nothing, 8 bytes each, kept a client busy with events until its time limit, whatever it was to take at most.
+#[test]
+fn a_server_that_never_comes_to_the_point() {
+    let unknown = |i: u32| coll(Label(0x9000 + i), Some(1), [&[][..]]);
+    let empty = |_| command(Command::Other(7), &[]);
+    let size = |_| command(Command::Impi, &[2]);
+    let flood = |bytes_max, said: &dyn Fn(u32) -> Bytes| {
+        let mut given = Given::new(ClientSettings { bytes_max, ..settings(0) });
+        honest()[..at(Label::H_PORT)].iter().for_each(|bytes| given.receive(bytes));
+        let mut count = 0;
+        while given.ended.is_none() {
+            given.receive(&said(count));
+            count += 1;
+        }
+        (count, given.events.len(), given.fault())
+    };
+    for said in [&unknown as &dyn Fn(u32) -> Bytes, &empty, &size] {
+        let (count, events, fault) = flood(1 << 20, said);
+        assert_eq!(count, 4097);
+        assert!(events < 4200);
+        assert!(fault.contains("waiting for COLL H_PORT: it has sent more than 4096 commands"), "{fault}");
+    }
+    let (count, _, fault) = flood(1000, &empty);
+    assert!(count < 1000 / 8 && fault.contains("it has sent more than 1000 bytes in all"), "{fault}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
