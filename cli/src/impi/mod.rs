@@ -8,6 +8,7 @@ mod learned;
 mod methods;
 mod server;
 mod shown;
+mod teller;
 mod trace;
 
 use super::CommandResult;

@@ -1,6 +1,5 @@
 //! `gpc impi server`: one session, from the address on standard output to the FINI of the last client.
 
-use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,18 +10,21 @@ use gpc_impi::serve::{Listener, ServeError};
 use gpc_impi::server::{Event, RelaySettings, Settings};
 
 use super::methods::{self, Environment};
+use super::teller::Teller;
 use super::trace;
 use crate::args::impi::ServerArgs;
 use crate::interrupt::Interrupt;
 use crate::refused::Refused;
-use crate::{CommandResult, logs, say, stdout};
+use crate::{CommandResult, FAILED, stdout};
 
 /// Most troubles that are told without a trace: strangers that come and go must not fill a disk.
 const TOLD_MAX: usize = 100;
 
+/// Most lines of a trace that are of connections which come and go: they must not fill a disk either, and 32 clients that come again and again are few.
+const TRACED_MAX: usize = 10_000;
+
 /// Runs the sub-command.
 pub(super) fn run(args: &ServerArgs) -> CommandResult {
-    logs::start_warnings();
     let mut settings = settings(args)?;
     settings.check = args.check.into();
     settings.limit = args.time_limit.into();
@@ -33,13 +35,16 @@ pub(super) fn run(args: &ServerArgs) -> CommandResult {
     let stopper = listener.stopper();
     let interrupt = Interrupt::listen(move || stopper.stop())?;
     stdout::write(|out| writeln!(out, "{printed}"))?;
-    let mut teller = Teller { trace: args.trace, told: 0 };
-    let served = listener.serve(settings, |at, event| teller.tell(at, event));
-    match (served, interrupt.exit_status()) {
-        (Ok(()), _) => Ok(ExitCode::SUCCESS),
-        (Err(ServeError::Stopped), Some(status)) => Ok(ExitCode::from(status)),
-        (Err(error), _) => Err(error.into()),
-    }
+    let mut telling = Telling { trace: args.trace, told: 0, teller: Teller::start()? };
+    let served = listener.serve(settings, |at, event| telling.tell(at, event));
+    let (status, last) = match (served, interrupt.exit_status()) {
+        (Ok(()), _) => (ExitCode::SUCCESS, None),
+        (Err(ServeError::Stopped), Some(status)) => (ExitCode::from(status), None),
+        (Err(error), _) => (ExitCode::from(FAILED), Some(said(&error.to_string()))),
+    };
+    // Where nobody reads standard error, the status alone tells it.
+    telling.teller.end(last);
+    Ok(status)
 }
 
 fn settings(args: &ServerArgs) -> Result<Settings, Refused> {
@@ -69,26 +74,31 @@ fn of_kind(addresses: &[IpAddr], all: IpAddr) -> Option<IpAddr> {
     same.or_else(|| addresses.first().filter(|_| all.is_ipv6())).copied()
 }
 
-/// Tells on standard error what happens.
-struct Teller {
-    trace: bool,
-    told: usize,
+/// A line of the command's own.
+fn said(text: &str) -> String {
+    format!("gpc: {}", chained_gpc::Shown(text))
 }
 
-impl Teller {
+/// Tells on standard error what happens. Texts of peers are escaped in events.
+struct Telling {
+    trace: bool,
+    /// Lines of those that are counted.
+    told: usize,
+    teller: Teller,
+}
+
+impl Telling {
     fn tell(&mut self, at: Duration, event: &Event) {
-        if self.trace {
-            // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
-            let _ = writeln!(io::stderr().lock(), "{}", trace::line(at, event));
-            return;
-        }
-        if !trace::is_trouble(event) || self.told > TOLD_MAX {
-            return;
-        }
-        self.told += 1;
-        match self.told {
-            ..=TOLD_MAX => say(&event.to_string()),
-            _ => say("more of this kind is not told; --trace shows everything"),
+        let (counted, most, more) = match self.trace {
+            true => (trace::is_coming_and_going(event), TRACED_MAX, "more connections are not shown"),
+            false if !trace::is_trouble(event) => return,
+            false => (true, TOLD_MAX, "more of this kind is not told; --trace shows everything"),
+        };
+        self.told += usize::from(counted);
+        if !counted || self.told <= most {
+            self.teller.line(if self.trace { trace::line(at, event) } else { said(&event.to_string()) });
+        } else if self.told == most + 1 {
+            self.teller.line(said(more));
         }
     }
 }

@@ -11,6 +11,7 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
     let rest = match event {
         Event::Connected(conn, from) => row(&connection(conn.0), "", &format!("from {from}")),
         Event::Refused(conn, why) => row(&connection(conn.0), "", &format!("closed: {why}")),
+        Event::Unaccepted(why) => row("all", "", &format!("no connection can be accepted for now: {why}")),
         Event::Proved(conn, Method::None) => row(&connection(conn.0), "AUTH", "none"),
         Event::Proved(conn, Method::Key) => row(&connection(conn.0), "AUTH", "key"),
         Event::Joined(conn, rank) => row(&client(*rank), "IMPI", &connection(conn.0)),
@@ -88,7 +89,25 @@ fn timed(at: Duration, rest: &str) -> String {
 pub(super) fn is_trouble(event: &Event) -> bool {
     matches!(
         event,
-        Event::Refused(..) | Event::Freed(..) | Event::Doubted(..) | Event::Ignored(..) | Event::Lost(..)
+        Event::Unaccepted(_)
+            | Event::Refused(..)
+            | Event::Freed(..)
+            | Event::Doubted(..)
+            | Event::Ignored(..)
+            | Event::Lost(..)
+    )
+}
+
+/// What happens as often as strangers like.
+pub(super) fn is_coming_and_going(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Unaccepted(_)
+            | Event::Connected(..)
+            | Event::Refused(..)
+            | Event::Proved(..)
+            | Event::Joined(..)
+            | Event::Freed(..)
     )
 }
 

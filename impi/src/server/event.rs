@@ -30,6 +30,8 @@ pub enum Stage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
+    /// Connections cannot be accepted, and why: the system is short of descriptors or memory. Whoever drives the machine tells it.
+    Unaccepted(String),
     /// Somebody has connected.
     Connected(ConnId, String),
     /// A connection that is no client's was closed.
@@ -93,6 +95,7 @@ impl fmt::Display for Stage {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Event::Unaccepted(why) => write!(f, "no connection can be accepted for now: {why}"),
             Event::Connected(conn, from) => write!(f, "connection {} from {from}", conn.0),
             Event::Refused(conn, why) => write!(f, "connection {} is closed: {why}", conn.0),
             Event::Proved(conn, Method::None) => write!(f, "connection {}: AUTH without a proof", conn.0),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::relay::Relaying;
 use super::seat::Seat;
 use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage};
-use crate::wire::{Command, Frame, FrameError, Label, Reader};
+use crate::wire::{Command, Frame, FrameError, Label, Method, Reader};
 
 /// Longest payload of a command that has a payload of at most 8 bytes: what is longer is no command of this protocol.
 const COMMAND_MAX: usize = 64;
@@ -28,6 +28,8 @@ pub enum Input<'a> {
     Received(ConnId, &'a [u8]),
     /// A connection has ended: by its peer, or by an error.
     Lost(ConnId, &'a str),
+    /// Others wait to be accepted, and the system has no room for them: a connection that has named no rank makes room, if there is one.
+    Crowded,
     /// Time has passed.
     Tick,
 }
@@ -75,6 +77,10 @@ pub struct Server {
 pub(super) struct Conn {
     pub(super) reader: Reader,
     pub(super) state: State,
+    /// Whether bytes have come.
+    pub(super) has_spoken: bool,
+    /// How it has proved that it may take part.
+    pub(super) proved: Option<Method>,
     /// Until when it has to have named its rank.
     pub(super) until: Duration,
     /// Bytes of commands that count against what one client may send.
@@ -125,6 +131,7 @@ impl Server {
             Input::Connected(conn, from) => self.connected(now, conn, from),
             Input::Received(conn, bytes) => self.received(conn, bytes),
             Input::Lost(conn, why) => self.lost(conn, why),
+            Input::Crowded => self.make_room(),
             Input::Tick => {}
         }
         self.tick(now);
@@ -182,6 +189,9 @@ impl Server {
     }
 
     fn received(&mut self, id: ConnId, mut bytes: &[u8]) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.has_spoken = true;
+        }
         // Ends: each round takes bytes, or closes the connection.
         while !bytes.is_empty() {
             let Some(conn) = self.conns.get_mut(&id) else { return };

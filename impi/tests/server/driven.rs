@@ -87,6 +87,11 @@ impl Driven {
         self.handle(Input::Lost(ConnId(conn), "its connection has ended"));
     }
 
+    /// The system has no room for one more.
+    pub(crate) fn crowd(&mut self) {
+        self.handle(Input::Crowded);
+    }
+
     /// Time passes until then.
     pub(crate) fn tick(&mut self, now: Duration) {
         self.now = now;

@@ -156,6 +156,56 @@ fn silent_connections_delay_nobody() {
     assert!(driven.take(2000).is_empty() && driven.ended.is_none());
 }
 
+/// Those without the key had only to come in numbers: whoever had proved by the key that it may take part had to go for them.
+#[test]
+fn who_cannot_prove_it_does_not_displace_who_can() {
+    const KEY: [u8; 8] = *b"12345678";
+    let mut settings = open(2);
+    settings.methods = Methods { none: false, key: Some(Key::from_bytes(KEY)) };
+    let mut driven = Driven::new(settings);
+    let proof = [&command(Command::Auth, &[2])[..], &KEY].concat();
+    driven.connect(0);
+    driven.say(0, &proof);
+    driven.connect(1);
+    driven.say(1, &proof[..12]);
+    // As many who say nothing as there are places for: of those who came later than the two.
+    (2..200).for_each(|conn| driven.connect(conn));
+    assert_eq!(driven.closed.iter().copied().collect::<Vec<u64>>(), (2..138).collect::<Vec<u64>>());
+    // When all the others have said something, the oldest goes; of those who can prove it, none does.
+    (138..200).for_each(|conn| driven.say(conn, &proof[..12]));
+    (200..300).for_each(|conn| {
+        driven.connect(conn);
+        driven.say(conn, &proof[..12]);
+    });
+    assert!(driven.closed.contains(&1) && !driven.closed.contains(&0));
+    driven.say(0, &command(Command::Impi, &[0]));
+    // Where all can, it is the new one that goes.
+    driven.connect(300);
+    driven.say(300, &proof[..12]);
+    (237..301).for_each(|conn| driven.say(conn, &proof[12..]));
+    driven.connect(301);
+    assert!(driven.closed.contains(&301) && driven.closed.len() == 237, "{:?}", driven.closed);
+    driven.say(299, &command(Command::Impi, &[1]));
+    assert!(driven.told().contains("all clients have joined"));
+}
+
+#[test]
+fn a_system_that_is_short_of_room_costs_strangers_their_places() {
+    let mut driven = Driven::new(open(2));
+    driven.crowd();
+    driven.join(0, 0);
+    driven.crowd();
+    assert!(driven.closed.is_empty(), "a client stays");
+    (1..4).for_each(|conn| driven.connect(conn));
+    driven.say(1, &greeting(1, None, 1)[..5]);
+    for expected in [2, 3, 1] {
+        driven.crowd();
+        assert!(driven.closed.contains(&expected), "{:?}", driven.closed);
+    }
+    driven.crowd();
+    assert_eq!((driven.closed.len(), &driven.ended), (3, &None));
+}
+
 #[test]
 fn a_session_that_is_late_says_whom_it_waits_for() {
     let late = |prepare: &dyn Fn(&mut Driven)| {
