@@ -117,6 +117,7 @@ fn settings(options: u8) -> ClientSettings {
         job: (options & 32 == 32).then_some([1; 16]),
         own_labels: own,
         bytes_max: 4096,
+        procs_max: 1000,
     }
 }
 

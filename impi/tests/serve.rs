@@ -66,3 +66,28 @@ fn the_time_goes_on_and_ends_the_session() {
     assert!(matches!(served, Err(ServeError::Session(Failure::Late { .. }))));
     assert!(!times.is_empty() && times.is_sorted());
 }
+
+#[test]
+fn a_client_that_says_everything_and_closes_its_side_gets_everything() {
+    let listener = listener();
+    let address = listener.local_addr().unwrap();
+    let served = thread::spawn(move || listener.serve(settings(2), |_, _| {}));
+    let clients: Vec<TcpStream> = (0..2)
+        .map(|rank| {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            let said = [command(Command::Auth, &[1]), command(Command::Impi, &[rank])].concat();
+            let ends = [command(Command::Done, &[]), command(Command::Fini, &[])].concat();
+            client.write_all(&[said, ends].concat()).unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            client
+        })
+        .collect();
+    for mut client in clients {
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).unwrap();
+        // AUTH, IMPI, and 14 labels that nobody has sent.
+        assert!(got.len() == 8 + 12 + 14 * 16 + 8 && got.ends_with(b"DONE\0\0\0\0"), "{got:?}");
+    }
+    served.join().unwrap().unwrap();
+}

@@ -24,6 +24,11 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
             row(&client(*rank), "", &format!("command {command:#010x} with {len} bytes is ignored"))
         }
         Event::Doubted(rank, label, why) => row(&client(*rank), "COLL", &format!("{label:<16}  {why}")),
+        Event::Unchecked(rank, label, processes) => {
+            let what =
+                format!("{label:<16}  {processes} processes are too many to be compared with each other");
+            row(&client(*rank), "COLL", &what)
+        }
         Event::Answered(label, mask, len) => {
             row("all", "COLL", &format!("{}  mask {mask:#010x}", values(*label, *len)))
         }
@@ -93,6 +98,7 @@ pub(super) fn is_trouble(event: &Event) -> bool {
             | Event::Refused(..)
             | Event::Freed(..)
             | Event::Doubted(..)
+            | Event::Unchecked(..)
             | Event::Ignored(..)
             | Event::Lost(..)
     )

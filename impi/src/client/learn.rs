@@ -7,12 +7,9 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::answers::{Answer, Answers, Parts, divide, infer, words};
-use super::{Cluster, Host, Learned, Proc};
+use super::{ClientSettings, Cluster, Host, Learned, Proc};
 use crate::server::Rank;
 use crate::wire::{self, Label, VersionsError};
-
-/// What a client may count up to without any values that show it: what is stored for each host or process is some 100 bytes.
-pub const BARE_MAX: u64 = 1 << 20;
 
 /// What clients have said that does not go together.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -88,15 +85,22 @@ pub enum LearnError {
         /// The label that is missing.
         label: Label,
     },
-    /// More than is believed without values.
+    /// More hosts, or more processes, than the settings take.
     #[error(
-        "{count} are counted under {label}, of which no values were sent; at most {BARE_MAX} are believed"
+        "client {client} has {count} {}, and all clients together {all}; at most {most} are taken",
+        Counted(.label)
     )]
-    Bare {
-        /// The label.
+    Many {
+        /// What is counted: C_NHOSTS or C_NPROCS.
         label: Label,
-        /// How many.
+        /// The client that has the most.
+        client: Rank,
+        /// How many it has.
         count: u64,
+        /// How many all have.
+        all: u64,
+        /// How many they may have.
+        most: usize,
     },
     /// What this client has sent came back as something else.
     #[error("COLL {0}: the values of this client are not those that it has sent")]
@@ -109,9 +113,16 @@ impl LearnError {
     }
 }
 
+struct Counted<'a>(&'a Label);
 struct Clients<'a>(&'a [Rank]);
 struct Suspect<'a>(&'a Option<(Rank, usize)>);
 struct Values<'a>(&'a [(Rank, i32)], i32);
+
+impl fmt::Display for Counted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self.0 == Label::C_NHOSTS { "hosts" } else { "processes" })
+    }
+}
 
 impl fmt::Display for Clients<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,16 +216,16 @@ const PROC_LABELS: [Label; 4] = [Label::P_IPV6, Label::P_PID, Label::P_PORT, Lab
 /// What is understood though it is not what the source says.
 pub(super) type Doubts = Vec<(Label, String)>;
 
-/// What all that was broadcast means to the client of this rank, which has said this of its cluster.
+/// What all that was broadcast means to a client with these settings, one of so many.
 pub(super) fn learn(
-    rank: Rank,
+    settings: &ClientSettings,
     clients: u32,
-    said: &Cluster,
     answers: &Answers,
     own_labels: bool,
 ) -> Result<(Learned, Doubts), LearnError> {
+    let (rank, said) = (settings.rank, &settings.cluster);
     let mut doubts = Doubts::new();
-    let shape = Shape::of(rank, clients, answers, &mut doubts)?;
+    let shape = Shape::of((rank, clients), answers, settings.procs_max, &mut doubts)?;
     let each = |label| match answers.get(&label) {
         Some(answer) => words(label, answer),
         None => Ok([None; 32]),
@@ -273,9 +284,15 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(own: Rank, clients: u32, answers: &Answers, doubts: &mut Doubts) -> Result<Shape, LearnError> {
-        let mut parts = |labels: &[Label], counts: &mut Vec<Option<u64>>| {
+    fn of(
+        (own, clients): (Rank, u32),
+        answers: &Answers,
+        procs_max: usize,
+        doubts: &mut Doubts,
+    ) -> Result<Shape, LearnError> {
+        let mut parts = |labels: &[Label], count: Label, counts: &mut Vec<Option<u64>>| {
             infer(counts, labels, answers);
+            crowded(count, counts, procs_max)?;
             let mut parts = Vec::with_capacity(labels.len());
             for label in labels {
                 parts.push(match answers.get(label) {
@@ -286,8 +303,7 @@ impl Shape {
             Ok::<Vec<Parts>, LearnError>(parts)
         };
         let mut hosts = counts(Label::C_NHOSTS, clients, answers)?;
-        let of_hosts = parts(&HOST_LABELS, &mut hosts)?;
-        bare(Label::C_NHOSTS, &hosts, &of_hosts)?;
+        let of_hosts = parts(&HOST_LABELS, Label::C_NHOSTS, &mut hosts)?;
         let said = counts(Label::C_NPROCS, clients, answers)?;
         let by_host: Vec<Option<Vec<u32>>> =
             of_hosts[2].iter().map(|part| part.as_ref().map(|part| numbers(part).collect())).collect();
@@ -301,8 +317,7 @@ impl Shape {
                 _ => procs.push(sum.or(said)),
             }
         }
-        let of_procs = parts(&PROC_LABELS, &mut procs)?;
-        bare(Label::C_NPROCS, &procs, &of_procs)?;
+        let of_procs = parts(&PROC_LABELS, Label::C_NPROCS, &mut procs)?;
         let mut spread = Vec::with_capacity(by_host.len());
         for (client, by_host) in by_host.into_iter().enumerate() {
             spread.push(match by_host {
@@ -347,14 +362,16 @@ fn counts(label: Label, clients: u32, answers: &Answers) -> Result<Vec<Option<u6
     Ok(words.into_iter().take(clients as usize).map(|count| count.map(u64::from)).collect())
 }
 
-/// Refuses counts that no values stand behind, and that memory would be taken for.
-fn bare(label: Label, counts: &[Option<u64>], parts: &[Parts]) -> Result<(), LearnError> {
-    let backed = |client: &usize| parts.iter().any(|parts| parts[*client].is_some());
-    let count = (0..counts.len())
-        .filter(|client| !backed(client))
-        .filter_map(|client| counts[client])
-        .fold(0, u64::saturating_add);
-    if count > BARE_MAX { Err(LearnError::Bare { label, count }) } else { Ok(()) }
+/// Refuses more than `most` hosts or processes: what is stored of each is many times as long as what was sent of it.
+fn crowded(label: Label, counts: &[Option<u64>], most: usize) -> Result<(), LearnError> {
+    let counted = || counts.iter().zip(0..).filter_map(|(count, client)| count.map(|count| (count, client)));
+    let all = counted().fold(0, |all: u64, (count, _)| all.saturating_add(count));
+    match counted().max() {
+        Some((count, client)) if all > most as u64 => {
+            Err(LearnError::Many { label, client, count, all, most })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How many processes each host has, of a client that has not said it.
@@ -363,7 +380,7 @@ fn spread_over(client: Rank, hosts: Option<u64>, procs: Option<u64>) -> Result<V
     match (hosts, procs) {
         (None, None) => Ok(Vec::new()),
         (None, Some(_)) => homeless(Label::C_NHOSTS),
-        // It was counted: values stand behind it, or it is below the limit.
+        // They are no more than are taken.
         (Some(hosts), None | Some(0)) => Ok(vec![0; hosts as usize]),
         (Some(1), Some(procs)) => Ok(vec![u32::try_from(procs).unwrap_or(u32::MAX)]),
         (Some(_), Some(_)) => homeless(Label::H_NPROCS),

@@ -389,8 +389,7 @@ impl Client {
         if let (true, Some(label)) = (carried, unanswered) {
             return Err(Wrong::Unanswered(label).into());
         }
-        let cluster = &self.settings.cluster;
-        let (learned, doubts) = learn::learn(self.settings.rank, self.size, cluster, &self.answers, carried)?;
+        let (learned, doubts) = learn::learn(&self.settings, self.size, &self.answers, carried)?;
         if carried && self.says(Label::C_JOB) && learned.job != self.settings.job {
             return Err(LearnError::Altered(Label::C_JOB).into());
         }

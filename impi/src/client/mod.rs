@@ -19,7 +19,7 @@ pub use address::{from_ip, to_ip};
 pub use cluster::{Cluster, Host, Proc};
 pub use event::{ClientEvent, ClientStage};
 pub use fault::{ClientFault, Wrong};
-pub use learn::{BARE_MAX, LearnError};
+pub use learn::LearnError;
 pub use learned::Learned;
 pub use machine::{Client, ClientInput, ClientOutput};
 pub use relay::{RelayInput, RelayOutput};

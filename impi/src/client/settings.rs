@@ -22,12 +22,15 @@ pub struct ClientSettings {
     pub own_labels: bool,
     /// Most bytes that the server may send in all.
     pub bytes_max: usize,
+    /// Most hosts of all clients together, and most processes. A client that counts many costs memory at all others, some 100 bytes for each, even where it has sent 4 for all of them.
+    pub procs_max: usize,
 }
 
 impl ClientSettings {
-    /// With the labels of this project, without a job; the server may send 1 GiB in all.
+    /// With the labels of this project, without a job; the server may send 1 GiB in all, and all clients may have 1,048,576 hosts and as many processes.
     pub fn new(rank: Rank, methods: Methods, cluster: Cluster) -> ClientSettings {
-        ClientSettings { rank, methods, cluster, job: None, own_labels: true, bytes_max: 1 << 30 }
+        let (bytes_max, procs_max) = (1 << 30, 1 << 20);
+        ClientSettings { rank, methods, cluster, job: None, own_labels: true, bytes_max, procs_max }
     }
 }
 

@@ -208,6 +208,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
             match link.read(buffer) {
                 Came::Nothing => {}
                 Came::Bytes(count) => self.handle(Input::Received(id, &buffer[..count])),
+                Came::Closed => self.handle(Input::Closed(id)),
                 Came::End(why) => {
                     self.links.remove(&id);
                     self.handle(Input::Lost(id, &why));

@@ -8,6 +8,9 @@ use bytes::Bytes;
 
 use crate::wire::{Label, Per, ascending};
 
+/// Most processes whose numbers are compared: what is compared is sorted, and all others wait while it is.
+const COMPARED_MAX: usize = 1 << 17;
+
 /// What is done about values that cannot be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Check {
@@ -146,8 +149,17 @@ fn marks(values: &[u8], said: &Said) -> Option<String> {
     Some(format!("that of host {host} is {hiwater}, and it is at least its H_ACKMARK, {ackmark}"))
 }
 
+/// Of how many processes the numbers are not compared, since they are too many.
+pub(super) fn too_many(label: Label, values: &[u8]) -> Option<usize> {
+    let processes = values.len() / 8;
+    (label == Label::P_PID && processes > COMPARED_MAX).then_some(processes)
+}
+
 /// Whether the processes of each address have different numbers. Takes 32 bytes for each while it looks.
 fn pids(values: &[u8], said: &Said) -> Option<String> {
+    if too_many(Label::P_PID, values).is_some() {
+        return None;
+    }
     let addresses = said.addresses.as_ref()?.as_chunks::<16>().0;
     let pids = values.as_chunks::<8>().0;
     let mut all: Vec<([u8; 16], [u8; 8], u32)> = (0..)

@@ -50,6 +50,8 @@ pub enum Event {
     Ignored(Rank, u32, usize),
     /// Values that cannot be.
     Doubted(Rank, Label, String),
+    /// Values of so many processes under this label, which are too many to be compared with each other.
+    Unchecked(Rank, Label, usize),
     /// A label was broadcast, with this mask of clients and so many bytes of values.
     Answered(Label, u32, usize),
     /// Broadcasts do not go through the clients' nodes, since these clients do not know how, or have no node.
@@ -113,6 +115,12 @@ impl fmt::Display for Event {
                 write!(f, "client {rank}: unknown command {command:#010x} with {len} bytes is ignored")
             }
             Event::Doubted(rank, label, why) => write!(f, "client {rank}: COLL {label}: {why}"),
+            Event::Unchecked(rank, label, processes) => {
+                write!(
+                    f,
+                    "client {rank}: COLL {label}: {processes} processes are too many to be compared with each other"
+                )
+            }
             Event::Answered(label, mask, len) => {
                 write!(f, "broadcast COLL {label}, mask {mask:#x}, {len} bytes")
             }

@@ -16,6 +16,9 @@ const COMMAND_MAX: usize = 64;
 /// Longest payload of a command that is not known, and is read only to be left alone.
 const OTHER_MAX: usize = 64 << 10;
 
+/// Most bytes of a client after its FINI, to which nothing belongs: what a client sends without end is not read without end.
+const LATE_MAX: usize = 4096;
+
 /// What is said of bytes that are no command, where AUTH or IMPI is due. They are not shown: they may be a key that nobody has asked for.
 const NO_COMMAND: &str = "bytes that are no command of IMPI";
 
@@ -26,7 +29,9 @@ pub enum Input<'a> {
     Connected(ConnId, &'a str),
     /// Bytes have come.
     Received(ConnId, &'a [u8]),
-    /// A connection has ended: by its peer, or by an error.
+    /// Nothing more comes on a connection. Its peer may still read, and a client that has sent FINI gets what is broadcast; of any other one it is the end.
+    Closed(ConnId),
+    /// A connection has ended, and why.
     Lost(ConnId, &'a str),
     /// Others wait to be accepted, and the system has no room for them: a connection that has named no rank makes room, if there is one.
     Crowded,
@@ -130,6 +135,7 @@ impl Server {
         match input {
             Input::Connected(conn, from) => self.connected(now, conn, from),
             Input::Received(conn, bytes) => self.received(conn, bytes),
+            Input::Closed(conn) => self.closed(conn),
             Input::Lost(conn, why) => self.lost(conn, why),
             Input::Crowded => self.make_room(),
             Input::Tick => {}
@@ -196,8 +202,13 @@ impl Server {
         while !bytes.is_empty() {
             let Some(conn) = self.conns.get_mut(&id) else { return };
             let (state, left) = (conn.state, self.settings.bytes_max.saturating_sub(conn.received));
-            if self.seat(state).is_some_and(|seat| seat.ended) {
+            if let Some(seat) = self.seat_of(state).filter(|seat| seat.ended) {
                 // After FINI nothing matters that this connection says.
+                seat.late = seat.late.saturating_add(bytes.len());
+                if seat.late > LATE_MAX {
+                    seat.conn = None;
+                    self.close(id);
+                }
                 return;
             }
             let Some(conn) = self.conns.get_mut(&id) else { return };
@@ -241,6 +252,15 @@ impl Server {
         let Some(stage) = self.stage_of(rank) else { return };
         self.close(id);
         self.leaves(rank, why.clone(), Failure::Wrong { rank, stage, why });
+    }
+
+    /// The peer has closed its side.
+    fn closed(&mut self, id: ConnId) {
+        let Some(state) = self.conns.get(&id).map(|conn| conn.state) else { return };
+        if !self.seat(state).is_some_and(|seat| seat.ended) {
+            self.outputs.push_back(Output::Close(id));
+            self.lost(id, "it has closed the connection");
+        }
     }
 
     fn lost(&mut self, id: ConnId, why: &str) {
@@ -296,6 +316,11 @@ impl Server {
     fn seat(&self, state: State) -> Option<&Seat> {
         let State::Client(rank) = state else { return None };
         self.seats.get(rank as usize)?.as_ref()
+    }
+
+    fn seat_of(&mut self, state: State) -> Option<&mut Seat> {
+        let State::Client(rank) = state else { return None };
+        self.seats.get_mut(rank as usize)?.as_mut()
     }
 
     /// Where a client stands.

@@ -49,7 +49,7 @@ impl Label {
     /// Number of a process, one of its own among those of its address: 8 bytes, as every implementation sends it, though the source says 4.
     pub const P_PID: Label = Label(0x3100);
 
-    /// Of this project: the job of all nodes, 16 bytes, from the client with the lowest rank alone.
+    /// Of this project: the job of all nodes, 16 bytes, from client 0 alone.
     pub const C_JOB: Label = Label(0x4750_4301);
     /// Of this project: port of a process, 4 bytes.
     pub const P_PORT: Label = Label(0x4750_4302);

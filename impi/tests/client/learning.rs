@@ -1,6 +1,6 @@
 //! What a client understands of the others: counts that are missing, widths that differ, values that all must agree on.
 
-use gpc_impi::client::{ClientEvent, ClientFault, LearnError, Learned, to_ip};
+use gpc_impi::client::{ClientEvent, ClientFault, ClientSettings, LearnError, Learned, to_ip};
 use gpc_impi::wire::{Label, PRIVATE_MAJOR, Version};
 use proptest::prelude::*;
 
@@ -164,7 +164,7 @@ fn counts_that_cannot_be() {
     assert!(say(Label::H_NPROCS, &[u32::MAX, u32::MAX]).contains("its hosts have 8589934590"));
     assert_eq!(
         say(Label::C_NHOSTS, &[u32::MAX]),
-        "COLL H_IPV6: 64 bytes of values, and 4294967297 values of 16 bytes were counted"
+        "client 1 has 4294967295 hosts, and all clients together 4294967297; at most 1048576 are taken"
     );
     assert_eq!(
         say(Label::C_NHOSTS, &[1, 1]),
@@ -184,24 +184,51 @@ fn counts_that_cannot_be() {
     assert!(say(Label::C_VERSION, &[0, 0, 0]).contains("are not a number of versions"));
 }
 
-/// Memory is not taken on the word of a number without values behind it.
+/// A client that sent 8 MB under H_NPROCS, most of it zeros, cost all others hundreds of megabytes each; and a number without values behind it costs 4 bytes. What all count is bounded, and the error says whose it is.
 #[test]
-fn counts_without_values_are_not_believed() {
-    let hosts: Raw = [(Label::C_VERSION, vec![0; 8]), (Label::C_NHOSTS, words(&[u32::MAX]))].into();
+fn counts_are_bounded() {
+    let version = || (Label::C_VERSION, vec![0; 8]);
+    let hosts: Raw = [version(), (Label::C_NHOSTS, words(&[u32::MAX]))].into();
     assert_eq!(
         error(vec![hosts]),
-        "4294967295 are counted under C_NHOSTS, of which no values were sent; at most 1048576 are believed"
+        "client 1 has 4294967295 hosts, and all clients together 4294967297; at most 1048576 are taken"
     );
-    let procs: Raw = [
-        (Label::C_VERSION, vec![0; 8]),
-        (Label::C_NHOSTS, words(&[1])),
-        (Label::H_NPROCS, words(&[u32::MAX])),
-    ]
-    .into();
+    let procs = |procs: u32| -> Raw {
+        [version(), (Label::C_NHOSTS, words(&[1])), (Label::H_NPROCS, words(&[procs]))].into()
+    };
     assert_eq!(
-        error(vec![procs]),
-        "4294967295 are counted under C_NPROCS, of which no values were sent; at most 1048576 are believed"
+        error(vec![procs(u32::MAX)]),
+        "client 1 has 4294967295 processes, and all clients together 4294967298; at most 1048576 are taken"
     );
+    // Client 0 has 2 hosts and 3 processes. Without C_NHOSTS the length of other labels says how many there are.
+    let empty = |hosts: usize, count: bool| -> Raw {
+        let mut values = words(&[1]);
+        values.resize(4 * hosts, 0);
+        let mut raw: Raw = [version(), (Label::C_NPROCS, words(&[1])), (Label::H_NPROCS, values)].into();
+        if count {
+            raw.insert(Label::C_NHOSTS, words(&[hosts as u32]));
+        }
+        raw
+    };
+    let limited =
+        |others: Vec<Raw>, procs_max| learned(ClientSettings { procs_max, ..settings(0) }, others).0;
+    for count in [true, false] {
+        let many = limited(vec![empty(2, true), empty(100, count)], 103).unwrap_err();
+        assert_eq!(
+            many,
+            ClientFault::Learn(LearnError::Many {
+                label: Label::C_NHOSTS,
+                client: 2,
+                count: 100,
+                all: 104,
+                most: 103
+            })
+        );
+        let learned = limited(vec![empty(2, true), empty(100, count)], 104).unwrap();
+        assert_eq!(learned.clusters[2].hosts.len(), 100);
+    }
+    assert!(limited(vec![procs(5)], 8).is_ok());
+    assert!(limited(vec![procs(5)], 7).unwrap_err().to_string().contains("client 1 has 5 processes"));
 }
 
 #[test]

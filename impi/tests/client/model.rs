@@ -175,6 +175,7 @@ proptest! {
             job: if rank == 0 { job } else { Some([9; 16]) },
             own_labels: *own,
             bytes_max: 1 << 20,
+            procs_max: 1 << 20,
         });
         let mut world = World::new(settings.collect(), Methods { none: true, key });
         let mut choices = choices.into_iter().cycle();

@@ -130,6 +130,23 @@ fn what_labels_say_of_each_other() {
     doubted(&[(Label::P_PID, &[0, 5, 0, 5])], "");
 }
 
+/// Millions of numbers were sorted while all others waited.
+#[test]
+fn numbers_of_very_many_processes_are_not_compared() {
+    for (processes, compared) in [(1 << 17, true), ((1 << 17) + 1, false)] {
+        let mut driven = Driven::joined(open(1));
+        driven.say(0, &said(Label::P_IPV6, &vec![7; 16 * processes]));
+        driven.say(0, &said(Label::P_PID, &vec![9; 8 * processes]));
+        let told = driven.told();
+        assert_eq!(told.contains("processes 0 and 1 have the same P_IPV6"), compared);
+        assert_eq!(
+            told.contains("131073 processes are too many to be compared with each other"),
+            !compared,
+            "{told}"
+        );
+    }
+}
+
 #[test]
 fn versions() {
     let version = |major, minor| Version { major, minor };

@@ -77,19 +77,70 @@ fn a_client_may_send_so_many_bytes() {
     assert!(driven.failure().contains("COLL with a length of 4; allowed are 0 to 0"), "{}", driven.failure());
 }
 
+/// Only labels that others had not come to were counted: a single client was answered each one at once, and one that did not read its answers had the server take memory for as many as it liked.
 #[test]
-fn a_client_may_be_so_many_labels_and_unknown_commands_ahead() {
-    let mut driven = Driven::joined(open(2));
-    (0..4096).for_each(|number| driven.say(0, &said(Label(0x9000 + number), &[])));
-    assert_eq!(driven.ended, None);
-    driven.say(0, &said(Label(0xFFFF), &[]));
-    assert!(driven.failure().contains("more than 4096 labels that others have not come to"));
+fn a_client_may_send_so_many_labels_and_unknown_commands() {
+    for clients in [1, 2] {
+        let mut driven = Driven::joined(open(clients));
+        (0..4096).for_each(|number| driven.say(0, &said(Label(0x9000 + number), &[])));
+        assert_eq!(driven.ended, None);
+        driven.say(0, &said(Label(0xFFFF), &[]));
+        assert!(driven.failure().contains("more than 4096 labels"));
+    }
 
     let mut driven = Driven::joined(open(1));
     (0..1000).for_each(|_| driven.say(0, &command(Command::Other(1), &[2, 3])));
     assert_eq!(driven.ended, None);
     driven.say(0, &command(Command::Other(1), &[]));
     assert!(driven.failure().contains("more than 1000 commands that are not known"));
+}
+
+/// What came after FINI was read for ever.
+#[test]
+fn little_is_read_after_fini() {
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &[bare(Command::Done), bare(Command::Fini)].concat());
+    driven.say(0, &[7; 4096]);
+    assert!(driven.closed.is_empty());
+    driven.say(0, &[7]);
+    assert!(driven.closed.contains(&0) && driven.ended.is_none());
+    driven.say(1, &[bare(Command::Done), bare(Command::Fini)].concat());
+    assert_eq!(driven.ended, Some(Ok(())));
+}
+
+/// A client that had said everything and closed its side got nothing of what was broadcast.
+#[test]
+fn who_has_said_everything_may_close_its_side_and_read_on() {
+    let all = [numbers(Label::C_NHOSTS, &[1]), bare(Command::Done), bare(Command::Fini)].concat();
+    // Before all have joined, and afterwards.
+    for early in [true, false] {
+        let mut driven = Driven::new(open(2));
+        driven.join(0, 0);
+        if early {
+            driven.say(0, &all);
+            driven.close_side(0);
+        }
+        driven.join(1, 1);
+        if !early {
+            driven.say(0, &all);
+            driven.close_side(0);
+        }
+        driven.say(1, &all);
+        let got = driven.take(0);
+        assert!(got.ends_with(b"DONE\0\0\0\0") && got == driven.take(1), "{got:?}");
+        assert_eq!(driven.ended, Some(Ok(())));
+    }
+    // Who has not said FINI is lost.
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &bare(Command::Done));
+    driven.close_side(0);
+    assert_eq!(driven.failure(), "client 0 was lost after its DONE: it has closed the connection");
+    let mut driven = Driven::new(open(2));
+    driven.connect(0);
+    driven.close_side(0);
+    driven.join(1, 0);
+    driven.close_side(1);
+    assert!(driven.told().contains("client 0 is lost before all have joined") && driven.closed.len() == 2);
 }
 
 /// A label of all ones, once it was broadcast, left a session without its end.
