@@ -102,6 +102,8 @@ pub(super) fn role(
 #[cfg(feature = "impi")]
 fn impi(secret_file: Option<&Path>) -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
     let Some(setup) = gpc_impi::bootstrap::Setup::from_env(secret_file)? else { return Ok(None) };
+    // What a server leaves out, and whose secret is another one, is said by warnings.
+    super::logs::start_warnings();
     Ok(Some(gpc_impi::bootstrap::with_cluster(setup, from_env()?)))
 }
 

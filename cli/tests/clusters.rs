@@ -268,9 +268,15 @@ fn a_server_that_carries_no_ports_is_enough_for_one_process_on_each_host() {
     };
     let (Ok(server), place) = (start(), Place::new()) else { return println!("skipped: needs python3") };
     let clusters = [processes(&server, &place, 0, 3), processes(&server, &place, 1, 2)];
-    let outputs: Vec<Output> = clusters.into_iter().flatten().map(ended).collect();
+    let mut outputs: Vec<Output> = clusters.into_iter().flatten().map(ended).collect();
+    // The root of each cluster says what that means.
+    for root in [0, 3] {
+        let err = text(&std::mem::take(&mut outputs[root].stderr));
+        let missed = "has not carried the labels of this project: the public keys of processes are not known";
+        assert!(err.contains(missed) && err.lines().count() == 1, "{err}");
+    }
     is_whole(&outputs[0], 5);
-    assert!(outputs[1..].iter().all(|output| output.status.success()));
+    assert!(outputs[1..].iter().all(|output| output.status.success() && output.stderr.is_empty()));
     assert!(server.ends());
 
     // Two processes of one host have one port there.

@@ -133,3 +133,30 @@ fn clusters_are_kept_together_where_no_tree_is_named() {
         assert!(out.contains(&format!("echo over 7 ids: {tree}")), "{out}");
     }
 }
+
+/// Two clusters with a secret each: whoever refused the other said nothing of why, and its log was not there.
+#[test]
+fn clusters_with_different_secrets_say_so() {
+    if !launches() {
+        return;
+    }
+    let (folder, server) = (tempfile::tempdir().unwrap(), Server::start(2));
+    let secrets = [secret(folder.path(), "one"), secret(folder.path(), "other")];
+    let start = |(rank, secret): (usize, &String)| cluster(&server, secret, (rank, 2), "facts --link tcp");
+    let clusters: Vec<Child> = secrets.iter().enumerate().map(start).collect();
+    let said: Vec<String> = clusters
+        .into_iter()
+        .map(|cluster| {
+            let output = cluster.wait_with_output().unwrap();
+            assert!(!output.status.success());
+            text(&output.stderr)
+        })
+        .collect();
+    // Which of them has called the other is not the same each time.
+    let all = said.concat();
+    assert!(all.contains("it refused the proof"), "{said:?}");
+    assert!(
+        all.contains("a connection is refused") && all.contains("its secret or its job is another one"),
+        "{said:?}"
+    );
+}
