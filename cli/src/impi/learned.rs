@@ -185,13 +185,13 @@ impl ProcShape {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use gpc_impi::client::Cluster;
     use gpc_impi::hosts_file;
 
     use super::*;
 
-    fn learned() -> Learned {
+    pub(in crate::impi) fn learned() -> Learned {
         let cluster = |text: &str| Cluster::new(hosts_file::parse(text).unwrap());
         let mut second =
             cluster("[fd00::1]:65000 1\n[fd00::1]:2 2\n[fd00::1]:3 3\n[fd00::1]:4 4\n[fd00::1]:5 5");

@@ -68,5 +68,51 @@ fn left_out(learned: &Learned, book: &Book) -> Vec<String> {
             foreign.join(", ")
         ));
     }
+    if let Some(first) = book.elsewhere.first() {
+        said.push(format!(
+            "processes that have named another address (P_IPV6) than that of their host (H_IPV6): {}, the first is {first}. In files of peers and hosts they have that of their host",
+            book.elsewhere.len()
+        ));
+    }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use gpc_impi::book::Ports;
+
+    use super::super::learned::tests::learned;
+    use super::*;
+
+    fn said(learned: &Learned) -> Vec<String> {
+        left_out(learned, &Book::of(learned, Ports::OwnOrFirst).unwrap())
+    }
+
+    /// A file of peers lacked processes, or named those of another MPI, without a word.
+    #[test]
+    fn who_is_not_in_the_files_is_said() {
+        let mut learned = learned();
+        // This client is 1, the other one has not named gpc's version.
+        let words = said(&learned);
+        assert!(words.len() == 1 && words[0].contains("have not named gpc's version: 0."), "{words:?}");
+        learned.clusters[0].versions.push(Version::OWN);
+        assert_eq!(said(&learned), Vec::<String>::new());
+        let other = learned.clusters[0].hosts[1].address;
+        learned.clusters[0].hosts[0].procs[1].address = other;
+        let words = said(&learned);
+        assert!(
+            words.len() == 1
+                && words[0].contains("named another address (P_IPV6) than that of their host (H_IPV6): 1,"),
+            "{words:?}"
+        );
+        assert!(words[0].contains("process 1 of host 0 of client 0"), "{words:?}");
+        for process in &mut learned.clusters[0].hosts[0].procs {
+            process.port = None;
+        }
+        let words = said(&learned);
+        assert!(
+            words.len() == 1 && words[0].contains("of peers and hosts: 1 of 3 of client 0."),
+            "{words:?}"
+        );
+    }
 }
