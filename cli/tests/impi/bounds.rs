@@ -88,7 +88,8 @@ fn connections_that_end_leave_no_descriptor() {
         drop(server.joining(0));
         server.until("another may come");
     }
-    assert_eq!(server.descriptors(), before);
+    // The first one may have been counted before it was closed.
+    assert!(server.descriptors() <= before, "{} descriptors, {before} before", server.descriptors());
     leave(&mut server.clients(2));
     assert_eq!(server.ended().0, Some(0));
 }
