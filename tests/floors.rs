@@ -170,10 +170,10 @@ const FLOORS: &[Floor] = &[
         banned: &["thread", "fs", "process", "env", "Instant", "SystemTime", "HashMap", "HashSet", "Mutex"],
     },
     Floor {
-        folder: "impi/src/session.rs",
-        floors: &["client", "relay"],
-        packages: &["chained_gpc", "thiserror"],
-        banned: &["fs", "process", "env", "os", "SystemTime", "HashMap", "HashSet", "Mutex"],
+        folder: "impi/src/session",
+        floors: &["client", "relay", "server"],
+        packages: &["chained_gpc", "bytes", "mio", "socket2", "thiserror"],
+        banned: &["fs", "process", "env", "SystemTime", "HashMap", "HashSet", "Mutex"],
     },
     Floor {
         folder: "impi/src/bootstrap",
