@@ -116,6 +116,7 @@ fn settings(options: u8) -> ClientSettings {
         cluster,
         job: (options & 32 == 32).then_some([1; 16]),
         own_labels: own,
+        extra: Default::default(),
         bytes_max: 4096,
         procs_max: 1000,
     }

@@ -196,16 +196,10 @@ pub(super) mod tests {
         let mut second =
             cluster("[fd00::1]:65000 1\n[fd00::1]:2 2\n[fd00::1]:3 3\n[fd00::1]:4 4\n[fd00::1]:5 5");
         second.hosts[0].port = None;
-        Learned {
-            rank: 1,
-            clusters: vec![cluster("10.0.0.1:4000 17\n10.0.0.1:4001 18\n10.0.0.20:4000"), second],
-            datalen: Some(65_536),
-            tag_ub: None,
-            coll_xsize: 1024,
-            coll_maxlinear: 4,
-            job: None,
-            own_labels: true,
-        }
+        let first = cluster("10.0.0.1:4000 17\n10.0.0.1:4001 18\n10.0.0.20:4000");
+        let mut learned = Learned::new(1, vec![first, second]);
+        (learned.tag_ub, learned.own_labels) = (None, true);
+        learned
     }
 
     #[test]

@@ -25,6 +25,7 @@ fn learned(clusters: Vec<Vec<Host>>) -> Learned {
         coll_maxlinear: 4,
         job: None,
         own_labels: false,
+        others: Default::default(),
     }
 }
 

@@ -30,6 +30,15 @@ impl Answer {
         (0..32).filter(move |rank| mask >> rank & 1 == 1)
     }
 
+    /// Whether these may be the values of this client: where the values of the others end is not known.
+    pub(super) fn may_have(&self, rank: Rank, values: &[u8]) -> bool {
+        let (below, above) = (self.mask & ((1 << rank) - 1), self.mask >> rank >> 1);
+        self.values.len() >= values.len()
+            && (below != 0 || self.values.starts_with(values))
+            && (above != 0 || self.values.ends_with(values))
+            && (below != 0 || above != 0 || self.values.len() == values.len())
+    }
+
     /// Whether there are values of this client.
     pub(super) fn has(&self, rank: Rank) -> bool {
         self.mask >> rank & 1 == 1

@@ -82,7 +82,7 @@ impl fmt::Display for ClientEvent {
                 write!(f, "received COLL {label}, mask {mask:#x}, {len} bytes")
             }
             ClientEvent::Unknown(label, len) => {
-                write!(f, "received COLL {label} with {len} bytes, which is unknown here and ignored")
+                write!(f, "received COLL {label} with {len} bytes, which is unknown here")
             }
             ClientEvent::Ignored(command, len) => {
                 write!(f, "received unknown {command} with {len} bytes, which is ignored")

@@ -2,6 +2,7 @@
 //!
 //! Source: IMPI, "Startup": the meaning of the labels.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
@@ -246,7 +247,11 @@ pub(super) fn learn(
     }
     for label in answers.iter().filter(|(_, answer)| answer.has(rank)).map(|(label, _)| *label) {
         let came = clusters.get(rank as usize).and_then(|cluster| cluster.values(label));
-        if label != Label::C_JOB && came != said.values(label) {
+        let same = match (settings.extra.get(&label), answers.get(&label)) {
+            (Some(extra), Some(answer)) => answer.may_have(rank, extra),
+            _ => label == Label::C_JOB || came == said.values(label),
+        };
+        if !same {
             return Err(LearnError::Altered(label));
         }
     }
@@ -259,6 +264,7 @@ pub(super) fn learn(
         coll_maxlinear: agreed(Label::C_COLL_MAXLINEAR, &maxlinear)?,
         job: answers.get(&Label::C_JOB).map_or(Ok(None), job)?,
         own_labels,
+        others: BTreeMap::new(),
     };
     Ok((learned, doubts))
 }

@@ -1,6 +1,6 @@
 //! The client's session: what is sent next, and what the server may answer.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -104,10 +104,11 @@ impl Client {
         let settings = settings.checked()?;
         let labels: Vec<Label> =
             Label::KNOWN.into_iter().filter(|label| settings.cluster.says(*label)).collect();
-        for label in labels.iter().chain(&Label::OWN[1..]) {
-            let (len, most) = (settings.cluster.len(*label), settings.bytes_max.min(i32::MAX as usize - 64));
-            if settings.cluster.says(*label) && len > most {
-                return Err(SettingsError::Long { label: *label, len, most });
+        let most = settings.bytes_max.min(i32::MAX as usize - 64);
+        for label in labels.iter().chain(&Label::OWN[1..]).chain(settings.extra.keys()) {
+            match settings.len(*label) {
+                Some(len) if len > most => return Err(SettingsError::Long { label: *label, len, most }),
+                _ => {}
             }
         }
         let mut client = Client {
@@ -301,30 +302,32 @@ impl Client {
         Ok(())
     }
 
-    /// Sends the label at this place in the list; after the last one those of this project, and DONE.
+    /// Sends the label at this place in the list, and those of the client's own that come before it; after the last one the rest of those, those of this project, and DONE.
     fn next_label(&mut self, at: usize) {
         let Some(label) = self.labels.get(at).copied() else { return self.finish() };
+        let before = at.checked_sub(1).map_or(Label::NONE, |at| self.labels[at]);
         self.state = State::At(at);
-        self.send_label(label);
+        let extra: Vec<Label> = self.settings.extra.range(before..label).map(|(label, _)| *label).collect();
+        extra.into_iter().chain([label]).for_each(|label| self.send_label(label));
     }
 
     fn send_label(&mut self, label: Label) {
         let values = match label {
-            Label::C_JOB => self.settings.job.map(Vec::from),
-            _ => self.settings.cluster.values(label),
+            Label::C_JOB => self.settings.job.map(|job| Bytes::from(job.to_vec())),
+            _ => self.settings.cluster.values(label).map(Bytes::from),
         };
-        let values = values.unwrap_or_default();
+        let values = values.or_else(|| self.settings.extra.get(&label).cloned()).unwrap_or_default();
         self.send(coll(label, None, [&values[..]]));
         self.event(ClientEvent::Sent(label, values.len()));
     }
 
     fn finish(&mut self) {
         self.state = State::Done;
-        for label in Label::OWN {
-            if self.says(label) {
-                self.send_label(label);
-            }
-        }
+        let before = self.labels.last().copied().unwrap_or(Label::NONE);
+        let own = Label::OWN.into_iter().filter(|label| self.says(*label));
+        let extra = self.settings.extra.range(before..).map(|(label, _)| *label);
+        let labels: BTreeSet<Label> = own.chain(extra).collect();
+        labels.into_iter().for_each(|label| self.send_label(label));
         self.send(command(Command::Done, &[]));
         self.event(ClientEvent::Done);
     }
@@ -334,7 +337,18 @@ impl Client {
         match label {
             Label::C_JOB => self.own_labels && self.settings.rank == 0 && self.settings.job.is_some(),
             label if Label::OWN.contains(&label) => self.own_labels && self.settings.cluster.says(label),
-            label => self.settings.cluster.says(label),
+            label => self.settings.len(label).is_some(),
+        }
+    }
+
+    /// Whether it was sent, if it is one that this client sends.
+    fn is_sent(&self, label: Label) -> bool {
+        match self.state {
+            State::At(at) => match self.settings.extra.contains_key(&label) {
+                true => self.labels.get(at).is_some_and(|now| label < *now),
+                false => self.labels.get(at) == Some(&label),
+            },
+            state => state == State::Done,
         }
     }
 
@@ -346,8 +360,7 @@ impl Client {
         let (label, mask) = (Label((head >> 32) as u32), head as u32);
         let values = payload.split_off(8);
         let len = values.len();
-        let known = label.is_known() || self.own_labels && Label::OWN.contains(&label);
-        if !known {
+        if Label::OWN.contains(&label) && !self.own_labels {
             self.event(ClientEvent::Unknown(label, len));
             return self.needless();
         }
@@ -355,10 +368,15 @@ impl Client {
             return Ok(());
         }
         let waits = self.stage() == ClientStage::At(label);
-        self.may_be_answered(label, mask, len, waits)?;
+        self.may_be_answered(label, mask, len)?;
         let answer = Answer { mask, values };
         learn::check(label, &answer)?;
-        self.event(ClientEvent::Answered(label, mask, len));
+        if label.is_known() || Label::OWN.contains(&label) || self.settings.extra.contains_key(&label) {
+            self.event(ClientEvent::Answered(label, mask, len));
+        } else {
+            self.event(ClientEvent::Unknown(label, len));
+            self.needless()?;
+        }
         self.answers.insert(label, answer);
         if label == Label::C_VERSION {
             self.own_labels = self.settings.own_labels && self.all_know()?;
@@ -369,15 +387,14 @@ impl Client {
         Ok(())
     }
 
-    fn may_be_answered(&self, label: Label, mask: u32, len: usize, waits: bool) -> Result<(), Fault> {
+    fn may_be_answered(&self, label: Label, mask: u32, len: usize) -> Result<(), Fault> {
         let (rank, size) = (self.settings.rank, self.size);
         if label == Label::C_VERSION && len > VERSIONS_MAX {
             let (len, most) = (i32::try_from(len).unwrap_or(i32::MAX), VERSIONS_MAX);
             return Err(Wrong::from(FrameError { command: Command::Coll, len, most }).into());
         }
         let own = mask >> rank & 1 == 1;
-        let says = self.says(label);
-        let sent = waits || self.state == State::Done;
+        let (says, sent) = (self.says(label), self.is_sent(label));
         let wrong = match label {
             _ if u64::from(mask) >> size != 0 => Wrong::Mask { label, mask, size },
             _ if self.answers.contains_key(&label) => Wrong::Twice(label),
@@ -408,12 +425,14 @@ impl Client {
         if let (true, Some(label)) = (carried, unanswered) {
             return Err(Wrong::Unanswered(label).into());
         }
-        let (learned, doubts) = learn::learn(&self.settings, self.size, &self.answers, carried)?;
+        let (mut learned, doubts) = learn::learn(&self.settings, self.size, &self.answers, carried)?;
         if carried && self.says(Label::C_JOB) && learned.job != self.settings.job {
             return Err(LearnError::Altered(Label::C_JOB).into());
         }
-        self.answers.clear();
         doubts.into_iter().for_each(|(label, why)| self.event(ClientEvent::Doubted(label, why)));
+        let answers = std::mem::take(&mut self.answers).into_iter();
+        let others = answers.filter(|(label, _)| !label.is_known() && !Label::OWN.contains(label));
+        learned.others = others.map(|(label, answer)| (label, (answer.mask, answer.values))).collect();
         self.state = State::Over;
         self.event(ClientEvent::AllDone(carried));
         self.outputs.push_back(ClientOutput::Learned(Box::new(learned)));

@@ -1,7 +1,9 @@
 //! What a client is started with, and what no client can say: it is refused before anything is sent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+
+use bytes::Bytes;
 
 use super::{Cluster, Host, Proc};
 use crate::server::Rank;
@@ -20,6 +22,8 @@ pub struct ClientSettings {
     pub job: Option<[u8; 16]>,
     /// Whether it knows the labels of this project: then [`Version::OWN`] is among its versions, and it says those of them that its cluster has values for, if all other clients know them.
     pub own_labels: bool,
+    /// Values under labels of an implementer's own: neither [known](Label::KNOWN) nor [of this project](Label::OWN), and not 0. They are sent in the order of all labels, without waiting for their answers, since servers may swallow what they do not know; what all clients have said under such labels is in [`Learned::others`](super::Learned::others).
+    pub extra: BTreeMap<Label, Bytes>,
     /// Most bytes that the server may send in all.
     pub bytes_max: usize,
     /// Most hosts of all clients together, and most processes. A client that counts many costs memory at all others, some 100 bytes for each, even where it has sent 4 for all of them.
@@ -30,7 +34,16 @@ impl ClientSettings {
     /// With the labels of this project, without a job; the server may send 1 GiB in all, and all clients may have 1,048,576 hosts and as many processes.
     pub fn new(rank: Rank, methods: Methods, cluster: Cluster) -> ClientSettings {
         let (bytes_max, procs_max) = (1 << 30, 1 << 20);
-        ClientSettings { rank, methods, cluster, job: None, own_labels: true, bytes_max, procs_max }
+        ClientSettings {
+            rank,
+            methods,
+            cluster,
+            job: None,
+            own_labels: true,
+            extra: BTreeMap::new(),
+            bytes_max,
+            procs_max,
+        }
     }
 }
 
@@ -99,6 +112,15 @@ pub enum SettingsError {
         /// Its number.
         pid: u64,
     },
+    /// A label that is not for values of an implementer's own.
+    #[error("values of one's own under {label}, which is {}", Taken(.label))]
+    Extra {
+        /// The label.
+        label: Label,
+    },
+    /// More labels of one's own than a session has.
+    #[error("{0} labels of one's own; at most {EXTRA_MAX} are sent")]
+    Extras(usize),
     /// More than a message, or the settings, hold.
     #[error("{label}: {len} bytes of values; at most {most} can be sent")]
     Long {
@@ -132,6 +154,22 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// Most labels of one's own: servers keep a label until all have moved past it, and bound how many those are.
+pub(super) const EXTRA_MAX: usize = 100;
+
+/// Whose a label is.
+struct Taken<'a>(&'a Label);
+
+impl std::fmt::Display for Taken<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match *self.0 {
+            Label::NONE => "no label",
+            label if label.is_known() => "a label of the source",
+            _ => "a label of this project",
+        })
+    }
+}
+
 /// A list, of which the first are shown.
 struct Listed<'a>(&'a [Version]);
 
@@ -145,6 +183,12 @@ impl std::fmt::Display for Listed<'_> {
 }
 
 impl ClientSettings {
+    /// How many bytes of values there are under this label, if there are any; the job apart.
+    pub(super) fn len(&self, label: Label) -> Option<usize> {
+        let extra = self.extra.get(&label).map(Bytes::len);
+        extra.or_else(|| self.cluster.says(label).then(|| self.cluster.len(label)))
+    }
+
     /// Itself, with the versions that are sent.
     pub(super) fn checked(mut self) -> Result<ClientSettings, SettingsError> {
         if self.rank >= CLIENTS_MAX {
@@ -159,6 +203,13 @@ impl ClientSettings {
         }
         if let (true, Err(at)) = (self.own_labels, versions.binary_search(&Version::OWN)) {
             versions.insert(at, Version::OWN);
+        }
+        if self.extra.len() > EXTRA_MAX {
+            return Err(SettingsError::Extras(self.extra.len()));
+        }
+        let taken = |label: &Label| *label == Label::NONE || label.is_known() || Label::OWN.contains(label);
+        if let Some(label) = self.extra.keys().copied().find(taken) {
+            return Err(SettingsError::Extra { label });
         }
         check(&self.cluster)?;
         Ok(self)

@@ -204,10 +204,12 @@ fn labels_that_are_left_out() {
         for (values, learned) in [(tag(0, &[]), None), (tag(2, &[32_767]), Some(32_767))] {
             assert_eq!(with(place, values).ended.unwrap().unwrap().tag_ub, learned, "{place}");
         }
-        let unknown = coll(Label(0x9000), Some(0xffff_0000), [&b"any"[..]]);
+        let unknown = coll(Label(0x9000), Some(2), [&b"any"[..]]);
         let given = with(place, unknown);
         assert!(given.events.contains(&ClientEvent::Unknown(Label(0x9000), 3)));
-        assert_eq!(given.ended.unwrap().unwrap().tag_ub, None);
+        let learned = given.ended.unwrap().unwrap();
+        assert_eq!(learned.tag_ub, None);
+        assert_eq!(learned.others, [(Label(0x9000), (2, Bytes::from_static(b"any")))].into());
         let again = with(place, command(Command::Impi, &[2]));
         assert!(again.ended.unwrap().is_ok());
         let ignored = with(place, command(Command::Other(0x1234), &[1, 2]));
@@ -382,7 +384,7 @@ fn more_than_the_client_takes() {
 /// A server that sent commands without an end that mean nothing, 8 bytes each, kept a client busy with events until its time limit, whatever it was to take at most.
 #[test]
 fn a_server_that_never_comes_to_the_point() {
-    let unknown = |i: u32| coll(Label(0x9000 + i), Some(1), [&[][..]]);
+    let unknown = |i: u32| coll(Label(0x9000 + i), Some(2), [&[][..]]);
     let empty = |_| command(Command::Other(7), &[]);
     let size = |_| command(Command::Impi, &[2]);
     let flood = |bytes_max, said: &dyn Fn(u32) -> Bytes| {

@@ -174,6 +174,7 @@ proptest! {
             // Client 0 alone says it.
             job: if rank == 0 { job } else { Some([9; 16]) },
             own_labels: *own,
+            extra: Default::default(),
             bytes_max: 1 << 20,
             procs_max: 1 << 20,
         });

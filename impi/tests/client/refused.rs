@@ -1,7 +1,8 @@
 //! What cannot be said is refused before anything is sent.
 
+use bytes::Bytes;
 use gpc_impi::client::{Client, ClientSettings};
-use gpc_impi::wire::{Methods, Version};
+use gpc_impi::wire::{Label, Methods, Version};
 
 use crate::support::{open, settings};
 
@@ -68,6 +69,29 @@ fn each_with_what_is_wrong() {
             "the versions 0.0, 1.1, 1.0: they ascend",
         ),
         (refused(|it| it.cluster.versions.push(Version::MANDATORY)), "ascend from 0.0"),
+        (
+            refused(|it| drop(it.extra.insert(Label::NONE, Bytes::new()))),
+            "own under 0x0000, which is no label",
+        ),
+        (
+            refused(|it| drop(it.extra.insert(Label::H_PORT, Bytes::new()))),
+            "values of one's own under H_PORT, which is a label of the source",
+        ),
+        (
+            refused(|it| drop(it.extra.insert(Label::P_KEY, Bytes::new()))),
+            "values of one's own under P_KEY, which is a label of this project",
+        ),
+        (
+            refused(|it| it.extra = (1..=101).map(|label| (Label(label), Bytes::new())).collect()),
+            "101 labels of one's own; at most 100 are sent",
+        ),
+        (
+            refused(|it| {
+                it.bytes_max = 1000;
+                it.extra.insert(Label(1), vec![0; 1001].into());
+            }),
+            "0x0001: 1001 bytes of values; at most 1000 can be sent",
+        ),
         (refused(|it| it.bytes_max = 47), "P_IPV6: 48 bytes of values; at most 47 can be sent"),
     ];
     for (said, expected) in said {

@@ -119,6 +119,20 @@ impl Plain {
         }
     }
 
+    /// Says this instead of what it would say itself.
+    pub(crate) fn play(&mut self, said: impl IntoIterator<Item = Bytes>) {
+        for bytes in said {
+            self.client.handle(ClientInput::Received(&bytes));
+            while let Some(output) = self.client.next_output() {
+                match output {
+                    ClientOutput::Learned(learned) => self.ended = Some(Ok(*learned)),
+                    ClientOutput::Failed(fault) => self.ended = Some(Err(fault)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
     fn heard(&mut self, heard: Command, payload: Bytes) {
         match heard {
             Command::Auth => self.say(server_auth(Method::None)),

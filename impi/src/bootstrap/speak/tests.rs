@@ -43,6 +43,7 @@ fn learned(clusters: &[&[Said]], own_labels: bool) -> Learned {
         coll_maxlinear: 4,
         job,
         own_labels,
+        others: Default::default(),
     }
 }
 
