@@ -152,7 +152,7 @@ impl Driven {
                 let Some(conn) = self.pick(input) else { return };
                 self.handle(Happens::Closed(ConnId(conn)));
             }
-            _ if input.byte() % 8 == 0 => self.handle(Happens::Crowded),
+            _ if input.byte().is_multiple_of(8) => self.handle(Happens::Crowded),
             _ => {
                 self.now += Duration::from_millis(u64::from(input.word()) % 4096);
                 self.handle(Happens::Tick);
