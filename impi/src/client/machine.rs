@@ -1,6 +1,7 @@
 //! The client's session: what is sent next, and what the server may answer.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,9 +30,8 @@ pub enum ClientInput<'a> {
 }
 
 /// What a client wants done.
-#[derive(Debug)]
 pub enum ClientOutput {
-    /// These bytes are to be sent to the server.
+    /// These bytes are to be sent to the server. They may be the key, which is wiped from memory with the last copy of them.
     Send(Bytes),
     /// For those who look on.
     Event(ClientEvent),
@@ -41,6 +41,19 @@ pub enum ClientOutput {
     Learned(Box<Learned>),
     /// The session has failed, and the connection is to be closed. The last output.
     Failed(ClientFault),
+}
+
+/// How many bytes are to be sent, and not which: they may be the key.
+impl fmt::Debug for ClientOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientOutput::Send(bytes) => write!(f, "Send({} bytes)", bytes.len()),
+            ClientOutput::Event(event) => f.debug_tuple("Event").field(event).finish(),
+            ClientOutput::Relay(output) => f.debug_tuple("Relay").field(output).finish(),
+            ClientOutput::Learned(learned) => f.debug_tuple("Learned").field(learned).finish(),
+            ClientOutput::Failed(fault) => f.debug_tuple("Failed").field(fault).finish(),
+        }
+    }
 }
 
 /// A session of a client, from the moment at which it is connected.
@@ -239,7 +252,7 @@ impl Client {
         let methods = &self.settings.methods;
         let (method, key) = match (which, &methods.key) {
             (0, _) if methods.none => (Method::None, None),
-            (1, Some(key)) => (Method::Key, Some(Bytes::copy_from_slice(&*key.bytes()))),
+            (1, Some(key)) => (Method::Key, Some(Bytes::from_owner(key.bytes()))),
             _ => return Err(Wrong::Method { which, mask: methods.mask() }.into()),
         };
         self.event(ClientEvent::Auth(method));

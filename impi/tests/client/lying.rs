@@ -243,6 +243,13 @@ fn the_key_is_sent_when_it_is_asked_for_and_not_otherwise() {
     let given = with(true, server_auth(Method::None));
     assert_eq!(given.sent, [command(Command::Auth, &[3]), command(Command::Impi, &[0])].concat());
     assert!(!format!("{:?}", given.client).contains("81985529216486895"));
+    // The bytes of the key stood in what showed the outputs, and the machine that has them.
+    let settings = ClientSettings { methods: Methods { none: false, key: Some(key.clone()) }, ..settings(0) };
+    let mut client = Client::new(settings).unwrap();
+    client.handle(ClientInput::Received(&server_auth(Method::Key)));
+    let mut shown = format!("{client:?}");
+    shown.extend(std::iter::from_fn(|| client.next_output()).map(|output| format!("{output:?}")));
+    assert!(shown.contains("Send(8 bytes)") && !shown.contains("#Eg") && !shown.contains("35, 69, 103"));
     let said = with(false, server_auth(Method::None)).fault();
     assert!(said.contains("it chose method 0 of AUTH, and this client offers mask 0x2"), "{said}");
 }
