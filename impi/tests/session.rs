@@ -158,3 +158,56 @@ fn over_a_connection_that_there_is() {
     session.finish().unwrap();
     served.join().unwrap().unwrap();
 }
+
+/// A client that was started again while the server had not noticed that it had died was refused, though its place was free a moment later.
+#[test]
+fn a_rank_that_is_still_taken() {
+    let (address, served, told) = serve(1 + 1);
+    let mut dead = TcpStream::connect(address).unwrap();
+    dead.write_all(&[command(Command::Auth, &[1]), command(Command::Impi, &[0])].concat()).unwrap();
+    let joined = |event: &Event| matches!(event, Event::Joined(_, 0));
+    let freed = |event: &Event| matches!(event, Event::Freed(0, ..));
+    let wait = |what: &dyn Fn(&Event) -> bool| while !what(&told.recv_timeout(PATIENCE).unwrap()) {};
+    wait(&joined);
+    let (mut dead, mut again, mut other) = (Some(dead), 0, None);
+    let session = Session::join(&address.to_string(), client(0), PATIENCE, |event| {
+        if matches!(event, ClientEvent::Again(_)) {
+            again += 1;
+            if dead.take().is_some() {
+                wait(&freed);
+                let join = move || Session::join(&address.to_string(), client(1), PATIENCE, |_| {}).unwrap();
+                other = Some(thread::spawn(join));
+            }
+        }
+    });
+    session.unwrap().finish().unwrap();
+    assert_eq!(again, 1);
+    other.unwrap().join().unwrap().finish().unwrap();
+    served.join().unwrap().unwrap();
+}
+
+/// One that is refused each time is told so after some tries, and not at the end of its time; and it can be ended meanwhile.
+#[test]
+fn one_that_is_always_refused() {
+    let (listener, address) = listener();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // AUTH has come: it was not reset.
+            stream.read_exact(&mut [0; 12]).unwrap();
+            tell.send(()).unwrap();
+        }
+    });
+    let mut events = Vec::new();
+    let joined = Session::join(&address, client(0), PATIENCE, |event| events.push(event.clone()));
+    let error = joined.unwrap_err().to_string();
+    assert!(error.contains("the server was lost while waiting for the server's choice of AUTH"), "{error}");
+    assert!(error.contains("it says which on its standard error"), "{error}");
+    assert_eq!(events.iter().filter(|event| matches!(event, ClientEvent::Again(_))).count(), 8);
+    assert_eq!(told.try_iter().count(), 9);
+    let gone = std::cell::Cell::new(false);
+    let trace = |event: &ClientEvent| gone.set(gone.get() || matches!(event, ClientEvent::Again(_)));
+    let error = Session::join_while(&address, client(0), PATIENCE, || !gone.get(), trace).unwrap_err();
+    assert!(matches!(error, SessionError::GivenUp), "{error}");
+}

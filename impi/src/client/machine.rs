@@ -9,7 +9,8 @@ use bytes::Bytes;
 use super::answers::{Answer, Answers};
 use super::relay::{RelayInput, RelayOutput, Relaying};
 use super::{
-    ClientEvent, ClientFault, ClientSettings, ClientStage, LearnError, Learned, SettingsError, Wrong, learn,
+    ClientEvent, ClientFault, ClientSettings, ClientSettingsError, ClientStage, LearnError, Learned, Wrong,
+    learn,
 };
 use crate::server::Rank;
 use crate::wire::{
@@ -113,14 +114,16 @@ impl Client {
     ///
     /// # Errors
     /// When what the client would say cannot be said.
-    pub fn new(settings: ClientSettings) -> Result<Client, SettingsError> {
+    pub fn new(settings: ClientSettings) -> Result<Client, ClientSettingsError> {
         let settings = settings.checked()?;
         let labels: Vec<Label> =
             Label::KNOWN.into_iter().filter(|label| settings.cluster.says(*label)).collect();
         let most = settings.bytes_max.min(i32::MAX as usize - 64);
         for label in labels.iter().chain(&Label::OWN[1..]).chain(settings.extra.keys()) {
             match settings.len(*label) {
-                Some(len) if len > most => return Err(SettingsError::Long { label: *label, len, most }),
+                Some(len) if len > most => {
+                    return Err(ClientSettingsError::Long { label: *label, len, most });
+                }
                 _ => {}
             }
         }
@@ -307,7 +310,8 @@ impl Client {
             };
         }
         if rank >= size {
-            return Err(Wrong::Rank { rank, size }.into());
+            self.fail(ClientFault::Rank { rank, size });
+            return Ok(());
         }
         self.size = size;
         self.event(ClientEvent::Joined(rank, size));

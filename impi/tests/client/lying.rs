@@ -172,6 +172,32 @@ fn each_lie_is_told() {
     }
 }
 
+/// A rank that is too high was told as a fault of the server.
+#[test]
+fn a_rank_that_is_too_high() {
+    for (size, expected) in [
+        (1, "this client has rank 3, and the session has 1 client: the ranks are 0 to 0"),
+        (3, "this client has rank 3, and the session has 3 clients: the ranks are 0 to 2"),
+    ] {
+        let mut given = Given::new(settings(3));
+        given.receive(&server_auth(Method::None));
+        given.receive(&command(Command::Impi, &[size]));
+        assert_eq!(given.fault(), expected);
+    }
+}
+
+/// Whatever else listens there often speaks first: its greeting was told as a method of AUTH, and no more.
+#[test]
+fn a_server_of_another_protocol() {
+    for (place, greeting) in
+        [(AUTH, &b"SSH-2.0-OpenSSH_9.6"[..]), (AUTH, b"220 mail ESMTP"), (AUTH, b"HTTP/1.1 400")]
+    {
+        let said = lied(place, &Bytes::copy_from_slice(greeting));
+        assert!(said.contains("; is it an IMPI server?"), "{said}");
+    }
+    assert!(!lied(AUTH, &server_auth(Method::Key)).contains("is it an IMPI server?"));
+}
+
 #[test]
 fn values_of_this_client_that_were_changed() {
     let mut said = honest();
