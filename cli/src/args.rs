@@ -97,9 +97,9 @@ pub struct CallArgs {
     #[arg(conflicts_with_all = ["peers", "hosts"])]
     pub n: Option<u32>,
 
-    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
-    #[arg(long, value_name = "TREE", default_value = "binary")]
-    pub tree: TreeName,
+    /// The tree: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, where the hosts are known (with --hosts, a launcher, a rendezvous or IMPI), hosts+TREE; binary by default, hosts+binomial for clusters that meet by IMPI
+    #[arg(long, value_name = "TREE")]
+    pub tree: Option<TreeName>,
 
     /// Which ids take part and in which order, such as 0-3,7,5; all of them by default. This process, the root, always takes part, as the first if the list leaves it out, except with --watch
     #[arg(long, value_name = "LIST")]

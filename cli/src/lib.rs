@@ -40,6 +40,7 @@ mod wait;
 mod xml;
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -79,17 +80,50 @@ fn started() -> ExitCode {
     {
         let arguments: Vec<_> = env::args_os().collect();
         if let Some(arguments) = impi::field::rewritten(&arguments) {
-            return match Args::try_parse_from(arguments) {
-                Ok(args) => run(args.command).unwrap_or_else(|error| failed(&*error, FAILED)),
-                Err(error) => {
-                    // Nowhere is left to report that standard error is closed.
-                    let _ = error.print();
-                    ExitCode::from(if error.use_stderr() { FAILED } else { 0 })
-                }
-            };
+            return started_in_the_field(arguments);
         }
     }
-    run(Args::parse().command).unwrap_or_else(|error| failed(&*error, USAGE))
+    let args = Args::parse_from(without_second_help(env::args_os().collect()));
+    run(args.command).unwrap_or_else(|error| failed(&*error, USAGE))
+}
+
+/// `help --help` is `help`: clap has no help of that one, and says that it knows no `--help`.
+fn without_second_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let is = |at: usize, words: &[&str]| {
+        arguments.get(at).is_some_and(|word| words.iter().any(|known| word == known))
+    };
+    let groups = ["impi", "level", "rendezvous"];
+    let asked = is(1, &["help"]) || (is(1, &groups) && is(2, &["help"]));
+    if asked && is(arguments.len() - 1, &["--help", "-h"]) {
+        arguments.pop();
+    }
+    arguments
+}
+
+/// The command in the spelling of the field, or why it is none.
+#[cfg(feature = "impi")]
+fn started_in_the_field(arguments: Result<Vec<OsString>, impi::field::FieldError>) -> ExitCode {
+    let said = |text: &str| {
+        // Nowhere is left to report that standard error is closed.
+        let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
+        ExitCode::from(FAILED)
+    };
+    match arguments.map(Args::try_parse_from) {
+        Err(error) => said(&error.to_string()),
+        Ok(Err(error)) if error.use_stderr() => said(&impi::field::in_the_field(&error.to_string())),
+        Ok(Err(help)) => {
+            // Nowhere is left to report that standard output is closed.
+            let _ = help.print();
+            ExitCode::SUCCESS
+        }
+        Ok(Ok(args)) => run(args.command).unwrap_or_else(|error| {
+            match error.downcast_ref() {
+                Some(Refused::Usage(text)) => say(&impi::field::in_the_field(text)),
+                Some(Refused::File(_)) | None => say(&error.to_string()),
+            }
+            ExitCode::from(FAILED)
+        }),
+    }
 }
 
 /// Reports an error. `usage` is the status where the arguments are wrong.

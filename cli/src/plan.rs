@@ -112,7 +112,8 @@ impl CallPlan {
             Nodes::Started { .. } => started.map(|started| started.hosts.clone()),
             Nodes::Start { .. } | Nodes::Join { .. } => None,
         };
-        let (tree, ids, levels) = tree(&args.tree, &order.with_first(root), hosts.as_ref())?;
+        let tree_name = args.tree.clone().unwrap_or_else(|| Started::tree_of(started, TreeName::Binary));
+        let (tree, ids, levels) = tree(&tree_name, &order.with_first(root), hosts.as_ref())?;
         let ids = if part == RootPart::Watching { without_first(&ids) } else { ids };
         if args.header.len() > HEADER_MAX {
             let len = args.header.len();
@@ -135,7 +136,7 @@ impl CallPlan {
             order,
             tree,
             levels,
-            tree_name: args.tree.clone(),
+            tree_name,
             header: Bytes::from(args.header.clone()),
             // Last, since it may be large.
             data: args.data.as_deref().map(read_data).transpose().map_err(Refused::File)?.unwrap_or_default(),
@@ -297,7 +298,7 @@ pub(super) fn tree(
             Some(read_hosts(Path::new(path), ids, tree).map_err(Refused::File)?)
         }
         TreeName::KnownHosts(tree) => {
-            let hosts = hosts.ok_or_else(|| format!("--tree {name} goes with --hosts LIST, or with a launcher; write hosts:PATH+TREE with a file that says which id is on which host"))?;
+            let hosts = hosts.ok_or_else(|| format!("--tree {name} goes with --hosts LIST, a launcher, a rendezvous or IMPI; write hosts:PATH+TREE with a file that says which id is on which host"))?;
             let layout = hosts.layout(ids, tree, &Limits::default());
             Some(layout.map_err(|error| format!("--tree {name}: {error}"))?)
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gpc_trees::{Hosts, IdList};
+use gpc_trees::{Hosts, IdList, Tree, TreeName};
 
 use super::CommandResult;
 use super::duration::Span;
@@ -31,11 +31,21 @@ pub struct Started {
     pub peers: Peers,
     /// On which hosts.
     pub hosts: Hosts,
+    /// Whether they are clusters that have met: what goes between two of them may be dear.
+    pub clusters: bool,
 }
 
 impl Started {
-    fn of(member: &Member) -> Started {
-        Started { peers: member.peers().clone(), hosts: member.hosts().clone() }
+    fn of(member: &Member, clusters: bool) -> Started {
+        Started { peers: member.peers().clone(), hosts: member.hosts().clone(), clusters }
+    }
+
+    /// The tree of a call for which none is named: this one, unless there are clusters, each of which a call enters once.
+    pub fn tree_of(started: Option<&Started>, tree: TreeName) -> TreeName {
+        match started {
+            Some(Started { clusters: true, .. }) => TreeName::KnownHosts(Tree::Binomial),
+            _ => tree,
+        }
     }
 
     /// All ids, id 0 first.
@@ -67,7 +77,8 @@ pub(super) fn role(
     secret_file: Option<&Path>,
 ) -> Result<Role, Box<dyn std::error::Error + Send + Sync>> {
     let bootstrap = if by_itself { None } else { impi(secret_file)? };
-    if bootstrap.is_none() && secret_file.is_some() {
+    let clusters = bootstrap.is_some();
+    if !clusters && secret_file.is_some() {
         return Err(Refused::from(NO_SECRET_FILE).into());
     }
     if by_itself {
@@ -80,7 +91,7 @@ pub(super) fn role(
     let member = start(bootstrap, functions, settings)?;
     match member.id() {
         0 => {
-            let started = Started::of(&member);
+            let started = Started::of(&member, clusters);
             Ok(Role::Root(Box::new(member), started))
         }
         _ => Ok(Role::Served(serve(member)?)),
@@ -91,6 +102,8 @@ pub(super) fn role(
 #[cfg(feature = "impi")]
 fn impi(secret_file: Option<&Path>) -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
     let Some(setup) = gpc_impi::bootstrap::Setup::from_env(secret_file)? else { return Ok(None) };
+    // What a server leaves out, and whose secret is another one, is said by warnings.
+    super::logs::start_warnings();
     Ok(Some(gpc_impi::bootstrap::with_cluster(setup, from_env()?)))
 }
 

@@ -54,14 +54,18 @@ struct Server {
 
 impl Server {
     fn start(clients: usize) -> Server {
-        let mut command = gpc(&["impi", "server", &clients.to_string(), "--trace"]);
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Server::of(gpc(&["impi", "server", &clients.to_string(), "--trace"])).unwrap()
+    }
+
+    /// One that prints its address.
+    fn of(mut command: Command) -> std::io::Result<Server> {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut address = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
         let (said, lines) = channel();
         let stderr = BufReader::new(process.stderr.take().unwrap());
         thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(said.send(line))));
-        Server { process, address: address.trim_end().to_owned(), said: lines }
+        Ok(Server { process, address: address.trim_end().to_owned(), said: lines })
     }
 
     /// Waits until it says of each of these clients that it has sent this.
@@ -251,6 +255,53 @@ fn whoever_is_lost_within_the_session_ends_it_for_all() {
         let mut rest = Vec::new();
         let _ = silent.read_to_end(&mut rest);
     }
+}
+
+/// The reference server takes the labels of this project, and answers none of them.
+#[test]
+fn a_server_that_carries_no_ports_is_enough_for_one_process_on_each_host() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../impi/tests/peers/reference_like.py");
+    let start = || {
+        let mut python = Command::new("python3");
+        python.arg(&script).arg("2").env("IMPI_AUTH_NONE", "").stdin(Stdio::null());
+        Server::of(python)
+    };
+    let (Ok(server), place) = (start(), Place::new()) else { return println!("skipped: needs python3") };
+    let clusters = [processes(&server, &place, 0, 3), processes(&server, &place, 1, 2)];
+    let mut outputs: Vec<Output> = clusters.into_iter().flatten().map(ended).collect();
+    // The root of each cluster says what that means.
+    for root in [0, 3] {
+        let err = text(&std::mem::take(&mut outputs[root].stderr));
+        let missed = "has not carried the labels of this project: the public keys of processes are not known";
+        assert!(err.contains(missed) && err.lines().count() == 1, "{err}");
+    }
+    is_whole(&outputs[0], 5);
+    assert!(outputs[1..].iter().all(|output| output.status.success() && output.stderr.is_empty()));
+    assert!(server.ends());
+
+    // Two processes of one host have one port there.
+    let server = start().unwrap();
+    let start = |rank: &str| {
+        let mut command = Command::new(LAUNCHER);
+        command.args(["-n", "2", EXE, "call", "facts"]).stdin(Stdio::null()).env("GPC_IMPI_RANK", rank);
+        command.env("GPC_IMPI_SERVER", &server.address).env("GPC_SECRET_FILE", place.secret());
+        command.env("GPC_HOST_ADDRESS", "127.1.9.1").stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+    };
+    let clusters: Result<Vec<Child>, _> = ["0", "1"].map(start).into_iter().collect();
+    let mut process = server.process;
+    match clusters {
+        Ok(clusters) => {
+            for cluster in clusters {
+                let output = ended(cluster);
+                let err = text(&output.stderr);
+                assert!(!output.status.success(), "{err}");
+                assert!(err.contains("has 2 processes, and the server at 127.0.0.1:"), "{err}");
+            }
+        }
+        Err(_) => println!("skipped: needs {LAUNCHER}"),
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Ids go by client, then by host, then by process. IMPI has addresses and ports of hosts alone, which is enough where each host has one process. Where hosts have more, each process has a port of its own: by the label `P_PORT` of this project, or by a rule
 //! that all agree on ([`Ports::PlusLocalRank`]); else the first process of a host stands for it, and alone has an address.
 //!
+//! A process has the address of its host. Where it names another one (P_IPV6 that is not H_IPV6) that one is not used, for it has no port: [`Book::elsewhere`] says whose.
+//!
 //! Source: IMPI, "Startup": the labels H_IPV6, H_PORT, H_NPROCS and P_PID, and the order of hosts.
 
 use std::collections::BTreeMap;
@@ -67,6 +69,8 @@ pub struct Book {
     pub entries: Vec<Entry>,
     /// The job of all of them, where the client with rank 0 has said one.
     pub job: Option<Job>,
+    /// Those who name another address (P_IPV6) than that of their host (H_IPV6), in the same order. They stand here with that of their host.
+    pub elsewhere: Vec<Who>,
 }
 
 /// Why there is no address book: who has said what of no use.
@@ -146,7 +150,7 @@ impl Book {
     /// # Errors
     /// When a host that has processes has no address or no port where it needs one, or a number is no port.
     pub fn of(learned: &Learned, ports: Ports) -> Result<Book, BookError> {
-        let mut entries = Vec::new();
+        let (mut entries, mut elsewhere) = (Vec::new(), Vec::new());
         for (client, cluster) in (0..).zip(&learned.clusters) {
             let own = has_ports(cluster);
             for (number, host) in cluster.hosts.iter().enumerate() {
@@ -162,12 +166,15 @@ impl Book {
                 for (proc, process) in host.procs.iter().enumerate().take(listen) {
                     let who = Who { client, host: number, proc };
                     let address = SocketAddr::new(ip, port(who, own, host, process)?);
+                    if process.address.is_some_and(|own| to_ip(own) != ip) {
+                        elsewhere.push(who);
+                    }
                     entries.push(Entry { who, address, key: process.key, pid: process.pid });
                 }
             }
         }
         match Id::try_from(entries.len()) {
-            Ok(_) => Ok(Book { entries, job: learned.job.map(Job) }),
+            Ok(_) => Ok(Book { entries, job: learned.job.map(Job), elsewhere }),
             Err(_) => Err(BookError::TooMany),
         }
     }

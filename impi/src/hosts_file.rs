@@ -3,8 +3,7 @@
 //! A line `ADDRESS:PORT [PID [KEY]]` for each process; `-` stands for no PID or key, `#` begins a comment. Processes with one address are one host, whose port is that of its first process; hosts stand in the order in which their first processes do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use chained_gpc::{PublicKey, Shown};
 
@@ -94,24 +93,82 @@ pub fn parse(text: &str) -> Result<Vec<Host>, HostsFileError> {
     }
 }
 
-/// Hosts as a file that has them. What it has no column for is left out, and so is a process without a port.
-pub fn text(hosts: &[Host]) -> String {
+/// Why hosts cannot be written as a file. Hosts count from 0, and processes from 0 within their host.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TextError {
+    /// A host has no address.
+    #[error("host {0} has no address, by which a line begins")]
+    NoAddress(usize),
+    /// A process has no port.
+    #[error("process {proc} of host {host} has no port from 1 to 65535, by which its line begins")]
+    NoPort {
+        /// The number of its host.
+        host: usize,
+        /// Its number there.
+        proc: usize,
+    },
+    /// A process is elsewhere than its host.
+    #[error("process {proc} of host {host} has the address {address}: lines of one host have one address")]
+    Elsewhere {
+        /// The number of its host.
+        host: usize,
+        /// Its number there.
+        proc: usize,
+        /// Where it is.
+        address: IpAddr,
+    },
+    /// Two hosts have one address, by which hosts are told apart.
+    #[error("hosts {one} and {other} have both the address {address}: a file makes one host of them")]
+    SameHost {
+        /// The number of the first.
+        one: usize,
+        /// The number of the second.
+        other: usize,
+        /// Their address.
+        address: IpAddr,
+    },
+    /// Nobody could read the file. A line stands for each process, in their order.
+    #[error("the file would be refused: {0}")]
+    Refused(#[from] HostsFileError),
+}
+
+/// Hosts as a file that has them. What it has no column for is left out: ackmark, hiwater, and a port of a host that is not that of its first process.
+///
+/// # Errors
+/// The first host or process that has no line; or what [`parse`] would refuse.
+pub fn text(hosts: &[Host]) -> Result<String, TextError> {
     let mut text = String::new();
-    for host in hosts {
-        let ip = to_ip(host.address.unwrap_or(Ipv6Addr::UNSPECIFIED));
-        for proc in &host.procs {
-            let Some(port) = proc.port.and_then(|port| u16::try_from(port).ok()) else { continue };
-            // Writing to a text does not fail.
-            let _ = write!(text, "{}", SocketAddr::new(ip, port));
-            let pid = proc.pid.map(|pid| format!(" {pid}"));
-            let _ = match (pid, proc.key) {
-                (pid, Some(key)) => write!(text, "{} {key}", pid.as_deref().unwrap_or(" -")),
-                (pid, None) => write!(text, "{}", pid.unwrap_or_default()),
-            };
-            text.push('\n');
+    let mut numbers = BTreeMap::new();
+    for (number, host) in hosts.iter().enumerate() {
+        let address = to_ip(host.address.ok_or(TextError::NoAddress(number))?);
+        if let Some(one) = numbers.insert(address, number) {
+            return Err(TextError::SameHost { one, other: number, address });
+        }
+        for (proc, process) in host.procs.iter().enumerate() {
+            text += &line_of(address, process).map_err(|fault| match fault {
+                None => TextError::NoPort { host: number, proc },
+                Some(address) => TextError::Elsewhere { host: number, proc, address },
+            })?;
         }
     }
-    text
+    parse(&text)?;
+    Ok(text)
+}
+
+/// The line of a process of the host with this address; else the other address that it has, or nothing where it has no port.
+fn line_of(host: IpAddr, process: &Proc) -> Result<String, Option<IpAddr>> {
+    if let Some(other) = process.address.map(to_ip).filter(|address| *address != host) {
+        return Err(Some(other));
+    }
+    let port = process.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
+    let address = SocketAddr::new(host, port.ok_or(None)?);
+    let pid = process.pid.map(|pid| pid.to_string());
+    Ok(match (pid, process.key) {
+        (pid, Some(key)) => format!("{address} {} {key}\n", pid.as_deref().unwrap_or("-")),
+        (Some(pid), None) => format!("{address} {pid}\n"),
+        (None, None) => format!("{address}\n"),
+    })
 }
 
 /// What was read so far.
@@ -193,11 +250,14 @@ fn key(word: &str) -> Result<PublicKey, LineFault> {
     key.ok_or_else(|| LineFault::Key(cut(word)))
 }
 
-/// Gives a number to each process that has none: the lowest one from 1 on that no other process of its host has.
-pub fn number(hosts: &mut [Host]) {
+/// Gives a number to each process that has none: the lowest one that no other process of its host has, from `RANK * 1,048,576 + 1` on.
+///
+/// Clients whose hosts share an address (on one machine, behind one router) choose different numbers so: those of a rank are as many as a file has processes at most.
+pub fn number(hosts: &mut [Host], rank: u32) {
+    let before = u64::from(rank) * PROCS_MAX as u64;
     for host in hosts {
         let taken: BTreeSet<u64> = host.procs.iter().filter_map(|proc| proc.pid).collect();
-        let mut free = (1..).filter(|pid| !taken.contains(pid));
+        let mut free = (before + 1..).filter(|pid| !taken.contains(pid));
         for proc in &mut host.procs {
             proc.pid = proc.pid.or_else(|| free.next());
         }
@@ -269,10 +329,64 @@ mod tests {
     #[test]
     fn numbers_are_chosen_that_nobody_has() {
         let mut hosts = parse("10.0.0.1:1\n10.0.0.1:2 1\n10.0.0.1:3\n10.0.0.2:1").unwrap();
-        number(&mut hosts);
-        let pids: Vec<Vec<u64>> =
-            hosts.iter().map(|host| host.procs.iter().filter_map(|proc| proc.pid).collect()).collect();
-        assert_eq!(pids, [vec![2, 1, 3], vec![1]]);
+        number(&mut hosts, 0);
+        assert_eq!(pids(&hosts), [vec![2, 1, 3], vec![1]]);
+    }
+
+    fn pids(hosts: &[Host]) -> Vec<Vec<u64>> {
+        hosts.iter().map(|host| host.procs.iter().filter_map(|proc| proc.pid).collect()).collect()
+    }
+
+    /// Two clients on one machine, whose files had no numbers, chose 1 both: nobody could tell their processes apart.
+    #[test]
+    fn clients_that_share_an_address_choose_different_numbers() {
+        let text: String = (1..=3).map(|port| format!("127.0.0.1:{port}\n")).collect();
+        let mut seen = BTreeSet::new();
+        for rank in 0..32 {
+            let mut hosts = parse(&text).unwrap();
+            number(&mut hosts, rank);
+            assert!(pids(&hosts).concat().into_iter().all(|pid| seen.insert(pid) && pid < 1 << 31));
+        }
+        let mut hosts = parse("127.0.0.1:1 1048577\n127.0.0.1:2").unwrap();
+        number(&mut hosts, 1);
+        assert_eq!(pids(&hosts), [[1_048_577, 1_048_578]]);
+    }
+
+    #[test]
+    fn what_no_file_can_say_is_refused() {
+        let of = |text: &str| parse(text).unwrap();
+        let mut hosts = of("10.0.0.1:1 7\n10.0.0.2:1\n10.0.0.2:2");
+        let said = |hosts: &[Host]| text(hosts).unwrap_err().to_string();
+        assert!(said(&[]).contains("it names no process"));
+        let mut wrong = |what: fn(&mut [Host]), expected: &str| {
+            let before = hosts.clone();
+            what(&mut hosts);
+            assert!(said(&hosts).contains(expected), "{expected}: {}", said(&hosts));
+            hosts = before;
+        };
+        wrong(|hosts| hosts[1].address = None, "host 1 has no address");
+        wrong(|hosts| hosts[1].procs[1].port = None, "process 1 of host 1 has no port");
+        wrong(|hosts| hosts[1].procs[1].port = Some(0), "process 1 of host 1 has no port");
+        wrong(|hosts| hosts[1].procs[1].port = Some(65_536), "process 1 of host 1 has no port");
+        wrong(|hosts| hosts[1].procs[1].port = Some(1), "line 3: 10.0.0.2:1 stands in line 2, too");
+        wrong(|hosts| hosts[0].procs[0].key = Some(PublicKey([0; 32])), "line 1: `000");
+        wrong(
+            |hosts| hosts[0].procs[0].address = hosts[1].address,
+            "process 0 of host 0 has the address 10.0.0.2",
+        );
+        wrong(|hosts| hosts[1] = hosts[0].clone(), "hosts 0 and 1 have both the address 10.0.0.1");
+        wrong(
+            |hosts| {
+                hosts[0].address = Some(from_ip([224, 0, 0, 1].into()));
+                hosts[0].procs[0].address = None;
+            },
+            "line 1: 224.0.0.1 is no address by which a host is reached",
+        );
+        wrong(
+            |hosts| hosts[1].procs.iter_mut().for_each(|proc| proc.pid = Some(1)),
+            "line 3: PID 1 of 10.0.0.2 stands in line 2, too",
+        );
+        assert_eq!(text(&hosts).unwrap(), "10.0.0.1:1 7\n10.0.0.2:1\n10.0.0.2:2\n");
     }
 
     fn ips() -> impl Strategy<Value = IpAddr> {
@@ -309,13 +423,13 @@ mod tests {
                 });
                 Host::new(address, first, procs.collect())
             }).collect();
-            prop_assert_eq!(parse(&text(&hosts)), Ok(hosts));
+            prop_assert_eq!(text(&hosts).map(|text| parse(&text)), Ok(Ok(hosts)));
         }
 
         #[test]
         fn no_text_does_harm(text in "[0-9a-f:.\\[\\]# \n-]{0,80}") {
             if let Ok(hosts) = parse(&text) {
-                prop_assert_eq!(parse(&super::text(&hosts)), Ok(hosts));
+                prop_assert_eq!(super::text(&hosts).map(|text| parse(&text)), Ok(Ok(hosts)));
             }
         }
     }

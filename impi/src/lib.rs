@@ -8,7 +8,7 @@
 //! | [`server`] | the server as a state machine without I/O |
 //! | [`serve`] | that server over sockets |
 //! | [`client`] | a client as a state machine without I/O: what it says of its cluster, and what it learns |
-//! | [`session`] | a client over TCP |
+//! | [`session`] | a client over TCP, and with [`RelayOptions`] a node of its own through which broadcasts go |
 //! | [`hosts_file`] | the hosts and processes that a client speaks for, as a file |
 //! | [`book`] | the addresses of all processes, by id |
 //! | [`bootstrap`] | processes of several clusters become one set of nodes |

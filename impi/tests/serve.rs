@@ -1,7 +1,7 @@
 //! The server over sockets, within a process. Whole programs are in `cli/tests/impi`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn settings(clients: u32) -> Settings {
 fn a_session_is_stopped_before_it_begins_and_while_it_lasts() {
     let early = listener();
     early.stopper().stop();
-    assert!(matches!(early.serve(settings(2), |_, _| {}), Err(ServeError::Stopped)));
+    assert!(matches!(early.serve(settings(2), |_, _| {}), Err(ServeError::Stopped(_))));
     let listener = listener();
     let (stopper, address) = (listener.stopper(), listener.local_addr().unwrap());
     let late = stopper.clone();
@@ -40,10 +40,17 @@ fn a_session_is_stopped_before_it_begins_and_while_it_lasts() {
         })
     });
     stream.write_all(&command(Command::Auth, &[1])).unwrap();
-    assert!(matches!(served.join().unwrap(), Err(ServeError::Stopped)));
+    let error = served.join().unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the server was stopped before the session was over: clients 0, 1 did not join; is each started, with this address and its rank?"
+    );
     // Nobody is there to be stopped.
     late.stop();
-    assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap_or(0), 0);
+    // The connection is closed, after the answer to AUTH or without it.
+    let mut rest = Vec::new();
+    let ended = stream.read_to_end(&mut rest).map_err(|error| error.kind());
+    assert!(matches!(ended, Ok(0 | 8) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
 }
 
 #[test]
@@ -62,4 +69,29 @@ fn the_time_goes_on_and_ends_the_session() {
     let served = listener.serve(settings, |at, _| times.push(at));
     assert!(matches!(served, Err(ServeError::Session(Failure::Late { .. }))));
     assert!(!times.is_empty() && times.is_sorted());
+}
+
+#[test]
+fn a_client_that_says_everything_and_closes_its_side_gets_everything() {
+    let listener = listener();
+    let address = listener.local_addr().unwrap();
+    let served = thread::spawn(move || listener.serve(settings(2), |_, _| {}));
+    let clients: Vec<TcpStream> = (0..2)
+        .map(|rank| {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            let said = [command(Command::Auth, &[1]), command(Command::Impi, &[rank])].concat();
+            let ends = [command(Command::Done, &[]), command(Command::Fini, &[])].concat();
+            client.write_all(&[said, ends].concat()).unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            client
+        })
+        .collect();
+    for mut client in clients {
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).unwrap();
+        // AUTH, IMPI, and 14 labels that nobody has sent.
+        assert!(got.len() == 8 + 12 + 14 * 16 + 8 && got.ends_with(b"DONE\0\0\0\0"), "{got:?}");
+    }
+    served.join().unwrap().unwrap();
 }

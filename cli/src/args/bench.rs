@@ -38,8 +38,8 @@ pub struct BenchArgs {
     #[arg(short = 'n', value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub n: Vec<u32>,
 
-    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, with --hosts, hosts+TREE
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "binomial")]
+    /// Trees: binary, binomial, kary:K, knomial:K, chain, flat, loggp:LAG, file:PATH, hosts:PATH+TREE or, where the hosts are known (with --hosts, a launcher, a rendezvous or IMPI), hosts+TREE; binomial by default, hosts+binomial for clusters that meet by IMPI
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tree: Vec<TreeName>,
 
     /// Data of a request, and of each id's reply, such as 64, 4k or 1M bytes

@@ -1,16 +1,17 @@
 //! The arguments of `gpc impi`.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
+use gpc_impi::book::Ports;
 use gpc_impi::server::Check;
 use gpc_impi::wire::{CLIENTS_MAX, Method};
 
-use crate::duration::Span;
+use crate::duration::{Span, SpanError};
 
 /// Arguments of `gpc impi`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
@@ -52,8 +53,8 @@ pub struct ServerArgs {
     #[arg(long, value_name = "P", default_value_t = 0)]
     pub port: u16,
 
-    /// The address to listen at. Of 0.0.0.0 or ::, all addresses of this machine, the one on the route to the rest of the world is printed
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    /// The address to listen at, an IP address of this machine or localhost, 127.0.0.1. Of 0.0.0.0 or ::, all its addresses, the one on the route to the rest of the world is printed
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1", value_parser = own_address)]
     pub bind: IpAddr,
 
     /// How clients prove that they may take part: none, key, or both with a comma; where both sides have a key, it is used. The key is the number in IMPI_AUTH_KEY in the environment. By default key where that is set, and none where IMPI_AUTH_NONE is set; where neither is, none on loopback, and nothing beyond
@@ -61,12 +62,16 @@ pub struct ServerArgs {
     pub auth: Option<AuthList>,
 
     /// How long it may take until all clients have sent all their labels, such as 30s, 10m or 1h. Waiting for the end of the job has no limit
-    #[arg(long, value_name = "TIME", default_value = "10m")]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = some_time)]
     pub time_limit: Span,
 
     /// What to do about values that cannot be, such as addresses that are not as many as the hosts
     #[arg(long, value_enum, default_value_t = CheckKind::Warn)]
     pub check: CheckKind,
+
+    /// Broadcasts go through the clients' own nodes, along this tree: binary, binomial, kary:K, knomial:K, chain or flat. So the server sends them once, if all clients are of this project and at least two have nodes; by default it sends them to each client
+    #[arg(long, value_name = "TREE")]
+    pub relay: Option<String>,
 
     /// Show what happens, label by label, on standard error
     #[arg(long)]
@@ -103,20 +108,40 @@ pub struct ClientArgs {
     pub auth: Option<AuthList>,
 
     /// How long it may take until all clients have sent all their labels, such as 30s, 10m or 1h
-    #[arg(long, value_name = "TIME", default_value = "10m")]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = some_time)]
     pub time_limit: Span,
 
     /// What to print
     #[arg(long, value_enum, default_value_t = ClientOutput::Table)]
     pub output: ClientOutput,
 
+    /// Write a peers file of all processes, too, as with --output peers
+    #[arg(long, value_name = "FILE")]
+    pub peers_out: Option<PathBuf>,
+
+    /// Write a hosts file of all processes, too, as with --output hosts
+    #[arg(long, value_name = "FILE")]
+    pub hosts_out: Option<PathBuf>,
+
+    /// Where processes after the first of a host listen, in files of peers and hosts, if their client does not say it
+    #[arg(long, value_enum, default_value_t = PortsKind::First)]
+    pub ports: PortsKind,
+
     /// Leave out the labels of this project: ports and public keys of processes
     #[arg(long)]
     pub plain: bool,
 
+    /// The secret of all nodes, which clients prove to each other where the server's broadcasts go through their own nodes (--relay); by default the file that GPC_SECRET_FILE names. Without one they come from the server beyond this machine
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+
     /// Show what happens, label by label, on standard error
     #[arg(long)]
     pub trace: bool,
+
+    /// What this cluster says of itself.
+    #[command(flatten)]
+    pub values: Values,
 }
 
 /// What `gpc impi client` prints.
@@ -132,18 +157,112 @@ pub enum ClientOutput {
     Hosts,
 }
 
+/// What a client says beside its hosts.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(next_help_heading = "Values of the cluster; with none a label is left out")]
+pub struct Values {
+    /// Longest packet of data, bytes (C_DATALEN)
+    #[arg(long, value_name = "BYTES", default_value = "65536", value_parser = one_or_more)]
+    pub datalen: Value<u32>,
+
+    /// Largest tag, from 32767 on (C_TAGUB)
+    #[arg(long, value_name = "TAG", default_value = "2147483647", value_parser = tag_bound)]
+    pub tag_ub: Value<i32>,
+
+    /// From how many bytes on collectives are long, -1 for the default of 1024 (C_COLL_XSIZE)
+    #[arg(long, value_name = "BYTES", default_value = "-1", value_parser = or_default, allow_negative_numbers = true)]
+    pub coll_xsize: Value<i32>,
+
+    /// Up to how many hosts collectives are linear, -1 for the default of 4 (C_COLL_MAXLINEAR)
+    #[arg(long, value_name = "HOSTS", default_value = "-1", value_parser = or_default, allow_negative_numbers = true)]
+    pub coll_maxlinear: Value<i32>,
+
+    /// After how many packets each host acknowledges (H_ACKMARK); 16 by default, or --hiwater where that is less
+    #[arg(long, value_name = "PACKETS", value_parser = one_or_more)]
+    pub ackmark: Option<Value<u32>>,
+
+    /// How many packets may be unacknowledged at each host (H_HIWATER); 32 by default, or --ackmark where that is more
+    #[arg(long, value_name = "PACKETS", value_parser = one_or_more)]
+    pub hiwater: Option<Value<u32>>,
+}
+
+/// A value, or that its label is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Value<T>(pub Option<T>);
+
+/// `none`, or a number in these bounds.
+fn value<T: TryFrom<i64>>(text: &str, least: i64, most: i64) -> Result<Value<T>, String> {
+    if text == "none" {
+        return Ok(Value(None));
+    }
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number
+        .map(|number| Value(Some(number)))
+        .ok_or_else(|| format!("write a number from {least} to {most}, or none"))
+}
+
+fn one_or_more(text: &str) -> Result<Value<u32>, String> {
+    value(text, 1, u32::MAX.into())
+}
+
+fn tag_bound(text: &str) -> Result<Value<i32>, String> {
+    value(text, 32_767, i32::MAX.into())
+}
+
+fn or_default(text: &str) -> Result<Value<i32>, String> {
+    value(text, -1, i32::MAX.into())
+}
+
+fn own_address(text: &str) -> Result<IpAddr, &'static str> {
+    match text {
+        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
+        _ => {
+            text.parse().map_err(|_| "write an IP address of this machine, such as 127.0.0.1, 0.0.0.0 or ::1")
+        }
+    }
+}
+
+fn some_time(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error: SpanError| error.to_string())?;
+    match span.duration().is_zero() {
+        true => Err("nobody could join in no time: write one as in 30s or 10m".into()),
+        false => Ok(span),
+    }
+}
+
+/// Where processes listen whose client says nothing of their ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PortsKind {
+    /// The first one of a host at its port, the others nowhere: they are left out
+    First,
+    /// Each at the port of its host plus its number there, from 0, where all have agreed on that
+    PlusRank,
+}
+
+impl From<PortsKind> for Ports {
+    fn from(kind: PortsKind) -> Ports {
+        match kind {
+            PortsKind::First => Ports::OwnOrFirst,
+            PortsKind::PlusRank => Ports::PlusLocalRank,
+        }
+    }
+}
+
+// Lines are at most 96 characters long, so that they are not broken at the width of 100.
 const CLIENT_EXAMPLES: &str = "\
-A hosts file has a line for each process; processes with one address are one host, whose port is that
-of its first process. - stands for no PID or key: a PID is chosen. # begins a comment:
+A hosts file has a line for each process. Processes with one address are one host, whose port is
+that of its first process. - stands for no PID or key; a PID is chosen. # begins a comment:
   10.0.0.1:7000 4711
   10.0.0.1:7001 4712
   [fd00::2]:7000
 
-The client sends FINI as soon as it has printed what it has learned. The exit status is 0 when it has.
+The client sends FINI as soon as it has printed what it has learned; the exit status is 0 then.
 
 Examples:
   gpc impi client 0 127.0.0.1:4100 --hosts cluster.txt
-  gpc impi client 1 127.0.0.1:4100 --hosts other.txt --output peers > peers.txt";
+  gpc impi client 1 127.0.0.1:4100 --hosts other.txt --peers-out peers.txt --hosts-out all.txt
+  gpc impi client 1 127.0.0.1:4100 --hosts other.txt --plain --tag-ub none --datalen 16384";
 
 /// Methods of proof, each at most once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -215,5 +334,32 @@ mod tests {
             assert!(list(bad).is_err(), "{bad}");
         }
         assert!(list("key,1").unwrap_err().contains("twice"));
+    }
+
+    #[test]
+    fn values_have_bounds_and_can_be_left_out() {
+        assert_eq!(one_or_more("none"), Ok(Value(None)));
+        assert_eq!(one_or_more("4294967295"), Ok(Value(Some(u32::MAX))));
+        assert_eq!((tag_bound("32767"), or_default("-1")), (Ok(Value(Some(32_767))), Ok(Value(Some(-1)))));
+        for bad in [one_or_more("0"), one_or_more("4294967296"), one_or_more(""), one_or_more("None")] {
+            assert_eq!(bad, Err("write a number from 1 to 4294967295, or none".into()));
+        }
+        for bad in [tag_bound("32766"), tag_bound("2147483648"), or_default("-2"), or_default("1.5")] {
+            assert!(bad.is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_listens_at_an_address_of_this_machine() {
+        assert_eq!(own_address("localhost"), Ok(IpAddr::from([127, 0, 0, 1])));
+        assert!(own_address("::1").is_ok_and(|address| address.is_loopback()));
+        assert!(own_address("head.example").unwrap_err().contains("an IP address"));
+    }
+
+    #[test]
+    fn no_time_is_no_limit() {
+        assert!(some_time("1ms").is_ok());
+        assert!(some_time("0s").unwrap_err().contains("nobody could join"));
+        assert!(some_time("soon").unwrap_err().contains("write it as in"));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_trees::{Id, IdList};
+use gpc_trees::{Id, IdList, TreeName};
 
 use super::comparison::Earlier;
 use super::report::Key;
@@ -319,7 +319,10 @@ fn rows(
     functions: &Functions,
 ) -> Result<(Vec<Row>, Vec<SetPlan>), Refused> {
     // Each axis makes every combination so far as many as it has values; a list is at most as long as a command line.
-    let trees = distinct(&args.tree);
+    let trees = match distinct(&args.tree) {
+        trees if trees.is_empty() => vec![Started::tree_of(source.started, TreeName::Binomial)],
+        trees => trees,
+    };
     let (bytes, in_flight) = (distinct(&args.bytes), distinct(&args.in_flight));
     let (links, waits) = (distinct(&args.link), distinct(&args.wait));
     let roots = match source.started {

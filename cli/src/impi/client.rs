@@ -5,38 +5,50 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use gpc_impi::book::{Book, Ports};
-use gpc_impi::client::{ClientEvent, ClientSettings, Cluster, Learned};
+use chained_gpc::PrivateKey;
+use chained_gpc::bootstrap::{SECRET_VARIABLE, named_or_variable, read_secret};
+use gpc_impi::RelayOptions;
+use gpc_impi::client::{ClientEvent, ClientSettings, Cluster};
 use gpc_impi::hosts_file;
-use gpc_impi::session::Session;
+use gpc_impi::session::{Session, SessionOptions};
 
-use super::learned::{LearnedShape, write_table};
 use super::methods::{self, Environment};
+use super::shown::show;
 use super::trace;
-use crate::args::impi::{ClientArgs, ClientOutput};
-use crate::output::write_json;
+use crate::args::impi::{ClientArgs, Value, Values};
 use crate::refused::Refused;
-use crate::{CommandResult, files, logs, say, stdout};
+use crate::{CommandResult, files, logs, say};
 
 /// Longest hosts file that comes by standard input, as long as one that is a file.
 const TEXT_MAX: u64 = 64 << 20;
+
+/// After how many packets a host acknowledges, and how many may be unacknowledged, where nothing is said: those of [`gpc_impi::client::Host::new`].
+const ACKMARK: u32 = 16;
+const HIWATER: u32 = 32;
 
 /// Runs the sub-command. A signal ends the process at once: its connection closes, and the server tells of it.
 pub(super) fn run(args: &ClientArgs) -> CommandResult {
     logs::start_warnings();
     let methods = methods::of_client(args.auth.as_ref(), &Environment::of_this_process())?;
-    let mut settings = ClientSettings::new(args.rank, methods, cluster(&args.hosts)?);
+    let mut settings = ClientSettings::new(args.rank, methods, cluster(args)?);
     settings.own_labels = !args.plain;
     let began = Instant::now();
-    let session = Session::join(&args.server, settings, args.time_limit.into(), |event| match args.trace {
-        true => {
-            // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
-            let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
-        }
-        false if trace::is_doubt(event) => say(&event.to_string()),
-        false => {}
-    })?;
-    print(session.learned(), args.output)?;
+    let options = SessionOptions { limit: args.time_limit.into(), relay: relay(args)? };
+    let session = Session::join_with(
+        &args.server,
+        settings,
+        options,
+        || true,
+        |event| match args.trace {
+            true => {
+                // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
+                let _ = writeln!(io::stderr().lock(), "{}", trace::client_line(began.elapsed(), event));
+            }
+            false if trace::is_doubt(event) => say(&event.to_string()),
+            false => {}
+        },
+    )?;
+    show(session.learned(), args)?;
     session.finish()?;
     if args.trace {
         let line = trace::client_line(began.elapsed(), &ClientEvent::Ended);
@@ -45,16 +57,64 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cluster of a hosts file.
-fn cluster(path: &Path) -> Result<Cluster, Refused> {
+/// What a node has for the server's broadcasts; a client without the labels of this project needs none.
+fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Box<dyn std::error::Error + Send + Sync>> {
+    if args.plain {
+        return Ok(None);
+    }
+    let file = named_or_variable(args.secret_file.as_deref(), SECRET_VARIABLE);
+    let secret = file.map(|path| read_secret(&path)).transpose();
+    let secret = secret.map_err(|error| Refused::File(error.to_string()))?;
+    let key = match &secret {
+        Some(_) => {
+            let key = PrivateKey::random()?;
+            let public = key.public();
+            Some((key, public))
+        }
+        None => None,
+    };
+    Ok(Some(RelayOptions { secret, key, insecure: false }))
+}
+
+/// The cluster of a hosts file, with the values that are said of it.
+fn cluster(args: &ClientArgs) -> Result<Cluster, Refused> {
+    let (ackmark, hiwater) = flow(&args.values)?;
+    let path = &args.hosts;
     let text = match path == Path::new("-") {
         true => standard_input().map_err(|error| format!("standard input: {error}")),
         false => files::read_text(path),
     };
     let hosts = hosts_file::parse(&text.map_err(Refused::File)?);
     let mut hosts = hosts.map_err(|error| Refused::File(format!("{}: {error}", path.display())))?;
-    hosts_file::number(&mut hosts);
-    Ok(Cluster::new(hosts))
+    hosts_file::number(&mut hosts, args.rank);
+    for host in &mut hosts {
+        (host.ackmark, host.hiwater) = (ackmark, hiwater);
+    }
+    let mut cluster = Cluster::new(hosts);
+    cluster.datalen = args.values.datalen.0;
+    cluster.tag_ub = args.values.tag_ub.0;
+    cluster.coll_xsize = args.values.coll_xsize.0;
+    cluster.coll_maxlinear = args.values.coll_maxlinear.0;
+    Ok(cluster)
+}
+
+/// ackmark and hiwater: where one is not said, it fits the other.
+fn flow(values: &Values) -> Result<(Option<u32>, Option<u32>), Refused> {
+    let said = |value: Option<Value<u32>>| value.and_then(|value| value.0);
+    let (ackmark, hiwater) = (said(values.ackmark), said(values.hiwater));
+    if let (Some(ackmark), Some(hiwater)) = (ackmark, hiwater)
+        && ackmark > hiwater
+    {
+        return Err(Refused::Usage(format!(
+            "--ackmark {ackmark} is more than --hiwater {hiwater}: a host would wait for acknowledgements that never come"
+        )));
+    }
+    let least = hiwater.map_or(ACKMARK, |hiwater| hiwater.min(ACKMARK));
+    let most = ackmark.map_or(HIWATER, |ackmark| ackmark.max(HIWATER));
+    Ok((
+        values.ackmark.map_or(Some(least), |value| value.0),
+        values.hiwater.map_or(Some(most), |value| value.0),
+    ))
 }
 
 fn standard_input() -> io::Result<String> {
@@ -66,23 +126,34 @@ fn standard_input() -> io::Result<String> {
     }
 }
 
-fn print(learned: &Learned, output: ClientOutput) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let book = || -> Result<Book, gpc_impi::book::BookError> {
-        let book = Book::of(learned, Ports::OwnOrFirst)?;
-        book.distinct()?;
-        Ok(book)
-    };
-    match output {
-        ClientOutput::Table => stdout::write(|out| write_table(learned, out))?,
-        ClientOutput::Json => stdout::write(|out| write_json(&LearnedShape::of(learned), out))?,
-        ClientOutput::Peers => {
-            let text = book()?.peers_text();
-            stdout::write(|out| out.write_all(text.as_bytes()))?;
-        }
-        ClientOutput::Hosts => {
-            let text = book()?.hosts_text();
-            stdout::write(|out| out.write_all(text.as_bytes()))?;
-        }
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::impi::{ImpiArgs, ImpiCommand};
+    use crate::args::{Args, Command};
+
+    fn values(words: &[&str]) -> Result<(Option<u32>, Option<u32>), String> {
+        let mut line = vec!["gpc", "impi", "client", "0", "server:1", "--hosts", "f"];
+        line.extend(words);
+        let Ok(Args { command: Command::Impi(ImpiArgs { command: ImpiCommand::Client(args) }) }) =
+            Args::try_parse_from(line)
+        else {
+            panic!("{words:?}")
+        };
+        flow(&args.values).map_err(|error| error.to_string())
     }
-    Ok(())
+
+    #[test]
+    fn ackmark_and_hiwater_fit_each_other() {
+        assert_eq!(values(&[]), Ok((Some(16), Some(32))));
+        assert_eq!(values(&["--ackmark", "100"]), Ok((Some(100), Some(100))));
+        assert_eq!(values(&["--hiwater", "8"]), Ok((Some(8), Some(8))));
+        assert_eq!(values(&["--ackmark", "none", "--hiwater", "8"]), Ok((None, Some(8))));
+        assert_eq!(values(&["--ackmark", "100", "--hiwater", "none"]), Ok((Some(100), None)));
+        assert_eq!(values(&["--ackmark", "3", "--hiwater", "3"]), Ok((Some(3), Some(3))));
+        let error = values(&["--ackmark", "4", "--hiwater", "3"]).unwrap_err();
+        assert!(error.contains("--ackmark 4 is more than --hiwater 3"), "{error}");
+    }
 }

@@ -1,48 +1,110 @@
 //! The spelling that other implementations of IMPI have for their commands: `-server N -port P -auth LIST -v`, and `-client RANK HOST:PORT`.
 //!
-//! It becomes this command's own before clap sees it: clap would take `-server` for `-s -e -r …`. Scripts expect exit status 1 where it is wrong.
+//! It becomes this command's own before clap sees it: clap would take `-server` for `-s -e -r …`. What clap and this command say of mistakes is put back into that spelling. Scripts expect exit status 1 where it is wrong.
 
 use std::ffi::{OsStr, OsString};
 
 /// Options of one letter behind the dash or more, and what they are here.
-const OPTIONS: [(&str, &str); 3] = [("-port", "--port"), ("-auth", "--auth"), ("-v", "--trace")];
+const OPTIONS: [(&str, &str); 4] =
+    [("-port", "--port"), ("-auth", "--auth"), ("-v", "--trace"), ("-help", "--help")];
 
 /// The sub-commands, and how many words follow them.
 const COMMANDS: [(&str, &str, usize); 2] = [("-server", "server", 1), ("-client", "client", 2)];
 
-/// The arguments in this command's own spelling, where they are in that of the field: `None` where they are in our own. What neither knows stays as it is, for clap to complain of.
-pub(crate) fn rewritten(arguments: &[OsString]) -> Option<Vec<OsString>> {
+/// How both are called, in the spelling of the field.
+const USAGE: &str = "\
+Usage: gpc impi -server N [-port P] [-auth LIST] [-v]
+       gpc impi -client RANK HOST:PORT --hosts FILE [-auth LIST] [-v]";
+
+/// What is wrong before clap is asked.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum FieldError {
+    /// An option that neither has.
+    #[error("error: unexpected argument '{}' found\n\n{USAGE}", chained_gpc::Shown(.0))]
+    Unknown(String),
+    /// Two of -server and -client.
+    #[error("error: '{0}' comes after '{1}': one process is either\n\n{USAGE}")]
+    Twice(&'static str, &'static str),
+    /// Neither -server nor -client.
+    #[error("error: neither '-server' nor '-client' is there\n\n{USAGE}")]
+    Neither,
+}
+
+/// Longest word that is quoted.
+const QUOTED_MAX: usize = 80;
+
+/// The arguments in this command's own spelling, where they are in that of the field: `None` where they are in our own.
+///
+/// # Errors
+/// When an option is unknown that clap would read as several, or it is not said once what the process is to be.
+pub(crate) fn rewritten(arguments: &[OsString]) -> Option<Result<Vec<OsString>, FieldError>> {
     let [program, impi, words @ ..] = arguments else { return None };
-    let known = |word: &OsString| OPTIONS.iter().any(|(theirs, _)| word == theirs);
-    let is_field = words.first().is_some_and(|word| command(word).is_some() || known(word));
+    let is_field = words.first().is_some_and(|word| command(word).is_some() || option(word).is_some());
     if impi != "impi" || !is_field {
         return None;
     }
+    Some(rest(words).map(|rest| [vec![program.clone(), impi.clone()], rest].concat()))
+}
+
+/// The words behind `impi`: first the sub-command with its own, then the options.
+fn rest(words: &[OsString]) -> Result<Vec<OsString>, FieldError> {
     let (mut first, mut rest) = (Vec::new(), Vec::new());
+    let mut named = None;
     let mut words = words.iter();
     // Ends: each round takes a word.
     while let Some(word) = words.next() {
-        match command(word) {
-            Some((ours, count)) if first.is_empty() => {
+        match (command(word), option(word), named) {
+            (Some((theirs, ..)), _, Some(before)) => return Err(FieldError::Twice(theirs, before)),
+            (Some((theirs, ours, count)), _, None) => {
+                named = Some(theirs);
                 first.push(ours.into());
                 // What looks like an option is one: `-server -port 5` lacks its number.
                 let following = words.as_slice().iter().take(count);
                 let count = following.take_while(|word| !word.as_encoded_bytes().starts_with(b"-")).count();
                 first.extend(words.by_ref().take(count).cloned());
             }
-            _ => rest.push(option(word)),
+            (None, Some(ours), _) => rest.push(ours.into()),
+            (None, None, _) if is_unknown(word) => {
+                return Err(FieldError::Unknown(word.to_string_lossy().chars().take(QUOTED_MAX).collect()));
+            }
+            (None, None, _) => rest.push(word.clone()),
         }
     }
-    Some([vec![program.clone(), impi.clone()], first, rest].concat())
+    let asks = rest.iter().any(|word| word == "--help" || word == "-h");
+    match named.is_none() && !asks {
+        true => Err(FieldError::Neither),
+        false => Ok([first, rest].concat()),
+    }
 }
 
-fn command(word: &OsStr) -> Option<(&'static str, usize)> {
-    COMMANDS.iter().find(|(theirs, _, _)| word == *theirs).map(|(_, ours, count)| (*ours, *count))
+/// What was said of our own spelling, in that of the field.
+pub(crate) fn in_the_field(text: &str) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        match line.starts_with("Usage: gpc impi") {
+            true => lines.push(USAGE.to_owned()),
+            false => {
+                let all = OPTIONS.iter().filter(|(_, ours)| *ours != "--help");
+                lines.push(all.fold(line.to_owned(), |line, (theirs, ours)| line.replace(ours, theirs)));
+            }
+        }
+    }
+    lines.join("\n")
 }
 
-fn option(word: &OsString) -> OsString {
-    let ours = OPTIONS.iter().find(|(theirs, _)| word == theirs);
-    ours.map_or_else(|| word.clone(), |(_, ours)| ours.into())
+fn command(word: &OsStr) -> Option<(&'static str, &'static str, usize)> {
+    COMMANDS.iter().find(|(theirs, ..)| word == *theirs).copied()
+}
+
+fn option(word: &OsStr) -> Option<&'static str> {
+    OPTIONS.iter().find(|(theirs, _)| word == *theirs).map(|(_, ours)| *ours)
+}
+
+/// A word behind one dash, no number, and not `-h`.
+fn is_unknown(word: &OsStr) -> bool {
+    let is_option =
+        matches!(word.as_encoded_bytes(), [b'-', second, ..] if !matches!(second, b'-' | b'0'..=b'9'));
+    is_option && word != "-h"
 }
 
 #[cfg(test)]
@@ -51,7 +113,7 @@ mod tests {
 
     fn of(line: &str) -> Option<String> {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        let words = rewritten(&words)?;
+        let words = rewritten(&words)?.unwrap_or_else(|error| vec![error.to_string().into()]);
         Some(words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
     }
 
@@ -77,13 +139,39 @@ mod tests {
         for (theirs, ours) in [
             ("gpc impi -server", "gpc impi server"),
             ("gpc impi -server -port 5", "gpc impi server --port 5"),
-            ("gpc impi -server 2 -server 3", "gpc impi server 2 -server 3"),
-            ("gpc impi -port 5", "gpc impi --port 5"),
+            ("gpc impi -server 2 -port -5", "gpc impi server 2 --port -5"),
             ("gpc impi -client 1", "gpc impi client 1"),
-            ("gpc impi -server 2 -frobnicate", "gpc impi server 2 -frobnicate"),
+            ("gpc impi -client 0 a:1 --hosts -", "gpc impi client 0 a:1 --hosts -"),
+            ("gpc impi -help", "gpc impi --help"),
+            ("gpc impi -v -h", "gpc impi --trace -h"),
         ] {
             assert_eq!(of(theirs).as_deref(), Some(ours), "{theirs}");
         }
+    }
+
+    /// clap took `-bogus` for `-b -o …`, and spoke of `-b`.
+    #[test]
+    fn what_clap_would_misread_is_said_in_the_spelling_of_the_field() {
+        for (theirs, expected) in [
+            ("gpc impi -server 2 -bogus", "unexpected argument '-bogus' found"),
+            ("gpc impi -server 2 -x", "unexpected argument '-x' found"),
+            ("gpc impi -server 2 -server 3", "'-server' comes after '-server'"),
+            ("gpc impi -server 2 -client 0 a:1", "'-client' comes after '-server'"),
+            ("gpc impi -port 5", "neither '-server' nor '-client'"),
+        ] {
+            let said = of(theirs).unwrap();
+            assert!(said.contains(expected) && said.contains("gpc impi -server N [-port P]"), "{said}");
+        }
+        let long = of(&format!("gpc impi -server 2 -{}", "x".repeat(10_000))).unwrap();
+        assert!(long.len() < 400, "{long}");
+    }
+
+    #[test]
+    fn what_is_said_of_our_own_spelling_is_put_into_theirs() {
+        let said = "error: invalid value '7x' for '--port <P>'\n\nUsage: gpc impi server [OPTIONS] <N>\n\nFor more information, try '--help'.";
+        let theirs = in_the_field(said);
+        assert!(theirs.starts_with("error: invalid value '7x' for '-port <P>'\n\nUsage: gpc impi -server N"));
+        assert!(theirs.ends_with("\n\nFor more information, try '--help'."), "{theirs}");
     }
 
     #[test]

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::output::{Align, write_columns};
 
-/// Most PIDs of a host that are shown in a table.
-const PIDS_MAX: usize = 4;
+/// Most PIDs, or ports, of a host that are shown in a table.
+const SHOWN_MAX: usize = 4;
 
 /// Writes a line for each host, and what all have agreed on.
 pub(super) fn write_table(learned: &Learned, out: &mut dyn Write) -> io::Result<()> {
@@ -20,6 +20,7 @@ pub(super) fn write_table(learned: &Learned, out: &mut dyn Write) -> io::Result<
         ("port", Align::Right),
         ("procs", Align::Right),
         ("pids", Align::Left),
+        ("ports of processes", Align::Left),
     ];
     let mut lines = Vec::new();
     for (client, cluster) in learned.clusters.iter().enumerate() {
@@ -30,7 +31,8 @@ pub(super) fn write_table(learned: &Learned, out: &mut dyn Write) -> io::Result<
                 host.address.map_or_else(unsaid, |address| to_ip(address).to_string()),
                 host.port.map_or_else(unsaid, |port| port.to_string()),
                 host.procs.len().to_string(),
-                pids(host),
+                shown_of(host, |proc| proc.pid),
+                shown_of(host, |proc| proc.port.map(u64::from)),
             ]);
         }
     }
@@ -45,9 +47,10 @@ fn unsaid() -> String {
     "-".into()
 }
 
-fn pids(host: &Host) -> String {
-    let pids = host.procs.iter().filter_map(|proc| proc.pid);
-    let shown: Vec<String> = pids.take(PIDS_MAX).map(|pid| pid.to_string()).collect();
+/// A number of each process, the first ones of many.
+fn shown_of(host: &Host, number: impl Fn(&Proc) -> Option<u64>) -> String {
+    let numbers = host.procs.iter().filter_map(number);
+    let shown: Vec<String> = numbers.take(SHOWN_MAX).map(|number| number.to_string()).collect();
     match (shown.len(), host.procs.len() - shown.len()) {
         (0, _) => unsaid(),
         (_, 0) => shown.join(", "),
@@ -182,13 +185,13 @@ impl ProcShape {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use gpc_impi::client::Cluster;
     use gpc_impi::hosts_file;
 
     use super::*;
 
-    fn learned() -> Learned {
+    pub(in crate::impi) fn learned() -> Learned {
         let cluster = |text: &str| Cluster::new(hosts_file::parse(text).unwrap());
         let mut second =
             cluster("[fd00::1]:65000 1\n[fd00::1]:2 2\n[fd00::1]:3 3\n[fd00::1]:4 4\n[fd00::1]:5 5");
@@ -204,10 +207,10 @@ mod tests {
         let mut out = Vec::new();
         write_table(&learned(), &mut out).unwrap();
         let expected = "\
-client  host  address    port  procs  pids
-     0     0  10.0.0.1   4000      2  17, 18
-     0     1  10.0.0.20  4000      1  -
-     1     0  fd00::1       -      5  1, 2, 3, 4 and 1 more
+client  host  address    port  procs  pids                   ports of processes
+     0     0  10.0.0.1   4000      2  17, 18                 4000, 4001
+     0     1  10.0.0.20  4000      1  -                      4000
+     1     0  fd00::1       -      5  1, 2, 3, 4 and 1 more  65000, 2, 3, 4 and 1 more
 
 clients      2, this one is 1
 hosts        3

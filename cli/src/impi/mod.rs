@@ -7,6 +7,8 @@ pub(crate) mod field;
 mod learned;
 mod methods;
 mod server;
+mod shown;
+mod teller;
 mod trace;
 
 use super::CommandResult;

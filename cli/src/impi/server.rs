@@ -1,26 +1,30 @@
 //! `gpc impi server`: one session, from the address on standard output to the FINI of the last client.
 
-use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use chained_gpc::Job;
 use chained_gpc::bootstrap::host_addresses;
 use gpc_impi::serve::{Listener, ServeError};
-use gpc_impi::server::{Event, Settings};
+use gpc_impi::server::{Event, Failure, RelaySettings, Settings};
 
 use super::methods::{self, Environment};
+use super::teller::Teller;
 use super::trace;
 use crate::args::impi::ServerArgs;
 use crate::interrupt::Interrupt;
-use crate::{CommandResult, logs, say, stdout};
+use crate::refused::Refused;
+use crate::{CommandResult, FAILED, stdout};
 
 /// Most troubles that are told without a trace: strangers that come and go must not fill a disk.
 const TOLD_MAX: usize = 100;
 
+/// Most lines of a trace that are of connections which come and go: they must not fill a disk either, and 32 clients that come again and again are few.
+const TRACED_MAX: usize = 10_000;
+
 /// Runs the sub-command.
 pub(super) fn run(args: &ServerArgs) -> CommandResult {
-    logs::start_warnings();
     let mut settings = settings(args)?;
     settings.check = args.check.into();
     settings.limit = args.time_limit.into();
@@ -31,19 +35,30 @@ pub(super) fn run(args: &ServerArgs) -> CommandResult {
     let stopper = listener.stopper();
     let interrupt = Interrupt::listen(move || stopper.stop())?;
     stdout::write(|out| writeln!(out, "{printed}"))?;
-    let mut teller = Teller { trace: args.trace, told: 0 };
-    let served = listener.serve(settings, |at, event| teller.tell(at, event));
-    match (served, interrupt.exit_status()) {
-        (Ok(()), _) => Ok(ExitCode::SUCCESS),
-        (Err(ServeError::Stopped), Some(status)) => Ok(ExitCode::from(status)),
-        (Err(error), _) => Err(error.into()),
-    }
+    let mut telling = Telling { trace: args.trace, told: 0, lost: Lost::default(), teller: Teller::start()? };
+    let served = listener.serve(settings, |at, event| telling.tell(at, event));
+    let (status, last) = match (served, interrupt.exit_status()) {
+        (Ok(()), _) => (ExitCode::SUCCESS, None),
+        (Err(error @ ServeError::Stopped(_)), Some(status)) => {
+            (ExitCode::from(status), Some(error.to_string()))
+        }
+        (Err(ServeError::Session(failure)), _) => {
+            (ExitCode::from(FAILED), Some(telling.lost.summary(&failure)))
+        }
+        (Err(error), _) => (ExitCode::from(FAILED), Some(error.to_string())),
+    };
+    // Where nobody reads standard error, the status alone tells it.
+    telling.teller.end(last.as_deref().map(said));
+    Ok(status)
 }
 
-fn settings(args: &ServerArgs) -> Result<Settings, crate::refused::Refused> {
+fn settings(args: &ServerArgs) -> Result<Settings, Refused> {
     let environment = Environment::of_this_process();
     let methods = methods::of_server(args.auth.as_ref(), &environment, args.bind.is_loopback())?;
-    Ok(Settings::new(args.clients, methods))
+    let mut settings = Settings::new(args.clients, methods);
+    let relay = args.relay.as_deref().map(|tree| RelaySettings::new(tree, Job::random().0));
+    settings.relay = relay.transpose().map_err(|error| Refused::Usage(format!("--relay: {error}")))?;
+    Ok(settings)
 }
 
 /// The address that clients are given: where it listens everywhere, the one on the route to the rest of the world.
@@ -64,26 +79,53 @@ fn of_kind(addresses: &[IpAddr], all: IpAddr) -> Option<IpAddr> {
     same.or_else(|| addresses.first().filter(|_| all.is_ipv6())).copied()
 }
 
-/// Tells on standard error what happens.
-struct Teller {
-    trace: bool,
-    told: usize,
+/// A line of the command's own.
+fn said(text: &str) -> String {
+    format!("gpc: {}", chained_gpc::Shown(text))
 }
 
-impl Teller {
+/// Tells on standard error what happens. Texts of peers are escaped in events.
+struct Telling {
+    trace: bool,
+    /// Lines of those that are counted.
+    told: usize,
+    lost: Lost,
+    teller: Teller,
+}
+
+/// Clients that were lost after all were done. Why is told when it happens, which may be long before the end.
+#[derive(Debug, Default)]
+struct Lost(Vec<u32>);
+
+impl Lost {
+    /// What is said at the end of a session that has failed.
+    fn summary(&self, failure: &Failure) -> String {
+        let ranks: Vec<String> = self.0.iter().map(u32::to_string).collect();
+        match &ranks[..] {
+            [] => failure.to_string(),
+            [rank] => format!("client {rank} was lost after all were done, before its FINI"),
+            ranks => format!("clients {} were lost after all were done, before their FINI", ranks.join(", ")),
+        }
+    }
+}
+
+impl Telling {
     fn tell(&mut self, at: Duration, event: &Event) {
-        if self.trace {
-            // Nowhere is left to report that standard error is closed. Texts of peers are escaped in events.
-            let _ = writeln!(io::stderr().lock(), "{}", trace::line(at, event));
-            return;
+        if let Event::Lost(rank, _) = event {
+            self.lost.0.push(*rank);
         }
-        if !trace::is_trouble(event) || self.told > TOLD_MAX {
-            return;
-        }
-        self.told += 1;
-        match self.told {
-            ..=TOLD_MAX => say(&event.to_string()),
-            _ => say("more of this kind is not told; --trace shows everything"),
+        let (counted, most, more) = match self.trace {
+            true => (trace::is_coming_and_going(event), TRACED_MAX, "more connections are not shown"),
+            false if !trace::is_trouble(event) => return,
+            false => (true, TOLD_MAX, "more of this kind is not told; --trace shows everything"),
+        };
+        // Clients are few, and what becomes of them is always told.
+        let counted = counted && !matches!(event, Event::Lost(..));
+        self.told += usize::from(counted);
+        if !counted || self.told <= most {
+            self.teller.line(if self.trace { trace::line(at, event) } else { said(&event.to_string()) });
+        } else if self.told == most + 1 {
+            self.teller.line(said(more));
         }
     }
 }

@@ -11,6 +11,7 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
     let rest = match event {
         Event::Connected(conn, from) => row(&connection(conn.0), "", &format!("from {from}")),
         Event::Refused(conn, why) => row(&connection(conn.0), "", &format!("closed: {why}")),
+        Event::Unaccepted(why) => row("all", "", &format!("no connection can be accepted for now: {why}")),
         Event::Proved(conn, Method::None) => row(&connection(conn.0), "AUTH", "none"),
         Event::Proved(conn, Method::Key) => row(&connection(conn.0), "AUTH", "key"),
         Event::Joined(conn, rank) => row(&client(*rank), "IMPI", &connection(conn.0)),
@@ -23,6 +24,11 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
             row(&client(*rank), "", &format!("command {command:#010x} with {len} bytes is ignored"))
         }
         Event::Doubted(rank, label, why) => row(&client(*rank), "COLL", &format!("{label:<16}  {why}")),
+        Event::Unchecked(rank, label, processes) => {
+            let what =
+                format!("{label:<16}  {processes} processes are too many to be compared with each other");
+            row(&client(*rank), "COLL", &what)
+        }
         Event::Answered(label, mask, len) => {
             row("all", "COLL", &format!("{}  mask {mask:#010x}", values(*label, *len)))
         }
@@ -30,6 +36,22 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
         Event::AllDone => row("all", "DONE", ""),
         Event::Ended(rank) => row(&client(*rank), "FINI", ""),
         Event::Lost(rank, why) => row(&client(*rank), "", &format!("lost before its FINI: {why}")),
+        Event::Unrelayed(ranks) => {
+            let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+            row(
+                "all",
+                "",
+                &format!("broadcasts come from here: no node for them at clients {}", ranks.join(", ")),
+            )
+        }
+        Event::Node(rank, node) => {
+            let at = node.map_or("none".to_owned(), |node| format!("{}, port {}", node.address, node.port));
+            row(&client(*rank), "NODE", &at)
+        }
+        Event::Relayed { label, root, reached, missed } => {
+            let missed = if *missed == 0 { String::new() } else { format!(", from here {missed:#010x}") };
+            row(&client(*root), "REACHED", &format!("{label:<16}  mask {reached:#010x}{missed}"))
+        }
         other => other.to_string(),
     };
     timed(at, &rest)
@@ -72,7 +94,27 @@ fn timed(at: Duration, rest: &str) -> String {
 pub(super) fn is_trouble(event: &Event) -> bool {
     matches!(
         event,
-        Event::Refused(..) | Event::Freed(..) | Event::Doubted(..) | Event::Ignored(..) | Event::Lost(..)
+        Event::Unaccepted(_)
+            | Event::Refused(..)
+            | Event::Freed(..)
+            | Event::Doubted(..)
+            | Event::Unchecked(..)
+            | Event::Partial(..)
+            | Event::Ignored(..)
+            | Event::Lost(..)
+    )
+}
+
+/// What happens as often as strangers like.
+pub(super) fn is_coming_and_going(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Unaccepted(_)
+            | Event::Connected(..)
+            | Event::Refused(..)
+            | Event::Proved(..)
+            | Event::Joined(..)
+            | Event::Freed(..)
     )
 }
 

@@ -138,7 +138,12 @@ fn groups_of_hosts_are_kept_together() {
     let (_folder, path) = file(text);
     let from_file = plan(&format!("echo -n 6 --tree hosts:{}+chain", path.display())).unwrap();
     let peers = (0..6).map(|id| format!("{id} unix:@{id}\n")).collect::<String>().parse().unwrap();
-    let started = Started { peers, hosts: gpc_trees::Hosts::parse(text).unwrap() };
+    let started = Started { peers, hosts: gpc_trees::Hosts::parse(text).unwrap(), clusters: true };
+    // Where clusters have met they are kept together unless a tree is named.
+    for (line, tree) in [("echo", "hosts+binomial"), ("echo --tree flat", "flat")] {
+        let plan = CallPlan::new(&args(line).unwrap(), &registered(), Some(&started));
+        assert_eq!(plan.map_err(|refused| refused.to_string()).unwrap().tree_name.to_string(), tree);
+    }
     let known = CallPlan::new(&args("echo --tree hosts+chain").unwrap(), &registered(), Some(&started));
     let known = known.map_err(|refused| refused.to_string()).unwrap();
     // 0 leads cluster x, in which 2 is on another host and 4 on its own; so does 1 in cluster y.
@@ -168,6 +173,7 @@ fn processes_of_a_launcher_are_a_whole_plan() {
     let started = Started {
         peers: "0 unix:@a\n1 unix:@b\n2 unix:@c\n3 unix:@d\n".parse().unwrap(),
         hosts: gpc_trees::Hosts::parse("0 x\n1 y\n2 x\n3 y\n").unwrap(),
+        clusters: false,
     };
     let plan = |line: &str| {
         CallPlan::new(&args(line)?, &functions, Some(&started)).map_err(|refused| refused.to_string())
@@ -185,6 +191,6 @@ fn processes_of_a_launcher_are_a_whole_plan() {
     assert!(
         super::tests::plan("echo --tree hosts+flat -n 4")
             .unwrap_err()
-            .contains("goes with --hosts LIST, or with a launcher")
+            .contains("goes with --hosts LIST, a launcher")
     );
 }

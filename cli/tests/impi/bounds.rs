@@ -1,8 +1,11 @@
 //! What hostile clients take: memory, descriptors, time.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::*;
 
@@ -85,12 +88,14 @@ fn connections_that_end_leave_no_descriptor() {
         drop(server.joining(0));
         server.until("another may come");
     }
-    assert_eq!(server.descriptors(), before);
+    // What is said of a connection may be read before it is closed: one more, or one less, is none that stays.
+    let after = server.descriptors();
+    assert!(after <= before + 1, "{after} descriptors, {before} before");
     leave(&mut server.clients(2));
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// Where there are no descriptors left a server that asked again and again did nothing else.
+/// Where there are no descriptors left a server that asked again and again did nothing else. One that waited for silent strangers to be late let its clients wait as long, 10 s for each batch.
 #[test]
 fn a_server_without_descriptors_waits_for_some() {
     let mut shell = Command::new("sh");
@@ -98,22 +103,15 @@ fn a_server_without_descriptors_waits_for_some() {
     let mut server = Server::of(clean(shell, "impi server 2"));
     let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     server.until("no connection can be accepted");
-    // They come when those before them have had their time.
-    let address = server.address;
-    let clients = std::thread::spawn(move || {
-        let mut clients: Vec<Client> = (0..2).map(|_| Client::to(address)).collect();
-        for (rank, client) in (0..).zip(&mut clients) {
-            client.auth(1, 0);
-            client.send(&frame("IMPI", &[rank]));
-        }
-        clients
-    });
-    server.until("has not named its rank within 10s");
-    let ticks = cpu(&server);
-    assert!(ticks < 300, "{ticks} hundredths of a second of work in ten seconds");
-    // Those that wait still make room for the clients.
+    // Those before them make room.
+    let mut clients = [server.joining(0), server.joining(1)];
+    for client in &mut clients {
+        assert_eq!(client.frame(), frame("IMPI", &[2]));
+    }
     drop(silent);
-    leave(&mut clients.join().unwrap());
+    leave(&mut clients);
+    let ticks = cpu(&server);
+    assert!(ticks < 300, "{ticks} hundredths of a second of work");
     assert_eq!(server.ended().0, Some(0));
 }
 
@@ -122,4 +120,30 @@ fn cpu(server: &Server) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid())).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// The trace was written where the sockets are served: standard error that nobody read held up the server for good, its time limit and signals with it.
+#[test]
+fn standard_error_that_nobody_reads_holds_up_nothing() {
+    let mut child =
+        gpc("impi server 1 --trace").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let address = first.trim_end().parse().unwrap();
+    // More lines than a pipe holds, two for each: each is told before its end is seen.
+    for _ in 0..800 {
+        let mut stranger = Client::to(address);
+        stranger.send(b"GET / HTTP/1.0\r\n\r\n");
+        stranger.rest();
+    }
+    let mut client = Client::to(address);
+    client.auth(1, 0);
+    client.send(&frame("IMPI", &[0]));
+    assert_eq!(client.frame(), frame("IMPI", &[1]));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    client.rest();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.len() >= 4096 && said.contains("connection 0"), "{said}");
 }

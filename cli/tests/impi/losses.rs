@@ -117,12 +117,36 @@ fn a_server_that_is_killed_is_told_by_its_clients() {
 #[test]
 fn a_server_that_is_told_to_stop_exits_as_shells_expect() {
     for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
-        let server = Server::start("server 2");
-        let mut client = server.joining(0);
+        let mut server = Server::start("server 2 --trace");
+        let mut client = server.joining(1);
+        server.until("client  1       IMPI");
         server.signal(signal);
         client.rest();
-        assert_eq!(server.ended(), (Some(status), String::new()));
+        let (exited, said) = server.ended();
+        assert_eq!(exited, Some(status));
+        let expected = "gpc: the server was stopped before the session was over: client 0 did not join";
+        assert!(said.lines().last().unwrap().starts_with(expected), "{said}");
     }
+}
+
+/// The same reason stood there twice, and of the second client that was lost nothing at the end.
+#[test]
+fn losses_after_all_are_done_are_told_once_and_counted_at_the_end() {
+    let mut server = Server::start("server 3");
+    let mut clients = server.clients(3);
+    clients.iter_mut().for_each(Client::done);
+    for client in &mut clients {
+        while client.frame() != frame("DONE", &[]) {}
+    }
+    drop(clients.remove(2));
+    server.until("gpc: client 2 is lost before its FINI: ");
+    drop(clients.remove(0));
+    server.until("gpc: client 0 is lost before its FINI: ");
+    clients[0].fini();
+    let (status, said) = server.ended();
+    let last = said.lines().last().unwrap();
+    assert_eq!((status, said.lines().count()), (Some(1), 3), "{said}");
+    assert_eq!(last, "gpc: clients 2, 0 were lost after all were done, before their FINI");
 }
 
 #[test]
@@ -140,6 +164,14 @@ fn time_limits_name_whom_the_session_waits_for() {
     let (status, said) = server.ended();
     assert_eq!(status, Some(1));
     assert!(said.contains("C_VERSION") && said.contains('1'), "{said}");
+}
+
+/// It said that the session was not over within 0 s.
+#[test]
+fn a_time_limit_of_nothing_is_refused() {
+    let (status, out, said) = finished(gpc("impi server 2 --time-limit 0s"));
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    assert!(said.contains("nobody could join in no time"), "{said}");
 }
 
 #[test]

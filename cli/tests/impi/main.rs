@@ -5,6 +5,7 @@
 mod bounds;
 mod keys;
 mod losses;
+mod relay;
 mod sessions;
 mod support;
 mod usage;

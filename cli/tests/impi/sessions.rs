@@ -32,7 +32,13 @@ fn two_clients_learn_of_each_other() {
     drop(clients.remove(0));
     clients[0].fini();
     clients[0].closed();
-    assert_eq!(server.ended(), (Some(0), String::new()));
+    let (status, said) = server.ended();
+    assert!(
+        status == Some(0)
+            && said.starts_with("gpc: COLL H_PORT: client 0 left it out, ")
+            && said.lines().count() == 1,
+        "{said}"
+    );
 }
 
 /// A client that sends everything at once, its FINI too, and another that begins when the first one is done.
@@ -132,14 +138,20 @@ fn two_clients_of_gpc_print_what_they_have_learned() {
         let told = clients.map(|client| told(client.wait_with_output().unwrap()));
         assert_eq!(server.ended(), (Some(0), String::new()));
         told.map(|(status, out, error)| {
-            assert_eq!((status, error.as_str()), (Some(0), ""));
+            assert_eq!(status, Some(0), "{error}");
+            (out, error)
+        })
+    };
+    let silent = |outputs: [&str; 2]| {
+        run(outputs, "").map(|(out, error)| {
+            assert_eq!(error, "");
             out
         })
     };
-    let [table, json] = run(["table", "json"], "");
+    let [table, json] = silent(["table", "json"]);
     assert!(
         table.starts_with(
-            "client  host  address   port  procs  pids\n     0     0  10.0.0.1  7000      2  4711, 4712\n"
+            "client  host  address   port  procs  pids        ports of processes\n     0     0  10.0.0.1  7000      2  4711, 4712  7000, 7001\n"
         ),
         "{table}"
     );
@@ -147,17 +159,91 @@ fn two_clients_of_gpc_print_what_they_have_learned() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["clients"][1]["hosts"][0]["procs"][0]["key"], key.as_str());
     assert_eq!((&json["rank"], &json["own_labels"]), (&1.into(), &true.into()));
-    let [peers, hosts_file] = run(["peers", "hosts"], "");
+    let [peers, hosts_file] = silent(["peers", "hosts"]);
     assert_eq!(peers, format!("0 10.0.0.1:7000\n1 10.0.0.1:7001\n2 10.0.0.2:7000\n3 [fd00::2]:7000 {key}\n"));
     assert_eq!(
         hosts_file,
         "0 client-0/10.0.0.1\n1 client-0/10.0.0.1\n2 client-0/10.0.0.2\n3 client-1/fd00::2\n"
     );
     // Without the ports of processes the first of a host stands for it.
-    let [peers, json] = run(["peers", "json"], "--plain");
-    assert_eq!(peers, "0 10.0.0.1:7000\n1 10.0.0.2:7000\n2 [fd00::2]:7000\n");
+    let [(peers, said), (json, silence)] = run(["peers", "json"], "--plain");
+    assert_eq!(
+        (peers.as_str(), silence.as_str()),
+        ("0 10.0.0.1:7000\n1 10.0.0.2:7000\n2 [fd00::2]:7000\n", "")
+    );
+    assert!(said.contains("are left out of files of peers and hosts: 1 of 3 of client 0."), "{said}");
+    assert!(said.contains("have not named gpc's version: 1."), "{said}");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["clients"][1]["version"], &json["own_labels"]), (&"0.0".into(), &false.into()));
+}
+
+/// One session has one run of the command at each cluster, so that what it learns once is to come in all forms.
+#[test]
+fn files_of_peers_and_hosts_come_beside_the_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("hosts"), "10.0.0.1:7000\n10.0.0.1:8000\n").unwrap();
+    let server = Server::start("server 1");
+    let words = format!(
+        "impi client 0 {} --hosts {} --output json --plain --ports plus-rank --peers-out {} --hosts-out {}",
+        server.address,
+        path("hosts"),
+        path("peers"),
+        path("groups")
+    );
+    let (status, out, error) = finished(gpc(&words));
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    assert_eq!(server.ended(), (Some(0), String::new()));
+    assert!(out.starts_with('{'), "{out}");
+    let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+    // What its own file says of its second process is not sent by IMPI.
+    assert_eq!(read("peers"), "0 10.0.0.1:7000\n1 10.0.0.1:7001\n");
+    assert_eq!(read("groups"), "0 client-0/10.0.0.1\n1 client-0/10.0.0.1\n");
+    let server = Server::start("server 1");
+    let words = format!(
+        "impi client 0 {} --hosts {} --peers-out {}/none/peers",
+        server.address,
+        path("hosts"),
+        folder.path().display()
+    );
+    let (status, out, error) = finished(gpc(&words));
+    assert!(status == Some(1) && out.is_empty() && error.contains("cannot write"), "{error}");
+}
+
+/// As MetaMPICH does, whose client has no C_TAGUB, H_ACKMARK and H_HIWATER.
+#[test]
+fn a_client_says_the_values_that_it_is_told_and_leaves_labels_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    std::fs::write(&hosts, "10.0.0.1:7000\n10.0.0.2:7000\n").unwrap();
+    let run = |values: &str| {
+        let server = Server::start("server 1 --trace");
+        let words = format!(
+            "impi client 0 {} --plain --output json --hosts {} {values}",
+            server.address,
+            hosts.display()
+        );
+        let (status, out, error) = finished(gpc(&words));
+        assert_eq!((status, error.as_str()), (Some(0), ""));
+        let (status, trace) = server.ended();
+        assert_eq!(status, Some(0));
+        (serde_json::from_str::<serde_json::Value>(&out).unwrap(), trace)
+    };
+    let (json, trace) = run("--tag-ub none --ackmark none --hiwater none --datalen 16384 --coll-xsize 0");
+    let host = &json["clients"][0]["hosts"][1];
+    assert_eq!((&json["tag_ub"], &host["ackmark"], &host["hiwater"]), (&().into(), &().into(), &().into()));
+    assert_eq!((&json["datalen"], &json["coll_xsize"]), (&16_384.into(), &0.into()));
+    for label in ["C_TAGUB", "H_ACKMARK", "H_HIWATER"] {
+        let row = format!("{label:<16}           0 bytes  mask 0x00000000");
+        assert!(trace.contains(&row), "{row}:\n{trace}");
+    }
+    let (json, _) = run("--tag-ub 32767 --hiwater 8 --coll-maxlinear -1 --coll-xsize none --datalen none");
+    let host = &json["clients"][0]["hosts"][1];
+    assert_eq!((&json["tag_ub"], &host["ackmark"], &host["hiwater"]), (&32_767.into(), &8.into(), &8.into()));
+    assert_eq!(
+        (&json["datalen"], &json["coll_xsize"], &json["coll_maxlinear"]),
+        (&().into(), &1024.into(), &4.into())
+    );
 }
 
 #[test]

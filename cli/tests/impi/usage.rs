@@ -44,6 +44,48 @@ fn wrong_usage_exits_with_2_and_in_the_spelling_of_the_field_with_1() {
     }
 }
 
+/// clap spoke of `--auth`, or of `-b` where `-bogus` was meant.
+#[test]
+fn mistakes_in_the_spelling_of_the_field_are_said_in_it() {
+    for (words, expected) in [
+        ("-server 2 -bogus", "unexpected argument '-bogus' found\n\nUsage: gpc impi -server N [-port P]"),
+        ("-server", "<N>\n\nUsage: gpc impi -server N [-port P]"),
+        ("-server 2 -client 0 a:1", "'-client' comes after '-server'"),
+        ("-server 2 -auth rsa", "invalid value 'rsa' for '-auth <LIST>'"),
+        ("-server 2 -auth key", "gpc: -auth key takes the key from IMPI_AUTH_KEY"),
+        ("-server 2 -port x", "for '-port <P>'"),
+        ("-server 2 --bind 0.0.0.0", "say -auth none (or"),
+    ] {
+        let (status, out, error) = finished(gpc(&format!("impi {words}")));
+        assert_eq!((status, out.as_str()), (Some(1), ""), "{words}: {error}");
+        assert!(
+            error.contains(expected) && !error.contains("--auth") && !error.contains("--port"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn values_that_cannot_be_are_refused_with_what_can() {
+    for (words, expected) in [
+        ("server 2 --bind head", "write an IP address of this machine"),
+        ("server 2 --time-limit 0s", "nobody could join in no time"),
+        ("client 0 a:1 --hosts f --time-limit 0s", "nobody could join in no time"),
+        ("client 0 a:1 --hosts f --datalen 0", "write a number from 1 to 4294967295, or none"),
+        ("client 0 a:1 --hosts f --tag-ub 5", "write a number from 32767 to 2147483647, or none"),
+        ("client 0 a:1 --hosts f --coll-xsize -2", "write a number from -1 to 2147483647, or none"),
+        ("client 0 a:1 --hosts f --ackmark 9 --hiwater 8", "--ackmark 9 is more than --hiwater 8"),
+    ] {
+        let (status, out, error) = finished(gpc(&format!("impi {words}")));
+        assert_eq!((status, out.as_str()), (Some(2), ""), "{words}: {error}");
+        assert!(error.contains(expected), "{words}: {error}");
+    }
+    let server = Server::start("server 1 --bind localhost");
+    assert!(server.address.to_string().starts_with("127.0.0.1:"));
+    leave(&mut server.clients(1));
+    assert_eq!(server.ended(), (Some(0), String::new()));
+}
+
 #[test]
 fn what_cannot_be_done_is_said_with_its_reason() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -98,8 +140,13 @@ fn help_says_what_there_is() {
         assert!(server.contains(word), "{word}: {server}");
     }
     assert_eq!(help("impi -server --help"), server);
+    assert_eq!((help("impi help --help"), help("impi -help")), (impi.clone(), impi));
+    assert_eq!(help("help --help"), help("help"));
     let client = help("impi client --help");
-    for word in ["--hosts", "--output", "--plain", "PID", "FINI"] {
+    for word in ["--hosts", "--output", "--peers-out", "--ports", "--tag-ub", "--plain", "PID", "FINI"] {
         assert!(client.contains(word), "{word}: {client}");
     }
+    // A line of the examples that is too long for the width is broken after a word or two.
+    let broken = |line: &&str| !line.starts_with(' ') && line.split(' ').count() < 3 && line.ends_with('.');
+    assert_eq!(client.lines().find(broken), None);
 }

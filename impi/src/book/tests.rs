@@ -102,6 +102,23 @@ fn what_is_of_no_use_is_named() {
     assert!(fault(keys, Ports::OwnOrFirst).ends_with("have both the same public key"));
 }
 
+/// Nobody said that the address of a process counts for nothing where it is not that of its host.
+#[test]
+fn processes_that_name_another_address_are_told() {
+    let mut learned = learned(vec![vec![host(1, &[None]), host(2, &[Some(8), Some(9)])]]);
+    // The same one, in the other way to write it.
+    learned.clusters[0].hosts[0].procs[0].address = Some("::10.0.0.1".parse().unwrap());
+    learned.clusters[0].hosts[1].procs[0].address = Some(Ipv4Addr::new(10, 0, 0, 2).to_ipv6_mapped());
+    assert_eq!(Book::of(&learned, Ports::PlusLocalRank).unwrap().elsewhere, []);
+    learned.clusters[0].hosts[1].procs[1].address = Some("fd00::9".parse().unwrap());
+    let book = Book::of(&learned, Ports::PlusLocalRank).unwrap();
+    let who: Vec<String> = book.elsewhere.iter().map(Who::to_string).collect();
+    assert_eq!(who, ["process 1 of host 1 of client 0"]);
+    assert_eq!(book.entries[2].address.ip(), Ipv4Addr::new(10, 0, 0, 2));
+    // Who is in no book is not elsewhere.
+    assert_eq!(Book::of(&learned, Ports::OwnOrFirst).unwrap().elsewhere, []);
+}
+
 fn any_host() -> impl Strategy<Value = Host> {
     let process = prop::option::weighted(0.7, 0..70_000_u32).prop_map(proc);
     let procs = prop::collection::vec(process, 0..4);

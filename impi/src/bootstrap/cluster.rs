@@ -5,12 +5,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chained_gpc::bootstrap::{Bootstrap, Farewell, Meeting, Member, Within};
+use chained_gpc::wire::CallId;
 use chained_gpc::{
     Access, Call, CallError, CallHandle, CauseKind, Deferred, FuncHandle, Functions, Id, Placement, Reply,
     Request,
 };
 
 use super::answer::Answer;
+use super::held::Held;
 use super::speak::{Said, speak};
 use super::{JoinError, Own, Setup};
 use crate::session::Session;
@@ -46,9 +48,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// The call that waits here until there is an announcement.
-    held: Option<Deferred>,
-    /// Whether that call has ended before.
-    dropped: bool,
+    held: Held<CallId, Deferred>,
     /// What the root has announced: the answer's text, or why there is none.
     announced: Option<Result<String, String>>,
 }
@@ -61,16 +61,13 @@ impl Shared {
 
     /// Waits at most so long for something that counts: what was announced, or else whether the call that waits has ended.
     fn wait(&self, limit: Duration) -> Heard {
-        let nothing = |state: &mut State| state.announced.is_none() && !state.dropped;
+        let nothing = |state: &mut State| state.announced.is_none() && !state.held.has_ended();
         let waited = self.changed.wait_timeout_while(self.state(), limit, nothing);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match state.announced.clone() {
             Some(announced) => Heard::Announced(announced),
-            None if std::mem::take(&mut state.dropped) => {
-                state.held = None;
-                Heard::Nothing { asks: true }
-            }
-            None => Heard::Nothing { asks: state.held.is_none() },
+            None if state.held.take_end() => Heard::Nothing { asks: true },
+            None => Heard::Nothing { asks: state.held.is_nothing() },
         }
     }
 }
@@ -113,25 +110,30 @@ impl Shared {
         match (request.root(), request.me()) {
             (0, 0) => token.reply(Reply::default()),
             (0, _) => {
-                let waits = self.clone();
+                let (waits, call) = (self.clone(), token.call());
                 let mut state = self.state();
-                if state.held.is_some() || state.announced.is_some() {
-                    drop(state);
+                let free = state.announced.is_none() && state.held.begin(call);
+                drop(state);
+                if !free {
                     return token.fail("this process waits already, or has been told");
                 }
-                let call = token.call();
-                state.held = None;
-                drop(state);
                 // It may have ended by now, and then this is told at once, on this thread: nothing is locked here.
                 token.on_cancel(move || {
-                    let mut state = waits.state();
-                    if state.held.as_ref().is_none_or(|held| held.call() == call) {
-                        state.dropped = true;
+                    if waits.state().held.end(call) {
                         waits.changed.notify_all();
                     }
                 });
-                self.state().held = Some(token);
-                self.changed.notify_all();
+                let mut state = self.state();
+                // What has been announced meanwhile has found no token to answer.
+                let back = match state.announced {
+                    Some(_) => Some(token),
+                    None => state.held.keep(call, token),
+                };
+                drop(state);
+                match back {
+                    Some(token) => token.reply(Reply::default()),
+                    None => self.changed.notify_all(),
+                }
             }
             _ => token.fail("only the root of a cluster keeps its processes waiting"),
         }
@@ -238,13 +240,11 @@ impl Part<'_> {
             said.push(parse(reply.id, &reply.data)?);
         }
         let lost = |error| self.lost(said, error);
-        // Whoever waits longest for the others says that the time is over.
-        let hold = self.call(self.handles.hold).limit(self.left() + ANNOUNCE_MIN);
-        let mut held = Some(self.member.call(hold).map_err(lost)?);
+        let mut held = self.hold_others().map_err(lost)?;
         let mut gone = None;
         let goes_on = || {
             if let Some(ended) = held.as_mut().and_then(CallHandle::test) {
-                // Where there are no others, it ends well at once.
+                // What has come of a call is told once.
                 (held, gone) = (None, ended.err());
             }
             gone.is_none()
@@ -260,6 +260,16 @@ impl Part<'_> {
         // All have been told: who is lost from now on is lost to all clusters, and found there.
         let _ = held.and_then(|mut held| held.wait_for(LEAVE_LIMIT));
         Ok((answer, session))
+    }
+
+    /// Keeps all others waiting, by a call that fails when one of them is lost; `None` where there are no others, of whom one could be.
+    fn hold_others(&self) -> Result<Option<CallHandle>, CallError> {
+        if self.member.count() == 1 {
+            return Ok(None);
+        }
+        // Whoever waits longest for the others says that the time is over.
+        let hold = self.call(self.handles.hold).limit(self.left() + ANNOUNCE_MIN);
+        self.member.call(hold).map(Some)
     }
 
     /// Who is lost, as far as the call tells.

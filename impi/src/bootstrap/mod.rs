@@ -15,6 +15,7 @@
 
 mod answer;
 mod cluster;
+mod held;
 mod speak;
 mod variables;
 
@@ -147,6 +148,19 @@ pub enum JoinError {
     Foreign {
         /// Its rank.
         client: Rank,
+    },
+    /// There are too many processes.
+    #[error(
+        "the clients have {count} processes in all, of which {most} are of client {client}, and one bootstrap takes {max} at most",
+        max = speak::IDS_MAX
+    )]
+    TooMany {
+        /// How many.
+        count: usize,
+        /// The rank of a client that has the most.
+        client: Rank,
+        /// How many that one has.
+        most: usize,
     },
     /// A host has processes whose ports nobody knows.
     #[error(

@@ -1,7 +1,8 @@
 //! The root speaks for its cluster: what the processes have said becomes a client's cluster, and what the clients have said becomes what each process must know.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use chained_gpc::bootstrap::Entry;
@@ -9,10 +10,14 @@ use chained_gpc::{Address, Id, Job};
 
 use super::answer::Answer;
 use super::{JoinError, Own, Setup};
+use crate::RelayOptions;
 use crate::book::{self, Book, Ports};
-use crate::client::{ClientFault, ClientSettings, Cluster, Host, Learned, Proc, from_ip};
-use crate::session::{Session, SessionError};
+use crate::client::{ClientEvent, ClientFault, ClientSettings, Cluster, Host, Learned, Proc, from_ip};
+use crate::session::{Session, SessionError, SessionOptions};
 use crate::wire::PRIVATE_MAJOR;
+
+/// Most processes of all clusters together. Each of them keeps an entry of some hundred bytes for every other one.
+pub(super) const IDS_MAX: usize = 1 << 16;
 
 /// A process of this cluster, by what it has said.
 #[derive(Clone, Debug)]
@@ -61,18 +66,34 @@ pub(super) fn speak(
     setup: &Setup,
     said: &[Said],
     (limit, left): (Duration, Duration),
-    goes_on: impl FnMut() -> bool,
+    mut goes_on: impl FnMut() -> bool,
 ) -> Result<(Answer, Session), JoinError> {
     let Setup { server, rank, methods, .. } = setup;
-    let here = is_here(server);
-    if let Some(said) = said.iter().find(|said| said.address.ip().is_loopback() && !here) {
-        return Err(JoinError::Unreachable { who: said.who(), address: Some(said.address) });
+    let hidden = said.iter().find(|said| said.address.ip().is_loopback());
+    let unreachable = |said: &Said| JoinError::Unreachable { who: said.who(), address: Some(said.address) };
+    if let Some(said) = hidden.filter(|_| is_elsewhere(server)) {
+        return Err(unreachable(said));
     }
+    // A name may have several addresses: the one counts to which the connection leads.
+    let here = Cell::new(true);
+    let hides = || !here.get() && hidden.is_some();
     let hosts = hosts(said);
     let mut settings = ClientSettings::new(*rank, methods.clone(), cluster(&hosts));
     settings.job = (*rank == 0).then(|| Job::random().0);
-    let trace = |event: &crate::client::ClientEvent| tracing::debug!(rank, %event, "IMPI");
-    let session = Session::join_while(server, settings, left, goes_on, trace).map_err(|error| {
+    let trace = |event: &ClientEvent| {
+        tracing::debug!(rank, %event, "IMPI");
+        if let ClientEvent::Connected(from, to) = event {
+            here.set(same_machine(from.ip(), to.ip()));
+        }
+    };
+    // Who must not take part leaves before the server has given it a seat.
+    let goes_on = || !hides() && goes_on();
+    let relay = RelayOptions { secret: Some(setup.secret.clone()), ..RelayOptions::default() };
+    let options = SessionOptions { limit: left, relay: Some(relay) };
+    let session = Session::join_with(server, settings, options, goes_on, trace).map_err(|error| {
+        if let Some(said) = hidden.filter(|_| hides()) {
+            return unreachable(said);
+        }
         let error = match error {
             // What has passed before counts, too.
             SessionError::Fault(ClientFault::Late { stage, .. }) => ClientFault::Late { stage, limit }.into(),
@@ -80,7 +101,11 @@ pub(super) fn speak(
         };
         JoinError::Session { rank: *rank, server: server.clone(), error }
     })?;
-    let answer = answer(setup, &hosts, session.learned(), here)?;
+    let learned = session.learned();
+    if let Some(missing) = unproved(&hosts, learned) {
+        tracing::warn!(rank, server, "{missing}");
+    }
+    let answer = answer(setup, &hosts, learned, here.get())?;
     Ok((answer, session))
 }
 
@@ -125,15 +150,23 @@ fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) ->
     if let Some(client) = learned.clusters.iter().position(foreign) {
         return Err(JoinError::Foreign { client: client as u32 });
     }
+    not_too_many(learned)?;
     known_ports(setup, learned)?;
     let book = Book::of(learned, Ports::OwnOrFirst)?;
     book.distinct()?;
+    if let (Some(first), count) = (book.elsewhere.first(), book.elsewhere.len()) {
+        let rank = setup.rank;
+        tracing::warn!(rank, count, %first, "processes name another address (P_IPV6) than that of their host (H_IPV6), which is the one that is used");
+    }
     let mut ours = hosts.iter().flatten();
     let mut ids = Vec::with_capacity(book.entries.len());
     for entry in &book.entries {
         let text = match entry.who.client == setup.rank {
             true => {
-                let said = ours.next().filter(|said| said.address == entry.address);
+                let same = |said: &&&Said| {
+                    said.address == entry.address && (!learned.own_labels || said.entry.key == entry.key)
+                };
+                let said = ours.next().filter(same);
                 said.ok_or(JoinError::NotOurs { rank: setup.rank })?.text.clone()
             }
             false => other(entry, reach(hosts, entry.address.ip(), here)).to_string(),
@@ -145,6 +178,26 @@ fn answer(setup: &Setup, hosts: &[Vec<&Said>], learned: &Learned, here: bool) ->
     }
     let job = learned.job.map_or_else(|| digest(learned), Job);
     Ok(Answer { job, ids })
+}
+
+/// What a server takes away that does not carry the labels of this project, where keys were to go by them.
+fn unproved(hosts: &[Vec<&Said>], learned: &Learned) -> Option<&'static str> {
+    let keys = hosts.iter().flatten().any(|said| said.entry.key.is_some());
+    (keys && !learned.own_labels).then_some(
+        "the IMPI server has not carried the labels of this project: the public keys of processes are not known to other clusters, whose links are proved by the secret alone",
+    )
+}
+
+/// Whether so many processes can be one set. Each of them keeps what all have said, and one client may have said a lot.
+fn not_too_many(learned: &Learned) -> Result<(), JoinError> {
+    let of = |cluster: &Cluster| cluster.hosts.iter().map(|host| host.procs.len()).sum();
+    let counts: Vec<usize> = learned.clusters.iter().map(of).collect();
+    let count = counts.iter().sum();
+    // The last one of several that have the most: whoever reads this wants one to look at.
+    match (0..).zip(counts).max_by_key(|(_, count)| *count) {
+        Some((client, most)) if count > IDS_MAX => Err(JoinError::TooMany { count, client, most }),
+        _ => Ok(()),
+    }
 }
 
 /// Whether each process's port is known: by labels of this project, or because it is the only one of its host.
@@ -173,17 +226,21 @@ fn reach(hosts: &[Vec<&Said>], ip: IpAddr, here: bool) -> u64 {
     if here || !ip.is_loopback() { own } else { !own }
 }
 
-/// Whether the server is on this machine: what goes to its address comes from the same one. Nothing is sent. Who has loopback addresses and another machine's server says what nobody reaches.
-fn is_here(server: &str) -> bool {
-    let own = |to: SocketAddr| {
-        let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-        let from = UdpSocket::bind((any, 0)).and_then(|socket| {
-            socket.connect(to)?;
-            socket.local_addr()
-        });
-        to.ip().is_loopback() || from.is_ok_and(|from| from.ip() == to.ip())
-    };
-    server.to_socket_addrs().is_ok_and(|mut addresses| addresses.any(own))
+/// Whether this connection leads to the machine that it comes from. Who has loopback addresses and another machine's server says what nobody reaches.
+fn same_machine(from: IpAddr, to: IpAddr) -> bool {
+    let (from, to) = (from.to_canonical(), to.to_canonical());
+    to.is_loopback() || from == to
+}
+
+/// Whether a server at an address, not a name, is on another machine, which is told without asking anybody: from where would go what goes there? Nothing is sent.
+fn is_elsewhere(server: &str) -> bool {
+    let Ok(to) = server.parse::<SocketAddr>() else { return false };
+    let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(to)?;
+        socket.local_addr()
+    });
+    from.map_or(!to.ip().is_loopback(), |from| !same_machine(from.ip(), to.ip()))
 }
 
 /// A name for the job where nobody could say one: FNV-1a of 128 bits over all known values, which are the same at all clients.
@@ -198,7 +255,7 @@ fn digest(learned: &Learned) -> Job {
     };
     for cluster in &learned.clusters {
         for version in &cluster.versions {
-            add(Some(u128::from(version.major) << 32 | u128::from(version.minor)));
+            add(Some((u128::from(version.major) << 32) | u128::from(version.minor)));
         }
         add(cluster.datalen.map(Into::into));
         for number in [cluster.tag_ub, cluster.coll_xsize, cluster.coll_maxlinear] {

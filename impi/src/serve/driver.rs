@@ -15,8 +15,8 @@ use crate::server::{ConnId, Event, Failure, Input, Output, Server};
 /// Most bytes that are read of one connection before the others have their turn.
 const READ_MAX: usize = 64 << 10;
 
-/// Most connections that are taken before the others have their turn.
-const ACCEPTED_MAX: usize = 64;
+/// Most connections that are taken before the others have their turn: few beside the 64 who may have said nothing, so that what one has sent is read before others take its place.
+const ACCEPTED_MAX: usize = 16;
 
 /// Most connections, those that are being closed among them: the machine keeps 32 clients and 64 who have not said who they are. More wait to be taken.
 const LINKS_MAX: usize = 160;
@@ -104,7 +104,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         }
         match self.ended {
             Some(ended) => Ok(ended?),
-            None => Err(ServeError::Stopped),
+            None => Err(ServeError::Stopped(self.server.waits())),
         }
     }
 
@@ -159,22 +159,29 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
             }
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
-                Ok((stream, from)) => {
-                    self.warned = false;
-                    self.connected(stream, from);
-                }
+                Ok((stream, from)) => self.connected(stream, from),
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => self.accepting = Accepting::Idle,
+                    ErrorKind::WouldBlock => (self.accepting, self.warned) = (Accepting::Idle, false),
                     // Those who have gone again.
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
                     _ => {
                         if !std::mem::replace(&mut self.warned, true) {
-                            tracing::warn!(%error, "no connection can be accepted for now");
+                            (self.on_event)(self.began.elapsed(), &Event::Unaccepted(error.to_string()));
                         }
-                        self.accepting = Accepting::Short(self.now() + SHORT);
+                        return self.crowded();
                     }
                 },
             }
+        }
+    }
+
+    /// Nothing can be accepted: as soon as another connection has made room, or some time later.
+    fn crowded(&mut self) {
+        let open = |driver: &Driver<F>| driver.links.values().filter(|link| link.closing.is_none()).count();
+        let before = open(self);
+        self.handle(Input::Crowded);
+        if open(self) == before {
+            self.accepting = Accepting::Short(self.now() + SHORT);
         }
     }
 
@@ -184,7 +191,8 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
         let token = Token(id.0 as usize + FIRST);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(link.stream(), token, interest) {
-            return tracing::warn!(%error, %from, "a connection is closed: nothing is told of it");
+            let now = self.now();
+            return (self.on_event)(now, &Event::Unaccepted(format!("{from} is closed: {error}")));
         }
         self.links.insert(id, link);
         self.handle(Input::Connected(id, &from.to_string()));
@@ -200,6 +208,7 @@ impl<F: FnMut(Duration, &Event)> Driver<F> {
             match link.read(buffer) {
                 Came::Nothing => {}
                 Came::Bytes(count) => self.handle(Input::Received(id, &buffer[..count])),
+                Came::Closed => self.handle(Input::Closed(id)),
                 Came::End(why) => {
                     self.links.remove(&id);
                     self.handle(Input::Lost(id, &why));

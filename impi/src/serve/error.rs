@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::server::{Failure, SettingsError};
+use crate::server::{Failure, SettingsError, Waits};
 
 /// Why a session that is served has no good end.
 #[derive(Debug, thiserror::Error)]
@@ -14,9 +14,9 @@ pub enum ServeError {
     /// The session has failed.
     #[error(transparent)]
     Session(#[from] Failure),
-    /// It was [told to](super::Stopper::stop).
-    #[error("the server was stopped before the session was over")]
-    Stopped,
+    /// It was [told to](super::Stopper::stop), and waited for these.
+    #[error("the server was stopped before the session was over: {0}")]
+    Stopped(Waits),
     /// The system does not tell what happens at the sockets.
     #[error("the server cannot wait for its clients: {0}")]
     System(#[source] io::Error),

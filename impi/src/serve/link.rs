@@ -11,16 +11,27 @@ use socket2::{SockRef, TcpKeepalive};
 /// Most pieces of one write: the answers to all labels, several times.
 const PIECES_MAX: usize = 64;
 
+/// How many bytes may wait for one who does not read, before no more are added: many times what the labels of a million processes come to.
+const QUEUED_MAX: usize = 1 << 30;
+
+/// How long what was sent may be on its way, or wait for one who does not read.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNTAKEN: Duration = Duration::from_secs(120);
+
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: TcpStream,
     /// What waits to be sent: the first of them perhaps in part. Clients share the memory of a broadcast.
     queue: VecDeque<Bytes>,
+    /// How many bytes these are.
+    queued: usize,
     /// Whether the system may have bytes for it: until it says that it has none.
     readable: bool,
     /// Whether the system may take bytes of it: until it says that it does not.
     writable: bool,
+    /// Whether the peer has closed its side: nothing more comes.
+    closed: bool,
     /// What writing has ended with.
     broken: Option<String>,
     /// Until when what waits may leave, where the connection is to be closed.
@@ -34,20 +45,32 @@ pub(super) enum Came {
     Bytes(usize),
     /// None for now.
     Nothing,
-    /// None any more, and why.
+    /// None any more; the peer may still read.
+    Closed,
+    /// None any more, and why: nothing can be written either.
     End(String),
 }
 
 impl Link {
-    /// Of a connection that has come. Small answers leave at once. A client whose host has died is noticed within two minutes, though nothing is asked of it: FINI comes when its job ends, and that may take days.
+    /// Of a connection that has come. Small answers leave at once. A client whose host has died is noticed within two minutes, though nothing is asked of it: FINI comes when its job ends, and that may take days. Nothing is asked where something is on its way, so that this has a time limit of its own; it ends one who does not read, too.
     pub(super) fn new(stream: TcpStream) -> Link {
         // A link without them serves all the same.
         let _ = stream.set_nodelay(true);
         let alive =
             TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(15));
         let _ = SockRef::from(&stream).set_tcp_keepalive(&alive.with_retries(4));
-        let queue = VecDeque::new();
-        Link { stream, queue, readable: true, writable: true, broken: None, closing: None }
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(UNTAKEN));
+        Link {
+            stream,
+            queue: VecDeque::new(),
+            queued: 0,
+            readable: true,
+            writable: true,
+            closed: false,
+            broken: None,
+            closing: None,
+        }
     }
 
     pub(super) fn stream(&mut self) -> &mut TcpStream {
@@ -76,23 +99,39 @@ impl Link {
     }
 
     pub(super) fn send(&mut self, bytes: Bytes) {
+        if self.queued >= QUEUED_MAX {
+            self.fails(format!("it does not read: {} bytes wait for it", self.queued));
+        }
         if self.broken.is_none() {
+            self.queued += bytes.len();
             self.queue.push_back(bytes);
         }
     }
 
+    /// Nothing more is written. What has come before may still be read: a FINI, perhaps.
+    fn fails(&mut self, why: String) {
+        self.broken = Some(why);
+        self.queue.clear();
+        self.queued = 0;
+        self.readable = true;
+    }
+
     /// Reads once.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Came {
+        if self.closed {
+            self.readable = false;
+            return self.broken.take().map_or(Came::Nothing, Came::End);
+        }
         match self.stream.read(buffer) {
-            Ok(0) => Came::End(self.broken.take().unwrap_or_else(|| "it has closed the connection".into())),
+            Ok(0) => {
+                self.closed = true;
+                self.broken.take().map_or(Came::Closed, Came::End)
+            }
             Ok(count) => Came::Bytes(count),
             Err(error) if error.kind() == ErrorKind::Interrupted => Came::Nothing,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.readable = false;
-                match self.broken.take() {
-                    Some(why) => Came::End(why),
-                    None => Came::Nothing,
-                }
+                self.broken.take().map_or(Came::Nothing, Came::End)
             }
             Err(error) => Came::End(self.broken.take().unwrap_or_else(|| error.to_string())),
         }
@@ -106,17 +145,13 @@ impl Link {
             Ok(count) => self.left(count),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,
-            Err(error) => {
-                // What has come before may still be read: a FINI, perhaps.
-                self.broken = Some(error.to_string());
-                self.queue.clear();
-                self.readable = true;
-            }
+            Err(error) => self.fails(error.to_string()),
         }
     }
 
     /// So many bytes have left.
     fn left(&mut self, mut count: usize) {
+        self.queued = self.queued.saturating_sub(count);
         // Ends: each round takes a piece, or all that is left of the count.
         while let Some(first) = self.queue.front_mut() {
             if count < first.len() {
@@ -152,6 +187,50 @@ mod tests {
             (socket.tcp_keepalive_time().unwrap(), socket.tcp_keepalive_interval().unwrap());
         let retries = socket.tcp_keepalive_retries().unwrap();
         assert!(time + interval * retries <= Duration::from_secs(120));
+    }
+
+    /// Nothing is asked of a host while something is on its way to it: a session with one that had died in between waited for the system's own limit, a quarter of an hour.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_on_its_way_has_a_time_limit() {
+        let (link, _peer) = pair();
+        let limit = SockRef::from(&link.stream).tcp_user_timeout().unwrap();
+        assert!(
+            limit.is_some_and(|limit| !limit.is_zero() && limit <= Duration::from_secs(120)),
+            "{limit:?}"
+        );
+    }
+
+    /// However long one does not read, what waits for it has a bound; what it has said before is read.
+    #[test]
+    fn one_who_does_not_read_is_given_up() {
+        let (mut link, mut peer) = pair();
+        peer.write_all(b"DONE").unwrap();
+        let mut buffer = [0; 16];
+        while link.stream.peek(&mut buffer).is_err() {}
+        let piece = Bytes::from(vec![0; 1 << 20]);
+        (0..1024).for_each(|_| link.send(piece.clone()));
+        assert!(!link.is_flushed() && link.broken.is_none());
+        link.send(Bytes::from_static(b"one more"));
+        assert!(link.is_flushed() && link.reads());
+        assert!(matches!(link.read(&mut buffer), Came::Bytes(4)));
+        let Came::End(why) = link.read(&mut buffer) else { panic!("it is not given up") };
+        assert_eq!(why, "it does not read: 1073741824 bytes wait for it");
+    }
+
+    #[test]
+    fn who_has_closed_its_side_may_read_on() {
+        let (mut link, mut peer) = pair();
+        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut buffer = [0; 16];
+        // The end may take a while to come.
+        while !matches!(link.read(&mut buffer), Came::Closed) {}
+        assert!(matches!(link.read(&mut buffer), Came::Nothing) && !link.reads());
+        link.send(Bytes::from_static(b"more"));
+        link.write();
+        let mut got = [0; 4];
+        peer.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"more");
     }
 
     #[test]

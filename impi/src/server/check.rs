@@ -8,6 +8,9 @@ use bytes::Bytes;
 
 use crate::wire::{Label, Per, ascending};
 
+/// Most processes whose numbers are compared: what is compared is sorted, and all others wait while it is.
+const COMPARED_MAX: usize = 1 << 17;
+
 /// What is done about values that cannot be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Check {
@@ -73,6 +76,9 @@ pub(super) fn wrong(label: Label, values: &[u8], highest: Option<Label>, said: &
         return Some(format!("it comes after {highest}, and labels ascend"));
     }
     if label == Label::C_VERSION {
+        if values.is_empty() {
+            return Some("it has no version, and 0.0 is one that each client speaks".into());
+        }
         return ascending(values).err().map(|error| error.to_string());
     }
     let (per, size) = label.shape()?;
@@ -84,7 +90,7 @@ pub(super) fn wrong(label: Label, values: &[u8], highest: Option<Label>, said: &
     })
 }
 
-/// Whether there is one value of each client, host or process, as far as it is known how many there are.
+/// Whether there is one value of each client, host or process: the client has said how many there are.
 fn length(per: Per, size: usize, values: &[u8], said: &Said) -> Option<String> {
     let found = values.len();
     let (count, what) = match per {
@@ -97,10 +103,12 @@ fn length(per: Per, size: usize, values: &[u8], said: &Said) -> Option<String> {
         Some((count, len)) if len != found as u64 => {
             Some(format!("it has {found} bytes, and {count} {what} with {size} bytes each have {len}"))
         }
+        Some(_) => None,
         None if !found.is_multiple_of(size) => {
             Some(format!("it has {found} bytes, which are no values of {size} bytes each"))
         }
-        _ => None,
+        // The values of all clients come as one piece, and only that number says where those of the next client begin.
+        None => Some(format!("the client has not said how many {what} it has")),
     }
 }
 
@@ -146,8 +154,17 @@ fn marks(values: &[u8], said: &Said) -> Option<String> {
     Some(format!("that of host {host} is {hiwater}, and it is at least its H_ACKMARK, {ackmark}"))
 }
 
+/// Of how many processes the numbers are not compared, since they are too many.
+pub(super) fn too_many(label: Label, values: &[u8]) -> Option<usize> {
+    let processes = values.len() / 8;
+    (label == Label::P_PID && processes > COMPARED_MAX).then_some(processes)
+}
+
 /// Whether the processes of each address have different numbers. Takes 32 bytes for each while it looks.
 fn pids(values: &[u8], said: &Said) -> Option<String> {
+    if too_many(Label::P_PID, values).is_some() {
+        return None;
+    }
     let addresses = said.addresses.as_ref()?.as_chunks::<16>().0;
     let pids = values.as_chunks::<8>().0;
     let mut all: Vec<([u8; 16], [u8; 8], u32)> = (0..)

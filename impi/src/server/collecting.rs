@@ -9,8 +9,8 @@ use super::seat::Seat;
 use super::{Check, ConnId, Event, Failure, Rank, Server, check};
 use crate::wire::{Command, Label, Relay, coll, command};
 
-/// Labels of one client that wait to be broadcast: many times those that are known.
-const LABELS_MAX: usize = 4096;
+/// Labels of one client in all, many times those that are known: each is a broadcast that waits for whoever does not read, however short it is.
+const LABELS_MAX: u32 = 4096;
 
 /// Unknown commands of one client: each is told to those who look on.
 const IGNORED_MAX: u32 = 1000;
@@ -92,27 +92,32 @@ impl Server {
         if seat.sent.contains_key(&label) || self.answered >= Some(label) {
             return Err(format!("COLL {label} when it was sent or broadcast already: labels ascend"));
         }
-        if seat.sent.len() == LABELS_MAX {
-            return Err(format!("more than {LABELS_MAX} labels that others have not come to"));
+        if seat.labels == LABELS_MAX {
+            return Err(format!("more than {LABELS_MAX} labels"));
         }
-        let doubt = match self.settings.check {
-            Check::Off => None,
+        seat.labels += 1;
+        let (doubt, unchecked) = match self.settings.check {
+            Check::Off => (None, None),
             _ => {
                 let doubt = check::wrong(label, &values, seat.highest, &seat.said);
                 seat.said.learn(label, &values);
-                doubt
+                (doubt, check::too_many(label, &values))
             }
         };
-        seat.highest = seat.highest.max(Some(label));
-        let len = values.len();
-        seat.sent.insert(label, values);
         self.count(id, payload);
-        self.event(Event::Sent(rank, label, len));
+        self.event(Event::Sent(rank, label, values.len()));
+        if let Some(processes) = unchecked {
+            self.event(Event::Unchecked(rank, label, processes));
+        }
         if let Some(why) = doubt {
             if self.settings.check == Check::Refuse {
                 return Err(format!("COLL {label}: {why}"));
             }
             self.event(Event::Doubted(rank, label, why));
+        }
+        if let Some(seat) = self.seats[rank as usize].as_mut() {
+            seat.highest = seat.highest.max(Some(label));
+            seat.sent.insert(label, values);
         }
         self.answer();
         Ok(())
@@ -165,6 +170,12 @@ impl Server {
         let mask = values.iter().fold(0, |mask, (rank, _)| mask | 1u32 << rank);
         let bytes = coll(label, Some(mask), values.iter().map(|(_, value)| &value[..]));
         self.event(Event::Answered(label, mask, bytes.len() - 16));
+        let all = u32::MAX >> (32 - self.settings.clients);
+        let said = label.is_known() && mask != 0 && mask != all && self.settings.check != Check::Off;
+        if said && !std::mem::replace(&mut self.told_partial, true) {
+            let without = (0..self.settings.clients).filter(|rank| mask >> rank & 1 == 0).collect();
+            self.event(Event::Partial(label, without));
+        }
         self.deliver(label, bytes);
         if label == Label::C_VERSION {
             self.relay_begins(&values);

@@ -30,6 +30,8 @@ pub enum Stage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
+    /// Connections cannot be accepted, and why: the system is short of descriptors or memory. Whoever drives the machine tells it.
+    Unaccepted(String),
     /// Somebody has connected.
     Connected(ConnId, String),
     /// A connection that is no client's was closed.
@@ -48,8 +50,12 @@ pub enum Event {
     Ignored(Rank, u32, usize),
     /// Values that cannot be.
     Doubted(Rank, Label, String),
+    /// Values of so many processes under this label, which are too many to be compared with each other.
+    Unchecked(Rank, Label, usize),
     /// A label was broadcast, with this mask of clients and so many bytes of values.
     Answered(Label, u32, usize),
+    /// The first known label that these clients have left out and others have sent. Clients of LAM/MPI read as many values as there are clients, whatever the mask says. Told once.
+    Partial(Label, Vec<Rank>),
     /// Broadcasts do not go through the clients' nodes, since these clients do not know how, or have no node.
     Unrelayed(Vec<Rank>),
     /// A client has said where its own node listens; `None` where it has none.
@@ -93,6 +99,7 @@ impl fmt::Display for Stage {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Event::Unaccepted(why) => write!(f, "no connection can be accepted for now: {why}"),
             Event::Connected(conn, from) => write!(f, "connection {} from {from}", conn.0),
             Event::Refused(conn, why) => write!(f, "connection {} is closed: {why}", conn.0),
             Event::Proved(conn, Method::None) => write!(f, "connection {}: AUTH without a proof", conn.0),
@@ -110,17 +117,25 @@ impl fmt::Display for Event {
                 write!(f, "client {rank}: unknown command {command:#010x} with {len} bytes is ignored")
             }
             Event::Doubted(rank, label, why) => write!(f, "client {rank}: COLL {label}: {why}"),
+            Event::Unchecked(rank, label, processes) => {
+                write!(
+                    f,
+                    "client {rank}: COLL {label}: {processes} processes are too many to be compared with each other"
+                )
+            }
             Event::Answered(label, mask, len) => {
                 write!(f, "broadcast COLL {label}, mask {mask:#x}, {len} bytes")
             }
-            Event::Unrelayed(ranks) => {
-                let ranks: Vec<String> = ranks.iter().map(Rank::to_string).collect();
-                write!(
-                    f,
-                    "broadcasts go from the server to each client: no node for them at clients {}",
-                    ranks.join(", ")
-                )
-            }
+            Event::Partial(label, ranks) => write!(
+                f,
+                "COLL {label}: client{} left it out, and some clients (those of LAM/MPI) misread what only some have sent",
+                listed(ranks)
+            ),
+            Event::Unrelayed(ranks) => write!(
+                f,
+                "broadcasts go from the server to each client: no node for them at client{}",
+                listed(ranks)
+            ),
             Event::Node(rank, Some(node)) => {
                 write!(f, "client {rank}: NODE at {}, port {}", node.address, node.port)
             }
@@ -138,4 +153,10 @@ impl fmt::Display for Event {
             Event::Lost(rank, why) => write!(f, "client {rank} is lost before its FINI: {why}"),
         }
     }
+}
+
+/// Ranks, after `client`.
+fn listed(ranks: &[Rank]) -> String {
+    let listed: Vec<String> = ranks.iter().map(Rank::to_string).collect();
+    format!("{} {}", if listed.len() == 1 { "" } else { "s" }, listed.join(", "))
 }

@@ -11,18 +11,12 @@ use crate::wire::Label;
 #[non_exhaustive]
 pub enum Failure {
     /// Not all clients were done in time.
-    #[error("the session was not over within {limit:?}: {}", Waited(*.joined, .missing, .lost, *.stage))]
+    #[error("the session was not over within {limit:?}: {waits}")]
     Late {
         /// How long it might take.
         limit: Duration,
         /// Whom the session waits for.
-        missing: Vec<Rank>,
-        /// Those of the missing ones who had joined and were lost before all others had, and why.
-        lost: Vec<(Rank, String)>,
-        /// Whether all have joined: then the missing ones have not gone on.
-        joined: bool,
-        /// Where the session stands.
-        stage: Stage,
+        waits: Waits,
     },
     /// A client's connection has ended.
     #[error("client {rank} was lost {stage}: {why}")]
@@ -62,12 +56,22 @@ pub enum Failure {
     },
 }
 
-/// Whom a session waited for in vain.
-struct Waited<'a>(bool, &'a [Rank], &'a [(Rank, String)], Stage);
+/// Whom a session waits for, and where it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// Whom the session waits for.
+    pub missing: Vec<Rank>,
+    /// Those of the missing ones who had joined and were lost before all others had, and why.
+    pub lost: Vec<(Rank, String)>,
+    /// Whether all have joined: then the missing ones have not gone on.
+    pub joined: bool,
+    /// Where the session stands.
+    pub stage: Stage,
+}
 
-impl fmt::Display for Waited<'_> {
+impl fmt::Display for Waits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Waited(joined, missing, lost, stage) = self;
+        let Waits { missing, lost, joined, stage } = self;
         let ranks: Vec<String> = missing.iter().map(Rank::to_string).collect();
         let (clients, have) = if ranks.len() == 1 { ("client", "has") } else { ("clients", "have") };
         let who = format!("{clients} {}", ranks.join(", "));
@@ -86,6 +90,7 @@ impl fmt::Display for Waited<'_> {
             }
             Stage::Joined => write!(f, "all have joined, and {who} {have} sent neither a label nor DONE"),
             Stage::At(label) => write!(f, "it waits for {who} to come to label {label}"),
+            Stage::Over => write!(f, "all are done, and {who} {have} not sent FINI"),
             stage => write!(f, "{stage}, {who} {have} sent neither another label nor DONE"),
         }
     }

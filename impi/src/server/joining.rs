@@ -16,16 +16,39 @@ impl Server {
     pub(super) fn connected(&mut self, now: Duration, id: ConnId, from: &str) {
         self.event(Event::Connected(id, chained_gpc::Shown(from).to_string()));
         let until = now.saturating_add(self.settings.greeting);
-        self.conns.insert(id, Conn { reader: Reader::new(), state: State::Auth, until, received: 0 });
+        self.conns.insert(
+            id,
+            Conn {
+                reader: Reader::new(),
+                state: State::Auth,
+                has_spoken: false,
+                proved: None,
+                until,
+                received: 0,
+            },
+        );
         if self.complete {
             return self.refuse(id, "all clients have joined".into());
         }
         if self.strangers().count() > STRANGERS_MAX {
-            // The oldest has had the most time.
-            let oldest = self.strangers().min_by_key(|(id, conn)| (conn.until, *id)).map(|(id, _)| id);
             let why = format!("more than {STRANGERS_MAX} connections have not said who they are");
-            oldest.into_iter().for_each(|oldest| self.refuse(oldest, why.clone()));
+            // Where all others hold the key, it is the new one that goes.
+            let leaves = self.least(|stranger| stranger != id).unwrap_or(id);
+            self.refuse(leaves, why);
         }
+    }
+
+    /// The system has no room for one more connection: one that has not proved itself by the key is closed, if there is one.
+    pub(super) fn make_room(&mut self) {
+        if let Some(id) = self.least(|_| true) {
+            self.refuse(id, "others wait to be accepted, and the system has no room for them".into());
+        }
+    }
+
+    /// Of these strangers the one that makes room for others: one that has said nothing before one that has, and then the oldest, which has had the most time. None that has proved itself by the key: otherwise those who cannot would keep out those who can.
+    fn least(&self, among: impl Fn(ConnId) -> bool) -> Option<ConnId> {
+        let strangers = self.strangers().filter(|(id, conn)| among(*id) && conn.proved != Some(Method::Key));
+        strangers.min_by_key(|(id, conn)| (conn.has_spoken, conn.until, *id)).map(|(id, _)| id)
     }
 
     pub(super) fn auth(&mut self, id: ConnId, payload: &[u8]) -> Result<(), String> {
@@ -41,7 +64,7 @@ impl Server {
         self.outputs.push_back(Output::Send(id, server_auth(method)));
         match method {
             Method::None => {
-                conn.state = State::Impi;
+                (conn.state, conn.proved) = (State::Impi, Some(method));
                 self.event(Event::Proved(id, method));
             }
             Method::Key => {
@@ -58,7 +81,7 @@ impl Server {
             return Err("the key is another one".into());
         }
         if let Some(conn) = self.conns.get_mut(&id) {
-            conn.state = State::Impi;
+            (conn.state, conn.proved) = (State::Impi, Some(Method::Key));
             self.event(Event::Proved(id, Method::Key));
         }
         Ok(())

@@ -7,14 +7,17 @@ use bytes::Bytes;
 
 use super::relay::Relaying;
 use super::seat::Seat;
-use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage};
-use crate::wire::{Command, Frame, FrameError, Label, Reader};
+use super::{ConnId, Event, Failure, Rank, Settings, SettingsError, Stage, Waits};
+use crate::wire::{Command, Frame, FrameError, Label, Method, Reader};
 
 /// Longest payload of a command that has a payload of at most 8 bytes: what is longer is no command of this protocol.
 const COMMAND_MAX: usize = 64;
 
 /// Longest payload of a command that is not known, and is read only to be left alone.
 const OTHER_MAX: usize = 64 << 10;
+
+/// Most bytes of a client after its FINI, to which nothing belongs: what a client sends without end is not read without end.
+const LATE_MAX: usize = 4096;
 
 /// What is said of bytes that are no command, where AUTH or IMPI is due. They are not shown: they may be a key that nobody has asked for.
 const NO_COMMAND: &str = "bytes that are no command of IMPI";
@@ -26,8 +29,12 @@ pub enum Input<'a> {
     Connected(ConnId, &'a str),
     /// Bytes have come.
     Received(ConnId, &'a [u8]),
-    /// A connection has ended: by its peer, or by an error.
+    /// Nothing more comes on a connection. Its peer may still read, and a client that has sent FINI gets what is broadcast; of any other one it is the end.
+    Closed(ConnId),
+    /// A connection has ended, and why.
     Lost(ConnId, &'a str),
+    /// Others wait to be accepted, and the system has no room for them: a connection that has named no rank makes room, if there is one.
+    Crowded,
     /// Time has passed.
     Tick,
 }
@@ -60,6 +67,8 @@ pub struct Server {
     pub(super) complete: bool,
     /// Up to which label everything is broadcast.
     pub(super) answered: Option<Label>,
+    /// Whether it was told that a known label was left out by some.
+    pub(super) told_partial: bool,
     /// All are done.
     pub(super) over: bool,
     /// The first cause, of a session that is over but for FINI.
@@ -75,6 +84,10 @@ pub struct Server {
 pub(super) struct Conn {
     pub(super) reader: Reader,
     pub(super) state: State,
+    /// Whether bytes have come.
+    pub(super) has_spoken: bool,
+    /// How it has proved that it may take part.
+    pub(super) proved: Option<Method>,
     /// Until when it has to have named its rank.
     pub(super) until: Duration,
     /// Bytes of commands that count against what one client may send.
@@ -107,6 +120,7 @@ impl Server {
             freed: BTreeMap::new(),
             complete: false,
             answered: None,
+            told_partial: false,
             over: false,
             first: None,
             ended: false,
@@ -124,7 +138,9 @@ impl Server {
         match input {
             Input::Connected(conn, from) => self.connected(now, conn, from),
             Input::Received(conn, bytes) => self.received(conn, bytes),
+            Input::Closed(conn) => self.closed(conn),
             Input::Lost(conn, why) => self.lost(conn, why),
+            Input::Crowded => self.make_room(),
             Input::Tick => {}
         }
         self.tick(now);
@@ -182,12 +198,20 @@ impl Server {
     }
 
     fn received(&mut self, id: ConnId, mut bytes: &[u8]) {
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.has_spoken = true;
+        }
         // Ends: each round takes bytes, or closes the connection.
         while !bytes.is_empty() {
             let Some(conn) = self.conns.get_mut(&id) else { return };
             let (state, left) = (conn.state, self.settings.bytes_max.saturating_sub(conn.received));
-            if self.seat(state).is_some_and(|seat| seat.ended) {
+            if let Some(seat) = self.seat_of(state).filter(|seat| seat.ended) {
                 // After FINI nothing matters that this connection says.
+                seat.late = seat.late.saturating_add(bytes.len());
+                if seat.late > LATE_MAX {
+                    seat.conn = None;
+                    self.close(id);
+                }
                 return;
             }
             let Some(conn) = self.conns.get_mut(&id) else { return };
@@ -231,6 +255,15 @@ impl Server {
         let Some(stage) = self.stage_of(rank) else { return };
         self.close(id);
         self.leaves(rank, why.clone(), Failure::Wrong { rank, stage, why });
+    }
+
+    /// The peer has closed its side.
+    fn closed(&mut self, id: ConnId) {
+        let Some(state) = self.conns.get(&id).map(|conn| conn.state) else { return };
+        if !self.seat(state).is_some_and(|seat| seat.ended) {
+            self.outputs.push_back(Output::Close(id));
+            self.lost(id, "it has closed the connection");
+        }
     }
 
     fn lost(&mut self, id: ConnId, why: &str) {
@@ -288,6 +321,11 @@ impl Server {
         self.seats.get(rank as usize)?.as_ref()
     }
 
+    fn seat_of(&mut self, state: State) -> Option<&mut Seat> {
+        let State::Client(rank) = state else { return None };
+        self.seats.get_mut(rank as usize)?.as_mut()
+    }
+
     /// Where a client stands.
     fn stage_of(&self, rank: Rank) -> Option<Stage> {
         let seat = self.seat(State::Client(rank))?;
@@ -308,15 +346,23 @@ impl Server {
             self.refuse(conn, format!("it has not named its rank within {:?}", self.settings.greeting));
         }
         if !self.over && now >= self.settings.limit {
-            let (limit, joined) = (self.settings.limit, self.complete);
-            let lost = std::mem::take(&mut self.freed).into_iter().collect();
-            let (missing, stage) = self.relaying.waits().unwrap_or_else(|| (self.missing(), self.stage()));
-            self.fail(Failure::Late { limit, missing, lost, joined, stage });
+            let (limit, waits) = (self.settings.limit, self.waits());
+            self.fail(Failure::Late { limit, waits });
         }
+    }
+
+    /// Whom the session waits for, and where it stands. Of one that has ended, nobody.
+    pub fn waits(&self) -> Waits {
+        let (missing, stage) = self.relaying.waits().unwrap_or_else(|| (self.missing(), self.stage()));
+        let lost = self.freed.iter().map(|(rank, why)| (*rank, why.clone())).collect();
+        Waits { missing, lost, joined: self.complete, stage }
     }
 
     /// Where the session stands: at the label that it waits for, or after the last one.
     fn stage(&self) -> Stage {
+        if self.over {
+            return Stage::Over;
+        }
         let next = self.seats.iter().flatten().filter_map(|seat| seat.sent.keys().next()).min();
         match (self.complete, next, self.answered) {
             (false, ..) => Stage::Joining,
@@ -326,10 +372,11 @@ impl Server {
         }
     }
 
-    /// Whom the session waits for: those who have not joined, or all who have come no further than what is broadcast.
+    /// Whom the session waits for: those who have not joined, all who have come no further than what is broadcast, or those without FINI.
     fn missing(&self) -> Vec<Rank> {
         let waits = |seat: &Option<Seat>| match seat {
             None => true,
+            Some(seat) if self.over => !seat.ended && seat.conn.is_some(),
             Some(seat) => self.complete && !seat.done && seat.passed() <= self.answered,
         };
         (0..).zip(&self.seats).filter(|(_, seat)| waits(seat)).map(|(rank, _)| rank).collect()

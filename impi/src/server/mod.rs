@@ -16,7 +16,7 @@ mod settings;
 
 pub use check::Check;
 pub use event::{Event, Stage};
-pub use failure::Failure;
+pub use failure::{Failure, Waits};
 pub use machine::{Input, Output, Server};
 pub use relay::RelaySettings;
 pub use settings::{Settings, SettingsError};

@@ -21,6 +21,10 @@ pub(super) struct Seat {
     pub(super) done: bool,
     /// Whether it has sent FINI.
     pub(super) ended: bool,
+    /// Labels that it has sent.
+    pub(super) labels: u32,
+    /// Bytes that have come after FINI.
+    pub(super) late: usize,
     /// Unknown commands that it has sent.
     pub(super) ignored: u32,
     /// What later values are compared with.
@@ -35,6 +39,8 @@ impl Seat {
             highest: None,
             done: false,
             ended: false,
+            labels: 0,
+            late: 0,
             ignored: 0,
             said: Said::default(),
         }

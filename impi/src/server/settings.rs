@@ -36,6 +36,9 @@ pub enum SettingsError {
     /// Nobody could take part.
     #[error("no method of proof is enabled, so that no client could take part")]
     Methods,
+    /// It would be over before anybody could join.
+    #[error("a session has more time than 0 s")]
+    Limit,
     /// Broadcasts go along trees that each client knows.
     #[error("`{0}` is no tree that is built in; it is binary, binomial, kary:K, knomial:K, chain or flat")]
     Tree(String),
@@ -58,6 +61,9 @@ impl Settings {
 
     pub(super) fn checked(mut self) -> Result<Settings, SettingsError> {
         self.broadcast_max = self.broadcast_max.min(VALUES_MAX);
+        if self.limit.is_zero() {
+            return Err(SettingsError::Limit);
+        }
         match self.clients {
             1..=CLIENTS_MAX if self.methods.mask() != 0 => Ok(self),
             1..=CLIENTS_MAX => Err(SettingsError::Methods),

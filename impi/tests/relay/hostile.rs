@@ -8,6 +8,8 @@ use gpc_impi::client::{Client, ClientInput, ClientOutput, RelayInput, RelayOutpu
 use gpc_impi::server::{Check, ConnId, Event, Failure, Input, Output, RelaySettings, Server, Settings};
 use gpc_impi::wire::{Command, Label, Method, NodeAt, Relay, Version, coll, command, server_auth};
 
+use proptest::prelude::*;
+
 use crate::clusters::{client, node, open};
 
 /// How far a session has come.
@@ -439,5 +441,59 @@ fn a_tree_is_a_built_in_one() {
     for tree in ["", "oak", "kary:0", "file:tree.txt", "hosts+binary", "hosts:f+binary", "binary "] {
         let error = RelaySettings::new(tree, [1; 16]).unwrap_err().to_string();
         assert!(error.contains("binomial"), "{error}");
+    }
+}
+
+/// Anything that three clients, or a server, might say, in any order.
+fn anything() -> impl Strategy<Value = Bytes> {
+    let label = prop::sample::select(vec![Label::C_VERSION, Label::C_NHOSTS, Label::H_PORT, Label(0x9000)]);
+    let at = |rank: u32| prop_oneof![Just(None), Just(Some(node(rank)))];
+    prop_oneof![
+        3 => Just(versions(&BOTH)),
+        3 => label.clone().prop_map(|label| number(label, 1)),
+        3 => label.clone().prop_map(|label| answer(label, 3, &[0, 0, 0, 1, 0, 0, 0, 1])),
+        2 => Just(answer(Label::C_VERSION, 3, &Version::to_bytes(&[BOTH, BOTH].concat()))),
+        2 => (0u32..3).prop_flat_map(at).prop_map(|node| Relay::Node(node).to_bytes()),
+        3 => (label, 0u32..9).prop_map(|(label, mask)| Relay::Reached(label, mask).to_bytes()),
+        2 => Just(Relay::Tree("binary".into()).to_bytes()),
+        2 => (at(0), 1usize..4).prop_map(|(own, entries)| nodes(own, entries)),
+        2 => Just(Relay::Broadcast(hosts()).to_bytes()),
+        1 => Just(command(Command::Done, &[])),
+        1 => Just(command(Command::Fini, &[])),
+        1 => (any::<u8>(), prop::collection::vec(any::<u8>(), 0..60)).prop_map(|(which, payload)| {
+            let all = [Relay::Node(None), Relay::Reached(Label::NONE, 0), Relay::Tree("a".into())];
+            raw(&all[usize::from(which) % 3], &payload)
+        }),
+    ]
+}
+
+proptest! {
+    /// Both machines end or go on; what they hold is bounded by what has come, and gone at the end.
+    #[test]
+    fn whatever_comes_in_whatever_order(
+        said in prop::collection::vec((0u64..3, anything()), 0..40),
+        own_node in any::<bool>(),
+    ) {
+        let mut served = Served::at(if own_node { Stage::Asked } else { Stage::Joined });
+        let mut came = 0;
+        for (rank, bytes) in &said {
+            served.say(*rank, bytes);
+            came += bytes.len();
+            // A broadcast has a head of its own, and a mask.
+            prop_assert!(served.server.held() <= 2 * came + 300);
+        }
+        served.tell(Input::Lost(ConnId(0), "gone"));
+        served.server.handle(Duration::from_secs(600), Input::Tick);
+        prop_assert_eq!(served.server.held(), 0);
+        let mut lied = Lied::at(if own_node { At::Told } else { At::Version }, own_node);
+        for (_, bytes) in &said {
+            if lied.ended.is_none() {
+                lied.say(bytes);
+            }
+            if let Some(RelayOutput::Call(label, payload)) = lied.wants.pop() {
+                lied.give(ClientInput::Relay(RelayInput::Came(payload)));
+                lied.give(ClientInput::Relay(RelayInput::Reached(label, 2)));
+            }
+        }
     }
 }

@@ -55,15 +55,22 @@ fn ranges() {
         (Label::H_HIWATER, 1, u32::MAX, Some((0, "0")), None),
         (Label::H_NPROCS, 0, u32::MAX, None, None),
     ] {
-        doubted(&[(label, &[low])], "");
-        doubted(&[(label, &[high])], "");
+        let after = |value: u32, expected: &str| match label < Label::H_IPV6 {
+            true => doubted(&[(label, &[value])], expected),
+            false => doubted(&[(Label::C_NHOSTS, &[1]), (label, &[value])], expected),
+        };
+        after(low, "");
+        after(high, "");
         let signed = if low == MINUS_ONE { "-1".into() } else { low.to_string() };
         let whose = if label < Label::H_IPV6 { "its value" } else { "that of host 0" };
         for (value, shown) in below.into_iter().chain(above) {
-            doubted(&[(label, &[value])], &format!("{whose} is {shown}, and {signed} to {high} are allowed"));
+            after(value, &format!("{whose} is {shown}, and {signed} to {high} are allowed"));
         }
     }
-    doubted(&[(Label::H_PORT, &[5, 5, 70_000, 0])], "that of host 2 is 70000, and 1 to 65535 are allowed");
+    doubted(
+        &[(Label::C_NHOSTS, &[4]), (Label::H_PORT, &[5, 5, 70_000, 0])],
+        "that of host 2 is 70000, and 1 to 65535 are allowed",
+    );
 }
 
 #[test]
@@ -87,9 +94,7 @@ fn lengths_fit_the_hosts_and_the_processes() {
         &[hosts, (Label::H_NPROCS, &[1, 1]), (Label::P_PID, &[0, 1])],
         "it has 8 bytes, and 2 processes with 8 bytes each have 16",
     );
-    // Without any, the values are whole.
     doubted(&[(Label::H_IPV6, &[0; 5])], "it has 20 bytes, which are no values of 16 bytes each");
-    doubted(&[(Label::P_IPV6, &[0; 40])], "");
     assert_eq!(
         doubts(&[(Label::H_PORT, &[0, 1, 2])]).unwrap(),
         "it has 3 bytes, which are no values of 4 bytes each"
@@ -103,31 +108,66 @@ fn lengths_fit_the_hosts_and_the_processes() {
     doubted(&[(Label(0x9000), &[])], "");
 }
 
+/// They passed: nobody can tell where the values of the next client begin.
+#[test]
+fn values_of_hosts_and_processes_whose_number_is_not_known() {
+    doubted(&[(Label::H_IPV6, &[0; 8])], "the client has not said how many hosts it has");
+    doubted(
+        &[(Label::C_NPROCS, &[2]), (Label::H_PORT, &[5, 5])],
+        "the client has not said how many hosts it has",
+    );
+    doubted(&[(Label::P_IPV6, &[0; 40])], "the client has not said how many processes it has");
+    doubted(
+        &[(Label::C_NHOSTS, &[1]), (Label::P_PID, &[0, 4])],
+        "the client has not said how many processes it has",
+    );
+}
+
 #[test]
 fn what_labels_say_of_each_other() {
-    doubted(&[(Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[2, 3])], "");
+    let two: (Label, &[u32]) = (Label::C_NHOSTS, &[2]);
+    let four: (Label, &[u32]) = (Label::C_NPROCS, &[4]);
+    doubted(&[two, (Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[2, 3])], "");
     doubted(
-        &[(Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[2, 4])],
+        &[two, (Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[2, 4])],
         "its hosts have 6 processes in all, and by C_NPROCS there are 5",
     );
     doubted(
-        &[(Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[u32::MAX, 6])],
+        &[two, (Label::C_NPROCS, &[5]), (Label::H_NPROCS, &[u32::MAX, 6])],
         "its hosts have 4294967301 processes in all, and by C_NPROCS there are 5",
     );
-    doubted(&[(Label::H_ACKMARK, &[1, 7]), (Label::H_HIWATER, &[1, 7])], "");
+    doubted(&[two, (Label::H_ACKMARK, &[1, 7]), (Label::H_HIWATER, &[1, 7])], "");
     doubted(
-        &[(Label::H_ACKMARK, &[1, 8]), (Label::H_HIWATER, &[1, 7])],
+        &[two, (Label::H_ACKMARK, &[1, 8]), (Label::H_HIWATER, &[1, 7])],
         "that of host 1 is 7, and it is at least its H_ACKMARK, 8",
     );
     let one: [u32; 4] = [0, 0, 0, 1];
-    let two: [u32; 4] = [0, 0, 0xFFFF, 1];
-    let addresses = [one, two, one, two].concat();
-    doubted(&[(Label::P_IPV6, &addresses), (Label::P_PID, &[0, 5, 0, 5, 0, 6, 0, 6])], "");
+    let other: [u32; 4] = [0, 0, 0xFFFF, 1];
+    let addresses = [one, other, one, other].concat();
+    doubted(&[four, (Label::P_IPV6, &addresses), (Label::P_PID, &[0, 5, 0, 5, 0, 6, 0, 6])], "");
     doubted(
-        &[(Label::P_IPV6, &addresses), (Label::P_PID, &[0, 5, 0, 7, 0, 6, 0, 7])],
+        &[four, (Label::P_IPV6, &addresses), (Label::P_PID, &[0, 5, 0, 7, 0, 6, 0, 7])],
         "processes 1 and 3 have the same P_IPV6 and both are 7, and those of one address differ",
     );
-    doubted(&[(Label::P_PID, &[0, 5, 0, 5])], "");
+    doubted(&[(Label::C_NPROCS, &[2]), (Label::P_PID, &[0, 5, 0, 5])], "");
+}
+
+/// Millions of numbers were sorted while all others waited.
+#[test]
+fn numbers_of_very_many_processes_are_not_compared() {
+    for (processes, compared) in [(1 << 17, true), ((1 << 17) + 1, false)] {
+        let mut driven = Driven::joined(open(1));
+        driven.say(0, &numbers(Label::C_NPROCS, &[processes as u32]));
+        driven.say(0, &said(Label::P_IPV6, &vec![7; 16 * processes]));
+        driven.say(0, &said(Label::P_PID, &vec![9; 8 * processes]));
+        let told = driven.told();
+        assert_eq!(told.contains("processes 0 and 1 have the same P_IPV6"), compared);
+        assert_eq!(
+            told.contains("131073 processes are too many to be compared with each other"),
+            !compared,
+            "{told}"
+        );
+    }
 }
 
 #[test]
@@ -138,7 +178,7 @@ fn versions() {
     assert_eq!(doubts(&[Version::MANDATORY, version(0, 1), Version::OWN]), None);
     assert!(doubts(&[version(0, 1)]).unwrap().contains("begins with version 0.1, not with 0.0"));
     assert!(doubts(&[Version::MANDATORY, Version::MANDATORY]).unwrap().contains("0.0 comes after 0.0"));
-    assert!(doubts(&[]).unwrap().contains("the versions of 0 clients"));
+    assert!(doubts(&[]).unwrap().contains("it has no version, and 0.0"));
 }
 
 #[test]
@@ -160,6 +200,34 @@ fn clients_are_apart() {
     assert!(!driven.events.iter().any(|event| matches!(event, Event::Doubted(..))), "{}", driven.told());
 }
 
+/// LAM's client reads past the values then, and nobody was told. Once is enough.
+#[test]
+fn a_known_label_that_some_leave_out_is_told_once() {
+    for (check, told) in [(Check::Off, 0), (Check::Warn, 1), (Check::Refuse, 1)] {
+        let mut settings = open(3);
+        settings.check = check;
+        let mut driven = Driven::joined(settings);
+        for conn in [0, 1, 2] {
+            driven.say(conn, &numbers(Label::C_NHOSTS, &[1]));
+        }
+        driven.say(1, &numbers(Label::C_DATALEN, &[8]));
+        driven.say(1, &numbers(Label::C_TAGUB, &[40_000]));
+        driven.say(1, &said(Label(0x9000), &[]));
+        for conn in [0, 1, 2] {
+            driven.say(conn, &bare(Command::Done));
+        }
+        let partial: Vec<&Event> =
+            driven.events.iter().filter(|event| matches!(event, Event::Partial(..))).collect();
+        assert_eq!(partial.len(), told, "{check:?}");
+        for event in partial {
+            assert_eq!(event, &Event::Partial(Label::C_DATALEN, vec![0, 2]));
+            assert!(
+                event.to_string().starts_with("COLL C_DATALEN: clients 0, 2 left it out, and some clients")
+            );
+        }
+    }
+}
+
 /// The same wrong value in each mode.
 #[test]
 fn what_becomes_of_them() {
@@ -175,7 +243,7 @@ fn what_becomes_of_them() {
         match check {
             Check::Refuse => assert_eq!(
                 driven.failure(),
-                "client 0 broke the protocol at label C_NPROCS: COLL C_NPROCS: its value is 0, and 1 to 4294967295 are allowed"
+                "client 0 broke the protocol at label C_VERSION: COLL C_NPROCS: its value is 0, and 1 to 4294967295 are allowed"
             ),
             _ => assert!(driven.take(0).ends_with(b"\0\0\x12\0\0\0\0\x01\0\0\0\0")),
         }

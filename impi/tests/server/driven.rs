@@ -87,6 +87,16 @@ impl Driven {
         self.handle(Input::Lost(ConnId(conn), "its connection has ended"));
     }
 
+    /// Nothing more comes on a connection.
+    pub(crate) fn close_side(&mut self, conn: u64) {
+        self.handle(Input::Closed(ConnId(conn)));
+    }
+
+    /// The system has no room for one more.
+    pub(crate) fn crowd(&mut self) {
+        self.handle(Input::Crowded);
+    }
+
     /// Time passes until then.
     pub(crate) fn tick(&mut self, now: Duration) {
         self.now = now;

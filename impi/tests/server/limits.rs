@@ -77,19 +77,70 @@ fn a_client_may_send_so_many_bytes() {
     assert!(driven.failure().contains("COLL with a length of 4; allowed are 0 to 0"), "{}", driven.failure());
 }
 
+/// Only labels that others had not come to were counted: a single client was answered each one at once, and one that did not read its answers had the server take memory for as many as it liked.
 #[test]
-fn a_client_may_be_so_many_labels_and_unknown_commands_ahead() {
-    let mut driven = Driven::joined(open(2));
-    (0..4096).for_each(|number| driven.say(0, &said(Label(0x9000 + number), &[])));
-    assert_eq!(driven.ended, None);
-    driven.say(0, &said(Label(0xFFFF), &[]));
-    assert!(driven.failure().contains("more than 4096 labels that others have not come to"));
+fn a_client_may_send_so_many_labels_and_unknown_commands() {
+    for clients in [1, 2] {
+        let mut driven = Driven::joined(open(clients));
+        (0..4096).for_each(|number| driven.say(0, &said(Label(0x9000 + number), &[])));
+        assert_eq!(driven.ended, None);
+        driven.say(0, &said(Label(0xFFFF), &[]));
+        assert!(driven.failure().contains("more than 4096 labels"));
+    }
 
     let mut driven = Driven::joined(open(1));
     (0..1000).for_each(|_| driven.say(0, &command(Command::Other(1), &[2, 3])));
     assert_eq!(driven.ended, None);
     driven.say(0, &command(Command::Other(1), &[]));
     assert!(driven.failure().contains("more than 1000 commands that are not known"));
+}
+
+/// What came after FINI was read for ever.
+#[test]
+fn little_is_read_after_fini() {
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &[bare(Command::Done), bare(Command::Fini)].concat());
+    driven.say(0, &[7; 4096]);
+    assert!(driven.closed.is_empty());
+    driven.say(0, &[7]);
+    assert!(driven.closed.contains(&0) && driven.ended.is_none());
+    driven.say(1, &[bare(Command::Done), bare(Command::Fini)].concat());
+    assert_eq!(driven.ended, Some(Ok(())));
+}
+
+/// A client that had said everything and closed its side got nothing of what was broadcast.
+#[test]
+fn who_has_said_everything_may_close_its_side_and_read_on() {
+    let all = [numbers(Label::C_NHOSTS, &[1]), bare(Command::Done), bare(Command::Fini)].concat();
+    // Before all have joined, and afterwards.
+    for early in [true, false] {
+        let mut driven = Driven::new(open(2));
+        driven.join(0, 0);
+        if early {
+            driven.say(0, &all);
+            driven.close_side(0);
+        }
+        driven.join(1, 1);
+        if !early {
+            driven.say(0, &all);
+            driven.close_side(0);
+        }
+        driven.say(1, &all);
+        let got = driven.take(0);
+        assert!(got.ends_with(b"DONE\0\0\0\0") && got == driven.take(1), "{got:?}");
+        assert_eq!(driven.ended, Some(Ok(())));
+    }
+    // Who has not said FINI is lost.
+    let mut driven = Driven::joined(open(2));
+    driven.say(0, &bare(Command::Done));
+    driven.close_side(0);
+    assert_eq!(driven.failure(), "client 0 was lost after its DONE: it has closed the connection");
+    let mut driven = Driven::new(open(2));
+    driven.connect(0);
+    driven.close_side(0);
+    driven.join(1, 0);
+    driven.close_side(1);
+    assert!(driven.told().contains("client 0 is lost before all have joined") && driven.closed.len() == 2);
 }
 
 /// A label of all ones, once it was broadcast, left a session without its end.
@@ -156,6 +207,56 @@ fn silent_connections_delay_nobody() {
     assert!(driven.take(2000).is_empty() && driven.ended.is_none());
 }
 
+/// Those without the key had only to come in numbers: whoever had proved by the key that it may take part had to go for them.
+#[test]
+fn who_cannot_prove_it_does_not_displace_who_can() {
+    const KEY: [u8; 8] = *b"12345678";
+    let mut settings = open(2);
+    settings.methods = Methods { none: false, key: Some(Key::from_bytes(KEY)) };
+    let mut driven = Driven::new(settings);
+    let proof = [&command(Command::Auth, &[2])[..], &KEY].concat();
+    driven.connect(0);
+    driven.say(0, &proof);
+    driven.connect(1);
+    driven.say(1, &proof[..12]);
+    // As many who say nothing as there are places for: of those who came later than the two.
+    (2..200).for_each(|conn| driven.connect(conn));
+    assert_eq!(driven.closed.iter().copied().collect::<Vec<u64>>(), (2..138).collect::<Vec<u64>>());
+    // When all the others have said something, the oldest goes; of those who can prove it, none does.
+    (138..200).for_each(|conn| driven.say(conn, &proof[..12]));
+    (200..300).for_each(|conn| {
+        driven.connect(conn);
+        driven.say(conn, &proof[..12]);
+    });
+    assert!(driven.closed.contains(&1) && !driven.closed.contains(&0));
+    driven.say(0, &command(Command::Impi, &[0]));
+    // Where all can, it is the new one that goes.
+    driven.connect(300);
+    driven.say(300, &proof[..12]);
+    (237..301).for_each(|conn| driven.say(conn, &proof[12..]));
+    driven.connect(301);
+    assert!(driven.closed.contains(&301) && driven.closed.len() == 237, "{:?}", driven.closed);
+    driven.say(299, &command(Command::Impi, &[1]));
+    assert!(driven.told().contains("all clients have joined"));
+}
+
+#[test]
+fn a_system_that_is_short_of_room_costs_strangers_their_places() {
+    let mut driven = Driven::new(open(2));
+    driven.crowd();
+    driven.join(0, 0);
+    driven.crowd();
+    assert!(driven.closed.is_empty(), "a client stays");
+    (1..4).for_each(|conn| driven.connect(conn));
+    driven.say(1, &greeting(1, None, 1)[..5]);
+    for expected in [2, 3, 1] {
+        driven.crowd();
+        assert!(driven.closed.contains(&expected), "{:?}", driven.closed);
+    }
+    driven.crowd();
+    assert_eq!((driven.closed.len(), &driven.ended), (3, &None));
+}
+
 #[test]
 fn a_session_that_is_late_says_whom_it_waits_for() {
     let late = |prepare: &dyn Fn(&mut Driven)| {
@@ -200,6 +301,19 @@ fn a_session_that_is_late_says_whom_it_waits_for() {
     );
 }
 
+/// One that is stopped says the same.
+#[test]
+fn whom_a_session_waits_for_at_any_time() {
+    let mut driven = Driven::joined(open(3));
+    let waits = |driven: &Driven| driven.server.waits().to_string();
+    assert_eq!(waits(&driven), "all have joined, and clients 0, 1, 2 have sent neither a label nor DONE");
+    (0..3).for_each(|conn| driven.say(conn, &bare(Command::Done)));
+    driven.say(1, &bare(Command::Fini));
+    assert_eq!(waits(&driven), "all are done, and clients 0, 2 have not sent FINI");
+    driven.lose(0);
+    assert_eq!(waits(&driven), "all are done, and client 2 has not sent FINI");
+}
+
 fn joined_but_one(driven: &mut Driven) {
     (0..3).for_each(|rank| driven.join(rank.into(), rank));
 }
@@ -242,5 +356,8 @@ fn settings_that_no_session_can_have() {
         assert_eq!(error, SettingsError::Clients(clients));
     }
     assert_eq!(Server::new(Settings::new(1, Methods::default())).unwrap_err(), SettingsError::Methods);
-    assert!(Server::new(Settings::new(32, none)).is_ok());
+    let mut settings = Settings::new(32, none);
+    assert!(Server::new(settings.clone()).is_ok());
+    settings.limit = Duration::ZERO;
+    assert_eq!(Server::new(settings).unwrap_err(), SettingsError::Limit);
 }

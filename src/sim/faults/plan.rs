@@ -119,7 +119,7 @@ pub(in crate::sim) struct Mishaps {
     orphans: BTreeSet<u64>,
     forged: BTreeSet<u64>,
     requests: u64,
-    sent: BTreeMap<(Id, Id), VecDeque<([u32; 2], Message)>>,
+    sent: BTreeMap<(Id, Id), VecDeque<Again>>,
 }
 
 impl Mishaps {
@@ -312,7 +312,7 @@ impl Mishaps {
             return;
         }
         let sent = self.sent.entry((from, to)).or_default();
-        sent.push_back((runs, message.clone()));
+        sent.push_back(Again { from, to, runs, message: message.clone() });
         if sent.len() > KEPT {
             sent.pop_front();
         }
@@ -322,8 +322,7 @@ impl Mishaps {
     pub(in crate::sim) fn again(&mut self, random: &mut Random, a: Id, b: Id) -> Vec<Again> {
         let mut again = Vec::new();
         for (from, to) in [(a, b), (b, a)] {
-            let sent = self.sent.remove(&(from, to)).unwrap_or_default();
-            again.extend(sent.into_iter().map(|(runs, message)| Again { from, to, runs, message }));
+            again.extend(self.sent.remove(&(from, to)).unwrap_or_default());
         }
         random.shuffle(&mut again);
         again.truncate(random.below(again.len() as u64 + 1) as usize);

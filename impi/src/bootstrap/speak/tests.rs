@@ -115,6 +115,10 @@ fn what_cannot_be_is_refused() {
     assert!(refused(copied).contains("have both the address 10.0.0.1:1"));
     let changed = |learned: &mut Learned| learned.clusters[0].hosts[0].procs[0].port = Some(9);
     assert_eq!(refused(changed), "what client 0 has said of its processes did not come back as it was");
+    let key = |learned: &mut Learned| {
+        learned.clusters[0].hosts[0].procs[0].key = Some(PublicKey([9; 32]));
+    };
+    assert!(refused(key).contains("did not come back as it was"));
     let more = |learned: &mut Learned| {
         let process = learned.clusters[1].hosts[0].procs[0].clone();
         learned.clusters[0].hosts.push(Host::new(
@@ -128,9 +132,11 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn loopback_addresses_are_for_those_on_the_machine_of_the_server() {
-    assert!(is_here("127.0.0.1:1") && is_here("127.0.0.9:1") && is_here("localhost:1"));
-    // It belongs to nobody.
-    assert!(!is_here("192.0.2.1:1") && !is_here("nowhere"));
+    let same = |from: &str, to: &str| same_machine(from.parse().unwrap(), to.parse().unwrap());
+    assert!(same("127.0.0.1", "127.0.0.9") && same("::1", "::1") && same("10.0.0.1", "::ffff:10.0.0.1"));
+    assert!(!same("10.0.0.1", "10.0.0.2") && !same("10.0.0.1", "fd00::1"));
+    // Addresses tell it before there is a connection, names do not. The second one belongs to nobody.
+    assert!(!is_elsewhere("127.0.0.9:1") && is_elsewhere("192.0.2.1:1") && !is_elsewhere("nowhere:1"));
     let (one, two) = ([said(0, "127.0.0.1:1")], [said(1, "127.0.0.2:2")]);
     let learned = learned(&[&one, &two], true);
     for here in [true, false] {
@@ -159,4 +165,34 @@ fn what_a_process_says_is_checked() {
     // The address that others reach counts.
     let both = Said::new(0, 7, &format!("1,h,{REACH:016x},-,127.0.0.1:1,10.0.0.1:2")).unwrap();
     assert_eq!(both.address.to_string(), "10.0.0.1:2");
+}
+
+/// One client said 200,000 hosts, and every process of every cluster got an entry for each.
+#[test]
+fn no_client_makes_the_others_keep_any_number_of_processes() {
+    let (one, two) = ([said(0, "10.0.0.1:1")], [said(1, "10.0.0.2:2")]);
+    let mut learned = learned(&[&one, &two], true);
+    let process = learned.clusters[1].hosts[0].procs[0].clone();
+    learned.clusters[1].hosts[0].procs = vec![process; IDS_MAX];
+    let error = answer(&setup(0), &hosts(&one), &learned, false).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the clients have 65537 processes in all, of which 65536 are of client 1, and one bootstrap takes 65536 at most"
+    );
+    learned.clusters[1].hosts[0].procs.pop();
+    let error = answer(&setup(0), &hosts(&one), &learned, false).unwrap_err().to_string();
+    assert!(error.contains("have both the address"), "they are not too many now: {error}");
+}
+
+/// A server that leaves the labels of this project out takes the keys away, and nobody said so.
+#[test]
+fn keys_that_were_not_carried_are_missed() {
+    let (with, without) =
+        ([said(0, "10.0.0.1:1")], [Said::new(0, 1, "1,h,0000000000000000,-,10.0.0.1:1").unwrap()]);
+    for (own_labels, cluster, missed) in
+        [(false, &with, true), (true, &with, false), (false, &without, false)]
+    {
+        let learned = learned(&[cluster, &with], own_labels);
+        assert_eq!(unproved(&hosts(cluster), &learned).is_some(), missed, "{own_labels}");
+    }
 }

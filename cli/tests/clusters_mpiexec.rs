@@ -1,0 +1,162 @@
+//! Clusters that a real launcher starts, and that meet by IMPI: which shapes become one set of nodes, along which tree, and what is said where they do not.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+#![cfg(feature = "impi")]
+
+use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const EXE: &str = env!("CARGO_BIN_EXE_gpc");
+
+const LAUNCHER: &str = "mpiexec.mpich";
+
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for name in [
+        "GPC_IMPI_SERVER",
+        "GPC_IMPI_RANK",
+        "GPC_IMPI_PORTS",
+        "GPC_SECRET_FILE",
+        "GPC_HOST_ADDRESS",
+        "IMPI_AUTH_KEY",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Whether the launcher is there; says so if it is not.
+fn launches() -> bool {
+    match command(LAUNCHER).arg("--version").output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("skipped: needs {LAUNCHER}");
+            false
+        }
+        tried => tried.unwrap().status.success(),
+    }
+}
+
+/// A secret in this folder.
+fn secret(folder: &Path, name: &str) -> String {
+    let path = folder.join(name);
+    assert!(command(EXE).arg("secret").arg(&path).status().unwrap().success());
+    path.to_str().unwrap().to_owned()
+}
+
+/// The server of `gpc impi server`, which ends with the test at the latest.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(clients: usize) -> Server {
+        let mut command = command(EXE);
+        command.args(["impi", "server", &clients.to_string(), "--time-limit", "60s"]).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Server { process, address: address.trim_end().to_owned() }
+    }
+
+    fn ends_well(mut self) -> bool {
+        self.process.wait().unwrap().success()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A cluster of so many processes, each with an address of its own; they run `gpc call` with these arguments.
+fn cluster(server: &Server, secret: &str, (rank, count): (usize, u32), arguments: &str) -> Child {
+    let script = format!("GPC_HOST_ADDRESS=127.3.{rank}.$((PMI_RANK+1)) exec {EXE} call {arguments}");
+    let mut command = command(LAUNCHER);
+    command.args(["-n", &count.to_string(), "sh", "-c", &script]);
+    command.env("GPC_IMPI_SERVER", &server.address).env("GPC_IMPI_RANK", rank.to_string());
+    command.env("GPC_SECRET_FILE", secret);
+    command.spawn().unwrap()
+}
+
+/// What came of clusters of so many processes, whose processes all have these arguments.
+fn clusters(shape: &[u32], arguments: &str) -> Vec<Output> {
+    let (folder, server) = (tempfile::tempdir().unwrap(), Server::start(shape.len()));
+    let secret = secret(folder.path(), "secret");
+    let start = |cluster_of| cluster(&server, &secret, cluster_of, arguments);
+    let clusters: Vec<Child> = shape.iter().copied().enumerate().map(start).collect();
+    let outputs = clusters.into_iter().map(|cluster| cluster.wait_with_output().unwrap()).collect();
+    // It has heard FINI of all.
+    assert!(server.ends_well());
+    outputs
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The root of a cluster of one process under a launcher kept nobody waiting, and that call ended at once: the second time it looked, the root took this for a loss, and left the session before the others had come. Whoever is alone holds nobody.
+#[test]
+fn a_cluster_of_one_process_meets_the_others() {
+    if !launches() {
+        return;
+    }
+    for shape in [&[1, 1][..], &[1, 2], &[2, 1], &[1]] {
+        let count: u32 = shape.iter().sum();
+        let outputs = clusters(shape, "facts");
+        for output in &outputs {
+            assert!(
+                output.status.success() && output.stderr.is_empty(),
+                "{shape:?}: {}",
+                text(&output.stderr)
+            );
+        }
+        let out = text(&outputs[0].stdout);
+        assert!(out.contains(&format!("done {count} of {count}")), "{shape:?}: {out}");
+    }
+}
+
+/// Along the default tree of other calls messages went to and fro between the clusters.
+#[test]
+fn clusters_are_kept_together_where_no_tree_is_named() {
+    if !launches() {
+        return;
+    }
+    for (arguments, tree) in [("echo", "hosts+binomial tree"), ("echo --tree binary", "binary tree")] {
+        let outputs = clusters(&[3, 2, 2], arguments);
+        let out = text(&outputs[0].stdout);
+        assert!(out.contains(&format!("echo over 7 ids: {tree}")), "{out}");
+    }
+}
+
+/// Two clusters with a secret each: whoever refused the other said nothing of why, and its log was not there.
+#[test]
+fn clusters_with_different_secrets_say_so() {
+    if !launches() {
+        return;
+    }
+    let (folder, server) = (tempfile::tempdir().unwrap(), Server::start(2));
+    let secrets = [secret(folder.path(), "one"), secret(folder.path(), "other")];
+    let start = |(rank, secret): (usize, &String)| cluster(&server, secret, (rank, 2), "facts --link tcp");
+    let clusters: Vec<Child> = secrets.iter().enumerate().map(start).collect();
+    let said: Vec<String> = clusters
+        .into_iter()
+        .map(|cluster| {
+            let output = cluster.wait_with_output().unwrap();
+            assert!(!output.status.success());
+            text(&output.stderr)
+        })
+        .collect();
+    // Which of them has called the other is not the same each time.
+    let all = said.concat();
+    assert!(all.contains("it refused the proof"), "{said:?}");
+    assert!(
+        all.contains("a connection is refused") && all.contains("its secret or its job is another one"),
+        "{said:?}"
+    );
+}
