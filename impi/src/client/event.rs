@@ -27,6 +27,8 @@ pub enum ClientStage {
 pub enum ClientEvent {
     /// The client has connected, from its address to that of the server.
     Connected(SocketAddr, SocketAddr),
+    /// The server has closed the connection before it said how many clients there are, for this reason as far as it is known here; the client connects again.
+    Again(String),
     /// The server has chosen how the client proves that it may take part.
     Auth(Method),
     /// The client is in, one of so many.
@@ -74,6 +76,9 @@ impl fmt::Display for ClientEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientEvent::Connected(from, to) => write!(f, "connected to {to} from {from}"),
+            ClientEvent::Again(why) => {
+                write!(f, "the server was lost before it let this client in: {why}; trying again")
+            }
             ClientEvent::Auth(Method::None) => f.write_str("AUTH without a proof"),
             ClientEvent::Auth(Method::Key) => f.write_str("AUTH by the key, which was sent"),
             ClientEvent::Joined(rank, size) => write!(f, "IMPI: client {rank} of {size}"),

@@ -26,6 +26,14 @@ pub enum ClientFault {
         /// How long it might take.
         limit: Duration,
     },
+    /// The client is one too many.
+    #[error("this client has rank {rank}, and the session has {size} {}: the ranks are 0 to {}", if *.size == 1 { "client" } else { "clients" }, .size - 1)]
+    Rank {
+        /// The client's rank.
+        rank: Rank,
+        /// The number of clients.
+        size: u32,
+    },
     /// The server broke the protocol.
     #[error("the server broke the protocol while this client was {stage}: {wrong}")]
     Wrong {
@@ -44,7 +52,7 @@ pub enum ClientFault {
 #[non_exhaustive]
 pub enum Wrong {
     /// A method that the client did not offer.
-    #[error("it chose method {which} of AUTH, and this client offers mask {mask:#x}")]
+    #[error("it chose method {which} of AUTH, and this client offers mask {mask:#x}{}", stranger(*.which))]
     Method {
         /// The method's number.
         which: u32,
@@ -76,14 +84,6 @@ pub enum Wrong {
     /// A number of clients that cannot be.
     #[error("IMPI says {0} clients; a session has 1 to {CLIENTS_MAX}")]
     Size(i32),
-    /// The client is one too many.
-    #[error("IMPI says {size} clients, and this one has rank {rank}: the ranks are 0 to {most}", most = size - 1)]
-    Rank {
-        /// The client's rank.
-        rank: Rank,
-        /// The number of clients.
-        size: u32,
-    },
     /// A number of clients that changes.
     #[error("IMPI says {now} clients, and has said {before}")]
     Resized {
@@ -159,14 +159,19 @@ pub enum Wrong {
     Unanswered(Label),
 }
 
+/// What says something else in the place of a method: those are bits of a mask.
+fn stranger(which: u32) -> &'static str {
+    if which >= u32::BITS { "; is it an IMPI server?" } else { "" }
+}
+
 /// What may be the cause of a connection that was closed.
 fn hint(stage: &ClientStage) -> &'static str {
     match stage {
         ClientStage::Auth => {
-            "; a server closes when it has no method of proof in common with the client (IMPI_AUTH_NONE, IMPI_AUTH_KEY), or when all clients have joined"
+            "; a server closes when it has no method of proof in common with the client (IMPI_AUTH_NONE, IMPI_AUTH_KEY), or when all clients have joined; it says which on its standard error"
         }
         ClientStage::Impi => {
-            "; a server closes when the key (IMPI_AUTH_KEY) is another one, or the rank is taken or too high"
+            "; a server closes when the key (IMPI_AUTH_KEY) is another one, or the rank is taken or too high; it says which on its standard error"
         }
         _ => "",
     }

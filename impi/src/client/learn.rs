@@ -53,9 +53,12 @@ pub enum LearnError {
         /// The default.
         default: i32,
     },
-    /// Clients that do not agree on the job.
-    #[error("the clients do not agree on the job (C_JOB)")]
-    Jobs,
+    /// The job is client 0's to say.
+    #[error("{} said the job of all nodes (C_JOB), and client 0 alone says it", Those(.clients))]
+    Job {
+        /// Who has said it.
+        clients: Vec<Rank>,
+    },
     /// A client without hosts, or without processes.
     #[error("client {client} says 0 under {label}, and it has at least 1")]
     Zero {
@@ -116,6 +119,7 @@ impl LearnError {
 
 struct Counted<'a>(&'a Label);
 struct Clients<'a>(&'a [Rank]);
+struct Those<'a>(&'a [Rank]);
 struct Suspect<'a>(&'a Option<(Rank, usize)>);
 struct Values<'a>(&'a [(Rank, i32)], i32);
 
@@ -129,6 +133,12 @@ impl fmt::Display for Clients<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ranks: Vec<String> = self.0.iter().map(Rank::to_string).collect();
         write!(f, "{} {}", if ranks.len() == 1 { "client" } else { "clients" }, ranks.join(", "))
+    }
+}
+
+impl fmt::Display for Those<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", Clients(self.0), if self.0.len() == 1 { "has" } else { "have" })
     }
 }
 
@@ -199,14 +209,13 @@ fn agreed(label: Label, values: &[Option<u32>; 32]) -> Result<i32, LearnError> {
 }
 
 fn job(answer: &Answer) -> Result<Option<[u8; 16]>, LearnError> {
-    let (jobs, rest) = answer.values.as_chunks::<16>();
-    let clients = answer.mask.count_ones();
-    if !rest.is_empty() || jobs.len() != clients as usize {
-        return Err(LearnError::length(Label::C_JOB, answer.values.len(), clients.into(), 16));
+    if answer.mask > 1 {
+        return Err(LearnError::Job { clients: answer.ranks().filter(|rank| *rank > 0).collect() });
     }
-    match jobs.iter().all(|job| Some(job) == jobs.first()) {
-        true => Ok(jobs.first().copied()),
-        false => Err(LearnError::Jobs),
+    let (jobs, rest) = answer.values.as_chunks::<16>();
+    match (jobs.len(), rest.is_empty()) {
+        (count, true) if count == answer.mask as usize => Ok(jobs.first().copied()),
+        _ => Err(LearnError::length(Label::C_JOB, answer.values.len(), answer.mask.into(), 16)),
     }
 }
 

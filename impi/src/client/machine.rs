@@ -1,6 +1,7 @@
 //! The client's session: what is sent next, and what the server may answer.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +9,8 @@ use bytes::Bytes;
 use super::answers::{Answer, Answers};
 use super::relay::{RelayInput, RelayOutput, Relaying};
 use super::{
-    ClientEvent, ClientFault, ClientSettings, ClientStage, LearnError, Learned, SettingsError, Wrong, learn,
+    ClientEvent, ClientFault, ClientSettings, ClientSettingsError, ClientStage, LearnError, Learned, Wrong,
+    learn,
 };
 use crate::server::Rank;
 use crate::wire::{
@@ -29,9 +31,8 @@ pub enum ClientInput<'a> {
 }
 
 /// What a client wants done.
-#[derive(Debug)]
 pub enum ClientOutput {
-    /// These bytes are to be sent to the server.
+    /// These bytes are to be sent to the server. They may be the key, which is wiped from memory with the last copy of them.
     Send(Bytes),
     /// For those who look on.
     Event(ClientEvent),
@@ -41,6 +42,19 @@ pub enum ClientOutput {
     Learned(Box<Learned>),
     /// The session has failed, and the connection is to be closed. The last output.
     Failed(ClientFault),
+}
+
+/// How many bytes are to be sent, and not which: they may be the key.
+impl fmt::Debug for ClientOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientOutput::Send(bytes) => write!(f, "Send({} bytes)", bytes.len()),
+            ClientOutput::Event(event) => f.debug_tuple("Event").field(event).finish(),
+            ClientOutput::Relay(output) => f.debug_tuple("Relay").field(output).finish(),
+            ClientOutput::Learned(learned) => f.debug_tuple("Learned").field(learned).finish(),
+            ClientOutput::Failed(fault) => f.debug_tuple("Failed").field(fault).finish(),
+        }
+    }
 }
 
 /// A session of a client, from the moment at which it is connected.
@@ -100,14 +114,16 @@ impl Client {
     ///
     /// # Errors
     /// When what the client would say cannot be said.
-    pub fn new(settings: ClientSettings) -> Result<Client, SettingsError> {
+    pub fn new(settings: ClientSettings) -> Result<Client, ClientSettingsError> {
         let settings = settings.checked()?;
         let labels: Vec<Label> =
             Label::KNOWN.into_iter().filter(|label| settings.cluster.says(*label)).collect();
         let most = settings.bytes_max.min(i32::MAX as usize - 64);
         for label in labels.iter().chain(&Label::OWN[1..]).chain(settings.extra.keys()) {
             match settings.len(*label) {
-                Some(len) if len > most => return Err(SettingsError::Long { label: *label, len, most }),
+                Some(len) if len > most => {
+                    return Err(ClientSettingsError::Long { label: *label, len, most });
+                }
                 _ => {}
             }
         }
@@ -239,7 +255,7 @@ impl Client {
         let methods = &self.settings.methods;
         let (method, key) = match (which, &methods.key) {
             (0, _) if methods.none => (Method::None, None),
-            (1, Some(key)) => (Method::Key, Some(Bytes::copy_from_slice(&*key.bytes()))),
+            (1, Some(key)) => (Method::Key, Some(Bytes::from_owner(key.bytes()))),
             _ => return Err(Wrong::Method { which, mask: methods.mask() }.into()),
         };
         self.event(ClientEvent::Auth(method));
@@ -294,7 +310,8 @@ impl Client {
             };
         }
         if rank >= size {
-            return Err(Wrong::Rank { rank, size }.into());
+            self.fail(ClientFault::Rank { rank, size });
+            return Ok(());
         }
         self.size = size;
         self.event(ClientEvent::Joined(rank, size));

@@ -23,4 +23,4 @@ pub use learn::LearnError;
 pub use learned::Learned;
 pub use machine::{Client, ClientInput, ClientOutput};
 pub use relay::{RelayInput, RelayOutput};
-pub use settings::{ClientSettings, Place, SettingsError};
+pub use settings::{ClientSettings, ClientSettingsError, Place};

@@ -18,7 +18,7 @@ pub struct ClientSettings {
     pub methods: Methods,
     /// What it says.
     pub cluster: Cluster,
-    /// C_JOB, of this project: the job of all nodes. Client 0 alone says it.
+    /// C_JOB, of this project: the job of all nodes, from client 0 alone: of any other client it is not sent.
     pub job: Option<[u8; 16]>,
     /// Whether it knows the labels of this project: then [`Version::OWN`] is among its versions, and it says those of them that its cluster has values for, if all other clients know them.
     pub own_labels: bool,
@@ -50,7 +50,7 @@ impl ClientSettings {
 /// What no client can say. Hosts count from 0 within the cluster, processes from 0 within their host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SettingsError {
+pub enum ClientSettingsError {
     /// The mask of clients has 32 bits.
     #[error("client rank {0}: the ranks are 0 to {most}", most = CLIENTS_MAX - 1)]
     Rank(Rank),
@@ -190,26 +190,26 @@ impl ClientSettings {
     }
 
     /// Itself, with the versions that are sent.
-    pub(super) fn checked(mut self) -> Result<ClientSettings, SettingsError> {
+    pub(super) fn checked(mut self) -> Result<ClientSettings, ClientSettingsError> {
         if self.rank >= CLIENTS_MAX {
-            return Err(SettingsError::Rank(self.rank));
+            return Err(ClientSettingsError::Rank(self.rank));
         }
         if self.methods.mask() == 0 {
-            return Err(SettingsError::Methods);
+            return Err(ClientSettingsError::Methods);
         }
         let versions = &mut self.cluster.versions;
         if versions.first() != Some(&Version::MANDATORY) || !versions.is_sorted_by(|a, b| a < b) {
-            return Err(SettingsError::Versions(versions.clone()));
+            return Err(ClientSettingsError::Versions(versions.clone()));
         }
         if let (true, Err(at)) = (self.own_labels, versions.binary_search(&Version::OWN)) {
             versions.insert(at, Version::OWN);
         }
         if self.extra.len() > EXTRA_MAX {
-            return Err(SettingsError::Extras(self.extra.len()));
+            return Err(ClientSettingsError::Extras(self.extra.len()));
         }
         let taken = |label: &Label| *label == Label::NONE || label.is_known() || Label::OWN.contains(label);
         if let Some(label) = self.extra.keys().copied().find(taken) {
-            return Err(SettingsError::Extra { label });
+            return Err(ClientSettingsError::Extra { label });
         }
         check(&self.cluster)?;
         Ok(self)
@@ -217,16 +217,16 @@ impl ClientSettings {
 }
 
 /// Whether a cluster can be said.
-fn check(cluster: &Cluster) -> Result<(), SettingsError> {
+fn check(cluster: &Cluster) -> Result<(), ClientSettingsError> {
     if cluster.hosts.is_empty() {
-        return Err(SettingsError::NoHosts);
+        return Err(ClientSettingsError::NoHosts);
     }
     if let Some(host) = cluster.hosts.iter().position(|host| host.procs.is_empty()) {
-        return Err(SettingsError::NoProcs(host));
+        return Err(ClientSettingsError::NoProcs(host));
     }
     let within = |label, at, value: Option<i64>, least, most| match value {
         Some(value) if !(least..=most).contains(&value) => {
-            Err(SettingsError::Value { label, at, value, least, most })
+            Err(ClientSettingsError::Value { label, at, value, least, most })
         }
         _ => Ok(()),
     };
@@ -243,7 +243,7 @@ fn check(cluster: &Cluster) -> Result<(), SettingsError> {
         within(Label::H_HIWATER, at, host.hiwater.map(i64::from), 1, uint4)?;
         match (host.ackmark, host.hiwater) {
             (Some(ackmark), Some(hiwater)) if ackmark > hiwater => {
-                return Err(SettingsError::Flow { host: i, ackmark, hiwater });
+                return Err(ClientSettingsError::Flow { host: i, ackmark, hiwater });
             }
             _ => {}
         }
@@ -259,7 +259,7 @@ fn check(cluster: &Cluster) -> Result<(), SettingsError> {
 type Has<T> = (Label, fn(&T) -> bool);
 
 /// Labels that some have values for, and others have not.
-fn all_or_none(cluster: &Cluster) -> Result<(), SettingsError> {
+fn all_or_none(cluster: &Cluster) -> Result<(), ClientSettingsError> {
     let hosts: [Has<Host>; 4] = [
         (Label::H_IPV6, |host| host.address.is_some()),
         (Label::H_PORT, |host| host.port.is_some()),
@@ -280,24 +280,24 @@ fn all_or_none(cluster: &Cluster) -> Result<(), SettingsError> {
     Ok(())
 }
 
-fn mixed(label: Label, mut all: impl Iterator<Item = (Place, bool)>) -> Result<(), SettingsError> {
+fn mixed(label: Label, mut all: impl Iterator<Item = (Place, bool)>) -> Result<(), ClientSettingsError> {
     let Some((first, has)) = all.next() else { return Ok(()) };
     match all.find(|(_, other)| *other != has) {
-        Some((other, true)) => Err(SettingsError::Some { label, has: other, lacks: first }),
-        Some((other, false)) => Err(SettingsError::Some { label, has: first, lacks: other }),
+        Some((other, true)) => Err(ClientSettingsError::Some { label, has: other, lacks: first }),
+        Some((other, false)) => Err(ClientSettingsError::Some { label, has: first, lacks: other }),
         None => Ok(()),
     }
 }
 
 /// Processes that nobody could tell apart.
-fn pids(cluster: &Cluster) -> Result<(), SettingsError> {
+fn pids(cluster: &Cluster) -> Result<(), ClientSettingsError> {
     // Where nobody has said an address, those of one host share one.
     let mut seen: BTreeSet<(Result<Ipv6Addr, usize>, u64)> = BTreeSet::new();
     for (at, host, proc) in cluster.procs_at() {
         let Place::Proc(i, _) = at else { continue };
         let address = proc.address.or(host.address).map(super::canonical).ok_or(i);
         if let Some(pid) = proc.pid.filter(|pid| !seen.insert((address, *pid))) {
-            return Err(SettingsError::Pid { at, pid });
+            return Err(ClientSettingsError::Pid { at, pid });
         }
     }
     Ok(())

@@ -12,14 +12,11 @@ use bytes::{Buf as _, Bytes};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use super::SessionError;
 use super::connect::Clock;
+use super::{LOOK, SessionError};
 use crate::client::{Client, ClientEvent, ClientFault, ClientInput, ClientOutput, Learned};
 use crate::relay::{Relay, RelayOptions};
 use crate::server::Rank;
-
-/// How often one who waits is asked whether it goes on.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// Bytes that are read at a time.
 const READ: usize = 64 * 1024;

@@ -13,11 +13,20 @@ use std::time::{Duration, Instant};
 use connect::{Clock, connect, prepare, resolve};
 use joining::Joining;
 
-use crate::client::{Client, ClientEvent, ClientFault, ClientOutput, ClientSettings, Learned, SettingsError};
+use crate::client::{
+    Client, ClientEvent, ClientFault, ClientOutput, ClientSettings, ClientSettingsError, ClientStage, Learned,
+};
 use crate::relay::RelayOptions;
 
 /// How long FINI may take to leave: it is 8 bytes.
 const FINI_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often one who waits is asked whether it goes on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often a client connects again when the server has closed before it let the client in, and after how many [`LOOK`]s each time. Its rank may be taken by a connection of its own that has just died, or strangers may have taken all places; somewhat more than 2 s are enough for these to go. A wrong key stays wrong, and is to be told soon.
+const AGAIN_MAX: u32 = 8;
+const AGAIN_LOOKS: u32 = 3;
 
 /// How a client takes part.
 #[derive(Clone, Debug)]
@@ -45,7 +54,7 @@ pub struct Session {
 pub enum SessionError {
     /// What the client would say cannot be said.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] ClientSettingsError),
     /// The server's address is none, or its name was not found.
     #[error("the address of the IMPI server, `{}`, cannot be looked up: {cause}; it is HOST:PORT, which the server prints when it listens", chained_gpc::Shown(.server))]
     Address {
@@ -77,7 +86,7 @@ pub enum SessionError {
 }
 
 impl Session {
-    /// Takes part: connects to the server at `HOST:PORT`, says what the settings have, and learns of the others. `trace` is told what happens. All of it together takes `limit` at most.
+    /// Takes part: connects to the server at `HOST:PORT`, says what the settings have, and learns of the others. When the server closes before it lets the client in, the client tries again a few times. `trace` is told what happens. All of it together takes `limit` at most.
     ///
     /// # Errors
     /// When the settings cannot be said, nobody listens there, the time is over, the server breaks the protocol or is lost, or what the clients say does not go together.
@@ -120,9 +129,32 @@ impl Session {
         let clock = Clock { begin: Instant::now(), limit: options.limit };
         let addresses = resolve(server, &clock)
             .map_err(|cause| SessionError::Address { server: server.to_owned(), cause })?;
-        let stream = connect(&addresses, &clock)
-            .map_err(|cause| SessionError::Connect { server: server.to_owned(), cause })?;
-        Session::part(stream, settings, options.relay, &clock, &mut goes_on, &mut trace)
+        let (mut refused, mut again) = (None, AGAIN_MAX);
+        // Ends: each round but the last takes one from how often it may be.
+        loop {
+            let stream = connect(&addresses, &clock).map_err(|cause| match refused.take() {
+                // That says more.
+                Some(fault) => SessionError::Fault(fault),
+                None => SessionError::Connect { server: server.to_owned(), cause },
+            })?;
+            let relay = options.relay.clone();
+            match Session::part(stream, settings.clone(), relay, &clock, &mut goes_on, &mut trace) {
+                Err(SessionError::Fault(ClientFault::Lost { stage, why }))
+                    if again > 0 && matches!(stage, ClientStage::Auth | ClientStage::Impi) =>
+                {
+                    trace(&ClientEvent::Again(why.clone()));
+                    refused = Some(ClientFault::Lost { stage, why });
+                }
+                ended => return ended,
+            }
+            again -= 1;
+            for _ in 0..AGAIN_LOOKS {
+                if !goes_on() {
+                    return Err(SessionError::GivenUp);
+                }
+                std::thread::sleep(clock.left().unwrap_or_default().min(LOOK));
+            }
+        }
     }
 
     /// The same on a connection that there is already, through a tunnel or from an address of one's choice. It blocks or not; afterwards it blocks.

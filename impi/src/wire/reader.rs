@@ -1,16 +1,29 @@
 //! From bytes to commands, as they come: byte by byte, or many at a time.
 
+use std::fmt;
+
 use bytes::{Bytes, BytesMut};
+use zeroize::Zeroize as _;
 
 use super::Command;
 
 /// A whole command, or bytes that were expected without a head.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Frame {
     /// A command and its payload.
     Command(Command, Bytes),
-    /// Bytes without a head.
+    /// Bytes without a head. They may be the key, and are wiped from memory with the last copy of them.
     Raw(Bytes),
+}
+
+/// How many bytes there are, and not which: they may be the key.
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Frame::Command(command, payload) => write!(f, "Command({command}, {} bytes)", payload.len()),
+            Frame::Raw(bytes) => write!(f, "Raw({} bytes)", bytes.len()),
+        }
+    }
 }
 
 /// A head that nobody may send.
@@ -29,7 +42,6 @@ pub struct FrameError {
 const AT_FIRST: usize = 4096;
 
 /// Reads commands of one connection.
-#[derive(Debug)]
 pub struct Reader {
     /// The head, as far as it has come.
     head: [u8; 8],
@@ -38,7 +50,17 @@ pub struct Reader {
     part: Option<Part>,
 }
 
-#[derive(Debug)]
+/// How many bytes are held, and not which: they may be the key.
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing = self.part.as_ref().map(|part| part.missing);
+        f.debug_struct("Reader")
+            .field("held", &self.held())
+            .field("missing", &missing)
+            .finish_non_exhaustive()
+    }
+}
+
 struct Part {
     /// `None` for raw bytes.
     command: Option<Command>,
@@ -51,11 +73,36 @@ impl Part {
         Part { command, missing: len, bytes: BytesMut::with_capacity(len.min(AT_FIRST)) }
     }
 
-    fn frame(self) -> Frame {
+    fn frame(mut self) -> Frame {
+        let bytes = std::mem::take(&mut self.bytes);
         match self.command {
-            Some(command) => Frame::Command(command, self.bytes.freeze()),
-            None => Frame::Raw(self.bytes.freeze()),
+            Some(command) => Frame::Command(command, bytes.freeze()),
+            None => Frame::Raw(Bytes::from_owner(Wiped(bytes))),
         }
+    }
+}
+
+/// Bytes without a head that end before they are whole.
+impl Drop for Part {
+    fn drop(&mut self) {
+        if self.command.is_none() {
+            self.bytes.zeroize();
+        }
+    }
+}
+
+/// Bytes that may be the key.
+struct Wiped(BytesMut);
+
+impl AsRef<[u8]> for Wiped {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Wiped {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
@@ -171,6 +218,20 @@ mod tests {
         let mut bytes = &b"abcrest"[..];
         assert_eq!(reader.take(&mut bytes, |_| 0).unwrap(), Some(Frame::Raw(Bytes::from_static(b"abc"))));
         assert_eq!(bytes, b"rest");
+    }
+
+    /// The key came as bytes without a head, and stood in whatever showed what was read.
+    #[test]
+    fn bytes_are_not_shown() {
+        let mut reader = Reader::new();
+        reader.expect_raw(8);
+        assert_eq!(reader.take(&mut &[77; 5][..], |_| 0).unwrap(), None);
+        assert_eq!(format!("{reader:?}"), "Reader { held: 5, missing: Some(3), .. }");
+        let raw = reader.take(&mut &[77; 3][..], |_| 0).unwrap().unwrap();
+        assert_eq!(format!("{raw:?}"), "Raw(8 bytes)");
+        assert_eq!(raw, Frame::Raw(vec![77; 8].into()));
+        let mut bytes = &command(Command::Impi, &[77])[..];
+        assert_eq!(format!("{:?}", reader.take(&mut bytes, |_| 4).unwrap()), "Some(Command(IMPI, 4 bytes))");
     }
 
     #[test]

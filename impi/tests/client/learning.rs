@@ -270,19 +270,32 @@ fn versions_of_each_pair() {
     assert!(learned.clusters[3].versions.is_empty());
 }
 
+/// The job of all nodes was believed of any client, where client 0 had not said one.
 #[test]
-fn jobs_must_agree() {
-    let job = |rank, job: u8| {
+fn the_job_is_client_zeros_to_say() {
+    let job = |rank| {
         let mut raw = other(rank, &[], &[]);
         raw.insert(Label::C_VERSION, Version::to_bytes(&[Version::MANDATORY, Version::OWN]));
-        raw.insert(Label::C_JOB, vec![job; 16]);
+        raw.insert(Label::C_JOB, vec![1; 16]);
         raw
     };
-    let mut client = settings(0);
-    (client.own_labels, client.job) = (true, Some([1; 16]));
-    assert_eq!(learned(client.clone(), vec![job(1, 1)]).0.unwrap().job, Some([1; 16]));
-    let fault = learned(client, vec![job(1, 2)]).0.unwrap_err();
-    assert_eq!(fault, ClientFault::Learn(LearnError::Jobs));
+    let silent =
+        || other(1, &[], &[(Label::C_VERSION, Version::to_bytes(&[Version::MANDATORY, Version::OWN]))]);
+    let with = |own: Option<[u8; 16]>, others: Vec<Raw>| {
+        let mut client = settings(0);
+        (client.own_labels, client.job) = (true, own);
+        learned(client, others).0
+    };
+    assert_eq!(with(Some([1; 16]), vec![silent()]).unwrap().job, Some([1; 16]));
+    assert_eq!(with(None, vec![silent()]).unwrap().job, None);
+    for own in [None, Some([1; 16])] {
+        let fault = with(own, vec![silent(), job(2)]).unwrap_err();
+        assert_eq!(fault, ClientFault::Learn(LearnError::Job { clients: vec![2] }));
+        let said = fault.to_string();
+        assert!(said.ends_with("client 2 has said the job of all nodes (C_JOB), and client 0 alone says it"));
+    }
+    let both = with(None, vec![job(1), job(2)]).unwrap_err().to_string();
+    assert!(both.contains("clients 1, 2 have said the job"), "{both}");
 }
 
 proptest! {

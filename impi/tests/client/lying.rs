@@ -172,6 +172,32 @@ fn each_lie_is_told() {
     }
 }
 
+/// A rank that is too high was told as a fault of the server.
+#[test]
+fn a_rank_that_is_too_high() {
+    for (size, expected) in [
+        (1, "this client has rank 3, and the session has 1 client: the ranks are 0 to 0"),
+        (3, "this client has rank 3, and the session has 3 clients: the ranks are 0 to 2"),
+    ] {
+        let mut given = Given::new(settings(3));
+        given.receive(&server_auth(Method::None));
+        given.receive(&command(Command::Impi, &[size]));
+        assert_eq!(given.fault(), expected);
+    }
+}
+
+/// Whatever else listens there often speaks first: its greeting was told as a method of AUTH, and no more.
+#[test]
+fn a_server_of_another_protocol() {
+    for (place, greeting) in
+        [(AUTH, &b"SSH-2.0-OpenSSH_9.6"[..]), (AUTH, b"220 mail ESMTP"), (AUTH, b"HTTP/1.1 400")]
+    {
+        let said = lied(place, &Bytes::copy_from_slice(greeting));
+        assert!(said.contains("; is it an IMPI server?"), "{said}");
+    }
+    assert!(!lied(AUTH, &server_auth(Method::Key)).contains("is it an IMPI server?"));
+}
+
 #[test]
 fn values_of_this_client_that_were_changed() {
     let mut said = honest();
@@ -243,6 +269,13 @@ fn the_key_is_sent_when_it_is_asked_for_and_not_otherwise() {
     let given = with(true, server_auth(Method::None));
     assert_eq!(given.sent, [command(Command::Auth, &[3]), command(Command::Impi, &[0])].concat());
     assert!(!format!("{:?}", given.client).contains("81985529216486895"));
+    // The bytes of the key stood in what showed the outputs, and the machine that has them.
+    let settings = ClientSettings { methods: Methods { none: false, key: Some(key.clone()) }, ..settings(0) };
+    let mut client = Client::new(settings).unwrap();
+    client.handle(ClientInput::Received(&server_auth(Method::Key)));
+    let mut shown = format!("{client:?}");
+    shown.extend(std::iter::from_fn(|| client.next_output()).map(|output| format!("{output:?}")));
+    assert!(shown.contains("Send(8 bytes)") && !shown.contains("#Eg") && !shown.contains("35, 69, 103"));
     let said = with(false, server_auth(Method::None)).fault();
     assert!(said.contains("it chose method 0 of AUTH, and this client offers mask 0x2"), "{said}");
 }
