@@ -154,7 +154,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "impi/src/serve",
         floors: &["server"],
-        packages: &["bytes", "mio", "socket2", "thiserror", "tracing"],
+        packages: &["bytes", "mio", "socket2", "thiserror"],
         banned: &["thread", "fs", "process", "env", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {

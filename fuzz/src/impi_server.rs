@@ -143,11 +143,16 @@ impl Driven {
                     }
                 }
             }
-            13 | 14 => {
+            13 => {
                 let Some(conn) = self.pick(input) else { return };
                 self.conns.remove(&conn);
                 self.handle(Happens::Lost(ConnId(conn), "it\u{202e} is\n gone"));
             }
+            14 => {
+                let Some(conn) = self.pick(input) else { return };
+                self.handle(Happens::Closed(ConnId(conn)));
+            }
+            _ if input.byte().is_multiple_of(8) => self.handle(Happens::Crowded),
             _ => {
                 self.now += Duration::from_millis(u64::from(input.word()) % 4096);
                 self.handle(Happens::Tick);

@@ -29,6 +29,9 @@ const HIWATER: u32 = 32;
 /// Runs the sub-command. A signal ends the process at once: its connection closes, and the server tells of it.
 pub(super) fn run(args: &ClientArgs) -> CommandResult {
     logs::start_warnings();
+    if args.time_limit.duration().is_zero() {
+        return Err(Refused::from("--time-limit 0s leaves no time to join; such as 10m does").into());
+    }
     let methods = methods::of_client(args.auth.as_ref(), &Environment::of_this_process())?;
     let mut settings = ClientSettings::new(args.rank, methods, cluster(args)?);
     settings.own_labels = !args.plain;

@@ -55,6 +55,9 @@ pub(super) fn run(args: &ServerArgs) -> CommandResult {
 fn settings(args: &ServerArgs) -> Result<Settings, Refused> {
     let environment = Environment::of_this_process();
     let methods = methods::of_server(args.auth.as_ref(), &environment, args.bind.is_loopback())?;
+    if Duration::from(args.time_limit).is_zero() {
+        return Err("--time-limit 0s leaves no time to join; such as 10m does".into());
+    }
     let mut settings = Settings::new(args.clients, methods);
     let relay = args.relay.as_deref().map(|tree| RelaySettings::new(tree, Job::random().0));
     settings.relay = relay.transpose().map_err(|error| Refused::Usage(format!("--relay: {error}")))?;

@@ -171,7 +171,7 @@ fn time_limits_name_whom_the_session_waits_for() {
 fn a_time_limit_of_nothing_is_refused() {
     let (status, out, said) = finished(gpc("impi server 2 --time-limit 0s"));
     assert_eq!((status, out.as_str()), (Some(2), ""));
-    assert!(said.contains("nobody could join in no time"), "{said}");
+    assert!(said.contains("--time-limit 0s leaves no time to join"), "{said}");
 }
 
 #[test]

@@ -69,8 +69,8 @@ fn mistakes_in_the_spelling_of_the_field_are_said_in_it() {
 fn values_that_cannot_be_are_refused_with_what_can() {
     for (words, expected) in [
         ("server 2 --bind head", "write an IP address of this machine"),
-        ("server 2 --time-limit 0s", "nobody could join in no time"),
-        ("client 0 a:1 --hosts f --time-limit 0s", "nobody could join in no time"),
+        ("server 2 --time-limit 0s", "--time-limit 0s leaves no time to join"),
+        ("client 0 a:1 --hosts f --time-limit 0s", "--time-limit 0s leaves no time to join"),
         ("client 0 a:1 --hosts f --datalen 0", "write a number from 1 to 4294967295, or none"),
         ("client 0 a:1 --hosts f --tag-ub 5", "write a number from 32767 to 2147483647, or none"),
         ("client 0 a:1 --hosts f --coll-xsize -2", "write a number from -1 to 2147483647, or none"),

@@ -1,6 +1,6 @@
 //! The server over sockets: a thin driver of [`server::Server`](crate::server::Server), on the thread that calls it.
 //!
-//! It reads at most 64 KiB of a connection at a time and then looks at the others; a broadcast is one piece of memory that waits in the queues of all clients. What waits for a client that does not read is bounded by what all clients have sent; it delays nobody.
+//! It reads at most 64 KiB of a connection at a time and then looks at the others; a broadcast is one piece of memory that waits in the queues of all clients. What waits for a client that does not read delays nobody; where it is 1 GiB, or has waited for two minutes (Linux), the client is lost.
 //!
 //! Source: IMPI, "Startup": the server.
 
@@ -87,7 +87,7 @@ impl Listener {
         self.stopper.clone()
     }
 
-    /// Serves one session until it is over: `Ok` when all clients have sent FINI. `on_event` is told what happens, with the time since the call; it should take none.
+    /// Serves one session until it is over: `Ok` when all clients have sent FINI. `on_event` is told what happens, with the time since the call; the sockets wait for it, so that it must not write to what may block.
     ///
     /// What still waits to be sent at the end has 5 s to leave.
     ///

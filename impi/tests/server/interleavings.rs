@@ -161,6 +161,10 @@ impl World {
         let (conn, bytes) = (peer.conn, peer.bytes[peer.at..peer.at + piece].to_vec());
         peer.at += piece;
         self.driven.say(conn, &bytes);
+        // Of those who have said everything some close their side, which changes nothing.
+        if self.peers[rank].finished() && rank % 2 == 1 {
+            self.driven.close_side(conn);
+        }
         self.complete |= self.peers.iter().all(|peer| peer.has(|mark| mark == Mark::Join));
         self.check();
     }
