@@ -110,16 +110,10 @@ fn settings(options: u8) -> ClientSettings {
         (cluster.tag_ub, cluster.coll_xsize) = (None, Some(1024));
     }
     let key = (options & 16 == 16).then(|| Key::from_bytes([3; 8]));
-    ClientSettings {
-        rank: 0,
-        methods: Methods { none: key.is_none(), key },
-        cluster,
-        job: (options & 32 == 32).then_some([1; 16]),
-        own_labels: own,
-        extra: Default::default(),
-        bytes_max: 4096,
-        procs_max: 1000,
-    }
+    let mut settings = ClientSettings::new(0, Methods { none: key.is_none(), key }, cluster);
+    settings.job = (options & 32 == 32).then_some([1; 16]);
+    (settings.own_labels, settings.bytes_max, settings.procs_max) = (own, 4096, 1000);
+    settings
 }
 
 /// How a session ends, when its server says this in pieces and then closes; and whether something was asked of the client's node.

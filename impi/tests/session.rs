@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gpc_impi::client::{ClientEvent, ClientSettings, Cluster, Host, from_ip};
+use gpc_impi::client::{ClientEvent, ClientSettings, Cluster, Host, Proc, from_ip};
 use gpc_impi::serve::{Listener, ServeError};
 use gpc_impi::server::{Event, Settings};
 use gpc_impi::session::{Session, SessionError, SessionOptions};
@@ -28,9 +28,11 @@ fn open() -> Methods {
 
 fn client(rank: u32) -> ClientSettings {
     let address = from_ip(Ipv4Addr::LOCALHOST.into());
-    let proc =
-        gpc_impi::client::Proc { address: Some(address), pid: Some(rank.into()), port: None, key: None };
-    ClientSettings::new(rank, open(), Cluster::new(vec![Host::new(address, 5000, vec![proc])]))
+    ClientSettings::new(
+        rank,
+        open(),
+        Cluster::new(vec![Host::new(address, 5000, vec![Proc::new(address, rank.into())])]),
+    )
 }
 
 fn with_extra(rank: u32, values: Bytes) -> ClientSettings {

@@ -39,7 +39,7 @@ pub struct Host {
 }
 
 /// A process of a host.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Proc {
     /// P_IPV6.
     pub address: Option<Ipv6Addr>,
@@ -74,5 +74,12 @@ impl Host {
     /// At this address and port, with these processes; it acknowledges every 16 packets, and 32 may be unacknowledged.
     pub fn new(address: Ipv6Addr, port: u16, procs: Vec<Proc>) -> Host {
         Host { address: Some(address), port: Some(port.into()), ackmark: Some(16), hiwater: Some(32), procs }
+    }
+}
+
+impl Proc {
+    /// At this address, with this number; it says neither a port nor a key.
+    pub fn new(address: Ipv6Addr, pid: u64) -> Proc {
+        Proc { address: Some(address), pid: Some(pid), port: None, key: None }
     }
 }

@@ -11,6 +11,7 @@ use crate::wire::{CLIENTS_MAX, Label, Methods, Version};
 
 /// What a client is started with.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ClientSettings {
     /// Its rank among the clients, 0 to 31.
     pub rank: Rank,

@@ -17,8 +17,8 @@ fn said(rank: u32) -> BTreeMap<Label, Bytes> {
 }
 
 fn with(rank: u32, extra: BTreeMap<Label, Bytes>) -> ClientSettings {
-    let mut settings = ClientSettings { extra, ..settings(rank) };
-    (settings.own_labels, settings.job) = (true, Some([5; 16]));
+    let mut settings = settings(rank);
+    (settings.extra, settings.own_labels, settings.job) = (extra, true, Some([5; 16]));
     settings
 }
 

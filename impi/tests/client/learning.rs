@@ -1,10 +1,10 @@
 //! What a client understands of the others: counts that are missing, widths that differ, values that all must agree on.
 
-use gpc_impi::client::{ClientEvent, ClientFault, ClientSettings, LearnError, Learned, to_ip};
+use gpc_impi::client::{ClientEvent, ClientFault, LearnError, Learned, to_ip};
 use gpc_impi::wire::{Label, PRIVATE_MAJOR, Version};
 use proptest::prelude::*;
 
-use crate::support::{Agreed, Raw, any_cluster, learned, raw, settings, words};
+use crate::support::{Agreed, Raw, any_cluster, changed, learned, raw, settings, words};
 
 /// What client 0 learns when these clients leave labels out, or say others.
 fn with(others: Vec<Raw>) -> Result<Learned, LearnError> {
@@ -210,8 +210,7 @@ fn counts_are_bounded() {
         }
         raw
     };
-    let limited =
-        |others: Vec<Raw>, procs_max| learned(ClientSettings { procs_max, ..settings(0) }, others).0;
+    let limited = |others: Vec<Raw>, procs_max| learned(changed(|it| it.procs_max = procs_max), others).0;
     for count in [true, false] {
         let many = limited(vec![empty(2, true), empty(100, count)], 103).unwrap_err();
         assert_eq!(

@@ -10,7 +10,7 @@ use gpc_impi::wire::{Command, Key, Label, Method, Methods, Version, coll, comman
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::support::{Plain, raw, settings, words};
+use crate::support::{Plain, changed, raw, settings, words};
 
 /// A client that is given bytes, and all that has come of it.
 struct Given {
@@ -255,8 +255,7 @@ fn the_key_is_sent_when_it_is_asked_for_and_not_otherwise() {
     let key: Key = "81985529216486895".parse().unwrap();
     let bytes = [1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
     let with = |none, chosen: Bytes| {
-        let mut given =
-            Given::new(ClientSettings { methods: Methods { none, key: Some(key.clone()) }, ..settings(0) });
+        let mut given = Given::new(changed(|it| it.methods = Methods { none, key: Some(key.clone()) }));
         given.receive(&chosen);
         given
     };
@@ -270,7 +269,7 @@ fn the_key_is_sent_when_it_is_asked_for_and_not_otherwise() {
     assert_eq!(given.sent, [command(Command::Auth, &[3]), command(Command::Impi, &[0])].concat());
     assert!(!format!("{:?}", given.client).contains("81985529216486895"));
     // The bytes of the key stood in what showed the outputs, and the machine that has them.
-    let settings = ClientSettings { methods: Methods { none: false, key: Some(key.clone()) }, ..settings(0) };
+    let settings = changed(|it| it.methods = Methods { none: false, key: Some(key.clone()) });
     let mut client = Client::new(settings).unwrap();
     client.handle(ClientInput::Received(&server_auth(Method::Key)));
     let mut shown = format!("{client:?}");
@@ -402,7 +401,7 @@ fn more_than_the_client_takes() {
     let said = honest();
     let len: usize = said[1..].iter().map(Bytes::len).sum();
     for (bytes_max, fits) in [(len, true), (len - 30, false)] {
-        let mut given = Given::new(ClientSettings { bytes_max, ..settings(0) });
+        let mut given = Given::new(changed(|it| it.bytes_max = bytes_max));
         said.iter().for_each(|bytes| given.receive(bytes));
         match given.ended.unwrap() {
             Ok(_) => assert!(fits),
@@ -421,7 +420,7 @@ fn a_server_that_never_comes_to_the_point() {
     let empty = |_| command(Command::Other(7), &[]);
     let size = |_| command(Command::Impi, &[2]);
     let flood = |bytes_max, said: &dyn Fn(u32) -> Bytes| {
-        let mut given = Given::new(ClientSettings { bytes_max, ..settings(0) });
+        let mut given = Given::new(changed(|it| it.bytes_max = bytes_max));
         honest()[..at(Label::H_PORT)].iter().for_each(|bytes| given.receive(bytes));
         let mut count = 0;
         while given.ended.is_none() {

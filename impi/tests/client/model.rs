@@ -167,16 +167,13 @@ proptest! {
     ) {
         let all_own = told.iter().all(|(_, own, _)| *own);
         let key = Some(Key::from_bytes(key.to_be_bytes()));
-        let settings = (0..).zip(&told).map(|(rank, (cluster, own, keyed))| ClientSettings {
-            rank,
-            methods: if *keyed { Methods { none: rank % 2 == 0, key: key.clone() } } else { open() },
-            cluster: cluster.clone(),
+        let settings = (0..).zip(&told).map(|(rank, (cluster, own, keyed))| {
+            let methods = if *keyed { Methods { none: rank % 2 == 0, key: key.clone() } } else { open() };
+            let mut settings = ClientSettings::new(rank, methods, cluster.clone());
             // Client 0 alone says it.
-            job: if rank == 0 { job } else { Some([9; 16]) },
-            own_labels: *own,
-            extra: Default::default(),
-            bytes_max: 1 << 20,
-            procs_max: 1 << 20,
+            settings.job = if rank == 0 { job } else { Some([9; 16]) };
+            (settings.own_labels, settings.bytes_max) = (*own, 1 << 20);
+            settings
         });
         let mut world = World::new(settings.collect(), Methods { none: true, key });
         let mut choices = choices.into_iter().cycle();

@@ -33,7 +33,16 @@ pub(crate) fn host(client: u8, host: u8, pids: &[u64]) -> Host {
 /// A client without labels of this project, and with two hosts of two and one processes.
 pub(crate) fn settings(rank: u32) -> ClientSettings {
     let hosts = vec![host(rank as u8, 1, &[7, 8]), host(rank as u8, 2, &[7])];
-    ClientSettings { own_labels: false, ..ClientSettings::new(rank, open(), Cluster::new(hosts)) }
+    let mut settings = ClientSettings::new(rank, open(), Cluster::new(hosts));
+    settings.own_labels = false;
+    settings
+}
+
+/// Client 0, but for this change.
+pub(crate) fn changed(change: impl FnOnce(&mut ClientSettings)) -> ClientSettings {
+    let mut settings = settings(0);
+    change(&mut settings);
+    settings
 }
 
 pub(crate) fn words(words: &[u32]) -> Vec<u8> {
@@ -42,7 +51,8 @@ pub(crate) fn words(words: &[u32]) -> Vec<u8> {
 
 /// What a client with these settings sends: it is asked, by a server that has it for itself.
 pub(crate) fn raw(settings: &ClientSettings) -> Raw {
-    let mut alone = ClientSettings { rank: 0, ..settings.clone() };
+    let mut alone = settings.clone();
+    alone.rank = 0;
     alone.job = settings.job.filter(|_| settings.rank == 0);
     let mut plain = Plain::new(alone, Vec::new());
     plain.run();

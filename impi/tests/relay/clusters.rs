@@ -25,7 +25,9 @@ pub(crate) fn client(rank: u32, hosts: u16, own_labels: bool) -> ClientSettings 
     };
     let cluster = Cluster::new((0..hosts).map(host).collect());
     let job = (rank == 0).then_some([9; 16]);
-    ClientSettings { own_labels, job, ..ClientSettings::new(rank, open(), cluster) }
+    let mut settings = ClientSettings::new(rank, open(), cluster);
+    (settings.own_labels, settings.job) = (own_labels, job);
+    settings
 }
 
 /// Where the node of a client listens, as far as tests in memory care.
