@@ -209,8 +209,7 @@ impl Server {
                 // After FINI nothing matters that this connection says.
                 seat.late = seat.late.saturating_add(bytes.len());
                 if seat.late > LATE_MAX {
-                    seat.conn = None;
-                    self.close(id);
+                    self.wrong(id, state, "it goes on after FINI".into());
                 }
                 return;
             }

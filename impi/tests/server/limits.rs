@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpc_impi::server::{Check, Failure, Server, Settings, SettingsError};
+use gpc_impi::server::{Check, Event, Failure, Server, Settings, SettingsError};
 use gpc_impi::wire::{Command, Key, Label, Methods, VALUES_MAX, command};
 
 use crate::driven::{Driven, bare, greeting, numbers, open, said};
@@ -106,6 +106,19 @@ fn little_is_read_after_fini() {
     assert!(driven.closed.contains(&0) && driven.ended.is_none());
     driven.say(1, &[bare(Command::Done), bare(Command::Fini)].concat());
     assert_eq!(driven.ended, Some(Ok(())));
+}
+
+/// Where it was closed for that before all had joined, its seat stayed, with its values and without a connection: nobody could come in its place.
+#[test]
+fn who_goes_on_after_fini_before_all_have_joined_makes_room() {
+    let mut driven = Driven::new(open(2));
+    driven.join(0, 0);
+    driven.say(0, &[numbers(Label::C_NHOSTS, &[1]), bare(Command::Done), bare(Command::Fini)].concat());
+    driven.say(0, &[7; 4097]);
+    assert!(driven.closed.contains(&0) && driven.server.held() == 0);
+    driven.join(1, 0);
+    driven.join(2, 1);
+    assert!(driven.events.contains(&Event::Complete));
 }
 
 /// A client that had said everything and closed its side got nothing of what was broadcast.
