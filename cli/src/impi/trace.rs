@@ -70,7 +70,7 @@ pub(super) fn client_line(at: Duration, event: &ClientEvent) -> String {
             row(received, "COLL", &format!("{}  mask {mask:#010x}", values(*label, *len)))
         }
         ClientEvent::Unknown(label, len) => {
-            row(received, "COLL", &format!("{}  unknown here, ignored", values(*label, *len)))
+            row(received, "COLL", &format!("{}  unknown here", values(*label, *len)))
         }
         ClientEvent::Ignored(command, len) => {
             row(received, "", &format!("unknown {command} with {len} bytes is ignored"))
