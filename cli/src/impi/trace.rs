@@ -11,7 +11,9 @@ pub(super) fn line(at: Duration, event: &Event) -> String {
     let rest = match event {
         Event::Connected(conn, from) => row(&connection(conn.0), "", &format!("from {from}")),
         Event::Refused(conn, why) => row(&connection(conn.0), "", &format!("closed: {why}")),
-        Event::Unaccepted(why) => row("all", "", &format!("no connection can be accepted for now: {why}")),
+        Event::Unaccepted(why) => {
+            row("all", "", &format!("no connection can be accepted until some end: {why}"))
+        }
         Event::Proved(conn, Method::None) => row(&connection(conn.0), "AUTH", "none"),
         Event::Proved(conn, Method::Key) => row(&connection(conn.0), "AUTH", "key"),
         Event::Joined(conn, rank) => row(&client(*rank), "IMPI", &connection(conn.0)),

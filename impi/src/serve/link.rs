@@ -43,7 +43,7 @@ pub(super) struct Link {
 pub(super) enum Came {
     /// So many bytes.
     Bytes(usize),
-    /// None for now.
+    /// Nothing: all that has come is read.
     Nothing,
     /// None any more; the peer may still read.
     Closed,

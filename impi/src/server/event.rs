@@ -99,7 +99,7 @@ impl fmt::Display for Stage {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Unaccepted(why) => write!(f, "no connection can be accepted for now: {why}"),
+            Event::Unaccepted(why) => write!(f, "no connection can be accepted until some end: {why}"),
             Event::Connected(conn, from) => write!(f, "connection {} from {from}", conn.0),
             Event::Refused(conn, why) => write!(f, "connection {} is closed: {why}", conn.0),
             Event::Proved(conn, Method::None) => write!(f, "connection {}: AUTH without a proof", conn.0),
