@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::ops::{ControlFlow, Range};
 use std::os::fd::OwnedFd;
@@ -167,17 +167,20 @@ fn refused(output: Output) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// What the node held is gone with it: of a connection to it, this side reads the end. (This test asked whether the port still took connections, and once in many runs it did: a process that another test was starting held a copy of the listening socket for a moment.)
 #[test]
 fn a_node_ends_when_its_parent_dies() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (child, mut control) = by_hand(5, Stdio::from(OwnedFd::from(listener)));
     control.write_all(format!("ports 5 127.0.0.1 {}\nend\n", address.port()).as_bytes()).unwrap();
-    connect(&Address::Tcp(address));
+    let mut link = TcpStream::connect(address).unwrap();
+    link.set_read_timeout(Some(PATIENCE)).unwrap();
     // What the system does with the links of a parent that is killed.
     drop(control);
     assert!(child.wait_with_output().unwrap().status.success());
-    assert!(TcpStream::connect(address).is_err(), "its socket is gone with it");
+    let ended = link.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+    assert!(matches!(ended, Ok(_) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
 }
 
 #[test]

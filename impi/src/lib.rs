@@ -24,6 +24,7 @@ mod relay;
 pub mod serve;
 pub mod server;
 pub mod session;
+mod silence;
 pub mod wire;
 
 pub use relay::RelayOptions;

@@ -5,16 +5,10 @@
 use std::env;
 use std::ffi::OsString;
 
-use gpc_impi::wire::{Key, Method, Methods};
+use gpc_impi::wire::{KEY_VARIABLE as KEY, Key, Method, Methods, NONE_VARIABLE as NONE};
 
 use crate::args::impi::AuthList;
 use crate::refused::Refused;
-
-/// By its existence: clients need no proof.
-const NONE: &str = "IMPI_AUTH_NONE";
-
-/// The key, a decimal number.
-const KEY: &str = "IMPI_AUTH_KEY";
 
 /// What the environment says. It stays there, where processes of the same user can read it.
 pub(super) struct Environment {
@@ -54,8 +48,10 @@ pub(super) fn of_server(
 
 /// What a client offers: the server decides what is enough.
 pub(super) fn of_client(list: Option<&AuthList>, environment: &Environment) -> Result<Methods, Refused> {
-    let methods = of_list(list, environment)?;
-    Ok(if methods.mask() == 0 { Methods { none: true, key: None } } else { methods })
+    Ok(match list {
+        Some(_) => of_list(list, environment)?,
+        None => of_list(list, environment)?.offered(),
+    })
 }
 
 fn of_list(list: Option<&AuthList>, environment: &Environment) -> Result<Methods, Refused> {

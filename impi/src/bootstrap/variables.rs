@@ -10,19 +10,13 @@ use chained_gpc::{Secret, Shown};
 
 use super::Setup;
 use crate::server::Rank;
-use crate::wire::{CLIENTS_MAX, KeyError, Methods};
+use crate::wire::{CLIENTS_MAX, KEY_VARIABLE, KeyError, Methods, NONE_VARIABLE};
 
 /// Names the server, `HOST:PORT`.
 pub const SERVER_VARIABLE: &str = "GPC_IMPI_SERVER";
 
 /// The rank of the cluster of this process among the clients.
 pub const RANK_VARIABLE: &str = "GPC_IMPI_RANK";
-
-/// The key for the server, a decimal number, by the name that all implementations have for it.
-const KEY: &str = "IMPI_AUTH_KEY";
-
-/// There, if a client that has a key may do without.
-const NONE: &str = "IMPI_AUTH_NONE";
 
 /// Why the variables of the environment lead to no server.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +39,7 @@ pub enum EnvError {
     #[error("{RANK_VARIABLE} is `{}`: a rank is a number from 0 to {most}", Shown(.0), most = CLIENTS_MAX - 1)]
     Rank(String),
     /// A value that is no key.
-    #[error("{KEY}: {0}")]
+    #[error("{KEY_VARIABLE}: {0}")]
     Key(#[from] KeyError),
     /// There is no secret.
     #[error(
@@ -93,16 +87,10 @@ fn setup(
     };
     let number = rank.trim().parse::<Rank>().ok().filter(|rank| *rank < CLIENTS_MAX);
     let rank = number.ok_or(EnvError::Rank(rank))?;
-    let key = text(KEY)?.map(|key| key.parse()).transpose()?;
-    // Who has no key can offer nothing else.
-    let none = key.is_none() || variable(NONE).is_some();
+    let key = text(KEY_VARIABLE)?.map(|key| key.parse()).transpose()?;
+    let methods = Methods { none: variable(NONE_VARIABLE).is_some(), key }.offered();
     let server = server.trim().to_owned();
-    Ok(Some(Setup {
-        server,
-        rank,
-        methods: Methods { none, key },
-        secret: secret()?.ok_or(EnvError::NoSecret)?,
-    }))
+    Ok(Some(Setup { server, rank, methods, secret: secret()?.ok_or(EnvError::NoSecret)? }))
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use mio::net::TcpStream;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
+
+use crate::silence;
 
 /// Most pieces of one write: the answers to all labels, several times.
 const PIECES_MAX: usize = 64;
@@ -15,7 +17,6 @@ const PIECES_MAX: usize = 64;
 const QUEUED_MAX: usize = 1 << 30;
 
 /// How long what was sent may be on its way, or wait for one who does not read.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 const UNTAKEN: Duration = Duration::from_secs(120);
 
 /// One connection.
@@ -52,15 +53,10 @@ pub(super) enum Came {
 }
 
 impl Link {
-    /// Of a connection that has come. Small answers leave at once. A client whose host has died is noticed within two minutes, though nothing is asked of it: FINI comes when its job ends, and that may take days. Nothing is asked where something is on its way, so that this has a time limit of its own; it ends one who does not read, too.
+    /// Of a connection that has come. A client whose host has died is noticed within two minutes: FINI comes when its job ends, and that may take days.
     pub(super) fn new(stream: TcpStream) -> Link {
-        // A link without them serves all the same.
-        let _ = stream.set_nodelay(true);
-        let alive =
-            TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(15));
-        let _ = SockRef::from(&stream).set_tcp_keepalive(&alive.with_retries(4));
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(UNTAKEN));
+        // A link without these serves all the same.
+        let _ = silence::prepare(SockRef::from(&stream), UNTAKEN);
         Link {
             stream,
             queue: VecDeque::new(),

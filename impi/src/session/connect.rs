@@ -5,16 +5,6 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use socket2::{SockRef, TcpKeepalive};
-
-/// After so long without a sign of life the system asks, and so often and so far apart, until the host of the server is taken for dead.
-const SILENT: Duration = Duration::from_secs(30);
-const ASK: Duration = Duration::from_secs(15);
-const ASKED: u32 = 4;
-
-/// After so long bytes that nobody has acknowledged are taken as sent to a dead host: the same time. While such bytes are under way the system does not ask.
-const UNHEARD: Duration = Duration::from_secs(90);
-
 /// The time that there is.
 pub(super) struct Clock {
     pub(super) begin: Instant,
@@ -54,36 +44,4 @@ pub(super) fn connect(addresses: &[SocketAddr], clock: &Clock) -> io::Result<Tcp
         }
     }
     Err(last)
-}
-
-/// What a session wants of its socket: small commands leave at once, and a host that has died is noticed.
-pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    let alive = TcpKeepalive::new().with_time(SILENT).with_interval(ASK);
-    // A system that does not know these notices later.
-    let _ = socket.set_tcp_keepalive(&alive.with_retries(ASKED));
-    let _ = socket.set_tcp_user_timeout(Some(UNHEARD));
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use super::*;
-
-    /// A session lasts as long as a job: a client whose server's host had died noticed it never while nothing was sent, and after a quarter of an hour when FINI was.
-    #[test]
-    fn a_host_that_has_died_is_noticed() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        prepare(&stream).unwrap();
-        let socket = SockRef::from(&stream);
-        assert!(stream.nodelay().unwrap() && socket.keepalive().unwrap());
-        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(UNHEARD));
-        let asked = socket.tcp_keepalive_retries().unwrap();
-        let silent = socket.tcp_keepalive_time().unwrap();
-        assert_eq!(silent + socket.tcp_keepalive_interval().unwrap() * asked, UNHEARD);
-    }
 }

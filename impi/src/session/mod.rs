@@ -10,13 +10,15 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use connect::{Clock, connect, prepare, resolve};
+use connect::{Clock, connect, resolve};
 use joining::Joining;
+use socket2::SockRef;
 
 use crate::client::{
     Client, ClientEvent, ClientFault, ClientOutput, ClientSettings, ClientSettingsError, ClientStage, Learned,
 };
 use crate::relay::RelayOptions;
+use crate::silence;
 
 /// How long FINI may take to leave: it is 8 bytes.
 const FINI_LIMIT: Duration = Duration::from_secs(10);
@@ -184,7 +186,7 @@ impl Session {
         let client = Client::new(settings)?;
         let ends = || Ok((stream.local_addr()?, stream.peer_addr()?));
         let (local, peer) = ends().map_err(SessionError::Socket)?;
-        prepare(&stream).map_err(SessionError::Socket)?;
+        silence::prepare(SockRef::from(&stream), silence::UNHEARD).map_err(SessionError::Socket)?;
         trace(&ClientEvent::Connected(local, peer));
         let joining = Joining::new(stream, client, clock, relay).map_err(SessionError::Socket)?;
         let (stream, client, learned) = joining.learn(goes_on, trace)?;

@@ -5,6 +5,12 @@ use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
+/// The variable that enables the method without a proof, by its existence. All implementations have this name for it.
+pub const NONE_VARIABLE: &str = "IMPI_AUTH_NONE";
+
+/// The variable that has the key, a decimal number.
+pub const KEY_VARIABLE: &str = "IMPI_AUTH_KEY";
+
 /// A method of proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
@@ -27,6 +33,12 @@ impl Methods {
     /// The mask that stands for them: bit i for method i.
     pub fn mask(&self) -> u32 {
         u32::from(self.none) | u32::from(self.key.is_some()) << 1
+    }
+
+    /// What a client offers who has these: one that has nothing else offers to do without a proof, and the server decides.
+    #[must_use]
+    pub fn offered(self) -> Methods {
+        Methods { none: self.none || self.key.is_none(), key: self.key }
     }
 
     /// The method that is used with one who offers `mask`.

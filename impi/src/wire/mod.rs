@@ -11,7 +11,7 @@ mod reader;
 mod relay;
 mod version;
 
-pub use auth::{Key, KeyError, Method, Methods};
+pub use auth::{KEY_VARIABLE, Key, KeyError, Method, Methods, NONE_VARIABLE};
 pub use command::{Command, VALUES_MAX, coll, command, server_auth};
 pub use label::{Label, Per};
 pub use reader::{Frame, FrameError, Reader};
