@@ -1,0 +1,29 @@
+//! BNR: process groups, databases in a domain, fence, spawn and kill.
+//!
+//! A *domain* is a set of nodes, one for each host. One of them, the *head*, has begun it, and the domain ends with it. Each node starts processes and answers them; what crosses nodes is a chained call.
+//!
+//! # Modules
+//!
+//! | module | has |
+//! |---|---|
+//! | [`names`] | groups, ranks, members, sets |
+//! | [`request`] | what a process asks its node for, and what the node answers |
+//! | [`order`] | what nodes say to each other |
+//! | [`domain`] | one node of a domain as a state machine without I/O |
+//!
+//! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
+#![deny(unsafe_code)]
+
+pub mod domain;
+mod exit;
+mod fault;
+mod limits;
+pub mod names;
+pub mod order;
+pub mod request;
+mod spec;
+
+pub use exit::{Death, Exit};
+pub use fault::{Fault, FaultKind};
+pub use limits::Limits;
+pub use spec::{Block, Layout, OnDeath, Spec};

@@ -1,0 +1,55 @@
+//! How much of everything there may be in a domain.
+
+use std::time::Duration;
+
+/// Bounds. What goes beyond them is refused with [`TooLarge`](crate::FaultKind::TooLarge), which names the bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of a key, or of a global name. The source has 64; PMI's clients ask for up to 256.
+    pub key: usize,
+    /// Bytes of a value. The source has 3,072; 64 KiB are room for what GASNet and OpenSHMEM put.
+    pub value: usize,
+    /// Bytes of a database's name.
+    pub name: usize,
+    /// Bytes of the keys and values of one database: what each node holds.
+    pub database: usize,
+    /// How many databases.
+    pub databases: usize,
+    /// How many global names.
+    pub names: usize,
+    /// How many processes of a group.
+    pub group: u32,
+    /// How many groups at a time, those that have ended and are still known among them.
+    pub groups: usize,
+    /// Bytes of the arguments and the environment of one spawn.
+    pub spawn: usize,
+    /// How many requests of one process may wait.
+    pub waiting: usize,
+    /// How long a collective request waits for its members, where it does not say itself.
+    pub fence: Duration,
+    /// How long a request to other nodes may take, where it does not say itself.
+    pub ask: Duration,
+    /// How long the processes of a group that is killed have between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            key: 256,
+            value: 64 << 10,
+            name: 256,
+            database: 256 << 20,
+            databases: 4096,
+            names: 1 << 16,
+            group: 1 << 20,
+            groups: 1 << 16,
+            spawn: 16 << 20,
+            waiting: 1024,
+            fence: Duration::from_secs(600),
+            ask: Duration::from_secs(60),
+            grace: Duration::from_secs(2),
+        }
+    }
+}

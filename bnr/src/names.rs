@@ -1,0 +1,59 @@
+//! What groups and processes are called.
+//!
+//! Source: BNR, "Process groups": a process is identified by its group and its rank within it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which process of its group, from 0.
+pub type Rank = u32;
+
+/// A group: a number that the head of the domain has given, never twice. Shown as `g3`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GroupId(pub u32);
+
+/// A process: the group that it was started in, and its rank there. Shown as `g3.0`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Member {
+    /// Its group.
+    pub group: GroupId,
+    /// Its rank.
+    pub rank: Rank,
+}
+
+/// Who takes part in a fence or another collective request. Two sets of the same members are equal, in whatever order they were named.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Set {
+    /// All processes of a group.
+    Group(GroupId),
+    /// These processes, of one group or of several.
+    Members(BTreeSet<Member>),
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "g{}", self.0)
+    }
+}
+
+/// A text that names no group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a group is written g and its number, such as g1")]
+pub struct NoGroup;
+
+impl FromStr for GroupId {
+    type Err = NoGroup;
+
+    fn from_str(text: &str) -> Result<GroupId, NoGroup> {
+        let digits = text.strip_prefix('g').unwrap_or(text);
+        let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse().ok().filter(|_| plain).map(GroupId).ok_or(NoGroup)
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.group, self.rank)
+    }
+}
