@@ -35,6 +35,7 @@ impl Engine {
                     self.event(HostEvent::Death(death));
                 } else if let Some(link) = self.clients.get_mut(&client) {
                     link.notice(death);
+                    self.touched.insert(client);
                 }
             }
             Output::Call { call, ids, order, partial, limit } => self.call(call, ids, &order, partial, limit),
@@ -69,6 +70,7 @@ impl Engine {
             }
         } else if let Some(link) = self.clients.get_mut(&client) {
             link.answered(serial, answer);
+            self.touched.insert(client);
         }
     }
 

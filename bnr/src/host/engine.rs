@@ -118,6 +118,8 @@ pub(super) struct Engine {
     pub(super) next_key: usize,
     pub(super) ready: BTreeSet<usize>,
     pub(super) clients: BTreeMap<Client, Link>,
+    /// Those that have asked or are answered in this turn.
+    pub(super) touched: BTreeSet<Client>,
     pub(super) unknown: BTreeMap<u64, Link>,
     pub(super) outputs: BTreeMap<u64, ProcessOutput>,
     pub(super) next_source: u64,
@@ -165,6 +167,7 @@ impl Engine {
             next_key: FIRST,
             ready: BTreeSet::new(),
             clients: BTreeMap::new(),
+            touched: BTreeSet::new(),
             unknown: BTreeMap::new(),
             outputs: BTreeMap::new(),
             next_source: 0,

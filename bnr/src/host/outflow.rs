@@ -61,6 +61,8 @@ pub(super) struct Outflow {
     sent: Vec<Part>,
     /// At the head: who waits until the writer has written so many writings more.
     writing: VecDeque<(usize, Option<Deferred>)>,
+    /// At the head: whether the processes of this node are next, so that the other nodes do not keep them from it.
+    own_first: bool,
     /// At the head: the last number of each origin. What comes again, since a node between was lost, is not written twice.
     seen: BTreeMap<Id, u64>,
 }
@@ -79,6 +81,7 @@ impl Outflow {
             waiting: VecDeque::new(),
             sent: Vec::new(),
             writing: VecDeque::new(),
+            own_first: false,
             seen: BTreeMap::new(),
         }
     }
@@ -129,7 +132,8 @@ impl Outflow {
         let Way::Written(writer) = &self.way else { return };
         // Ends: each turn takes something away, or stops.
         loop {
-            let part = self.waiting.pop_front();
+            let part = if self.own_first && self.held > 0 { None } else { self.waiting.pop_front() };
+            self.own_first = part.is_some();
             let (writing, answer) = match &part {
                 Some(part) if self.seen.get(&part.origin).is_some_and(|seen| *seen >= part.number) => {
                     if let Some(answer) = part.and_then(|part| part.answer) {

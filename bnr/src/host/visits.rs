@@ -16,6 +16,7 @@ impl Engine {
     pub(super) fn read_client(&mut self, client: Client, buffer: &mut [u8]) -> bool {
         let Some(link) = self.clients.get_mut(&client) else { return false };
         let heard = link.read(buffer);
+        self.touched.insert(client);
         for (serial, request) in heard.asked {
             self.inputs.push_back(Input::Request { client, serial, request });
         }
@@ -31,24 +32,26 @@ impl Engine {
         }
     }
 
+    /// Writes what those are answered who have asked, and closes who has gone.
     pub(super) fn flush_clients(&mut self) {
-        let mut gone = Vec::new();
-        for (client, link) in &mut self.clients {
-            let mut heard = super::clients::Heard::default();
+        for client in std::mem::take(&mut self.touched) {
+            let Some(link) = self.clients.get_mut(&client) else { continue };
+            let mut heard = Heard::default();
             let more = link.said(&mut heard);
+            link.write();
+            let gone = link.broken.is_some() || link.ended && !more && heard.asked.is_empty();
+            let ends = link.ended && !gone;
             for (serial, request) in heard.asked {
-                self.inputs.push_back(Input::Request { client: *client, serial, request });
+                self.inputs.push_back(Input::Request { client, serial, request });
             }
-            if more && let Some(key) = self.keys.get(&Source::Client(*client)) {
+            if ends {
+                self.touched.insert(client);
+            }
+            if gone {
+                self.close(client);
+            } else if more && let Some(key) = self.keys.get(&Source::Client(client)) {
                 self.ready.insert(*key);
             }
-            link.write();
-            if link.broken.is_some() || link.ended {
-                gone.push(*client);
-            }
-        }
-        for client in gone {
-            self.close(client);
         }
         if !self.inputs.is_empty() {
             // The next turn begins at once.
