@@ -1,0 +1,258 @@
+//! Output on its way to the head: what the processes of this node have written, and what came from nodes below.
+//!
+//! Along a tree of nodes each node gives its parent one call at a time; the answer comes when what was given has been written at the head. So what is on its way is bounded at each node, and a head that writes slowly holds up the processes that write.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use chained_gpc::trees::Id;
+use chained_gpc::{Deferred, Reply};
+
+use crate::streams::{Piece, decode_batch, encode_batch, parent};
+
+/// How many bytes of its own processes' output a node holds, before it reads no more of them.
+pub(super) const WINDOW: usize = 1 << 20;
+
+/// Most bytes of one call.
+const BATCH_MAX: usize = 1 << 20;
+
+/// Bytes before each node's part of a call: origin, number, length.
+const PART_HEAD: usize = 4 + 8 + 4;
+
+/// What waits to be written by the writer of the head.
+pub(super) type Writing = (Vec<Piece>, usize);
+
+/// Where output goes.
+pub(super) enum Way {
+    /// To the writer of this node, which is the head.
+    Written(SyncSender<Writing>),
+    /// To another node.
+    Sent,
+    /// Nowhere: nobody wants it.
+    Dropped,
+}
+
+/// Output of one node, on its way.
+struct Part {
+    origin: Id,
+    number: u64,
+    batch: Bytes,
+    /// Who waits for it to arrive; none for this node's own.
+    answer: Option<Deferred>,
+}
+
+/// All output that is here.
+pub(super) struct Outflow {
+    me: Id,
+    nodes: Vec<Id>,
+    lost: BTreeSet<Id>,
+    way: Way,
+    /// Of this node's processes, not yet given on.
+    pieces: Vec<Piece>,
+    held: usize,
+    /// Given on, and not arrived: bytes of this node's processes.
+    flying: usize,
+    /// How many batches of its own this node has made.
+    made: u64,
+    /// Parts that wait to be given on.
+    waiting: VecDeque<Part>,
+    /// Parts that are on their way up, in a call.
+    sent: Vec<Part>,
+    /// At the head: who waits until the writer has written so many writings more.
+    writing: VecDeque<(usize, Option<Deferred>)>,
+    /// At the head: whether the processes of this node are next, so that the other nodes do not keep them from it.
+    own_first: bool,
+    /// At the head: the last number of each origin. What comes again, since a node between was lost, is not written twice.
+    seen: BTreeMap<Id, u64>,
+}
+
+impl Outflow {
+    pub(super) fn new(me: Id, nodes: Vec<Id>, way: Way) -> Outflow {
+        Outflow {
+            me,
+            nodes,
+            lost: BTreeSet::new(),
+            way,
+            pieces: Vec::new(),
+            held: 0,
+            flying: 0,
+            made: 0,
+            waiting: VecDeque::new(),
+            sent: Vec::new(),
+            writing: VecDeque::new(),
+            own_first: false,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Whether more output of processes may be read.
+    pub(super) fn has_room(&self) -> bool {
+        self.held + self.flying < WINDOW
+    }
+
+    /// Takes output of a process of this node.
+    pub(super) fn take(&mut self, piece: Piece) {
+        if !matches!(self.way, Way::Dropped) {
+            self.held += piece.bytes.len();
+            self.pieces.push(piece);
+        }
+    }
+
+    /// Whether everything has arrived.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held == 0 && self.flying == 0 && self.waiting.is_empty() && self.sent.is_empty()
+    }
+
+    /// A node is lost: nothing goes through it any more.
+    pub(super) fn lost(&mut self, node: Id) {
+        self.lost.insert(node);
+    }
+
+    /// What nodes below have given. Whoever waits is answered when it has arrived.
+    pub(super) fn relay(&mut self, mut data: Bytes, answer: Deferred) {
+        let mut parts = Vec::new();
+        while data.len() >= PART_HEAD {
+            let (origin, number, length) = (data.get_u32_le(), data.get_u64_le(), data.get_u32_le() as usize);
+            if length > data.len() {
+                return answer.fail("output that is shorter than it says");
+            }
+            parts.push(Part { origin, number, batch: data.split_to(length), answer: None });
+        }
+        match parts.last_mut() {
+            // Parts arrive in order, so the last one's arrival is that of all.
+            Some(last) => last.answer = Some(answer),
+            None => return answer.reply(Reply::default()),
+        }
+        self.waiting.extend(parts);
+    }
+
+    /// At the head: gives the writer what it has room for.
+    pub(super) fn write(&mut self) {
+        let Way::Written(writer) = &self.way else { return };
+        // Ends: each turn takes something away, or stops.
+        loop {
+            let part = if self.own_first && self.held > 0 { None } else { self.waiting.pop_front() };
+            self.own_first = part.is_some();
+            let (writing, answer) = match &part {
+                Some(part) if self.seen.get(&part.origin).is_some_and(|seen| *seen >= part.number) => {
+                    if let Some(answer) = part.and_then(|part| part.answer) {
+                        answer.reply(Reply::default());
+                    }
+                    continue;
+                }
+                Some(part) => match decode_batch(&part.batch) {
+                    Ok(pieces) => ((pieces, 0), true),
+                    Err(error) => {
+                        let message = format!("output that makes no sense: {error}");
+                        if let Some(answer) = part.and_then(|part| part.answer) {
+                            answer.fail(message);
+                        }
+                        continue;
+                    }
+                },
+                None if self.held == 0 => return,
+                None => ((std::mem::take(&mut self.pieces), self.held), false),
+            };
+            let own = writing.1;
+            match writer.try_send(writing) {
+                Ok(()) => {
+                    self.flying += own;
+                    self.held -= own;
+                    if let (true, Some(part)) = (answer, part) {
+                        self.seen.insert(part.origin, part.number);
+                        self.writing.push_back((0, part.answer));
+                    } else {
+                        self.writing.push_back((own, None));
+                    }
+                }
+                Err(TrySendError::Full(writing)) => {
+                    match part {
+                        Some(part) => self.waiting.push_front(part),
+                        None => self.pieces = writing.0,
+                    }
+                    return;
+                }
+                Err(TrySendError::Disconnected(_)) => {
+                    self.way = Way::Dropped;
+                    self.drop_all();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// At the head: the writer has written what it was given first.
+    pub(super) fn written(&mut self, own: usize) {
+        self.flying -= own.min(self.flying);
+        if let Some((_, Some(answer))) = self.writing.pop_front() {
+            answer.reply(Reply::default());
+        }
+    }
+
+    /// Nobody takes output any more.
+    pub(super) fn drop_all(&mut self) {
+        (self.held, self.flying) = (0, 0);
+        self.pieces.clear();
+        let waiting = self.waiting.drain(..).chain(self.sent.drain(..)).filter_map(|part| part.answer);
+        for answer in waiting.chain(self.writing.drain(..).filter_map(|(_, answer)| answer)) {
+            answer.reply(Reply::default());
+        }
+    }
+
+    /// At another node than the head: what is to be given up next, and to whom; nothing while something is on its way.
+    pub(super) fn next_call(&mut self) -> Option<(Id, Bytes)> {
+        if !matches!(self.way, Way::Sent) || !self.sent.is_empty() {
+            return None;
+        }
+        let up = self.up()?;
+        if self.held > 0 {
+            self.made += 1;
+            let batch = encode_batch(&std::mem::take(&mut self.pieces));
+            self.waiting.push_back(Part { origin: self.me, number: self.made, batch, answer: None });
+            self.flying += std::mem::take(&mut self.held);
+        }
+        let mut data = BytesMut::new();
+        while let Some(part) = self.waiting.front() {
+            if !data.is_empty() && data.len() + part.batch.len() > BATCH_MAX {
+                break;
+            }
+            data.put_u32_le(part.origin);
+            data.put_u64_le(part.number);
+            // A batch is far below 4 GiB: its pieces are bounded by the windows.
+            data.put_u32_le(u32::try_from(part.batch.len()).unwrap_or(u32::MAX));
+            data.extend_from_slice(&part.batch);
+            self.sent.extend(self.waiting.pop_front());
+        }
+        (!self.sent.is_empty()).then(|| (up, data.freeze()))
+    }
+
+    /// What was given up has arrived, or not: then it is given to the next node on the way.
+    pub(super) fn called(&mut self, arrived: bool) {
+        if !arrived {
+            self.sent.drain(..).rev().for_each(|part| self.waiting.push_front(part));
+            return;
+        }
+        let own = self.sent.iter().any(|part| part.origin == self.me);
+        if own {
+            self.flying = 0;
+        }
+        for answer in self.sent.drain(..).filter_map(|part| part.answer) {
+            answer.reply(Reply::default());
+        }
+    }
+
+    /// The next node towards the head that is not lost.
+    pub(super) fn up(&self) -> Option<Id> {
+        let mut position = self.nodes.iter().position(|id| *id == self.me)?;
+        // Ends: the parent's position is smaller.
+        while let Some(above) = parent(position) {
+            position = above;
+            let id = *self.nodes.get(position)?;
+            if !self.lost.contains(&id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+}
