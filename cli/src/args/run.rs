@@ -88,10 +88,10 @@ pub struct ProgramArgs {
 /// A program behind a `:`, read by itself.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(name = "gpc run", disable_help_flag = true, override_usage = RUN_USAGE)]
-pub struct NextProgram {
+pub(crate) struct NextProgram {
     /// It.
     #[command(flatten)]
-    pub program: ProgramArgs,
+    program: ProgramArgs,
 }
 
 /// What one failed process means for its group.

@@ -77,8 +77,11 @@ impl Drop for Listening {
 
 /// The heads that run, those of all folders; sockets that were left behind are removed.
 pub(super) fn running() -> Vec<Head> {
-    let mut heads: Vec<Head> =
-        folders().iter().filter(|folder| check(folder).is_ok()).flat_map(|folder| running_in(folder)).collect();
+    let mut heads: Vec<Head> = folders()
+        .iter()
+        .filter(|folder| check(folder).is_ok())
+        .flat_map(|folder| running_in(folder))
+        .collect();
     heads.sort();
     heads
 }
@@ -205,7 +208,8 @@ mod tests {
         let held = UnixListener::bind(at("20-abc.sock")).unwrap();
         let heads = running_in(place.path());
         assert_eq!(heads.iter().map(|head| head.pid).collect::<Vec<_>>(), [20]);
-        let mut left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut left: Vec<_> =
+            fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         // What was made in this minute may be about to listen.
         assert_eq!(left, ["17.new", "18-abc.sock", "19-abc.sock", "20-abc.sock", "mine.sock"]);
