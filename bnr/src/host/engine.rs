@@ -255,7 +255,13 @@ impl Engine {
                 self.then.insert(serial, then);
                 self.inputs.push_back(Input::Request { client: OWNER, serial, request: *request });
             }
-            Told::Batches { data, answer } => self.outflow.relay(data, answer),
+            Told::Batches { data, answer } => self.outflow.relay(
+                data,
+                Box::new(|arrived| match arrived {
+                    Ok(()) => answer.reply(Reply::default()),
+                    Err(why) => answer.fail(why),
+                }),
+            ),
             Told::Flush { answer } => self.flushes.push(answer),
             Told::Input { data, answer } => self.input.take(data, super::input::From::Node(answer)),
             Told::Feed { data, then } => self.feed(data, then),
@@ -300,11 +306,11 @@ impl Engine {
                 self.inputs.push_back(Input::Called { call, reports });
             }
             Purpose::Output(up) => {
-                if let Some(cause) = ended.as_ref().err().and_then(|error| error.cause()).filter(|cause| is_loss(cause.kind)) {
-                    let _ = cause;
+                let error = ended.err();
+                if error.as_ref().and_then(|error| error.cause()).is_some_and(|cause| is_loss(cause.kind)) {
                     self.outflow.lost(up);
                 }
-                self.outflow.called(ended.is_ok());
+                self.outflow.called(error.map_or(Ok(()), |error| Err(error.to_string())));
             }
             Purpose::Flush => self.flushing -= 1,
             Purpose::Feed(then) => {

@@ -7,7 +7,6 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use chained_gpc::trees::Id;
-use chained_gpc::{Deferred, Reply};
 
 use crate::streams::{Piece, decode_batch, encode_batch, parent};
 
@@ -17,11 +16,17 @@ pub(super) const WINDOW: usize = 1 << 20;
 /// Most bytes of one call.
 const BATCH_MAX: usize = 1 << 20;
 
+/// How often what could not be given is given again, before it is dropped: a lost node costs one try, a busy one some.
+const AGAIN_MAX: u32 = 16;
+
 /// Bytes before each node's part of a call: origin, number, length.
 const PART_HEAD: usize = 4 + 8 + 4;
 
 /// What waits to be written by the writer of the head.
 pub(super) type Writing = (Vec<Piece>, usize);
+
+/// Tells whoever has given output that it has arrived, or why it never will.
+pub(super) type Arrived = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// Where output goes.
 pub(super) enum Way {
@@ -39,7 +44,7 @@ struct Part {
     number: u64,
     batch: Bytes,
     /// Who waits for it to arrive; none for this node's own.
-    answer: Option<Deferred>,
+    answer: Option<Arrived>,
 }
 
 /// All output that is here.
@@ -59,8 +64,10 @@ pub(super) struct Outflow {
     waiting: VecDeque<Part>,
     /// Parts that are on their way up, in a call.
     sent: Vec<Part>,
+    /// How often in a row what is sent has not arrived.
+    again: u32,
     /// At the head: who waits until the writer has written so many writings more.
-    writing: VecDeque<(usize, Option<Deferred>)>,
+    writing: VecDeque<(usize, Option<Arrived>)>,
     /// At the head: whether the processes of this node are next, so that the other nodes do not keep them from it.
     own_first: bool,
     /// At the head: the last number of each origin. What comes again, since a node between was lost, is not written twice.
@@ -80,6 +87,7 @@ impl Outflow {
             made: 0,
             waiting: VecDeque::new(),
             sent: Vec::new(),
+            again: 0,
             writing: VecDeque::new(),
             own_first: false,
             seen: BTreeMap::new(),
@@ -110,19 +118,19 @@ impl Outflow {
     }
 
     /// What nodes below have given. Whoever waits is answered when it has arrived.
-    pub(super) fn relay(&mut self, mut data: Bytes, answer: Deferred) {
+    pub(super) fn relay(&mut self, mut data: Bytes, answer: Arrived) {
         let mut parts = Vec::new();
         while data.len() >= PART_HEAD {
             let (origin, number, length) = (data.get_u32_le(), data.get_u64_le(), data.get_u32_le() as usize);
             if length > data.len() {
-                return answer.fail("output that is shorter than it says");
+                return answer(Err("output that is shorter than it says".into()));
             }
             parts.push(Part { origin, number, batch: data.split_to(length), answer: None });
         }
         match parts.last_mut() {
             // Parts arrive in order, so the last one's arrival is that of all.
             Some(last) => last.answer = Some(answer),
-            None => return answer.reply(Reply::default()),
+            None => return answer(Ok(())),
         }
         self.waiting.extend(parts);
     }
@@ -137,7 +145,7 @@ impl Outflow {
             let (writing, answer) = match &part {
                 Some(part) if self.seen.get(&part.origin).is_some_and(|seen| *seen >= part.number) => {
                     if let Some(answer) = part.and_then(|part| part.answer) {
-                        answer.reply(Reply::default());
+                        answer(Ok(()));
                     }
                     continue;
                 }
@@ -146,7 +154,7 @@ impl Outflow {
                     Err(error) => {
                         let message = format!("output that makes no sense: {error}");
                         if let Some(answer) = part.and_then(|part| part.answer) {
-                            answer.fail(message);
+                            answer(Err(message));
                         }
                         continue;
                     }
@@ -186,7 +194,7 @@ impl Outflow {
     pub(super) fn written(&mut self, own: usize) {
         self.flying -= own.min(self.flying);
         if let Some((_, Some(answer))) = self.writing.pop_front() {
-            answer.reply(Reply::default());
+            answer(Ok(()));
         }
     }
 
@@ -196,7 +204,7 @@ impl Outflow {
         self.pieces.clear();
         let waiting = self.waiting.drain(..).chain(self.sent.drain(..)).filter_map(|part| part.answer);
         for answer in waiting.chain(self.writing.drain(..).filter_map(|(_, answer)| answer)) {
-            answer.reply(Reply::default());
+            answer(Ok(()));
         }
     }
 
@@ -227,18 +235,18 @@ impl Outflow {
         (!self.sent.is_empty()).then(|| (up, data.freeze()))
     }
 
-    /// What was given up has arrived, or not: then it is given to the next node on the way.
-    pub(super) fn called(&mut self, arrived: bool) {
-        if !arrived {
+    /// What was given up has arrived, or not: then it is given again, perhaps to the next node on the way.
+    pub(super) fn called(&mut self, arrived: Result<(), String>) {
+        self.again = if arrived.is_ok() { 0 } else { self.again + 1 };
+        if arrived.is_err() && self.again <= AGAIN_MAX && self.up().is_some() {
             self.sent.drain(..).rev().for_each(|part| self.waiting.push_front(part));
             return;
         }
-        let own = self.sent.iter().any(|part| part.origin == self.me);
-        if own {
+        if self.sent.iter().any(|part| part.origin == self.me) {
             self.flying = 0;
         }
         for answer in self.sent.drain(..).filter_map(|part| part.answer) {
-            answer.reply(Reply::default());
+            answer(arrived.clone());
         }
     }
 
