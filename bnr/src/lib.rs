@@ -9,11 +9,13 @@
 //! | [`names`] | groups, ranks, members, sets |
 //! | [`request`] | what a process asks its node for, and what the node answers |
 //! | [`order`] | what nodes say to each other |
+//! | [`codec`] | both as bytes |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]
 
+pub mod codec;
 pub mod domain;
 mod exit;
 mod fault;
