@@ -132,8 +132,14 @@ impl Engine {
         let size = self.groups.get(&member.group).map_or(0, |layout| layout.size());
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.watch(Source::Client(client), descriptor, interest).is_ok() {
-            let link = self.clients.entry(client).or_insert(link);
-            link.conversation.identified(Some((member.rank, size)));
+            // The socket that it has inherited besides is not used, then.
+            if let Some(before) = self.clients.insert(client, link) {
+                drop(before);
+            }
+            if let Some(link) = self.clients.get_mut(&client) {
+                link.conversation.identified(Some((member.rank, size)));
+                self.touched.insert(client);
+            }
         }
     }
 
