@@ -10,6 +10,7 @@
 //! | [`request`] | what a process asks its node for, and what the node answers |
 //! | [`order`] | what nodes say to each other |
 //! | [`codec`] | both as bytes |
+//! | [`native`] | the node's side of a connection in this project's own frames |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
@@ -21,6 +22,7 @@ mod exit;
 mod fault;
 mod limits;
 pub mod names;
+pub mod native;
 pub mod order;
 pub mod request;
 mod spec;
