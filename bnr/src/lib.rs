@@ -10,6 +10,8 @@
 //! | [`request`] | what a process asks its node for, and what the node answers |
 //! | [`order`] | what nodes say to each other |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
+//! | [`keeper`] | the process that starts a host's processes, and ends all that they leave |
+//! | [`streams`] | what processes write, in pieces, on its way to the head |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]
@@ -17,11 +19,13 @@
 pub mod domain;
 mod exit;
 mod fault;
+pub mod keeper;
 mod limits;
 pub mod names;
 pub mod order;
 pub mod request;
 mod spec;
+pub mod streams;
 
 pub use exit::{Death, Exit};
 pub use fault::{Fault, FaultKind};
