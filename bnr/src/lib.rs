@@ -22,12 +22,14 @@ pub mod codec;
 pub mod domain;
 mod exit;
 mod fault;
+pub mod host;
 pub mod keeper;
 mod limits;
 pub mod names;
 pub mod native;
 pub mod order;
 pub mod request;
+pub mod speak;
 mod spec;
 pub mod streams;
 
