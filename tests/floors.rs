@@ -205,6 +205,18 @@ const FLOORS: &[Floor] = &[
         banned: &["thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
+        folder: "bnr/src/codec",
+        floors: &[],
+        packages: &["chained_gpc", "bytes", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/native.rs",
+        floors: &[],
+        packages: &["chained_gpc", "bytes"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
         folder: "rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],

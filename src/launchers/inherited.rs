@@ -35,6 +35,18 @@ pub(crate) fn take_socket(number: RawFd) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// The socket that the launcher of this process has handed over, by a variable of the environment that has its number; `None` when there is no such variable. The caller owns it from now on, and processes that are started do not inherit it. Once for each number.
+///
+/// # Errors
+/// When the variable has no number, no socket is open there, or it was taken before.
+pub fn inherited_socket(variable: &str) -> io::Result<Option<OwnedFd>> {
+    let Some(value) = std::env::var_os(variable) else { return Ok(None) };
+    let number = value.to_str().and_then(|text| text.parse().ok());
+    let number = number
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is no number of a descriptor"))?;
+    take_socket(number).map(Some)
+}
+
 /// Has processes that are started not inherit the socket of this number, if one is open there.
 ///
 /// # Errors
@@ -92,6 +104,13 @@ mod tests {
         let mut text = String::new();
         server.read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello");
+    }
+
+    #[test]
+    fn a_variable_has_the_number_or_is_not_there() {
+        assert!(inherited_socket("GPC_THERE_IS_NO_SUCH_VARIABLE").unwrap().is_none());
+        let error = inherited_socket("PATH").unwrap_err().to_string();
+        assert!(error.contains("no number"), "{error}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod inherited;
 use std::io;
 use std::process::Command;
 
+pub use inherited::inherited_socket;
 pub(crate) use inherited::take_socket;
 
 /// The variable of the descriptor that a PMI server's clients inherit.
@@ -62,6 +63,8 @@ const OF_LAUNCHERS: &[&str] = &[
     "GLOBUS_GRAM_JOB_HANDLE",
     "GLOBUS_GRAM_MULTIJOB_HANDLE",
     "GLOBUS_GRAM_SUBJOB_RANK",
+    // The node of BNR.
+    "GPC_BNR_*",
     // The server of IMPI, which client this is, and how it proves that it may be. All implementations have these names for that.
     "GPC_IMPI_*",
     "IMPI_AUTH_*",

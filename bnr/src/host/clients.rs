@@ -129,9 +129,4 @@ impl Link {
             }
         }
     }
-
-    /// Whether something waits to be written.
-    pub(super) fn writes(&self) -> bool {
-        !self.queue.is_empty()
-    }
 }

@@ -75,7 +75,14 @@ impl Engine {
     }
 
     /// A call of the machine: to this node alone it needs no other.
-    pub(super) fn call(&mut self, call: CallNumber, ids: Vec<Id>, order: &Arc<Order>, partial: bool, limit: Duration) {
+    pub(super) fn call(
+        &mut self,
+        call: CallNumber,
+        ids: Vec<Id>,
+        order: &Arc<Order>,
+        partial: bool,
+        limit: Duration,
+    ) {
         if ids == [self.me] {
             let token = self.next_token;
             self.next_token += 1;
@@ -102,17 +109,24 @@ impl Engine {
         let ranks: Vec<_> = layout.ranks_on(self.me).collect();
         for rank in ranks {
             let member = Member { group: layout.group, rank };
-            let telling = Telling { me: self.me, domain: &self.name, port: self.doors.invite(member) };
-            if let Err(error) = prepare(&layout, rank, &telling).and_then(|started| self.begin(member, started)) {
+            let prepared = self
+                .doors
+                .invite(member)
+                .and_then(|port| prepare(&layout, rank, &Telling { me: self.me, domain: &self.name, port }));
+            if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
                 self.started(member, Err(error.raw_os_error().unwrap_or(Errno::IO)));
             }
         }
     }
 
-    pub(super) fn begin(&mut self, member: Member, started: super::processes::Started) -> io::Result<()> {
+    pub(super) fn begin(&mut self, member: Member, started: Started) -> io::Result<()> {
         self.ensure_keeper()?;
         let client = Client::Process(member);
-        self.watch(Source::Client(client), started.link.as_raw_fd(), Interest::READABLE | Interest::WRITABLE)?;
+        self.watch(
+            Source::Client(client),
+            started.link.as_raw_fd(),
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
         self.clients.insert(client, Link::new(started.link, Conversation::new()));
         for output in [started.out, started.err] {
             let number = self.next_source;
@@ -166,7 +180,13 @@ impl Engine {
             }
             let Some(calls) = &mut self.calls else { continue };
             let data = encode_order(&Order::Signal(group, signal));
-            let making = Making { func: calls.handles.order, ids: self.nodes.clone(), data, partial: true, limit: END_LIMIT };
+            let making = Making {
+                func: calls.handles.order,
+                ids: self.nodes.clone(),
+                data,
+                partial: true,
+                limit: END_LIMIT,
+            };
             // Who is not reached is lost, and its processes with it.
             let _ = calls.make(making, Purpose::Signal);
         }
@@ -179,7 +199,8 @@ impl Engine {
             return self.input.take(data, super::input::From::Here(then));
         }
         let (Some(calls), Some(node)) = (&mut self.calls, node) else { return };
-        let making = Making { func: calls.handles.input, ids: vec![node], data, partial: false, limit: STREAM_LIMIT };
+        let making =
+            Making { func: calls.handles.input, ids: vec![node], data, partial: false, limit: STREAM_LIMIT };
         if let Err((purpose, ids, error)) = calls.make(making, Purpose::Feed(then)) {
             self.call_ended(purpose, &ids, Err(error));
         }
@@ -190,7 +211,13 @@ impl Engine {
         self.outflow.write();
         while let Some((up, data)) = self.outflow.next_call() {
             let Some(calls) = &mut self.calls else { return };
-            let making = Making { func: calls.handles.output, ids: vec![up], data, partial: false, limit: STREAM_LIMIT };
+            let making = Making {
+                func: calls.handles.output,
+                ids: vec![up],
+                data,
+                partial: false,
+                limit: STREAM_LIMIT,
+            };
             if let Err((purpose, ids, error)) = calls.make(making, Purpose::Output(up)) {
                 // Calls are too many at the moment: the next turn tries again.
                 self.call_ended(purpose, &ids, Err(error));
@@ -207,7 +234,9 @@ impl Engine {
         self.flushes.drain(..).for_each(|answer| answer.reply(Reply::default()));
         if self.flushing == 0 {
             // Nobody waits any more: fine.
-            self.drains.drain(..).for_each(|then| drop(then.send(())));
+            for then in self.drains.drain(..) {
+                let _ = then.send(());
+            }
         }
     }
 
@@ -215,7 +244,13 @@ impl Engine {
         self.drains.push(then);
         let others: Vec<Id> = self.nodes.iter().copied().filter(|id| *id != self.me).collect();
         let (Some(calls), false) = (&mut self.calls, others.is_empty()) else { return };
-        let making = Making { func: calls.handles.flush, ids: others, data: Bytes::new(), partial: true, limit: END_LIMIT };
+        let making = Making {
+            func: calls.handles.flush,
+            ids: others,
+            data: Bytes::new(),
+            partial: true,
+            limit: END_LIMIT,
+        };
         self.flushing += 1;
         if let Err((purpose, ids, error)) = calls.make(making, Purpose::Flush) {
             self.call_ended(purpose, &ids, Err(error));

@@ -56,11 +56,6 @@ impl Doors {
         self.port.as_ref().map(|listener| listener.as_raw_fd())
     }
 
-    /// Whether processes connect to a port.
-    pub(super) fn has_port(&self) -> bool {
-        self.port.is_some()
-    }
-
     /// Where a process connects, and the number by which it is known there.
     ///
     /// # Errors

@@ -2,32 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use chained_gpc::trees::Id;
 use chained_gpc::{Deferred, Reply};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token as Key};
 
-use super::calls::{Calls, Ended, Making, is_loss, reports};
+use super::calls::{Calls, Ended, is_loss, reports};
 use super::clients::Link;
+use super::doors::Doors;
 use super::mailbox::{Post, Then, Told};
 use super::outflow::Outflow;
-use super::processes::{Output as ProcessOutput, Read, Starting, Telling, prepare};
-use super::doors::Doors;
+use super::processes::{Output as ProcessOutput, Read, Starting};
 use super::{HostEvent, KeeperCommand};
-use crate::codec::{encode_order, encode_report};
-use crate::domain::{CallNumber, Domain, Input, Output, Serial, Token};
+use crate::codec::encode_report;
+use crate::domain::{CallNumber, Domain, Input, Serial, Token};
 use crate::fault::{Fault, FaultKind};
-use crate::keeper::{Keeper, KeeperEvent, KeeperOrder};
+use crate::keeper::{Keeper, KeeperEvent};
 use crate::names::{GroupId, Member};
 use crate::order::{Order, Report};
-use crate::request::{Answer, Client};
-use crate::speak::Conversation;
+use crate::request::Client;
 use crate::spec::Layout;
 
 /// The key of the mailbox's waker.
@@ -144,9 +142,10 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(parts: Parts) -> Engine {
-        let calls = parts.caller.zip(parts.calls).map(|(caller, handles)| {
-            Calls::new(parts.me, caller, handles, &parts.name, parts.post.clone())
-        });
+        let calls = parts
+            .caller
+            .zip(parts.calls)
+            .map(|(caller, handles)| Calls::new(parts.me, caller, handles, &parts.name, parts.post.clone()));
         let mut engine = Engine {
             poll: parts.poll,
             post: parts.post,
@@ -202,7 +201,9 @@ impl Engine {
                     self.warn(format!("the loop of a domain's node cannot wait: {error}"));
                     break;
                 }
-                Ok(()) => self.ready.extend(events.iter().map(|event| event.token().0).filter(|key| *key >= FIRST)),
+                Ok(()) => {
+                    self.ready.extend(events.iter().map(|event| event.token().0).filter(|key| *key >= FIRST))
+                }
             }
             self.listen();
             self.read(&mut buffer);
@@ -255,7 +256,13 @@ impl Engine {
                 self.then.insert(serial, then);
                 self.inputs.push_back(Input::Request { client: OWNER, serial, request: *request });
             }
-            Told::Batches { data, answer } => self.outflow.relay(data, answer),
+            Told::Batches { data, answer } => self.outflow.relay(
+                data,
+                Box::new(|arrived| match arrived {
+                    Ok(()) => answer.reply(Reply::default()),
+                    Err(why) => answer.fail(why),
+                }),
+            ),
             Told::Flush { answer } => self.flushes.push(answer),
             Told::Input { data, answer } => self.input.take(data, super::input::From::Node(answer)),
             Told::Feed { data, then } => self.feed(data, then),
@@ -300,15 +307,16 @@ impl Engine {
                 self.inputs.push_back(Input::Called { call, reports });
             }
             Purpose::Output(up) => {
-                if let Some(cause) = ended.as_ref().err().and_then(|error| error.cause()).filter(|cause| is_loss(cause.kind)) {
-                    let _ = cause;
+                let error = ended.err();
+                if error.as_ref().and_then(|error| error.cause()).is_some_and(|cause| is_loss(cause.kind)) {
                     self.outflow.lost(up);
                 }
-                self.outflow.called(ended.is_ok());
+                self.outflow.called(error.map_or(Ok(()), |error| Err(error.to_string())));
             }
             Purpose::Flush => self.flushing -= 1,
             Purpose::Feed(then) => {
-                let result = ended.map(drop).map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error.to_string()));
+                let result =
+                    ended.map(drop).map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error.to_string()));
                 // Nobody waits any more: fine.
                 let _ = then.send(result);
             }
@@ -494,5 +502,5 @@ impl Errno {
 }
 
 pub(super) fn reply(report: &Report) -> Reply {
-    Reply { shared: vec![encode_report(report)].into_iter().collect(), ..Reply::default() }
+    Reply::shared(encode_report(report))
 }

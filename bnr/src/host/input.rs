@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::SyncSender;
 
 use bytes::{Buf as _, Bytes};
@@ -75,11 +75,6 @@ impl Feeding {
                 from.tell(result);
             }
         }
-    }
-
-    /// The pipe's number, while it is open.
-    pub(super) fn number(&self) -> Option<RawFd> {
-        self.pipe.as_ref().map(|pipe| pipe.as_raw_fd())
     }
 
     fn close(&mut self) {

@@ -102,7 +102,10 @@ impl HostSettings {
 
 impl fmt::Debug for HostSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostSettings").field("me", &self.me).field("nodes", &self.nodes).finish_non_exhaustive()
+        f.debug_struct("HostSettings")
+            .field("me", &self.me)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
     }
 }
 

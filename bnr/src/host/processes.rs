@@ -22,7 +22,6 @@ const READ_MAX: usize = 64 << 10;
 /// One output of a process.
 pub(super) struct Output {
     pipe: OwnedFd,
-    pub(super) member: Member,
     splitter: Splitter,
 }
 
@@ -90,8 +89,7 @@ pub(super) struct Telling<'a> {
 /// The system's: descriptors are short.
 pub(super) fn prepare(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> io::Result<Started> {
     let member = Member { group: layout.group, rank };
-    let (ours, theirs) =
-        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     let (out, their_out) = output(member, Stream::Out)?;
     let (err, their_err) = output(member, Stream::Err)?;
@@ -109,7 +107,7 @@ pub(super) fn prepare(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> io:
 fn output(member: Member, stream: Stream) -> io::Result<(Output, OwnedFd)> {
     let (pipe, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&pipe, true)?;
-    Ok((Output { pipe, member, splitter: Splitter::new(member, stream) }, theirs))
+    Ok((Output { pipe, splitter: Splitter::new(member, stream) }, theirs))
 }
 
 fn input(wanted: bool) -> io::Result<(Option<OwnedFd>, OwnedFd)> {

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use chained_gpc::{
-    Access, Caller, Deferred, Functions, FunctionsError, Placement, Request as Call,
-};
+use chained_gpc::{Access, Caller, Deferred, Functions, FunctionsError, Placement, Request as Call};
 
 use super::calls::Handles;
 use super::mailbox::{Post, Told};

@@ -64,7 +64,9 @@ impl Engine {
         self.forget(Source::Client(client), Some(link.socket().as_raw_fd()));
         if let Some(why) = &link.broken {
             match client {
-                Client::Process(member) => self.warn(format!("process {member} is not answered any more: {why}")),
+                Client::Process(member) => {
+                    self.warn(format!("process {member} is not answered any more: {why}"))
+                }
                 Client::Tool(_) => tracing::debug!(%why, "a command was closed"),
             }
         }
@@ -85,7 +87,9 @@ impl Engine {
     /// Takes one who has connected; whether there may be more. Who finds no place is closed.
     pub(super) fn accept(&mut self, source: Source) -> bool {
         let tools = source == Source::Tools;
-        let Some(socket) = (if tools { self.doors.tool() } else { self.doors.process() }) else { return false };
+        let Some(socket) = (if tools { self.doors.tool() } else { self.doors.process() }) else {
+            return false;
+        };
         let number = self.next_source + 1;
         self.next_source = number;
         let (source, full) = match tools {
@@ -132,8 +136,14 @@ impl Engine {
         let size = self.groups.get(&member.group).map_or(0, |layout| layout.size());
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.watch(Source::Client(client), descriptor, interest).is_ok() {
-            let link = self.clients.entry(client).or_insert(link);
-            link.conversation.identified(Some((member.rank, size)));
+            // The socket that it has inherited besides is not used, then.
+            if let Some(before) = self.clients.insert(client, link) {
+                drop(before);
+            }
+            if let Some(link) = self.clients.get_mut(&client) {
+                link.conversation.identified(Some((member.rank, size)));
+                self.touched.insert(client);
+            }
         }
     }
 
