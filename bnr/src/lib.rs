@@ -11,11 +11,13 @@
 //! | [`order`] | what nodes say to each other |
 //! | [`codec`] | both as bytes |
 //! | [`native`] | the node's side of a connection in this project's own frames |
+//! | [`client`] | the interface of a process, and of commands |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]
 
+pub mod client;
 pub mod codec;
 pub mod domain;
 mod exit;
