@@ -135,8 +135,8 @@ fn ask(head: &Head, request: Request, limit: Duration) -> Result<Answer, Failure
     let unreached = |why: &dyn std::fmt::Display| {
         format!("the head of domain {} (process {}) does not answer: {why}", head.domain, head.pid)
     };
-    let mut tool = Tool::connect(&head.path).map_err(|error| unreached(&error))?;
-    tool.ask(request, limit).map_err(|fault: Fault| {
+    let tool = Tool::connect(&head.path, limit).map_err(|error| unreached(&error))?;
+    tool.ask(&request).map_err(|fault: Fault| {
         let text = fault.to_string();
         format!("domain {}: {}", head.domain, Shown(&text)).into()
     })

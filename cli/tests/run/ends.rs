@@ -143,7 +143,8 @@ fn signals_are_the_jobs() {
     run.signal(Signal::INT);
     let ended = run.ended();
     assert_eq!((ended.status, ended.out.matches("ends").count()), (5, 2), "{}", ended.err);
-    assert_eq!(ended.err, "gpc: g1.0-1: ended with status 5\n");
+    // The shell tells of its own children that signals have ended.
+    assert!(ended.err.ends_with("gpc: g1.0-1: ended with status 5\n"), "{}", ended.err);
     place.empty();
 }
 
