@@ -9,6 +9,7 @@
 mod basic;
 mod ends;
 mod flood;
+mod mpi;
 mod nodes;
 mod pmi;
 mod support;
