@@ -11,6 +11,7 @@
 //! | [`order`] | what nodes say to each other |
 //! | [`codec`] | both as bytes |
 //! | [`native`] | the node's side of a connection in this project's own frames |
+//! | [`client`] | the interface of a process, and of commands |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
 //! | [`keeper`] | the process that starts a host's processes, and ends all that they leave |
 //! | [`streams`] | what processes write, in pieces, on its way to the head |
@@ -18,6 +19,7 @@
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]
 
+pub mod client;
 pub mod codec;
 pub mod domain;
 mod exit;
