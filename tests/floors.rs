@@ -217,6 +217,18 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
+        folder: "bnr/src/client/puts.rs",
+        floors: &[],
+        packages: &["chained_gpc"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/client",
+        floors: &["launch"],
+        packages: &["chained_gpc", "bytes", "rustix", "thiserror"],
+        banned: &["fs", "Command", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],

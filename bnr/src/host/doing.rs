@@ -59,6 +59,7 @@ impl Engine {
             Output::Aborted { member, code, message } => {
                 self.event(HostEvent::Aborted { member, code, message });
             }
+            Output::Warning(message) => self.warn(message),
             Output::End => self.begin_end(None),
         }
     }
