@@ -11,15 +11,12 @@ use rustix::process::{
     kill_process_group, wait, waitid,
 };
 
-use super::EMPTY_LIMIT;
 use super::killing::{Do, Killing, PAUSE, PAUSE_MAX};
 use super::orders::KeeperEvent;
 use super::tree::{Tree, signal_child_of, variable};
+use super::{EMPTY_LIMIT, GROUP, tag};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
-
-/// The variable by which a process knows its group.
-const GROUP: &[u8] = b"GPC_BNR_GROUP";
 
 /// All that was started here and has not ended.
 #[derive(Default)]
@@ -53,7 +50,7 @@ impl Groups {
         self.childless = false;
         let group = self.groups.entry(member.group).or_default();
         if group.tag.is_none() {
-            group.tag = env.iter().rfind(|(name, _)| name == GROUP).map(|(_, value)| value.clone());
+            group.tag = tag(env).map(<[u8]>::to_vec);
         }
         group.running.insert(member.rank, pid);
         group.process_groups.insert(pid);

@@ -72,6 +72,7 @@ struct Process {
 
 impl Process {
     fn new(control: UnixStream) -> io::Result<Process> {
+        let starter = Starter::new()?;
         let (woken, wakes) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         let ends = Arc::new(AtomicBool::new(false));
@@ -87,7 +88,7 @@ impl Process {
             began: Instant::now(),
             frames: Frames::default(),
             descriptors: VecDeque::new(),
-            starter: Starter::new(),
+            starter,
             groups: Groups::new(),
             events: BytesMut::new(),
         })
