@@ -8,6 +8,7 @@ mod inherited;
 use std::io;
 use std::process::Command;
 
+pub use inherited::inherit_nothing;
 pub(crate) use inherited::take_socket;
 
 /// The variable of the descriptor that a PMI server's clients inherit.
