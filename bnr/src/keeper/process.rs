@@ -40,6 +40,7 @@ pub fn run(control: UnixStream) -> io::Result<()> {
     // Without its name it works as well.
     let _ = set_name(NAME);
     set_child_subreaper(Some(getpid()))?;
+    chained_gpc::bootstrap::inherit_nothing()?;
     control.set_nonblocking(true)?;
     let mut process = Process::new(control)?;
     let result = process.turns();

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 /// Who is whose child.
 pub(super) enum Tree {
@@ -63,10 +63,10 @@ impl Tree {
     }
 }
 
-/// Signals a process that is no child of this one, if it is still a child of that parent. So it never meets another that has got its number meanwhile.
-pub(super) fn signal_child_of(parent_pid: Pid, pid: Pid, signal: Signal) {
+/// Signals a process that was found below this one, if it still has the parent that it was found with, or is a child of this one by now. So it never meets another that has got its number meanwhile.
+pub(super) fn signal_below(found_with: Pid, pid: Pid, signal: Signal) {
     let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-    if parent(pid) == Some(parent_pid) {
+    if parent(pid).is_some_and(|parent| parent == found_with || parent == getpid()) {
         // It may have ended, or be another user's.
         let _ = pidfd_send_signal(&pidfd, signal);
     }
@@ -118,8 +118,6 @@ mod tests {
     use std::io::Read as _;
     use std::process::{Command, Stdio};
 
-    use rustix::process::getpid;
-
     use super::*;
 
     /// Both ways to look see the same, however programs are called.
@@ -155,14 +153,14 @@ mod tests {
         // Not under this parent; then under its own.
         let tree = Tree::look();
         for (pid, _) in tree.below(top) {
-            signal_child_of(getpid(), pid, Signal::KILL);
+            signal_below(getpid(), pid, Signal::KILL);
             assert_ne!(
                 std::fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap(),
                 ""
             );
         }
         for (pid, parent_pid) in tree.below(top).into_iter().rev() {
-            signal_child_of(parent_pid, pid, Signal::KILL);
+            signal_below(parent_pid, pid, Signal::KILL);
         }
         shell.kill().unwrap();
         shell.wait().unwrap();
