@@ -3,7 +3,7 @@
 //! A process that inherits `PMI_RANK` takes itself for one that the launcher has started, and waits for others that do not know it. So whoever starts a process [scrubs](scrub) its environment. The settings that people give to their
 //! launchers (`OMPI_MCA_btl`, `SLURM_JOB_ID`) stay: a program that is started may start a launcher of its own.
 
-mod inherited;
+pub(crate) mod inherited;
 
 use std::io;
 use std::process::Command;
