@@ -11,15 +11,12 @@ use rustix::process::{
     kill_process_group, wait, waitid,
 };
 
-use super::EMPTY_LIMIT;
 use super::killing::{Do, Killing, PAUSE, PAUSE_MAX};
 use super::orders::KeeperEvent;
-use super::tree::{Tree, signal_child_of, variable};
+use super::tree::{Tree, signal_below, variable};
+use super::{EMPTY_LIMIT, GROUP, tag};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
-
-/// The variable by which a process knows its group.
-const GROUP: &[u8] = b"GPC_BNR_GROUP";
 
 /// All that was started here and has not ended.
 #[derive(Default)]
@@ -53,7 +50,7 @@ impl Groups {
         self.childless = false;
         let group = self.groups.entry(member.group).or_default();
         if group.tag.is_none() {
-            group.tag = env.iter().rfind(|(name, _)| name == GROUP).map(|(_, value)| value.clone());
+            group.tag = tag(env).map(<[u8]>::to_vec);
         }
         group.running.insert(member.rank, pid);
         group.process_groups.insert(pid);
@@ -180,15 +177,14 @@ impl Groups {
 
     /// SIGKILL for all that is there of a group.
     fn kill_now(&mut self, id: GroupId) {
-        // Children before their parents: one whose parent has just gone is found the next time only.
-        for (pid, parent) in self.note(id).into_iter().rev() {
-            signal_child_of(parent, pid, Signal::KILL);
-        }
+        let below = self.note(id);
+        // Parents before their children: a script whose program is killed goes on with the next line.
         self.signal_process_groups(id, Signal::KILL);
         for child in self.left(id) {
             // A child of this process has its number until its exit status is taken here. It may be another user's.
             let _ = kill_process(child, Signal::KILL);
         }
+        below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
     }
 
     /// Looks for what is below the processes of a group, each with its parent.
@@ -221,21 +217,12 @@ impl Groups {
             if self.childless || Instant::now() >= until {
                 return;
             }
-            let tree = Tree::look();
-            let me = getpid();
-            for (pid, parent) in tree.below(me).into_iter().rev() {
-                if parent == me {
-                    // Its process group is its own, if it was started here.
-                    let first = self.running.contains_key(&pid);
-                    let _ = if first {
-                        kill_process_group(pid, Signal::KILL)
-                    } else {
-                        kill_process(pid, Signal::KILL)
-                    };
-                } else {
-                    signal_child_of(parent, pid, Signal::KILL);
-                }
+            let below = Tree::look().below(getpid());
+            for pid in self.running.keys() {
+                // Its number is its own until its exit status is taken above. It may be another user's.
+                let _ = kill_process_group(*pid, Signal::KILL);
             }
+            below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
             // The end of a child interrupts it.
             let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() }));
             pause = (pause * 2).min(PAUSE_MAX);

@@ -1,7 +1,8 @@
 //! The node's side of its keeper.
 #![allow(clippy::disallowed_methods, reason = "the end of a process is waited for by the clock")]
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -21,7 +22,9 @@ use super::EMPTY_LIMIT;
 use super::codec::{Frames, Sent, get_event, put_sent};
 use super::orders::{KeeperEvent, KeeperOrder};
 use super::passing::{PASSED_MAX, receive, send};
-use crate::names::Member;
+use super::tree::kill_tagged;
+use super::{GROUP, tag};
+use crate::names::{GroupId, Member};
 
 /// Descriptors of a process that is started.
 const DESCRIPTORS: usize = 4;
@@ -40,6 +43,9 @@ const READ: usize = 4096;
 
 /// How long descriptors of this user that are on their way elsewhere are waited for.
 const ELSEWHERE: Duration = Duration::from_secs(5);
+
+/// How often what a lost keeper has left is looked for.
+const SEARCHES: usize = 100;
 
 /// Some orders, and the descriptors that go with them.
 #[derive(Default)]
@@ -65,6 +71,8 @@ pub struct Keeper {
     frames: Frames,
     /// Who runs: the first of its process group.
     running: BTreeMap<Member, u32>,
+    /// What the processes of a group have in [`GROUP`]: those groups that were not emptied.
+    tags: BTreeMap<GroupId, Vec<u8>>,
     ended: bool,
 }
 
@@ -98,6 +106,7 @@ impl Keeper {
             at_once,
             frames: Frames::default(),
             running: BTreeMap::new(),
+            tags: BTreeMap::new(),
             ended: false,
         })
     }
@@ -134,8 +143,11 @@ impl Keeper {
         let before = message.bytes.len();
         let put = put_sent(&mut message.bytes, &sent);
         match sent {
-            Sent::Order(KeeperOrder::Start { member, .. }, _) => {
+            Sent::Order(KeeperOrder::Start { member, env, .. }, _) => {
                 message.starts += 1;
+                if let Entry::Vacant(vacant) = self.tags.entry(member.group) {
+                    vacant.insert(tag(&env).map(<[u8]>::to_vec).unwrap_or_default());
+                }
                 if put {
                     message.descriptors.extend(descriptors);
                 } else {
@@ -207,7 +219,7 @@ impl Keeper {
             }
             KeeperEvent::NotStarted(..) => self.unanswered = self.unanswered.saturating_sub(1),
             KeeperEvent::Ended(member, _) => drop(self.running.remove(&member)),
-            KeeperEvent::Emptied(_) => {}
+            KeeperEvent::Emptied(group) => drop(self.tags.remove(&group)),
         }
     }
 
@@ -216,13 +228,20 @@ impl Keeper {
         self.finish(limit);
     }
 
-    /// Gives up a keeper that is gone, or makes no sense: has it end, and kills the process groups of those of its processes that were not said to have ended. What they have started outside of these goes on.
+    /// Gives up a keeper that is gone, or makes no sense: has it end, and kills what it can have left: the process groups of those that were not said to have ended, and processes that have `GPC_BNR_GROUP` of a group that was not emptied in the environment that they were started with. Others go on.
     pub fn abandon(mut self) {
         self.finish(EMPTY_LIMIT);
         for pid in std::mem::take(&mut self.running).into_values() {
             if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
                 // It may have ended meanwhile.
                 let _ = kill_process_group(pid, Signal::KILL);
+            }
+        }
+        let tags: BTreeSet<Vec<u8>> = std::mem::take(&mut self.tags).into_values().collect();
+        // What is started while one looks is found the next time.
+        for _ in 0..SEARCHES {
+            if kill_tagged(GROUP, &tags) == 0 {
+                return;
             }
         }
     }

@@ -13,7 +13,7 @@
 //! - A program that has another service start something (`systemd-run`, `at`, a container's daemon): that is nobody's descendant here.
 //! - A program that becomes another user's (set-user-ID): it may not be signalled. The keeper waits for it as long as [`EMPTY_LIMIT`], then says that the group is empty.
 //! - A program that starts copies of itself faster than they are found: its process groups die at once, but with a new session for each copy it may outlast [`EMPTY_LIMIT`].
-//! - SIGKILL for the keeper itself: its processes run on as others' children. The node sees its socket close, and [`Keeper::abandon`] kills the process groups of those that it knows. If the node dies in the same moment, they stay.
+//! - SIGKILL for the keeper itself: its processes run on as others' children. The node sees its socket close, and [`Keeper::abandon`] kills those that it can find. If the node dies in the same moment, they stay.
 //!
 //! Source: BNR, "Spawning": processes are started and killed as a group.
 
@@ -37,3 +37,11 @@ pub use process::{run, stdin_control};
 
 /// How long after SIGKILL processes of a group may take to go. What hangs in the system for longer runs no more of its program, and is no longer waited for.
 pub const EMPTY_LIMIT: Duration = Duration::from_secs(10);
+
+/// The variable by which a process knows its group.
+const GROUP: &[u8] = b"GPC_BNR_GROUP";
+
+/// What a process is told about its group.
+fn tag(env: &[(Vec<u8>, Vec<u8>)]) -> Option<&[u8]> {
+    env.iter().rfind(|(name, _)| name == GROUP).map(|(_, value)| value.as_slice())
+}

@@ -40,6 +40,7 @@ pub fn run(control: UnixStream) -> io::Result<()> {
     // Without its name it works as well.
     let _ = set_name(NAME);
     set_child_subreaper(Some(getpid()))?;
+    chained_gpc::bootstrap::inherit_nothing()?;
     control.set_nonblocking(true)?;
     let mut process = Process::new(control)?;
     let result = process.turns();
@@ -72,6 +73,7 @@ struct Process {
 
 impl Process {
     fn new(control: UnixStream) -> io::Result<Process> {
+        let starter = Starter::new()?;
         let (woken, wakes) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         let ends = Arc::new(AtomicBool::new(false));
@@ -87,7 +89,7 @@ impl Process {
             began: Instant::now(),
             frames: Frames::default(),
             descriptors: VecDeque::new(),
-            starter: Starter::new(),
+            starter,
             groups: Groups::new(),
             events: BytesMut::new(),
         })

@@ -1,12 +1,14 @@
 //! Starts one process. Nothing runs between its making and its program, so the standard library uses `posix_spawn`, which copies no page tables: the time does not grow with the keeper.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::io::{Errno, dup2};
 use rustix::process::Pid;
 
 use super::cores::Cores;
@@ -28,14 +30,21 @@ pub(super) struct Starter {
     lookup: Lookup,
     /// Looked at when the first is bound.
     cores: Option<Cores>,
+    /// The descriptor that a process inherits as its socket: of the same number in all, and a low one. Not closed in programs, so it is the socket only while one is started.
+    inherited: OwnedFd,
+    /// What is in its place otherwise.
+    nothing: OwnedFd,
 }
 
 impl Starter {
-    pub(super) fn new() -> Starter {
+    /// While few descriptors are open.
+    pub(super) fn new() -> io::Result<Starter> {
         let mut command = Command::new(".");
         chained_gpc::bootstrap::scrub(&mut command);
         let scrubbed = command.get_envs().map(|(name, _)| name.into()).collect();
-        Starter { scrubbed, lookup: Lookup::new(), cores: None }
+        let nothing = OwnedFd::from(File::open("/dev/null")?);
+        let inherited = nothing.try_clone()?;
+        Ok(Starter { scrubbed, lookup: Lookup::new(), cores: None, inherited, nothing })
     }
 
     /// Starts a program with its standard input, output and error, and the socket by which it asks its node.
@@ -46,8 +55,6 @@ impl Starter {
         let [stdin, stdout, stderr, link] = descriptors;
         let path = program.env.iter().rfind(|(name, _)| name == b"PATH").map(|(_, value)| value.as_slice());
         let found = self.lookup.find(program.program, path, program.wdir)?;
-        // Nothing else is started before it is closed.
-        fcntl_setfd(&link, FdFlags::empty())?;
         let mut command = Command::new(&found);
         // What it is called is what was asked for, as a shell does it.
         command.arg0(OsStr::from_bytes(program.program)).process_group(0);
@@ -58,7 +65,7 @@ impl Starter {
         let variables =
             program.env.iter().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)));
         command.envs(variables);
-        let number = link.as_raw_fd().to_string();
+        let number = self.inherited.as_raw_fd().to_string();
         if !program.env.iter().any(|(name, _)| name == b"PMI_PORT") {
             command.env("PMI_FD", &number);
         }
@@ -67,7 +74,11 @@ impl Starter {
             command.current_dir(OsStr::from_bytes(wdir));
         }
         command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
-        self.spawn(&mut command, program.bind)
+        dup2(&link, &mut self.inherited)?;
+        let started = self.spawn(&mut command, program.bind);
+        // Whoever has the other end sees the end of the process, and this one does not hold it open.
+        dup2(&self.nothing, &mut self.inherited)?;
+        started
     }
 
     fn spawn(&mut self, command: &mut Command, bind: Option<usize>) -> Result<Pid, Errno> {
