@@ -319,6 +319,7 @@ const FLOORS: &[Floor] = &[
         floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
             "chained_gpc",
+            "gpc_bnr",
             "gpc_impi",
             "gpc_pmix",
             "gpc_rendezvous",

@@ -2,6 +2,17 @@
 //!
 //! Inputs are requests of local processes, orders of other nodes, ends of calls and of processes, and the time; outputs are answers, calls, and processes to start or kill. Drain all outputs after every input.
 
+mod collecting;
+mod group;
+mod head;
+mod launching;
+mod life;
+mod meeting;
+mod node;
+mod placement;
+mod store;
+mod watch;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +25,8 @@ use crate::names::{GroupId, Member, Rank};
 use crate::order::{Order, Report};
 use crate::request::{Answer, Client, Request};
 use crate::spec::Layout;
+
+pub use node::Domain;
 
 /// Which of a client's requests, by its own count.
 pub type Serial = u64;
@@ -31,6 +44,8 @@ pub struct Settings {
     pub me: Id,
     /// All nodes of the domain, the head first.
     pub nodes: Vec<Id>,
+    /// Whether the head runs processes, too.
+    pub runs: bool,
     /// The name of the domain: databases that it names begin so.
     pub name: String,
     /// How much of everything there may be.
@@ -150,6 +165,8 @@ pub enum Output {
         /// Why.
         message: String,
     },
+    /// Something is wrong that whoever has begun the domain wants to know.
+    Warning(String),
     /// The domain has ended, as far as this node is concerned: nothing of it is left here.
     End,
 }
