@@ -138,6 +138,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_but_the_first_three_is_inherited() {
+        let (_server, client) = UnixStream::pair().unwrap();
+        fcntl_setfd(&client, FdFlags::empty()).unwrap();
+        let stdin = fcntl_getfd(io::stdin()).unwrap();
+        inherit_nothing().unwrap();
+        assert!(fcntl_getfd(&client).unwrap().contains(FdFlags::CLOEXEC));
+        assert_eq!(fcntl_getfd(io::stdin()).unwrap(), stdin);
+    }
+
+    #[test]
     fn what_is_no_socket_is_refused() {
         let file = fs::File::open("/dev/null").unwrap();
         for (number, why) in [
@@ -150,15 +160,5 @@ mod tests {
             assert!(error.contains(why), "{number}: {error}");
             assert!(close_on_exec(number).is_ok());
         }
-    }
-
-    #[test]
-    fn nothing_but_the_first_three_is_inherited() {
-        let (_server, client) = UnixStream::pair().unwrap();
-        fcntl_setfd(&client, FdFlags::empty()).unwrap();
-        let stdin = fcntl_getfd(io::stdin()).unwrap();
-        inherit_nothing().unwrap();
-        assert!(fcntl_getfd(&client).unwrap().contains(FdFlags::CLOEXEC));
-        assert_eq!(fcntl_getfd(io::stdin()).unwrap(), stdin);
     }
 }

@@ -3,13 +3,13 @@
 //! A process that inherits `PMI_RANK` takes itself for one that the launcher has started, and waits for others that do not know it. So whoever starts a process [scrubs](scrub) its environment. The settings that people give to their
 //! launchers (`OMPI_MCA_btl`, `SLURM_JOB_ID`) stay: a program that is started may start a launcher of its own.
 
-pub(crate) mod inherited;
+mod inherited;
 
 use std::io;
 use std::process::Command;
 
-pub use inherited::inherited_socket;
 pub(crate) use inherited::take_socket;
+pub use inherited::{inherit_nothing, inherited_socket};
 
 /// The variable of the descriptor that a PMI server's clients inherit.
 pub(crate) const PMI_FD: &str = "PMI_FD";

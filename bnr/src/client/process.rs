@@ -208,13 +208,15 @@ impl Process {
         self.link.ask(&request, self.waits.collective).and_then(answers::spawned)
     }
 
-    /// Makes a group of all processes of two groups, of which the first is the caller's own. Collective over both: each names its own first. The ranks of the lower group come first.
+    /// Makes a group of all processes of two groups, of which the first is the caller's own. Collective over both: each names its own first. The ranks of the group with the lower number come first.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).
     pub fn merge(&self, own: GroupId, other: GroupId, limit: Option<Duration>) -> Result<GroupId, Fault> {
         let limit = limit.unwrap_or(self.waits.collective);
-        let request = Request::Merge { first: own, second: other, limit: Some(limit) };
+        // All ask for the same, on whichever side they are.
+        let (first, second) = (own.min(other), own.max(other));
+        let request = Request::Merge { first, second, limit: Some(limit) };
         self.link.ask(&request, limit).and_then(answers::group)
     }
 
@@ -367,7 +369,7 @@ impl Process {
         self.link.ask(&Request::Lookup(name.into()), self.waits.other).and_then(answers::value)
     }
 
-    /// Waits for all members of a set that this process is in, and brings what they have put before to the nodes of all: gets of it are answered there from then on. A put that was refused is not told here, but by [`commit`](Self::commit).
+    /// Waits for all members of a set that this process is in, and brings what they have put and [committed](Self::commit) to the nodes of all: gets of it are answered there from then on.
     ///
     /// # Errors
     /// [`MemberDied`](crate::FaultKind::MemberDied), [`NodeLost`](crate::FaultKind::NodeLost), [`TimedOut`](crate::FaultKind::TimedOut), the same at all; [`Mismatch`](crate::FaultKind::Mismatch), [`NotMember`](crate::FaultKind::NotMember), [`GroupOpen`](crate::FaultKind::GroupOpen).

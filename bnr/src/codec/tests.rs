@@ -367,7 +367,10 @@ fn what_cannot_be_is_refused() {
     let member = |rank: u8| [1, 0, 0, 0, rank, 0, 0, 0];
     for (one, two) in [(2, 1), (2, 2)] {
         let bytes = [&[1, 2, 1, 2, 0, 0, 0][..], &member(one), &member(two)].concat();
-        assert_eq!(decode_order(&bytes), Err(CodecError::Field("members are not in ascending order")));
+        assert_eq!(
+            decode_order(&bytes),
+            Err(CodecError::Field("elements of a set are not in ascending order"))
+        );
     }
 }
 
