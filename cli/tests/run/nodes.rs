@@ -25,8 +25,10 @@ fn processes_are_divided_among_nodes() {
 #[test]
 fn standard_input_tags_and_statuses_go_through_nodes() {
     let place = Place::new();
-    let mut command =
-        place.script("-n 6 --nodes 3 --tag-output", "echo $PMI_RANK $(wc -c); [ $PMI_RANK != 5 ] || exit 9");
+    let mut command = place.script(
+        "-n 6 --nodes 3 --tag-output --on-death notify",
+        "echo $PMI_RANK $(wc -c); [ $PMI_RANK != 5 ] || exit 9",
+    );
     command.stdin(Stdio::piped());
     let mut run = Run::start(command);
     run.write(&"x".repeat(200_000));
