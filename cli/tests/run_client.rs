@@ -1,6 +1,10 @@
 //! Programs that use BNR's Rust interface, under `gpc run`: real processes of one node and of three.
 #![cfg(all(feature = "bnr", target_os = "linux"))]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails; what a process prints is read"
+)]
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -56,6 +60,7 @@ fn role(name: &str) {
         "death" => death(&process),
         "spawns" => spawns(&process),
         "spawned" => spawned(&process),
+        "missing" => missing(&process),
         other => panic!("{other}"),
     }
     process.finalize().unwrap();
@@ -118,7 +123,8 @@ fn databases(process: &Process) {
     }
     process.barrier().unwrap();
     assert_eq!(process.lookup("who").unwrap_err().kind, FaultKind::NotFound);
-    assert_eq!(process.get("shared", "of all").unwrap_err().kind, FaultKind::NoDatabase);
+    assert_eq!(process.iterate("shared").unwrap_err().kind, FaultKind::NoDatabase);
+    assert!(process.get("shared", "of all").is_err());
 }
 
 /// Threads fence at the same time, each by its tag.
@@ -197,11 +203,17 @@ fn spawns(process: &Process) {
     let deaths = process.subscribe(group).unwrap();
     let ended: BTreeSet<u32> = (0..3).map(|_| deaths.wait(PATIENCE).unwrap().member.rank).collect();
     assert_eq!(ended, BTreeSet::from([0, 1, 2]));
-    // What cannot be started is no fault, and told.
+    process.barrier().unwrap();
+}
+
+/// What cannot be started is no fault, and told.
+fn missing(process: &Process) {
     let missing = Spec { program: b"/there/is/no/such/program".to_vec(), ..spec(2) };
     let failed = process.spawn_multiple(vec![missing], Vec::new(), OnDeath::Kill).unwrap();
     assert_eq!(failed.errors, [2, 2]);
-    process.barrier().unwrap();
+    let status = process.status(failed.group).unwrap();
+    assert!(status.members.iter().all(|member| member.death.is_some_and(|death| death.exit == Exit::Never)));
+    println!("it goes on");
 }
 
 fn spawned(process: &Process) {
@@ -237,6 +249,13 @@ fn threads_fence_at_the_same_time() {
 #[test]
 fn groups_are_spawned_and_merged() {
     NODES.iter().for_each(|nodes| ends_well(nodes, 3, "spawns"));
+}
+
+#[test]
+fn what_cannot_be_started_is_told() {
+    let output = run(&[], 1, "missing");
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains("it goes on") && !said.contains("panicked"), "{said}");
 }
 
 #[test]
