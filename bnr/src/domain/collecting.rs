@@ -7,7 +7,7 @@ use super::meeting::{Key, Leading};
 use super::node::{Domain, Flight, ReplyTo};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
-use crate::names::Set;
+use crate::names::{GroupId, Member, Set};
 use crate::order::{Entry, Epoch, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
 
@@ -84,9 +84,12 @@ impl Domain {
         if let Some(fault) = fault {
             return self.release(key, epoch, Err(fault));
         }
+        // The group that is opened has the group of the first of the set as its parent.
+        let of = |group: &GroupId| Member { group: *group, rank: 0 };
         let first = match &key.set {
+            Set::Group(group) => Some(of(group)),
+            Set::Groups(groups) => groups.first().map(of),
             Set::Members(members) => members.first().copied(),
-            _ => None,
         };
         let asker = first.map_or(Client::Tool(0), Client::Process);
         let here = self.lines.get(key).and_then(|line| line.meetings.get(&epoch));
