@@ -10,7 +10,7 @@ use super::group::Group;
 use super::head::Head;
 use super::meeting::{Key, Line};
 use super::store::Store;
-use super::watch::Watch;
+use super::watch::{RENEWED, Watch};
 use super::{CallNumber, Input, Output, Serial, Settings, Token};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
@@ -498,7 +498,7 @@ impl Domain {
     }
 
     fn cancelled(&mut self, token: Token) {
-        self.watch.cancelled(token, self.now + self.settings.limits.ask);
+        self.watch.cancelled(token, self.now + self.settings.limits.ask.min(RENEWED));
         for line in self.lines.values_mut() {
             line.cancelled(token);
         }

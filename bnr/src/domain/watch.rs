@@ -15,6 +15,9 @@ const STANDS: Duration = Duration::from_secs(24 * 3600);
 /// How soon a call is made again that could not be made.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// How long a node whose order was cancelled waits for another: the head gives it at once, unless it has to find out first, by a silence of 10 s, that a second node is lost, too.
+pub(super) const RENEWED: Duration = Duration::from_secs(25);
+
 /// What is known of the standing call.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
