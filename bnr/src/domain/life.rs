@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
@@ -15,6 +16,9 @@ use crate::names::{GroupId, Member, Rank};
 use crate::order::{Order, Report};
 use crate::request::{Answer, Client, Pair};
 use crate::spec::{Layout, OnDeath};
+
+/// How soon deaths are told again.
+const TELL_AGAIN: Duration = Duration::from_millis(500);
 
 impl Domain {
     /// The processes of a group that are here are to be started.
@@ -149,14 +153,27 @@ impl Domain {
 
     /// Tells the other nodes of deaths: of those that come while some are on their way, together.
     pub(super) fn tell_deaths(&mut self) {
-        if self.telling || self.dying.is_empty() {
+        if self.telling || self.tell_again.is_some() || self.dying.is_empty() {
             return;
         }
         let (deaths, others) = (std::mem::take(&mut self.dying), self.others());
         if !others.is_empty() {
             self.telling = true;
-            self.call(others, Order::Died(deaths), true, Flight::Died);
+            self.call(others, Order::Died(deaths.clone()), true, Flight::Died(deaths));
         }
+    }
+
+    /// The other nodes know of deaths, but for those that are lost. A call that could not be made is made again.
+    pub(super) fn told_deaths(&mut self, mut deaths: Vec<Death>, reports: &[(Id, Result<Report, Fault>)]) {
+        self.telling = false;
+        let unmade =
+            |report: &Result<Report, Fault>| report.as_ref().is_err_and(|fault| fault.node.is_none());
+        if reports.iter().any(|(_, report)| unmade(report)) {
+            deaths.append(&mut self.dying);
+            self.dying = deaths;
+            self.tell_again = Some(self.now + TELL_AGAIN);
+        }
+        self.tell_deaths();
     }
 
     /// Tells those here who want to know, once each.

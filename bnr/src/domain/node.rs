@@ -44,7 +44,7 @@ pub(super) enum Flight {
     List(Client, Serial, String),
     Start(GroupId, ReplyTo),
     Kill(ReplyTo),
-    Died,
+    Died(Vec<Death>),
     Collect(Key, Epoch),
     /// To the coordinator of a meeting; without it the meeting fails here.
     Coordinator(Key, Epoch),
@@ -70,6 +70,8 @@ pub struct Domain {
     /// Deaths that are still to be told to the other nodes, and whether some are on their way.
     pub(super) dying: Vec<Death>,
     pub(super) telling: bool,
+    /// When they are told again, since a call could not be made.
+    pub(super) tell_again: Option<Duration>,
     pub(super) lost: BTreeSet<Id>,
     pub(super) head: Option<Head>,
     pub(super) watch: Watch,
@@ -95,6 +97,7 @@ impl Domain {
             subscribers: BTreeMap::new(),
             dying: Vec::new(),
             telling: false,
+            tell_again: None,
             lost: BTreeSet::new(),
             head: leads.then(Head::default),
             watch: Watch::default(),
@@ -131,7 +134,7 @@ impl Domain {
     /// When something happens by itself: give it [`Input::Time`] then.
     pub fn deadline(&self) -> Option<Duration> {
         let meetings = self.lines.values().filter_map(Line::deadline);
-        meetings.chain(self.watch.deadline()).min()
+        meetings.chain(self.watch.deadline()).chain(self.tell_again).min()
     }
 
     /// The groups whose processes run, as far as this node knows.
@@ -148,6 +151,10 @@ impl Domain {
     fn time(&mut self) {
         self.expire_meetings();
         self.expire_watch();
+        if self.tell_again.is_some_and(|again| again <= self.now) {
+            self.tell_again = None;
+            self.tell_deaths();
+        }
     }
 
     pub(super) fn is_head(&self) -> bool {
@@ -424,10 +431,7 @@ impl Domain {
             Flight::List(client, serial, database) => self.listed(client, serial, &database, reports),
             Flight::Start(group, to) => self.all_started(group, to, reports),
             Flight::Kill(to) => self.settle(to, Ok(Answer::Done)),
-            Flight::Died => {
-                self.telling = false;
-                self.tell_deaths();
-            }
+            Flight::Died(deaths) => self.told_deaths(deaths, reports),
             Flight::Collect(key, epoch) => self.collected(&key, epoch, reports),
             Flight::Coordinator(key, epoch) => {
                 if let Some((_, Err(fault))) = reports.first() {

@@ -428,8 +428,10 @@ impl Engine {
         // Ends: an input that an output makes here is the answer of a call of this node to itself, and the machine makes a bounded number of those for each input from outside.
         while let Some(input) = self.inputs.pop_front() {
             let now = self.now();
+            tracing::trace!(node = self.me, ?input);
             self.domain.handle(input, now);
             while let Some(output) = self.domain.next_output() {
+                tracing::trace!(node = self.me, ?output);
                 self.carry_out(output);
             }
         }
