@@ -153,7 +153,7 @@ fn running_nodes_run_programs_for_who_has_their_secret() {
     let refused = ended(joined(&place, 0, &words, "echo $MPI_LOCALNRANKS"));
     assert_eq!((refused.status, refused.out.as_str()), (0, "6\n6\n6\n6\n6\n6\n"), "{}", refused.err);
     for id in [1, 2] {
-        assert!(refused.err.contains(&format!("node {id} takes no part in the domain")), "{}", refused.err);
+        assert!(refused.err.contains(&format!("node {id} has no part in the domain")), "{}", refused.err);
     }
     for node in nodes {
         node.signal(Signal::TERM);
