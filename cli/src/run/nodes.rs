@@ -118,7 +118,9 @@ pub(crate) fn run_launched(id: Id) -> CommandResult {
     let (builder, mut control) = launched.into_node();
     let node = builder.functions(&functions).start().map_err(cannot_start("this node"))?;
     serving.attach(node.caller());
+    // The orders came with a limit.
     control.set_nonblocking(false)?;
+    control.set_read_timeout(None)?;
     // Nothing is ever sent there: the end of the link is the end of the node.
     let _ = control.read(&mut [0; 1]);
     node.shutdown(Duration::ZERO);

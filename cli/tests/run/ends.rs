@@ -31,7 +31,9 @@ fn a_rank_that_is_killed_takes_its_group_along() {
 #[test]
 fn a_rank_that_is_killed_in_a_fence_ends_the_others() {
     let place = Place::new();
-    let script = format!("{PMI} echo in $$; [ $PMI_RANK = 3 ] && exec sleep 1000; fence; echo out; finalize");
+    let script = format!(
+        "{PMI} echo in $$; [ $PMI_RANK = 3 ] && exec sleep 1000; fence; echo \"after: $line\"; finalize"
+    );
     let run = Run::start(place.script("-n 4", &script));
     run.says("in", 4);
     until("rank 3 sleeps", || sleepers(&place) == 1);
@@ -44,7 +46,8 @@ fn a_rank_that_is_killed_in_a_fence_ends_the_others() {
     let ended = run.ended();
     assert_eq!(ended.status, 137, "{}", ended.err);
     assert!(
-        !ended.out.contains("out") && ended.err.starts_with("gpc: g1.3: killed by signal 9"),
+        !ended.out.contains("after: cmd=barrier_out")
+            && ended.err.starts_with("gpc: g1.3: killed by signal 9"),
         "{}",
         ended.err
     );

@@ -25,8 +25,10 @@ fn processes_are_divided_among_nodes() {
 #[test]
 fn standard_input_tags_and_statuses_go_through_nodes() {
     let place = Place::new();
-    let mut command =
-        place.script("-n 6 --nodes 3 --tag-output", "echo $PMI_RANK $(wc -c); [ $PMI_RANK != 5 ] || exit 9");
+    let mut command = place.script(
+        "-n 6 --nodes 3 --tag-output --on-death notify",
+        "echo $PMI_RANK $(wc -c); [ $PMI_RANK != 5 ] || exit 9",
+    );
     command.stdin(Stdio::piped());
     let mut run = Run::start(command);
     run.write(&"x".repeat(200_000));
@@ -101,7 +103,9 @@ fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> Vec<Run> {
             place.path("peers"),
         ];
         if secret {
-            words.extend(["--secret-file".into(), place.path("secret")]);
+            // Processes of one user on one machine would need none.
+            let proved = ["--link".into(), "tcp".into(), "--secret-file".into(), place.path("secret")];
+            words.extend(proved);
         }
         let run = Run::start(place.gpc(words));
         run.complains("listens at");
@@ -143,11 +147,14 @@ fn running_nodes_run_programs_for_who_has_their_secret() {
             ended.err
         );
     }
-    // Another secret proves nothing.
+    // Another secret proves nothing: they start nothing for it.
     assert_eq!(ended(place.gpc(["secret", &place.path("other")])).status, 0);
     let words = format!("-n 6 --secret-file {}", place.path("other"));
-    let refused = ended(joined(&place, 0, &words, "echo started >&2"));
-    assert!(refused.status != 0 && !refused.err.contains("started\n"), "{}", refused.err);
+    let refused = ended(joined(&place, 0, &words, "echo $MPI_LOCALNRANKS"));
+    assert_eq!((refused.status, refused.out.as_str()), (0, "6\n6\n6\n6\n6\n6\n"), "{}", refused.err);
+    for id in [1, 2] {
+        assert!(refused.err.contains(&format!("node {id} has no part in the domain")), "{}", refused.err);
+    }
     for node in nodes {
         node.signal(Signal::TERM);
         node.ended();
