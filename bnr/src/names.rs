@@ -27,8 +27,6 @@ pub struct Member {
 pub enum Set {
     /// All processes of a group.
     Group(GroupId),
-    /// All processes of several groups.
-    Groups(BTreeSet<GroupId>),
     /// These processes, of one group or of several.
     Members(BTreeSet<Member>),
 }

@@ -19,16 +19,6 @@ pub struct Spec {
     pub info: Vec<(String, Vec<u8>)>,
 }
 
-impl Spec {
-    /// Bytes of its words.
-    pub fn bytes(&self) -> usize {
-        let args: usize = self.args.iter().map(Vec::len).sum();
-        let env: usize = self.env.iter().map(|(name, value)| name.len() + value.len()).sum();
-        let info: usize = self.info.iter().map(|(name, value)| name.len() + value.len()).sum();
-        self.program.len() + args + env + info
-    }
-}
-
 /// What happens to a group when one of its processes dies abnormally.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum OnDeath {

@@ -68,7 +68,6 @@ record!(Member { group, rank });
 choice!(Set, "there is no such set", {
     0 = Group(group),
     1 = Members(members),
-    2 = Groups(groups),
 });
 
 choice!(Exit, "a process ends in no such way", {

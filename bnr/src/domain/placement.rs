@@ -1,106 +1,82 @@
-//! Where the processes of a group go, and what MPI libraries are told of it.
+//! Which process runs on which node: blocks of consecutive ranks, as even as possible over the nodes.
+
+use std::collections::BTreeMap;
 
 use chained_gpc::trees::Id;
 
+use super::database::shown;
 use crate::fault::{Fault, FaultKind};
-use crate::spec::{Block, Layout, Spec};
+use crate::spec::{Block, Spec};
 
-/// Longest value of the mapping: clients read lines of about a thousand bytes.
-const MAPPING_MAX: usize = 1000;
-
-/// The key under which MPI libraries look for it.
-pub(super) const MAPPING: &[u8] = b"PMI_process_mapping";
-
-/// Blocks of consecutive ranks, as even as possible over the nodes, in this order; a spec whose info `host` is the id of a node goes there.
+/// Places the processes of some specs on nodes, in the order of the nodes; `loads` is how many processes each has already. Where the processes do not come out even, the nodes with the lower loads get one more, and of those the first.
 ///
 /// # Errors
-/// [`BadRequest`](FaultKind::BadRequest) when `host` is no node of the domain.
-pub(super) fn place(specs: &[Spec], nodes: &[Id]) -> Result<Vec<Block>, Fault> {
-    let free: u32 = specs.iter().filter(|spec| host(spec).is_none()).map(|spec| spec.count).sum();
-    let share = |index: usize| {
-        let (count, index) = (nodes.len() as u32, index as u32);
-        free / count + u32::from(index < free % count)
-    };
-    let (mut blocks, mut rank, mut at, mut left) = (Vec::new(), 0, 0, share(0));
-    for (number, spec) in (0..).zip(specs) {
-        let mut block = |node, count| {
+/// A spec is pinned to a node that is not there, or there is none.
+pub(super) fn place(specs: &[Spec], nodes: &[Id], loads: &BTreeMap<Id, u64>) -> Result<Vec<Block>, Fault> {
+    let mut pins = Vec::with_capacity(specs.len());
+    for spec in specs {
+        pins.push(pin(spec, nodes)?);
+    }
+    let free =
+        specs.iter().zip(&pins).filter(|(_, pin)| pin.is_none()).map(|(spec, _)| u64::from(spec.count)).sum();
+    let mut room = shares(free, nodes, loads)?.into_iter().peekable();
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut first = 0;
+    for ((spec, pin), number) in specs.iter().zip(pins).zip(0..) {
+        let mut left = spec.count;
+        while left > 0 {
+            let (node, count) = match pin {
+                Some(node) => (node, left),
+                None => {
+                    let Some((node, share)) = room.peek_mut() else { break };
+                    let count = (*share).min(u64::from(left));
+                    *share -= count;
+                    let taken = (*node, u32::try_from(count).unwrap_or(left));
+                    if *share == 0 {
+                        room.next();
+                    }
+                    taken
+                }
+            };
             if count > 0 {
-                blocks.push(Block { node, spec: number, first: rank, count });
-                rank += count;
+                blocks.push(Block { node, spec: number, first, count });
             }
-        };
-        if let Some(host) = host(spec) {
-            block(pinned(host, nodes)?, spec.count);
-            continue;
-        }
-        let mut count = spec.count;
-        // Ends: shares add up to all that are free.
-        while count > 0 {
-            let part = count.min(left);
-            block(nodes[at], part);
-            (count, left) = (count - part, left - part);
-            if left == 0 && at + 1 < nodes.len() {
-                at += 1;
-                left = share(at);
-            }
+            first += count;
+            left -= count;
         }
     }
     Ok(blocks)
 }
 
-fn host(spec: &Spec) -> Option<&[u8]> {
-    spec.info.iter().rfind(|(key, _)| key == "host").map(|(_, value)| value.as_slice())
-}
-
-fn pinned(host: &[u8], nodes: &[Id]) -> Result<Id, Fault> {
-    let id = str::from_utf8(host).ok().and_then(|text| text.trim().parse::<Id>().ok());
-    id.filter(|id| nodes.contains(id)).ok_or_else(|| {
-        let text = String::from_utf8_lossy(host);
-        let message = format!(
-            "`{}` is no node of this domain: the info `host` is the id of a node",
-            chained_gpc::Shown(&text)
-        );
-        Fault::new(FaultKind::BadRequest, message)
-    })
-}
-
-/// Which ranks share a node, as MPICH reads it: `(vector,(NODE,NODES,RANKS OF EACH),...)`, nodes numbered from 0. None where that is too long for clients; they go by host names, then.
-pub(super) fn mapping(layout: &Layout) -> Option<Vec<u8>> {
-    let nodes = layout.nodes();
-    let mut text = "(vector".to_owned();
-    let mut run: Option<(usize, usize, u32)> = None;
-    let show = |text: &mut String, run: Option<(usize, usize, u32)>| {
-        if let Some((first, count, each)) = run {
-            *text += &format!(",({first},{count},{each})");
-        }
-    };
-    for block in merged(&layout.blocks) {
-        let node = nodes.binary_search(&block.node).ok()?;
-        run = match run {
-            Some((first, count, each)) if each == block.count && first + count == node => {
-                Some((first, count + 1, each))
-            }
-            before => {
-                show(&mut text, before);
-                Some((node, 1, block.count))
-            }
-        };
-    }
-    show(&mut text, run);
-    text.push(')');
-    (text.len() <= MAPPING_MAX).then(|| text.into_bytes())
-}
-
-/// Neighbouring blocks on one node as one.
-fn merged(blocks: &[Block]) -> Vec<Block> {
-    let mut all: Vec<Block> = Vec::new();
-    for block in blocks {
-        match all.last_mut() {
-            Some(last) if last.node == block.node => last.count += block.count,
-            _ => all.push(*block),
+/// The node that a spec asks for: the last `host` that it names.
+fn pin(spec: &Spec, nodes: &[Id]) -> Result<Option<Id>, Fault> {
+    let Some((_, value)) = spec.info.iter().rfind(|(key, _)| key == "host") else { return Ok(None) };
+    let id = str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    match id.filter(|id| nodes.contains(id)) {
+        Some(id) => Ok(Some(id)),
+        None => {
+            let message =
+                format!("the info host is the id of a node that runs processes; {} is none", shown(value));
+            Err(Fault::new(FaultKind::BadRequest, message))
         }
     }
-    all
+}
+
+/// How many processes each node gets.
+fn shares(count: u64, nodes: &[Id], loads: &BTreeMap<Id, u64>) -> Result<Vec<(Id, u64)>, Fault> {
+    let many = nodes.len() as u64;
+    if many == 0 {
+        return Err(Fault::new(FaultKind::NotStarted, "there is no node left that runs processes"));
+    }
+    let mut by_load: Vec<usize> = (0..nodes.len()).collect();
+    by_load.sort_by_key(|place| loads.get(&nodes[*place]).copied().unwrap_or_default());
+    let mut shares: Vec<(Id, u64)> = nodes.iter().map(|node| (*node, count / many)).collect();
+    by_load.truncate((count % many) as usize);
+    for place in by_load {
+        shares[place].1 += 1;
+    }
+    shares.retain(|(_, share)| *share > 0);
+    Ok(shares)
 }
 
 #[cfg(test)]
@@ -108,62 +84,63 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::names::GroupId;
-    use crate::spec::OnDeath;
 
-    fn spec(count: u32) -> Spec {
-        Spec { count, ..Spec::default() }
+    fn spec(count: u32, host: Option<&str>) -> Spec {
+        let info = host.map(|host| ("host".to_owned(), host.as_bytes().to_vec())).into_iter().collect();
+        Spec { count, info, ..Spec::default() }
     }
 
-    fn layout(blocks: Vec<Block>) -> Layout {
-        Layout {
-            group: GroupId(0),
-            parent: None,
-            database: String::new(),
-            specs: Vec::new(),
-            blocks,
-            on_death: OnDeath::Kill,
-            preputs: Vec::new(),
-            input: false,
-        }
-    }
-
-    fn shown(specs: &[Spec], nodes: &[Id]) -> String {
-        String::from_utf8(mapping(&layout(place(specs, nodes).unwrap())).unwrap()).unwrap()
+    fn placed(specs: &[Spec], nodes: &[Id]) -> Vec<(Id, u32, u32)> {
+        let blocks = place(specs, nodes, &BTreeMap::new()).unwrap();
+        blocks.iter().map(|block| (block.node, block.spec, block.count)).collect()
     }
 
     #[test]
-    fn blocks_are_even_and_mapped() {
-        assert_eq!(shown(&[spec(4)], &[7]), "(vector,(0,1,4))");
-        assert_eq!(shown(&[spec(4)], &[7, 9]), "(vector,(0,2,2))");
-        assert_eq!(shown(&[spec(5)], &[7, 9, 11]), "(vector,(0,2,2),(2,1,1))");
-        assert_eq!(shown(&[spec(1), spec(3)], &[7, 9]), "(vector,(0,2,2))");
-        assert_eq!(shown(&[spec(2)], &[7, 9, 11]), "(vector,(0,2,1))");
-        let pinned = Spec { info: vec![("host".into(), b"9".to_vec())], ..spec(2) };
-        assert_eq!(shown(&[spec(2), pinned], &[7, 9]), "(vector,(0,1,1),(1,1,3))");
-        let nowhere = Spec { info: vec![("host".into(), b"8".to_vec())], ..spec(2) };
-        assert_eq!(place(&[nowhere], &[7, 9]).unwrap_err().kind, FaultKind::BadRequest);
+    fn ranks_are_in_blocks_and_the_first_is_on_the_first_node() {
+        assert_eq!(placed(&[spec(5, None)], &[9, 4]), [(9, 0, 3), (4, 0, 2)]);
+        assert_eq!(placed(&[spec(1, None)], &[9, 4]), [(9, 0, 1)]);
+        assert_eq!(placed(&[spec(2, None), spec(2, None)], &[9, 4, 6]), [(9, 0, 2), (4, 1, 1), (6, 1, 1)]);
+        assert_eq!(placed(&[spec(2, Some("4")), spec(2, None)], &[9, 4]), [(4, 0, 2), (9, 1, 1), (4, 1, 1)]);
+    }
+
+    #[test]
+    fn what_is_over_goes_where_less_runs() {
+        let loads = BTreeMap::from([(9, 3), (4, 1)]);
+        let blocks = place(&[spec(1, None)], &[9, 4], &loads).unwrap();
+        assert_eq!(blocks, [Block { node: 4, spec: 0, first: 0, count: 1 }]);
+    }
+
+    #[test]
+    fn a_host_that_is_not_there_is_refused_with_its_name() {
+        for host in ["5", "localhost", ""] {
+            let fault = place(&[spec(1, Some(host))], &[9, 4], &BTreeMap::new()).unwrap_err();
+            assert_eq!(fault.kind, FaultKind::BadRequest);
+            assert!(fault.message.contains(host), "{fault}");
+        }
+        let fault = place(&[spec(1, None)], &[], &BTreeMap::new()).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::NotStarted);
     }
 
     proptest! {
         #[test]
-        fn each_rank_has_one_place(counts in prop::collection::vec(0_u32..40, 1..6), nodes in 1_u32..20) {
-            let specs: Vec<Spec> = counts.iter().map(|count| spec(*count)).collect();
-            let nodes: Vec<Id> = (0..nodes).collect();
-            let layout = layout(place(&specs, &nodes).unwrap());
-            let total: u32 = counts.iter().sum();
-            prop_assert_eq!(layout.size(), total);
+        fn blocks_have_no_gap_and_are_even(counts in prop::collection::vec(1u32..40, 1..6), many in 1u32..9) {
+            let specs: Vec<Spec> = counts.iter().map(|count| spec(*count, None)).collect();
+            let nodes: Vec<Id> = (0..many).rev().collect();
+            let blocks = place(&specs, &nodes, &BTreeMap::new()).unwrap();
             let mut next = 0;
-            for block in &layout.blocks {
-                prop_assert!(block.first == next && block.count > 0);
+            let mut by_node = BTreeMap::new();
+            let mut by_spec = vec![0; specs.len()];
+            for block in &blocks {
+                prop_assert_eq!(block.first, next);
                 next += block.count;
+                *by_node.entry(block.node).or_insert(0) += block.count;
+                by_spec[block.spec as usize] += block.count;
             }
-            for (number, count) in (0..).zip(&counts) {
-                let of = layout.blocks.iter().filter(|block| block.spec == number);
-                prop_assert_eq!(of.map(|block| block.count).sum::<u32>(), *count);
-            }
-            let each: Vec<usize> = nodes.iter().map(|node| layout.ranks_on(*node).count()).collect();
-            prop_assert!(each.iter().max().unwrap() - each.iter().min().unwrap() <= 1);
+            prop_assert_eq!(by_spec, counts);
+            let most = by_node.values().max().unwrap();
+            let least = if by_node.len() < nodes.len() { &0 } else { by_node.values().min().unwrap() };
+            prop_assert!(most - least <= 1);
+            prop_assert_eq!(blocks[0].node, nodes[0]);
         }
     }
 }

@@ -60,7 +60,7 @@ impl Engine {
                 self.event(HostEvent::Aborted { member, code, message });
             }
             Output::Warning(message) => self.warn(message),
-            Output::End => self.begin_end(None),
+            Output::End => self.over = true,
         }
     }
 
@@ -254,25 +254,6 @@ impl Engine {
         };
         self.flushing += 1;
         if let Err((purpose, ids, error)) = calls.make(making, Purpose::Flush) {
-            self.call_ended(purpose, &ids, Err(error));
-        }
-    }
-
-    /// The domain ends here; at the head, at all other nodes first.
-    pub(super) fn begin_end(&mut self, then: Option<SyncSender<()>>) {
-        if self.ending.is_some() {
-            return;
-        }
-        self.ending = Some((then, true));
-        let leads = self.nodes.first() == Some(&self.me);
-        let others: Vec<Id> = self.nodes.iter().copied().filter(|id| *id != self.me).collect();
-        let (Some(calls), true, false) = (&mut self.calls, leads, others.is_empty()) else {
-            self.over = true;
-            return;
-        };
-        let data = encode_order(&Order::End);
-        let making = Making { func: calls.handles.order, ids: others, data, partial: true, limit: END_LIMIT };
-        if let Err((purpose, ids, error)) = calls.make(making, Purpose::End) {
             self.call_ended(purpose, &ids, Err(error));
         }
     }

@@ -54,7 +54,6 @@ pub(super) enum Purpose {
     Flush,
     Feed(SyncSender<io::Result<()>>),
     Signal,
-    End,
 }
 
 /// Who waits for the answer to an order.
@@ -136,7 +135,7 @@ pub(super) struct Engine {
     /// Flush calls to other nodes that have not ended, where somebody drains.
     pub(super) flushing: usize,
     pub(super) events: Option<Sender<HostEvent>>,
-    pub(super) ending: Option<(Option<SyncSender<()>>, bool)>,
+    pub(super) ending: Vec<SyncSender<()>>,
     pub(super) over: bool,
 }
 
@@ -182,7 +181,7 @@ impl Engine {
             drains: Vec::new(),
             flushing: 0,
             events: parts.events,
-            ending: None,
+            ending: Vec::new(),
             over: false,
         };
         engine.open_doors();
@@ -274,7 +273,10 @@ impl Engine {
                 }
             }
             Told::Drain(then) => self.drain(then),
-            Told::End(then) => self.begin_end(Some(then)),
+            Told::End(then) => {
+                self.ending.push(then);
+                self.inputs.push_back(Input::End);
+            }
         }
     }
 
@@ -283,10 +285,6 @@ impl Engine {
         self.next_token += 1;
         if let Order::Lost(ids) = &order {
             ids.iter().for_each(|id| self.outflow.lost(*id));
-        }
-        if matches!(order, Order::End) {
-            answer.reply(reply(&Report::Done));
-            return self.begin_end(None);
         }
         let post = self.post.clone();
         answer.on_cancel(move || drop(post.tell(Told::Cancelled(token))));
@@ -321,7 +319,6 @@ impl Engine {
                 let _ = then.send(result);
             }
             Purpose::Signal => {}
-            Purpose::End => self.over = true,
         }
     }
 
@@ -428,8 +425,10 @@ impl Engine {
         // Ends: an input that an output makes here is the answer of a call of this node to itself, and the machine makes a bounded number of those for each input from outside.
         while let Some(input) = self.inputs.pop_front() {
             let now = self.now();
+            tracing::trace!(node = self.me, ?input);
             self.domain.handle(input, now);
             while let Some(output) = self.domain.next_output() {
+                tracing::trace!(node = self.me, ?output);
                 self.carry_out(output);
             }
         }
@@ -452,7 +451,8 @@ impl Engine {
         self.event(HostEvent::Ended);
         let ended = || Fault::new(FaultKind::DomainEnded, "the domain has ended");
         std::mem::take(&mut self.then).into_values().for_each(|then| then(Err(ended())));
-        if let Some((Some(then), _)) = self.ending.take() {
+        for then in self.ending.drain(..) {
+            // Nobody waits any more: fine.
             let _ = then.send(());
         }
     }

@@ -26,6 +26,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use chained_gpc::Caller;
 use chained_gpc::trees::Id;
 use mio::Poll;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -299,7 +300,13 @@ impl Feeder {
 }
 
 /// The loop of a domain that another node leads.
-fn begin_elsewhere(shared: &Arc<Shared>, name: &str, me: Id, nodes: &[Id]) -> io::Result<Post> {
+fn begin_elsewhere(
+    shared: &Arc<Shared>,
+    name: &str,
+    me: Id,
+    nodes: &[Id],
+    caller: Caller,
+) -> io::Result<Post> {
     let poll = Poll::new()?;
     let (post, inbox) = Post::new(poll.registry(), WAKER)?;
     let settings =
@@ -318,7 +325,7 @@ fn begin_elsewhere(shared: &Arc<Shared>, name: &str, me: Id, nodes: &[Id]) -> io
         doors: Doors::default(),
         events: None,
         calls: shared.handles.get().copied(),
-        caller: shared.caller.get().cloned(),
+        caller: Some(caller),
     });
     shared.insert(name, post.clone());
     spawn(engine, name.into(), Some(shared.clone()))?;

@@ -74,7 +74,7 @@ impl Serving {
         Ok(Serving { shared })
     }
 
-    /// Says by whom the node makes calls. Before that, nobody can begin a domain here.
+    /// Says by whom the node makes calls, where it is the head of a domain itself.
     pub fn attach(&self, caller: Caller) {
         // The first one stands.
         let _ = self.shared.caller.set(caller);
@@ -129,7 +129,8 @@ impl Shared {
         if count >= DOMAINS_MAX {
             return Err(format!("this node has a part in {DOMAINS_MAX} domains already"));
         }
-        let begun = begin_elsewhere(self, name, request.me(), nodes);
+        // Its time limit is for calls that say none, and those of a domain do.
+        let begun = begin_elsewhere(self, name, request.me(), nodes, request.caller());
         begun.map_err(|error| format!("the domain cannot begin here: {error}"))
     }
 }
