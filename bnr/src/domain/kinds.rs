@@ -12,6 +12,9 @@ const KINDS_MAX: usize = 1 << 16;
 /// Most failed meetings of one set and tag that are kept for members that come later. Who comes later still is told by its own time limit.
 const FAILED_MAX: usize = 1 << 12;
 
+/// Most failed meetings of one set and tag that a coordinator tells again to somebody who has not heard of it.
+const FINISHED_MAX: usize = 1 << 16;
+
 /// The meetings of one set and tag.
 #[derive(Default, Debug)]
 pub(super) struct Kind {
@@ -70,7 +73,7 @@ impl Kind {
         }
         if failed {
             finished.failed.insert(epoch);
-            if finished.failed.len() > FAILED_MAX {
+            if finished.failed.len() > FINISHED_MAX {
                 finished.failed.pop_first();
             }
         }

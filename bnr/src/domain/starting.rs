@@ -119,6 +119,7 @@ impl Domain {
         }
         self.say_started(group, whom, ranks.to_vec());
         self.spread(never);
+        self.end_unseen(group);
         self.clear_if_ended(group);
     }
 
@@ -180,21 +181,23 @@ impl Domain {
         here.emptied = true;
         here.killing = true;
         let waiting = std::mem::take(&mut here.waiting);
-        let unseen: Vec<Member> = here
-            .processes
-            .iter()
-            .filter(|(_, process)| !process.ended)
-            .map(|(rank, _)| Member { group, rank: *rank })
-            .collect();
-        if here.starting.is_none() {
-            // They are not there any more, though nobody has seen them end.
-            unseen.into_iter().for_each(|member| self.ended(member, Exit::Signal(9)));
-        }
+        self.end_unseen(group);
         waiting.into_iter().for_each(|whom| self.say_killed(group, Some(whom)));
         if self.forgotten.contains(group) {
             self.here.remove(&group);
         }
         self.end_if_empty();
+    }
+
+    /// Processes that are not there any more, though nobody has seen them end.
+    fn end_unseen(&mut self, group: GroupId) {
+        let Some(here) = self.here.get(&group) else { return };
+        if !here.emptied || here.starting.is_some() {
+            return;
+        }
+        let unseen = here.processes.iter().filter(|(_, process)| !process.ended);
+        let unseen: Vec<Member> = unseen.map(|(rank, _)| Member { group, rank: *rank }).collect();
+        unseen.into_iter().for_each(|member| self.ended(member, Exit::Signal(9)));
     }
 
     pub(super) fn signal_here(&mut self, group: GroupId, signal: u8) {
