@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
@@ -17,6 +18,9 @@ use crate::fault::{Fault, FaultKind};
 use crate::names::{Member, Set};
 use crate::order::{Entry, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
+
+/// How long the call may stand by which a coordinator collects: as long as any job. Each member has a limit of its own, which ends it.
+const STANDS: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A meeting that is collected for.
 #[derive(Debug)]
@@ -89,8 +93,7 @@ impl Domain {
             return Ok(());
         }
         let order = Arc::new(Order::Collect { meeting: meeting.clone(), purpose: purpose.clone() });
-        let limit = self.settings.limits.fence;
-        let call = self.call(others, order, false, limit, Errand::Collect(meeting.clone()));
+        let call = self.call(others, order, false, STANDS, Errand::Collect(meeting.clone()));
         if let Some(collecting) = self.collecting.get_mut(meeting) {
             collecting.call = Some(call);
         }

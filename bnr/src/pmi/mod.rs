@@ -15,6 +15,7 @@ mod text;
 mod two;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use chained_gpc::Shown;
@@ -36,6 +37,9 @@ const HELD_MAX: usize = ASK_MAX + (1 << 20);
 
 /// How many requests may be unanswered that do not hold up others: threads of one process. What comes behind waits.
 const WAITING_MAX: usize = 256;
+
+/// How long a barrier waits: as long as any job. PMI knows no limit, and a process may compute for days before it comes; who ends without coming fails it.
+const JOB_LIMIT: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Longest message of an abort that is passed on, bytes.
 const MESSAGE_MAX: usize = 1024;

@@ -3,7 +3,7 @@
 use super::barrier::{self, UNTAGGED};
 use super::spawn::Draft;
 use super::text::{field, is_rest, is_word, name, number, reason, split, status};
-use super::{ASK_MAX, Step, Then, quoted, text};
+use super::{ASK_MAX, JOB_LIMIT, Step, Then, quoted, text};
 use crate::fault::{Fault, FaultKind};
 use crate::names::Set;
 use crate::request::{Answer, Identity, Pair, Request};
@@ -142,7 +142,11 @@ impl One {
         let said = tag.or_else(|| self.tags.then(|| UNTAGGED.to_vec()));
         let what = For::Barrier(said);
         let holds_up = what.holds_up(group.is_some());
-        Step::Ask(Request::Fence { over, limit: None, tag: tag_of_fence }, Then::One(what), holds_up)
+        Step::Ask(
+            Request::Fence { over, limit: Some(JOB_LIMIT), tag: tag_of_fence },
+            Then::One(what),
+            holds_up,
+        )
     }
 
     fn by_index(&mut self, me: &Identity, line: &[u8]) -> Step {

@@ -5,7 +5,7 @@ use super::message::{Fields, reply};
 use super::one::codes;
 use super::spawn::Draft;
 use super::text::{name, number, reason, status};
-use super::{Step, Then, quoted, text};
+use super::{JOB_LIMIT, Step, Then, quoted, text};
 use crate::fault::{Fault, FaultKind};
 use crate::names::Set;
 use crate::request::{Answer, Identity, Pair, Request};
@@ -185,7 +185,7 @@ fn of_process(
         "finalize" => ask(Request::Finalize, asked(For::Done)),
         "kvs-fence" => {
             let over = Set::Group(me.member.group);
-            ask(Request::Fence { over, limit: None, tag: Vec::new() }, asked(For::Done))
+            ask(Request::Fence { over, limit: Some(JOB_LIMIT), tag: Vec::new() }, asked(For::Done))
         }
         "spawn" => match Draft::of_message(fields).request() {
             Ok(request) => ask(request, asked(For::Spawn)),

@@ -1,6 +1,7 @@
 //! PMI-1, line by line.
 
 use super::*;
+use crate::pmi::JOB_LIMIT;
 use crate::pmi::one::For;
 
 #[test]
@@ -40,7 +41,7 @@ fn the_lines_of_pmi_1() {
         advice: None,
     };
     assert_eq!((&node.asked[1], node.asked.contains(&put("a = key=b -"))), (&put("v"), true));
-    let fence = Request::Fence { over: Set::Group(GroupId(3)), limit: None, tag: Vec::new() };
+    let fence = Request::Fence { over: Set::Group(GroupId(3)), limit: Some(JOB_LIMIT), tag: Vec::new() };
     assert!(node.asked.contains(&fence) && node.asked.last() == Some(&Request::Finalize));
 }
 
@@ -138,7 +139,7 @@ fn barriers_of_groups_carry_their_tags_and_hold_up_nobody() {
     }
     let members =
         |ranks: [Rank; 2]| Set::Members(ranks.map(|rank| Member { group: GroupId(3), rank }).into());
-    let fence = |over, tag: &str| Request::Fence { over, limit: None, tag: tag.into() };
+    let fence = |over, tag: &str| Request::Fence { over, limit: Some(JOB_LIMIT), tag: tag.into() };
     let world = Set::Group(GroupId(3));
     let expected = [
         fence(world.clone(), ""),
