@@ -217,6 +217,18 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
+        folder: "bnr/src/pmi",
+        floors: &[],
+        packages: &["chained_gpc", "bytes"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/speak.rs",
+        floors: &[],
+        packages: &["chained_gpc", "bytes"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
         folder: "bnr/src/client/puts.rs",
         floors: &[],
         packages: &["chained_gpc"],

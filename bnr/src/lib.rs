@@ -10,7 +10,9 @@
 //! | [`request`] | what a process asks its node for, and what the node answers |
 //! | [`order`] | what nodes say to each other |
 //! | [`codec`] | both as bytes |
-//! | [`native`] | the node's side of a connection in this project's own frames |
+//! | [`speak`] | the node's side of a connection: who speaks there |
+//! | [`native`] | one that speaks this project's own frames |
+//! | [`pmi`] | one that speaks PMI-1 or PMI-2 |
 //! | [`client`] | the interface of a process, and of commands |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
 //! | [`keeper`] | the process that starts a host's processes, and ends all that they leave |
@@ -30,6 +32,7 @@ mod limits;
 pub mod names;
 pub mod native;
 pub mod order;
+pub mod pmi;
 pub mod request;
 pub mod speak;
 mod spec;

@@ -214,9 +214,7 @@ impl Process {
     /// As [`fence`](Self::fence).
     pub fn merge(&self, own: GroupId, other: GroupId, limit: Option<Duration>) -> Result<GroupId, Fault> {
         let limit = limit.unwrap_or(self.waits.collective);
-        // All ask for the same, on whichever side they are.
-        let (first, second) = (own.min(other), own.max(other));
-        let request = Request::Merge { first, second, limit: Some(limit) };
+        let request = Request::Merge { first: own, second: other, limit: Some(limit) };
         self.link.ask(&request, limit).and_then(answers::group)
     }
 
@@ -377,7 +375,7 @@ impl Process {
         self.fence_by(over, limit, b"")
     }
 
-    /// A fence with a tag: threads that fence with the same set at a time tell theirs apart by it.
+    /// A fence with a tag: threads that fence with the same set at a time tell theirs apart by it. It has up to 256 bytes, of which the first is not 0.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).

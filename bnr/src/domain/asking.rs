@@ -469,6 +469,7 @@ impl Domain {
             let report = match held {
                 Held::Asked => Report::Answer(Err(domain_ended())),
                 Held::Start => Report::Started(Vec::new()),
+                Held::Kill => Report::Groups(Vec::new()),
                 _ => Report::Done,
             };
             self.outputs.push_back(Output::Report { token, report });
@@ -483,7 +484,7 @@ fn no_report(order: &Order) -> Report {
         Order::Start(_) => Report::Started(Vec::new()),
         Order::Find { .. } => Report::Found(None),
         Order::List(_) => Report::Pairs(Vec::new()),
-        Order::Status(_) => Report::Groups(Vec::new()),
+        Order::Status(_) | Order::Kill(_) => Report::Groups(Vec::new()),
         _ => Report::Done,
     }
 }

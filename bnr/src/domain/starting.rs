@@ -170,7 +170,10 @@ impl Domain {
     fn say_killed(&mut self, group: GroupId, whom: Option<Whom>) {
         match whom {
             Some(Whom::Head) => self.part_killed(group),
-            Some(Whom::Order(token)) => self.report(token, Report::Done),
+            Some(Whom::Order(token)) => {
+                let ended = self.status_here(Some(group));
+                self.report(token, Report::Groups(ended));
+            }
             None => {}
         }
     }

@@ -206,6 +206,7 @@ impl Domain {
             Errand::Watch => self.watch_ended(&reports),
             Errand::Probe => self.probed(&reports),
             Errand::Tell(telling) => {
+                self.learn_of_killed(&reports);
                 let failed: Vec<Id> =
                     reports.iter().filter(|(_, report)| report.is_err()).map(|(id, _)| *id).collect();
                 let waiting: Vec<Id> = failed.into_iter().filter(|id| !self.lost.contains(id)).collect();
@@ -225,6 +226,18 @@ impl Domain {
             Errand::Start(group) => self.started_elsewhere(group, reports),
             Errand::End => self.ended_elsewhere(),
         }
+    }
+
+    /// Whoever has killed processes says how they have ended: whoever asks for their status next is told.
+    fn learn_of_killed(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
+        let mut deaths = Vec::new();
+        for (_, report) in reports {
+            if let Ok(Report::Groups(groups)) = report {
+                let members = groups.iter().flat_map(|group| &group.members);
+                deaths.extend(members.filter_map(|member| member.death));
+            }
+        }
+        self.learn(&deaths);
     }
 
     /// Does what is due. Each timer fires once, and what it starts is due later.

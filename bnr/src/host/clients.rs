@@ -10,7 +10,7 @@ use crate::domain::Serial;
 use crate::exit::Death;
 use crate::fault::Fault;
 use crate::request::{Answer, Request};
-use crate::speak::{Conversation, Said};
+use crate::speak::{Conversation, NodeAsk, Said};
 
 /// Most bytes that are read of one connection before the others have their turn.
 const READ_MAX: usize = 64 << 10;
@@ -38,6 +38,8 @@ pub(super) struct Link {
 pub(super) struct Heard {
     /// Requests.
     pub(super) asked: Vec<(Serial, Request)>,
+    /// Requests for the processes of the same group on this node.
+    pub(super) node: Vec<(Serial, NodeAsk)>,
     /// A process that has connected to a port shows this to say who it is.
     pub(super) who: Option<String>,
     /// Whether there may be more.
@@ -73,10 +75,11 @@ impl Link {
 
     /// Takes what the conversation says; whether it may say more.
     pub(super) fn said(&mut self, heard: &mut Heard) -> bool {
-        while heard.asked.len() < ASKED_MAX {
+        while heard.asked.len() + heard.node.len() < ASKED_MAX {
             match self.conversation.next() {
                 None => return false,
                 Some(Said::Ask(serial, request)) => heard.asked.push((serial, request)),
+                Some(Said::Node(serial, ask)) => heard.node.push((serial, ask)),
                 Some(Said::Send(bytes)) => self.send(bytes),
                 Some(Said::Who(secret)) => heard.who = Some(secret),
                 Some(Said::Close(why)) => {

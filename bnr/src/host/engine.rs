@@ -26,6 +26,7 @@ use crate::keeper::{Keeper, KeeperEvent};
 use crate::names::{GroupId, Member};
 use crate::order::{Order, Report};
 use crate::request::Client;
+use crate::speak::Attributes;
 use crate::spec::Layout;
 
 /// The key of the mailbox's waker.
@@ -117,6 +118,8 @@ pub(super) struct Engine {
     pub(super) clients: BTreeMap<Client, Link>,
     /// Those that have asked or are answered in this turn.
     pub(super) touched: BTreeSet<Client>,
+    /// What processes of a group say to each other here.
+    pub(super) attributes: Attributes,
     pub(super) unknown: BTreeMap<u64, Link>,
     pub(super) outputs: BTreeMap<u64, ProcessOutput>,
     pub(super) next_source: u64,
@@ -166,6 +169,7 @@ impl Engine {
             ready: BTreeSet::new(),
             clients: BTreeMap::new(),
             touched: BTreeSet::new(),
+            attributes: Attributes::new(),
             unknown: BTreeMap::new(),
             outputs: BTreeMap::new(),
             next_source: 0,
@@ -391,7 +395,10 @@ impl Engine {
                 self.hear_out(Client::Process(member), buffer);
                 self.inputs.push_back(Input::Ended { member, exit });
             }
-            KeeperEvent::Emptied(group) => self.inputs.push_back(Input::Emptied(group)),
+            KeeperEvent::Emptied(group) => {
+                self.attributes.forget(group);
+                self.inputs.push_back(Input::Emptied(group));
+            }
         }
     }
 

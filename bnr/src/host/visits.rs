@@ -17,10 +17,25 @@ impl Engine {
         let Some(link) = self.clients.get_mut(&client) else { return false };
         let heard = link.read(buffer);
         self.touched.insert(client);
+        let more = heard.more;
+        self.heard(client, heard);
+        more
+    }
+
+    /// What a connection has asked.
+    fn heard(&mut self, client: Client, heard: Heard) {
         for (serial, request) in heard.asked {
             self.inputs.push_back(Input::Request { client, serial, request });
         }
-        heard.more
+        for (serial, ask) in heard.node {
+            let answers = match client {
+                Client::Process(member) => self.attributes.ask(member, serial, ask),
+                Client::Tool(_) => Vec::new(),
+            };
+            for (member, serial, answer) in answers {
+                self.answer(Client::Process(member), serial, answer);
+            }
+        }
     }
 
     /// Reads what a process has left behind: at most what its socket held, since whoever shares the socket may go on writing.
@@ -39,11 +54,10 @@ impl Engine {
             let mut heard = Heard::default();
             let more = link.said(&mut heard);
             link.write();
-            let gone = link.broken.is_some() || link.ended && !more && heard.asked.is_empty();
+            let silent = heard.asked.is_empty() && heard.node.is_empty();
+            let gone = link.broken.is_some() || link.ended && !more && silent;
             let ends = link.ended && !gone;
-            for (serial, request) in heard.asked {
-                self.inputs.push_back(Input::Request { client, serial, request });
-            }
+            self.heard(client, heard);
             if ends {
                 self.touched.insert(client);
             }
@@ -69,6 +83,9 @@ impl Engine {
                 }
                 Client::Tool(_) => tracing::debug!(%why, "a command was closed"),
             }
+        }
+        if let Client::Process(member) = client {
+            self.attributes.gone(member);
         }
         self.inputs.push_back(Input::Gone(client));
     }
@@ -103,7 +120,8 @@ impl Engine {
         if full || self.watch(source, descriptor, Interest::READABLE | Interest::WRITABLE).is_err() {
             return true;
         }
-        let link = Link::new(socket, Conversation::new());
+        let conversation = if tools { Conversation::new() } else { Conversation::by_port() };
+        let link = Link::new(socket, conversation);
         match source {
             Source::Client(client) => drop(self.clients.insert(client, link)),
             _ => drop(self.unknown.insert(number, link)),

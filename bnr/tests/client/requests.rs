@@ -100,8 +100,6 @@ fn groups() {
     assert!(!spawned().is_whole() && spawned().failed().eq([(1, 2)]));
     let request = Request::Merge { first: GROUP, second: GroupId(9), limit: Some(SECOND) };
     asks(|p| p.merge(p.group(), GroupId(9), Some(SECOND)), &request, &group, GroupId(9));
-    // Those of the other group ask for the same.
-    asks(|p| p.merge(GroupId(9), p.group(), Some(SECOND)), &request, &group, GroupId(9));
     asks(|p| p.free(GroupId(9)), &Request::Free(GroupId(9)), &Answer::Done, ());
     asks(|p| p.kill(GroupId(9)), &Request::Kill(GroupId(9)), &Answer::Done, ());
     let answer = Answer::Groups(vec![status(GroupId(9))]);

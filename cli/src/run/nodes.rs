@@ -51,6 +51,8 @@ impl Nodes {
                 refuse_taken(*me, peers)?;
                 settings.me = *me;
                 settings.nodes = head_first(*me, peers.ids());
+                // Programs run on the nodes that were there before, not where the command was given.
+                settings.runs = false;
                 let builder = Node::builder(*me).peers(peers.clone()).listener(Listener::bind(listen)?);
                 (trust.clone().apply(builder), None)
             }
