@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use chained_gpc::wire::Shown;
 use gpc_bnr::host::{Host, HostEvent};
 use gpc_bnr::names::GroupId;
-use gpc_bnr::request::{Answer, GroupState, GroupStatus, Request};
-use gpc_bnr::{Fault, FaultKind, OnDeath};
+use gpc_bnr::request::{Answer, GroupState, GroupStatus, MemberStatus, Request};
+use gpc_bnr::{Exit, Fault, FaultKind, OnDeath};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::SIGTSTP;
 
@@ -233,6 +233,8 @@ impl<'a> Job<'a> {
             match found.state {
                 // There is nobody who could close it.
                 GroupState::Open | GroupState::Merged => {}
+                // Whoever wanted to spawn it was told, and has seen to it.
+                _ if found.members.iter().any(never_started) => {}
                 _ => self.subscribe(found.group, found.members.len() as u32)?,
             }
         }
@@ -306,6 +308,10 @@ impl<'a> Job<'a> {
         let left = self.deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
         left.min(LOOK)
     }
+}
+
+fn never_started(member: &MemberStatus) -> bool {
+    member.death.as_ref().is_some_and(|death| death.exit == Exit::Never)
 }
 
 fn unexpected(answer: &Answer) -> Fault {
