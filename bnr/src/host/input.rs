@@ -56,7 +56,10 @@ impl Feeding {
             let result = match &self.pipe {
                 None if self.closed => Err(ErrorKind::BrokenPipe.into()),
                 None => return,
-                Some(_) if data.is_empty() => Ok(self.close()),
+                Some(_) if data.is_empty() => {
+                    self.close();
+                    Ok(())
+                }
                 Some(pipe) => match rustix::io::write(pipe, data) {
                     Ok(count) if count < data.len() => {
                         data.advance(count);
