@@ -52,7 +52,7 @@ pub struct RunArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
     pub nodes: Option<u32>,
 
-    /// Join the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`, and divide the processes among them and this machine
+    /// Join the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`, and divide the processes among them; this one runs none
     #[arg(long = "hosts", value_name = "PEERS", help_heading = NODES, requires = "id")]
     pub peers: Option<PathBuf>,
 

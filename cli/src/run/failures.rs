@@ -72,7 +72,8 @@ impl Failures {
     /// A process has ended.
     pub(super) fn ended(&mut self, death: &Death) {
         let Death { member, exit, finalized } = *death;
-        if death.is_clean() || self.closed {
+        // Of one that was never started, whoever wanted it was told.
+        if death.is_clean() || self.closed || exit == Exit::Never {
             return;
         }
         if self.kills && ENDED_BY.contains(&exit) && self.has(member.group) {
@@ -203,6 +204,14 @@ mod tests {
             "one more process of g1 was killed since then",
         ];
         assert_eq!(failures.lines(), lines);
+    }
+
+    /// A program that had got the error of a spawn, and had gone on, was a failed job at its end.
+    #[test]
+    fn what_was_never_started_has_not_failed() {
+        let mut failures = Failures::new(true);
+        failures.ended(&death(0, Exit::Never));
+        assert_eq!((failures.status(), failures.lines()), (None, vec![]));
     }
 
     #[test]

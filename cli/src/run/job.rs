@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use chained_gpc::wire::Shown;
 use gpc_bnr::host::{Host, HostEvent};
 use gpc_bnr::names::GroupId;
-use gpc_bnr::request::{Answer, GroupState, GroupStatus, Request};
-use gpc_bnr::{Fault, FaultKind, OnDeath};
+use gpc_bnr::request::{Answer, GroupState, GroupStatus, MemberStatus, Request};
+use gpc_bnr::{Exit, Fault, FaultKind, OnDeath};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::SIGTSTP;
 
@@ -30,6 +30,9 @@ const ASK: Duration = Duration::from_secs(70);
 
 /// How long processes that are killed may take to end, beyond what they are given between SIGTERM and SIGKILL.
 const KILLED: Duration = Duration::from_secs(10);
+
+/// How many warnings are told.
+const WARNINGS_MAX: usize = 16;
 
 /// How a job has ended.
 #[derive(Debug)]
@@ -63,6 +66,8 @@ pub(super) struct Job<'a> {
     left: BTreeMap<GroupId, u32>,
     /// The signal that has asked for the end of the job.
     asked: Option<i32>,
+    /// How many warnings there were.
+    warned: usize,
 }
 
 impl<'a> Job<'a> {
@@ -76,6 +81,7 @@ impl<'a> Job<'a> {
             failures: Failures::new(plan.on_death == OnDeath::Kill),
             left: BTreeMap::new(),
             asked: None,
+            warned: 0,
         }
     }
 
@@ -89,6 +95,15 @@ impl<'a> Job<'a> {
         let over = self.start().and_then(|group| self.watch(group));
         let (Ok(over) | Err(over)) = over;
         match over {
+            Over::Refused(fault) => {
+                // What has led to it is said before it is.
+                while let Ok(event) = self.host.events().try_recv() {
+                    if let HostEvent::Warning(text) = event {
+                        self.warn(&text);
+                    }
+                }
+                Over::Refused(fault)
+            }
             Over::TimedOut => {
                 self.kill();
                 Over::TimedOut
@@ -180,13 +195,23 @@ impl<'a> Job<'a> {
                 }
             }
             HostEvent::Aborted { member, code, message } => self.failures.aborted(member, code, message),
-            HostEvent::Warning(text) => say(&text),
+            HostEvent::Warning(text) => self.warn(&text),
             HostEvent::Output(error) => return Err(Over::Unread(error)),
             HostEvent::Ended => return Err(Over::Lost),
             // What a later version tells of.
             _ => {}
         }
         Ok(())
+    }
+
+    /// Says what a person may want to know; a thousand nodes may say the same.
+    fn warn(&mut self, text: &str) {
+        self.warned += 1;
+        match self.warned {
+            ..=WARNINGS_MAX => say(text),
+            number if number == WARNINGS_MAX + 1 => say("what more there is of such warnings is left out"),
+            _ => {}
+        }
     }
 
     /// Sends a signal on.
@@ -233,6 +258,8 @@ impl<'a> Job<'a> {
             match found.state {
                 // There is nobody who could close it.
                 GroupState::Open | GroupState::Merged => {}
+                // Whoever wanted to spawn it was told, and has seen to it.
+                _ if found.members.iter().any(never_started) => {}
                 _ => self.subscribe(found.group, found.members.len() as u32)?,
             }
         }
@@ -306,6 +333,10 @@ impl<'a> Job<'a> {
         let left = self.deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
         left.min(LOOK)
     }
+}
+
+fn never_started(member: &MemberStatus) -> bool {
+    member.death.as_ref().is_some_and(|death| death.exit == Exit::Never)
 }
 
 fn unexpected(answer: &Answer) -> Fault {

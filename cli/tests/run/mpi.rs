@@ -1,95 +1,87 @@
-//! MPI programs, compiled by whatever `mpicc` there is.
+//! MPI programs, compiled by whatever `mpicc` there is, and one that speaks PMI-1 without MPI.
 
 use std::process::Command;
 
 use super::support::*;
 
-/// A program that sends around, adds up and says so.
-const RING: &str = r#"
-#include <mpi.h>
-#include <stdio.h>
-int main(int argc, char **argv) {
-  int rank, size, from = -1, sum = 0;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 7, &from, 1, MPI_INT, (rank + size - 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  MPI_Allreduce(&from, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (argc > 1 && rank == 1) MPI_Abort(MPI_COMM_WORLD, 42);
-  MPI_Barrier(MPI_COMM_WORLD);
-  printf("rank %d of %d: %d, sum %d\n", rank, size, from, sum);
-  MPI_Finalize();
-  return 0;
-}
-"#;
+/// Programs in C.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bnr/tests/mpi");
 
-/// The program as each compiler makes it that there is; says so if there is none.
-fn programs(place: &Place) -> Vec<String> {
-    let source = place.path("ring.c");
-    std::fs::write(&source, RING).unwrap();
-    let compiled = ["mpicc.mpich", "mpicc"].into_iter().filter_map(|compiler| {
-        let program = place.path(&format!("ring-{compiler}"));
-        let made = Command::new(compiler).args(["-O1", "-o", &program, &source]).output();
-        let linked = || {
-            Command::new("ldd").arg(&program).output().is_ok_and(|output| {
-                // Open MPI speaks PMIx alone.
-                !String::from_utf8_lossy(&output.stdout).contains("libopen-")
-            })
-        };
-        (made.is_ok_and(|made| made.status.success()) && linked()).then_some(program)
-    });
-    let programs: Vec<String> = compiled.collect();
+/// What a compiler makes of a source; nothing where it is not there, or has no MPI.
+fn compiled(place: &Place, compiler: &str, source: &str) -> Option<String> {
+    let program = place.path(&format!("{source}-{compiler}"));
+    let source = format!("{SOURCES}/{source}.c");
+    let made = Command::new(compiler).args(["-O1", "-o", &program, &source]).output();
+    made.is_ok_and(|made| made.status.success()).then_some(program)
+}
+
+/// A program as each MPICH makes it that there is; says so if there is none.
+fn programs(place: &Place, source: &str) -> Vec<String> {
+    // Open MPI's speak PMIx alone.
+    let speaks = |program: &String| {
+        let linked = Command::new("ldd").arg(program).output();
+        linked.is_ok_and(|linked| !String::from_utf8_lossy(&linked.stdout).contains("libopen-"))
+    };
+    let compilers = ["mpicc.mpich", "mpicc"].into_iter();
+    let programs: Vec<String> =
+        compilers.filter_map(|compiler| compiled(place, compiler, source)).filter(speaks).collect();
     if programs.is_empty() {
-        // Where a test has not run, whoever looks sees it.
-        #[allow(clippy::print_stderr, reason = "a test says that it was skipped")]
-        {
-            eprintln!("skipped: needs mpicc of MPICH");
-        }
+        skipped("mpicc of MPICH");
     }
     programs
 }
 
-fn ring(place: &Place, program: &str, words: &str, count: u32) {
-    let words = ["run"].into_iter().chain(words.split_whitespace()).chain([program]);
+#[allow(clippy::print_stderr, reason = "where a test has not run, whoever looks sees it")]
+fn skipped(needs: &str) {
+    eprintln!("skipped: needs {needs}");
+}
+
+/// Runs a program with so many processes, each of which says a line.
+#[track_caller]
+fn each_says(place: &Place, words: &str, program: &[&str], count: u32, says: impl Fn(u32) -> String) {
+    let words = ["run"].into_iter().chain(words.split_whitespace()).chain(program.iter().copied());
     let ended = ended(place.gpc(words));
-    let sum: u32 = (0..count).sum();
-    let expected: Vec<String> = (0..count)
-        .map(|rank| format!("rank {rank} of {count}: {}, sum {sum}", (rank + count - 1) % count))
-        .collect();
-    assert_eq!(
-        (ended.status, ended.lines()),
-        (0, expected.iter().map(String::as_str).collect()),
-        "{}",
-        ended.err
-    );
+    let mut expected: Vec<String> = (0..count).map(says).collect();
+    expected.sort();
+    let expected = expected.iter().map(String::as_str).collect();
+    assert_eq!((ended.status, ended.lines()), (0, expected), "{}", ended.err);
     place.empty();
 }
 
 #[test]
 fn an_mpi_program_runs_unchanged() {
     let place = Place::new();
-    for program in programs(&place) {
-        ring(&place, &program, "-n 4", 4);
-        ring(&place, &program, "-n 1", 1);
-        ring(&place, &program, "-n 4 --pmi-port", 4);
-    }
-}
-
-#[test]
-fn an_mpi_program_runs_on_several_nodes() {
-    let place = Place::new();
-    for program in programs(&place) {
-        ring(&place, &program, "-n 5 --nodes 2", 5);
+    for program in programs(&place, "rounds") {
+        for (words, count) in [("-n 4", 4), ("-n 1", 1), ("-n 4 --pmi-port", 4), ("-n 5 --nodes 2", 5)] {
+            let sum: u32 = (0..count).sum();
+            each_says(&place, words, &[&program], count, |rank| {
+                format!("rank {rank} of {count}: from {} sum {sum}", (rank + count - 1) % count)
+            });
+        }
     }
 }
 
 #[test]
 fn an_mpi_program_aborts_with_its_status() {
     let place = Place::new();
-    for program in programs(&place) {
-        let ended = ended(place.gpc(["run", "-n", "3", &program, "abort"]));
-        assert_eq!(ended.status, 42, "{}", ended.err);
-        assert!(ended.err.contains("gpc: g1.1 has ended the job with status 42"), "{}", ended.err);
+    for program in programs(&place, "abort") {
+        let ended = ended(place.gpc(["run", "-n", "3", &program, "17"]));
+        assert_eq!((ended.status, ended.out.as_str()), (17, ""), "{}", ended.err);
+        assert!(ended.err.contains("gpc: g1.2 has ended the job with status 17"), "{}", ended.err);
         place.empty();
+    }
+}
+
+#[test]
+fn puts_of_any_length_are_got_by_all() {
+    let place = Place::new();
+    let Some(program) = compiled(&place, "cc", "pmi1") else { return skipped("a C compiler") };
+    for words in ["-n 6", "-n 6 --nodes 3"] {
+        for blanks in ["", "blanks"] {
+            let words = format!("{words} {program} 3 2 {blanks}");
+            let (words, program) = words.split_at(words.find('/').unwrap());
+            let program: Vec<&str> = program.split_whitespace().collect();
+            each_says(&place, words, &program, 6, |rank| format!("rank {rank} of 6: 36 gets in 3 fences"));
+        }
     }
 }

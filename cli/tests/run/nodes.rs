@@ -151,7 +151,8 @@ fn running_nodes_run_programs_for_who_has_their_secret() {
     assert_eq!(ended(place.gpc(["secret", &place.path("other")])).status, 0);
     let words = format!("-n 6 --secret-file {}", place.path("other"));
     let refused = ended(joined(&place, 0, &words, "echo $MPI_LOCALNRANKS"));
-    assert_eq!((refused.status, refused.out.as_str()), (0, "6\n6\n6\n6\n6\n6\n"), "{}", refused.err);
+    assert_eq!((refused.status, refused.out.as_str()), (1, ""), "{}", refused.err);
+    assert!(refused.err.ends_with("there is no node left that runs processes\n"), "{}", refused.err);
     for id in [1, 2] {
         assert!(refused.err.contains(&format!("node {id} has no part in the domain")), "{}", refused.err);
     }

@@ -77,6 +77,23 @@ fn a_spawned_group_is_waited_for() {
     place.empty();
 }
 
+/// The job of a program that had got the error of a spawn, and had gone on, had failed.
+#[test]
+fn a_spawn_that_fails_is_the_spawners_alone() {
+    let place = Place::new();
+    let script = format!(
+        "{PMI} printf 'mcmd=spawn\\nnprocs=2\\nexecname=/nowhere/at/all\\ntotspawns=2\\nspawnssofar=1\\nargcnt=0\\npreput_num=0\\ninfo_num=0\\nendcmd\\nmcmd=spawn\\nnprocs=1\\nexecname=sleep\\ntotspawns=2\\nspawnssofar=2\\nargcnt=1\\narg1=1000\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' >&$PMI_FD; hear; echo \"$line\"; finalize"
+    );
+    let ended = ended(place.script("-n 1", &script));
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{}", ended.out);
+    assert!(
+        ended.out.starts_with("cmd=spawn_result ") && !ended.out.contains("errcodes=0,0,0"),
+        "{}",
+        ended.out
+    );
+    place.empty();
+}
+
 #[test]
 fn pmi_by_a_port_needs_the_secret_of_a_process() {
     let place = Place::new();
