@@ -411,8 +411,9 @@ impl World {
         if !stands && self.rng.one_in(2) {
             return;
         }
-        let glitch =
-            stands && !matches!(**order, Order::AtHead { .. }) && self.rng.one_in(self.config.glitches);
+        let glitch = stands
+            && !matches!(**order, Order::AtHead { .. } | Order::Status(_))
+            && self.rng.one_in(self.config.glitches);
         if glitch && self.rng.one_in(2) {
             let delay = self.delay();
             return self.after(delay, Event::Replied { root, call, id, report: Err(glitched()) });
