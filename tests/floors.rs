@@ -205,10 +205,65 @@ const FLOORS: &[Floor] = &[
         banned: &["thread", "fs", "process", "env", "os", "Instant", "SystemTime", "HashMap", "HashSet"],
     },
     Floor {
+        folder: "bnr/src/codec",
+        floors: &[],
+        packages: &["chained_gpc", "bytes", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/native.rs",
+        floors: &[],
+        packages: &["chained_gpc", "bytes"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/pmi",
+        floors: &[],
+        packages: &["chained_gpc", "bytes"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/speak.rs",
+        floors: &[],
+        packages: &["chained_gpc", "bytes"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/client/puts.rs",
+        floors: &[],
+        packages: &["chained_gpc"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/client",
+        floors: &["launch"],
+        packages: &["chained_gpc", "bytes", "rustix", "thiserror"],
+        banned: &["fs", "Command", "SystemTime", "HashMap", "HashSet"],
+    },
+    Floor {
         folder: "rendezvous/src/machine",
         floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/streams",
+        floors: &[],
+        packages: &["bytes", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/keeper/codec.rs",
+        floors: &[],
+        packages: &["bytes", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor { folder: "bnr/src/keeper/killing.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
+    Floor {
+        folder: "bnr/src/keeper",
+        floors: &["bootstrap"],
+        packages: &["chained_gpc", "bytes", "rustix", "signal_hook", "thiserror"],
+        banned: &["SystemTime", "Mutex", "RwLock", "mpsc"],
     },
     Floor {
         folder: "rendezvous/src/keeper.rs",
@@ -295,6 +350,7 @@ const FLOORS: &[Floor] = &[
         floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
             "chained_gpc",
+            "gpc_bnr",
             "gpc_impi",
             "gpc_pmix",
             "gpc_rendezvous",

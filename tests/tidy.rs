@@ -10,7 +10,7 @@ const FILE_MAX: usize = 700;
 const FUNCTION_MAX: usize = 70;
 
 /// Where sources are.
-const FOLDERS: [&str; 21] = [
+const FOLDERS: [&str; 25] = [
     "src",
     "cli/src",
     "cli/tests",
@@ -26,6 +26,10 @@ const FOLDERS: [&str; 21] = [
     "impi/benches",
     "impi/tests",
     "impi/examples",
+    "bnr/src",
+    "bnr/benches",
+    "bnr/tests",
+    "bnr/examples",
     "tests",
     "benches",
     "examples",

@@ -3,6 +3,7 @@
 //! The targets in `fuzz_targets` call them, and so does `tests/fuzz_corpus.rs` of the project, which takes this file in by its path and replays the corpus
 //! without a fuzzer. So nothing here may use a fuzzer, a clock or a thread.
 
+pub mod bnr_seeds;
 pub mod chain;
 pub mod frames;
 pub mod hello;

@@ -80,6 +80,8 @@ pub use limits::{PROCESSES_MAX, advice};
 pub use orders::{Orders, OrdersError};
 pub use settings::NodeSettings;
 
+pub use crate::launchers::inherited_socket;
+
 use std::ffi::OsString;
 use std::io;
 use std::net::Shutdown;

@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 /// Those that have been taken.
 static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
@@ -35,6 +35,18 @@ pub(crate) fn take_socket(number: RawFd) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// The socket that the launcher of this process has handed over, by a variable of the environment that has its number; `None` when there is no such variable. The caller owns it from now on, and processes that are started do not inherit it. Once for each number.
+///
+/// # Errors
+/// When the variable has no number, no socket is open there, or it was taken before.
+pub fn inherited_socket(variable: &str) -> io::Result<Option<OwnedFd>> {
+    let Some(value) = std::env::var_os(variable) else { return Ok(None) };
+    let number = value.to_str().and_then(|text| text.parse().ok());
+    let number = number
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is no number of a descriptor"))?;
+    take_socket(number).map(Some)
+}
+
 /// Has processes that are started not inherit the socket of this number, if one is open there.
 ///
 /// # Errors
@@ -49,6 +61,30 @@ pub(super) fn close_on_exec(number: RawFd) -> io::Result<()> {
     #[allow(unsafe_code)]
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(fcntl_setfd(socket, FdFlags::CLOEXEC)?)
+}
+
+/// Has programs that are started inherit nothing that this process has inherited itself, except standard input, output and error: whoever waits for the end of such a descriptor would wait for them, too. To be called at the begin of a process, while it has one thread.
+///
+/// # Errors
+/// The system's.
+pub fn inherit_nothing() -> io::Result<()> {
+    // Nobody takes and closes one meanwhile.
+    let _taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if number < FIRST {
+            continue;
+        }
+        // SAFETY: it was open when it was listed, and is looked at for the moment of this call. If another thread closes it after all, nothing is done, or what is opened in its place is not inherited, which is how the standard library opens it.
+        #[allow(unsafe_code)]
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        match fcntl_setfd(descriptor, FdFlags::CLOEXEC) {
+            // The list of this very folder has one, too, and may be at its end.
+            Ok(()) | Err(Errno::BADF) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Whether a socket is open there.
@@ -92,6 +128,23 @@ mod tests {
         let mut text = String::new();
         server.read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello");
+    }
+
+    #[test]
+    fn a_variable_has_the_number_or_is_not_there() {
+        assert!(inherited_socket("GPC_THERE_IS_NO_SUCH_VARIABLE").unwrap().is_none());
+        let error = inherited_socket("PATH").unwrap_err().to_string();
+        assert!(error.contains("no number"), "{error}");
+    }
+
+    #[test]
+    fn nothing_but_the_first_three_is_inherited() {
+        let (_server, client) = UnixStream::pair().unwrap();
+        fcntl_setfd(&client, FdFlags::empty()).unwrap();
+        let stdin = fcntl_getfd(io::stdin()).unwrap();
+        inherit_nothing().unwrap();
+        assert!(fcntl_getfd(&client).unwrap().contains(FdFlags::CLOEXEC));
+        assert_eq!(fcntl_getfd(io::stdin()).unwrap(), stdin);
     }
 
     #[test]

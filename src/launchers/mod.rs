@@ -9,6 +9,7 @@ use std::io;
 use std::process::Command;
 
 pub(crate) use inherited::take_socket;
+pub use inherited::{inherit_nothing, inherited_socket};
 
 /// The variable of the descriptor that a PMI server's clients inherit.
 pub(crate) const PMI_FD: &str = "PMI_FD";
@@ -62,6 +63,8 @@ const OF_LAUNCHERS: &[&str] = &[
     "GLOBUS_GRAM_JOB_HANDLE",
     "GLOBUS_GRAM_MULTIJOB_HANDLE",
     "GLOBUS_GRAM_SUBJOB_RANK",
+    // The node of BNR.
+    "GPC_BNR_*",
     // The server of IMPI, which client this is, and how it proves that it may be. All implementations have these names for that.
     "GPC_IMPI_*",
     "IMPI_AUTH_*",

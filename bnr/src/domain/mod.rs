@@ -184,6 +184,8 @@ pub enum Output {
         /// Why.
         message: String,
     },
+    /// Something is wrong that whoever has begun the domain wants to know.
+    Warning(String),
     /// The domain has ended, as far as this node is concerned: nothing of it is left here.
     End,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
@@ -12,6 +13,9 @@ use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::GroupId;
 use crate::order::{Order, Report};
+
+/// How long a node waits for its head's next standing order when one was cancelled. A head that lives gives it at once; nothing of a domain whose head is gone is to run on for long.
+const UNWATCHED: Duration = Duration::from_secs(10);
 
 /// In which part of its life a domain is at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -46,7 +50,7 @@ impl Domain {
     pub(super) fn begin(&mut self) {
         if self.head.is_none() {
             self.life = Life::Runs;
-            return self.wait_for_watch();
+            return self.wait_for_watch(self.settings.limits.ask);
         }
         let others = self.others();
         if others.is_empty() {
@@ -60,7 +64,14 @@ impl Domain {
     /// Who has not begun has no part in the domain.
     pub(super) fn begun(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
         self.life = Life::Runs;
-        let failed = reports.iter().filter(|(_, report)| report.is_err()).map(|(id, _)| *id).collect();
+        let mut failed = Vec::new();
+        for (id, report) in reports {
+            if let Err(fault) = report {
+                let message = format!("node {id} has no part in the domain: {fault}");
+                self.outputs.push_back(Output::Warning(message));
+                failed.push(*id);
+            }
+        }
         self.lose(failed);
         self.watch_others();
         self.start_queued();
@@ -119,6 +130,10 @@ impl Domain {
             return;
         }
         self.lost.extend(&news);
+        for id in &news {
+            let message = format!("node {id} was lost, and its processes with it");
+            self.outputs.push_back(Output::Warning(message));
+        }
         self.tell(self.others(), Order::Lost(news.clone()), Then::Nothing);
         let deaths = self.deaths_of_lost(&news);
         self.spread(deaths);
@@ -155,12 +170,12 @@ impl Domain {
     pub(super) fn watch_cancelled(&mut self, token: Token) {
         if self.watched.by == Some(token) {
             self.watched.by = None;
-            self.wait_for_watch();
+            self.wait_for_watch(UNWATCHED);
         }
     }
 
-    fn wait_for_watch(&mut self) {
-        let due = self.now.saturating_add(self.settings.limits.ask);
+    fn wait_for_watch(&mut self, limit: Duration) {
+        let due = self.now.saturating_add(limit.min(self.settings.limits.ask));
         self.watched.until = Some(self.timers.at(due, Timer::Unwatched));
     }
 

@@ -1,0 +1,376 @@
+//! The link to a node: requests of any number of threads go up, and one thread reads what comes down.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+
+use super::notices::{Sink, Subscriptions};
+use super::puts::Puts;
+use crate::codec::{DOWN_MAX, Down, Frame, MAGIC, decode_down, encode_up, take_frame};
+use crate::domain::Serial;
+use crate::fault::{Fault, FaultKind};
+use crate::names::GroupId;
+use crate::native::ASKED_MAX;
+use crate::request::{Answer, Request};
+
+/// Bytes that are read at a time.
+const CHUNK: usize = 64 << 10;
+
+/// How long the node may take nothing of what is written. A node reads all the time.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// Longer than any process lives.
+const FAR: Duration = Duration::from_secs(1 << 30);
+
+/// What a request is answered.
+type Answered = Result<Answer, Fault>;
+
+/// Where an answer goes.
+enum Wanted {
+    /// To who waits for it, if it still does.
+    Answer(Sender<Answered>),
+    /// The same; if it is none of a fault, the deaths of the group go there from now on.
+    Subscription(Sender<Answered>, GroupId, Sink),
+    /// It is one of the puts into this database.
+    Put(String),
+}
+
+struct State {
+    next: Serial,
+    open: BTreeMap<Serial, Wanted>,
+    puts: Puts,
+    /// Why there is no link any more.
+    broken: Option<Fault>,
+}
+
+struct Shared {
+    socket: OwnedFd,
+    /// Whose turn it is to write.
+    writing: Mutex<()>,
+    state: Mutex<State>,
+    /// A request was answered, or the link has broken.
+    changed: Condvar,
+    reader: OnceLock<ThreadId>,
+}
+
+/// A link to a node. It ends when it is dropped.
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    margin: Duration,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.break_off(&closed("the link to the node was closed here"));
+    }
+}
+
+fn closed(why: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::Link, why)
+}
+
+impl Link {
+    /// Begins to speak to the node at the other end of a socket. Answers are waited for by so much longer than the limits of their requests.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn begin(socket: OwnedFd, margin: Duration) -> io::Result<Link> {
+        let stream = UnixStream::from(socket);
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(STUCK))?;
+        stream.set_read_timeout(None)?;
+        let state = State { next: 0, open: BTreeMap::new(), puts: Puts::default(), broken: None };
+        let shared = Arc::new(Shared {
+            socket: stream.into(),
+            writing: Mutex::default(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            reader: OnceLock::new(),
+        });
+        // A node that has gone is seen by whoever asks first.
+        shared.write(&MAGIC);
+        let reads = Arc::clone(&shared);
+        thread::Builder::new().name("bnr".into()).spawn(move || read(&reads))?;
+        Ok(Link { shared, margin })
+    }
+
+    /// How long, and until when, an answer is waited for.
+    fn waits(&self, limit: Duration) -> Result<(Duration, Instant), Fault> {
+        if self.shared.reader.get() == Some(&thread::current().id()) {
+            let message =
+                "a callback of deaths cannot ask its node: who runs it is the one who reads the answers";
+            return Err(Fault::new(FaultKind::BadRequest, message));
+        }
+        let patience = limit.saturating_add(self.margin).min(FAR);
+        Ok((patience, Instant::now() + patience))
+    }
+
+    /// Asks, and waits for the answer so long, and the margin.
+    pub(super) fn ask(&self, request: &Request, limit: Duration) -> Answered {
+        let (sender, receiver) = channel();
+        self.ask_and_wait(request, limit, Wanted::Answer(sender), &receiver)
+    }
+
+    /// Subscribes to the deaths of a group.
+    pub(super) fn subscribe(&self, group: GroupId, sink: Sink, limit: Duration) -> Result<(), Fault> {
+        let (sender, receiver) = channel();
+        let wanted = Wanted::Subscription(sender, group, sink);
+        self.ask_and_wait(&Request::Subscribe(group), limit, wanted, &receiver).and_then(super::answers::done)
+    }
+
+    fn ask_and_wait(
+        &self,
+        request: &Request,
+        limit: Duration,
+        wanted: Wanted,
+        receiver: &Receiver<Answered>,
+    ) -> Answered {
+        let (patience, deadline) = self.waits(limit)?;
+        self.shared.send(request, wanted, deadline)?;
+        match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(answered) => answered,
+            Err(RecvTimeoutError::Timeout) => Err(late(patience)),
+            // Who holds the sender answers before it drops it.
+            Err(RecvTimeoutError::Disconnected) => Err(self.shared.broken()),
+        }
+    }
+
+    /// Puts, without waiting for the answer.
+    pub(super) fn put(&self, database: &str, request: &Request, limit: Duration) -> Result<(), Fault> {
+        let (_, deadline) = self.waits(limit)?;
+        self.shared.send(request, Wanted::Put(database.into()), deadline)
+    }
+
+    /// Waits until the puts into a database that were made before are answered, and tells the first that was refused.
+    pub(super) fn commit(&self, database: &str, limit: Duration) -> Result<(), Fault> {
+        let (patience, deadline) = self.waits(limit)?;
+        let mut state = self.shared.state();
+        let last = state.puts.last(database);
+        while !last.is_none_or(|last| state.puts.are_in(database, last)) {
+            if let Some(fault) = &state.broken {
+                return Err(fault.clone());
+            }
+            state = self.shared.changed(state, deadline).ok_or_else(|| late(patience))?;
+        }
+        state.puts.take_refused(database).map_or(Ok(()), Err)
+    }
+
+    /// Says something that is not answered.
+    pub(super) fn say(&self, request: &Request) -> Result<(), Fault> {
+        let serial = {
+            let mut state = self.shared.state();
+            state.broken.clone().map_or(Ok(()), Err)?;
+            state.take_serial()
+        };
+        self.shared.write(&encode_up(serial, request)?);
+        self.shared.state().broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// Ends the link: whoever asks from now on is told why.
+    pub(super) fn end(&self, why: &str) {
+        self.shared.break_off(&closed(why));
+    }
+}
+
+fn late(patience: Duration) -> Fault {
+    Fault::new(FaultKind::TimedOut, format!("the node has not answered within {patience:?}"))
+}
+
+impl State {
+    fn take_serial(&mut self) -> Serial {
+        let serial = self.next;
+        self.next += 1;
+        serial
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a change; `None` when the time is over.
+    fn changed<'a>(&self, state: MutexGuard<'a, State>, deadline: Instant) -> Option<MutexGuard<'a, State>> {
+        let left = deadline.checked_duration_since(Instant::now())?;
+        let (state, _) = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+        Some(state)
+    }
+
+    fn broken(&self) -> Fault {
+        self.state().broken.clone().unwrap_or_else(|| closed("the link to the node has ended"))
+    }
+
+    /// Makes a request, when there is room for one more.
+    fn send(&self, request: &Request, wanted: Wanted, deadline: Instant) -> Result<(), Fault> {
+        let serial = {
+            let mut state = self.state();
+            // Ends: by the time at the latest.
+            loop {
+                if let Some(fault) = &state.broken {
+                    return Err(fault.clone());
+                }
+                if state.open.len() < ASKED_MAX {
+                    break;
+                }
+                state = self.changed(state, deadline).ok_or_else(|| {
+                    let message = format!("{ASKED_MAX} requests of this process are unanswered");
+                    Fault::new(FaultKind::TimedOut, message)
+                })?;
+            }
+            let serial = state.take_serial();
+            if let Wanted::Put(database) = &wanted {
+                state.puts.made(database, serial);
+            }
+            state.open.insert(serial, wanted);
+            serial
+        };
+        match encode_up(serial, request) {
+            Ok(frame) => self.write(&frame),
+            Err(fault) => {
+                let mut state = self.state();
+                if let Some(Wanted::Put(database)) = state.open.remove(&serial) {
+                    state.puts.unmade(&database, serial);
+                }
+                self.changed.notify_all();
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of it. If that cannot be, the link is broken.
+    fn write(&self, mut bytes: &[u8]) {
+        let turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        while !bytes.is_empty() {
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    let why = match error {
+                        Errno::AGAIN => format!("the node has read nothing for {STUCK:?}"),
+                        error => gone(&error.to_string()),
+                    };
+                    drop(turn);
+                    return self.break_off(&closed(why));
+                }
+            }
+        }
+    }
+
+    /// The link has ended, unless it has before: nobody is left waiting.
+    fn break_off(&self, fault: &Fault) {
+        let open = {
+            let mut state = self.state();
+            if state.broken.is_none() {
+                state.broken = Some(fault.clone());
+            }
+            std::mem::take(&mut state.open)
+        };
+        // A socket that has ended is shut already.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+        for wanted in open.into_values() {
+            if let Wanted::Answer(sender) | Wanted::Subscription(sender, ..) = wanted {
+                // Who waits no longer needs no answer.
+                let _ = sender.send(Err(self.broken()));
+            }
+        }
+        self.changed.notify_all();
+    }
+}
+
+fn gone(why: &str) -> String {
+    format!(
+        "the node of this process is gone ({why}): with it its domain has ended, or `gpc run` has been killed"
+    )
+}
+
+/// Breaks the link off when the thread that reads ends, however it does.
+struct Ending<'a>(&'a Shared);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.break_off(&closed("a callback of deaths has panicked: nobody reads the answers of the node"));
+    }
+}
+
+/// Reads until the link ends.
+fn read(shared: &Shared) {
+    let ending = Ending(shared);
+    // Nobody else sets it.
+    let _ = shared.reader.set(thread::current().id());
+    let why = reads(shared);
+    shared.break_off(&closed(why));
+    drop(ending);
+}
+
+/// Reads what the node says; why there is no more.
+fn reads(shared: &Shared) -> String {
+    let (mut come, mut subscriptions) = (BytesMut::new(), Subscriptions::default());
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        match recv(&shared.socket, &mut chunk[..], RecvFlags::empty()) {
+            Ok((0, _)) => return gone("it has closed the link"),
+            Ok((count, _)) => come.extend_from_slice(&chunk[..count]),
+            Err(Errno::INTR) => continue,
+            Err(error) => return gone(&error.to_string()),
+        }
+        loop {
+            let body = match take_frame(&mut come, DOWN_MAX) {
+                Ok(Frame::Whole(body)) => body,
+                Ok(Frame::Part) => break,
+                Err(error) => return format!("the node says {error}"),
+            };
+            match decode_down(&body) {
+                Ok(Down::Notice(death)) => subscriptions.tell(death),
+                Ok(Down::Answer(serial, answered)) => {
+                    if let Err(why) = answer(shared, &mut subscriptions, serial, answered) {
+                        return why;
+                    }
+                }
+                Err(error) => return format!("the node says what makes no sense: {error}"),
+            }
+        }
+    }
+}
+
+/// Hands an answer over.
+fn answer(
+    shared: &Shared,
+    subscriptions: &mut Subscriptions,
+    serial: Serial,
+    answered: Answered,
+) -> Result<(), String> {
+    let mut state = shared.state();
+    let wanted = state.open.remove(&serial);
+    if let Some(Wanted::Put(database)) = &wanted {
+        state.puts.answered(database, serial, answered.as_ref().err().cloned());
+    }
+    let known = serial < state.next;
+    drop(state);
+    shared.changed.notify_all();
+    let sender = match wanted {
+        Some(Wanted::Answer(sender)) => sender,
+        Some(Wanted::Subscription(sender, group, sink)) => {
+            if answered.is_ok() {
+                subscriptions.add(group, sink);
+            }
+            sender
+        }
+        Some(Wanted::Put(_)) => return Ok(()),
+        // The link was broken off here, or it is an abort that was refused.
+        None if known => return Ok(()),
+        None => return Err(format!("the node answers the request {serial}, which was not made")),
+    };
+    // Who waits no longer needs no answer.
+    let _ = sender.send(answered);
+    Ok(())
+}

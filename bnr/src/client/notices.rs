@@ -1,0 +1,115 @@
+//! Who is told that a process has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use crate::exit::Death;
+use crate::fault::{Fault, FaultKind};
+use crate::names::{GroupId, Rank};
+
+/// Processes of a group that have ended, each once, in the order in which the node has told of them.
+///
+/// A death that the node has told of before it answered a request is here when the request returns. As an iterator, it waits for each, and ends with the link to the node.
+#[derive(Debug)]
+pub struct Deaths {
+    /// At most as many wait here as the group has processes.
+    deaths: Receiver<Death>,
+}
+
+impl Deaths {
+    pub(super) fn new(deaths: Receiver<Death>) -> Deaths {
+        Deaths { deaths }
+    }
+
+    /// The next one that has been told of already.
+    pub fn try_next(&self) -> Option<Death> {
+        self.deaths.try_recv().ok()
+    }
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// [`TimedOut`](FaultKind::TimedOut) when none comes within the limit; [`Link`](FaultKind::Link) when none will come, as the link to the node has ended.
+    pub fn wait(&self, limit: Duration) -> Result<Death, Fault> {
+        self.deaths.recv_timeout(limit).map_err(|error| match error {
+            RecvTimeoutError::Timeout => {
+                Fault::new(FaultKind::TimedOut, format!("no process has ended within {limit:?}"))
+            }
+            RecvTimeoutError::Disconnected => {
+                Fault::new(FaultKind::Link, "the link to the node has ended: nothing more is told")
+            }
+        })
+    }
+}
+
+impl Iterator for Deaths {
+    type Item = Death;
+
+    fn next(&mut self) -> Option<Death> {
+        self.deaths.recv().ok()
+    }
+}
+
+/// Where deaths go.
+pub(super) enum Sink {
+    /// To a [`Deaths`].
+    Queue(Sender<Death>),
+    /// To a callback.
+    Call(Box<dyn FnMut(Death) + Send>),
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sink::Queue(_) => "Queue",
+            Sink::Call(_) => "Call",
+        })
+    }
+}
+
+impl Sink {
+    /// Whether it takes more.
+    fn tell(&mut self, death: Death) -> bool {
+        match self {
+            Sink::Queue(queue) => queue.send(death).is_ok(),
+            Sink::Call(call) => {
+                call(death);
+                true
+            }
+        }
+    }
+}
+
+/// One group.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Who has ended, in the order in which that was told: each process once.
+    told: Vec<Death>,
+    known: BTreeSet<Rank>,
+    sinks: Vec<Sink>,
+}
+
+/// All subscriptions. They belong to the thread that reads.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions(BTreeMap<GroupId, Watched>);
+
+impl Subscriptions {
+    /// The node has taken a subscription: who comes later than another one is told what that one was.
+    pub(super) fn add(&mut self, group: GroupId, mut sink: Sink) {
+        let watched = self.0.entry(group).or_default();
+        if watched.told.iter().all(|death| sink.tell(*death)) {
+            watched.sinks.push(sink);
+        }
+    }
+
+    /// The node tells of a death; more than once, if there was more than one subscription.
+    pub(super) fn tell(&mut self, death: Death) {
+        let Some(watched) = self.0.get_mut(&death.member.group) else { return };
+        if watched.known.insert(death.member.rank) {
+            watched.told.push(death);
+            watched.sinks.retain_mut(|sink| sink.tell(death));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Puts that are on their way: they are not waited for one by one, but all together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::Serial;
+use crate::fault::Fault;
+
+/// The puts into one database.
+#[derive(Debug, Default)]
+struct Into {
+    /// Those that are not answered.
+    open: BTreeSet<Serial>,
+    /// The first that was refused, of those that nobody was told of.
+    refused: Option<(Serial, Fault)>,
+}
+
+/// The puts into all databases.
+#[derive(Debug, Default)]
+pub(super) struct Puts(BTreeMap<String, Into>);
+
+impl Puts {
+    /// One is made.
+    pub(super) fn made(&mut self, database: &str, serial: Serial) {
+        // Every put of a database but its first finds it there.
+        match self.0.get_mut(database) {
+            Some(into) => into.open.insert(serial),
+            None => self.0.entry(database.to_owned()).or_default().open.insert(serial),
+        };
+    }
+
+    /// One was not made after all.
+    pub(super) fn unmade(&mut self, database: &str, serial: Serial) {
+        self.answered(database, serial, None);
+    }
+
+    /// One is answered, by a fault or not.
+    pub(super) fn answered(&mut self, database: &str, serial: Serial, fault: Option<Fault>) {
+        let Some(into) = self.0.get_mut(database) else { return };
+        into.open.remove(&serial);
+        if let Some(fault) = fault
+            && into.refused.as_ref().is_none_or(|(first, _)| serial < *first)
+        {
+            into.refused = Some((serial, fault));
+        }
+        if into.open.is_empty() && into.refused.is_none() {
+            self.0.remove(database);
+        }
+    }
+
+    /// The last that is not answered.
+    pub(super) fn last(&self, database: &str) -> Option<Serial> {
+        self.0.get(database)?.open.last().copied()
+    }
+
+    /// Whether all up to this one are answered.
+    pub(super) fn are_in(&self, database: &str, last: Serial) -> bool {
+        self.0.get(database).and_then(|into| into.open.first()).is_none_or(|first| *first > last)
+    }
+
+    /// Tells the first that was refused, once.
+    pub(super) fn take_refused(&mut self, database: &str) -> Option<Fault> {
+        let into = self.0.get_mut(database)?;
+        let refused = into.refused.take();
+        if into.open.is_empty() {
+            self.0.remove(database);
+        }
+        refused.map(|(_, fault)| fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::FaultKind;
+
+    fn fault(text: &str) -> Fault {
+        Fault::new(FaultKind::TooLarge, text)
+    }
+
+    #[test]
+    fn the_first_that_is_refused_is_told_once() {
+        let mut puts = Puts::default();
+        for serial in [3, 5, 7] {
+            puts.made("a", serial);
+        }
+        puts.made("b", 6);
+        assert_eq!((puts.last("a"), puts.last("b"), puts.last("c")), (Some(7), Some(6), None));
+        puts.answered("a", 5, Some(fault("5")));
+        assert!(!puts.are_in("a", 5) && puts.are_in("a", 2) && puts.are_in("c", 9));
+        puts.answered("a", 3, Some(fault("3")));
+        assert!(puts.are_in("a", 5) && !puts.are_in("a", 7));
+        puts.answered("a", 7, Some(fault("7")));
+        assert_eq!(puts.take_refused("a"), Some(fault("3")));
+        assert_eq!(puts.take_refused("a"), None);
+        puts.unmade("b", 6);
+        // Nothing is kept of what is over.
+        assert!(puts.0.is_empty());
+    }
+}

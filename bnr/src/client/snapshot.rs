@@ -1,0 +1,73 @@
+//! What was in a database, one pair after the other.
+
+use std::vec;
+
+use crate::request::Pair;
+
+/// All that was in a database when it was asked for, in the order of the keys. Puts that come later do not show.
+///
+/// ```
+/// # use gpc_bnr::client::Snapshot;
+/// # let pair = |key: &str| gpc_bnr::request::Pair { key: key.into(), value: Vec::new() };
+/// let mut snapshot = Snapshot::from(vec![pair("a"), pair("b")]);
+/// assert_eq!(snapshot.first().unwrap().key, b"a");
+/// assert_eq!(snapshot.next().unwrap().key, b"b");
+/// assert!(snapshot.next().is_none());
+/// assert_eq!(snapshot.into_iter().count(), 2);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    pairs: Vec<Pair>,
+    /// How many have been told since the first.
+    told: usize,
+}
+
+impl From<Vec<Pair>> for Snapshot {
+    fn from(pairs: Vec<Pair>) -> Snapshot {
+        Snapshot { pairs, told: 0 }
+    }
+}
+
+impl Snapshot {
+    /// The first pair; [`next`](Self::next) goes on behind it.
+    pub fn first(&mut self) -> Option<&Pair> {
+        self.told = 0;
+        self.next()
+    }
+
+    /// The pair behind the one that was told last; the first one in the beginning.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the pair is lent: those who want all of it take `into_iter`"
+    )]
+    pub fn next(&mut self) -> Option<&Pair> {
+        let pair = self.pairs.get(self.told)?;
+        self.told += 1;
+        Some(pair)
+    }
+
+    /// How many pairs it has.
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether the database was empty.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// All pairs.
+    pub fn pairs(&self) -> &[Pair] {
+        &self.pairs
+    }
+}
+
+/// All pairs, from the first.
+impl IntoIterator for Snapshot {
+    type Item = Pair;
+    type IntoIter = vec::IntoIter<Pair>;
+
+    fn into_iter(self) -> vec::IntoIter<Pair> {
+        self.pairs.into_iter()
+    }
+}

@@ -1,0 +1,230 @@
+//! Reading and writing the plain values of which orders and requests consist: integers, texts, lists, times.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::CodecError;
+
+/// Bytes that are read from the front.
+pub(super) struct Reader<'a>(&'a [u8]);
+
+/// Bytes that are written behind each other.
+#[derive(Default)]
+pub(super) struct Writer(pub(super) Vec<u8>);
+
+/// A value that has an encoding.
+pub(super) trait Coded: Sized {
+    /// Writes it.
+    fn put(&self, out: &mut Writer);
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    fn get(bytes: &mut Reader<'_>) -> Result<Self, CodecError>;
+
+    /// Writes several, with their number in front.
+    fn put_all(values: &[Self], out: &mut Writer) {
+        let values = numbered(values, out);
+        values.iter().for_each(|value| value.put(out));
+    }
+
+    /// Reads several.
+    ///
+    /// # Errors
+    /// When the bytes are none.
+    fn get_all(bytes: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+        let count = u32::get(bytes)?;
+        // No room is made for them in advance. Ends: each reads one byte at least.
+        let mut values = Vec::new();
+        for _ in 0..count {
+            values.push(Self::get(bytes)?);
+        }
+        Ok(values)
+    }
+}
+
+/// Writes the number of values. What does not fit into 4 bytes is left out; the limits of a domain are far below that.
+fn numbered<'a, T>(values: &'a [T], out: &mut Writer) -> &'a [T] {
+    let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+    count.put(out);
+    &values[..count as usize]
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader(bytes)
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], CodecError> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(CodecError::Short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(CodecError::Short)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    /// Nothing may be left.
+    pub(super) fn end(self) -> Result<(), CodecError> {
+        if self.0.is_empty() { Ok(()) } else { Err(CodecError::Long) }
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty),+) => {
+        $(impl Coded for $type {
+            fn put(&self, out: &mut Writer) {
+                out.0.extend_from_slice(&self.to_le_bytes());
+            }
+
+            fn get(bytes: &mut Reader<'_>) -> Result<Self, CodecError> {
+                bytes.array().map(Self::from_le_bytes)
+            }
+        })+
+    };
+}
+
+integers!(u32, u64, i32);
+
+impl Coded for u8 {
+    fn put(&self, out: &mut Writer) {
+        out.0.push(*self);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<u8, CodecError> {
+        bytes.array().map(|[byte]| byte)
+    }
+
+    fn put_all(values: &[u8], out: &mut Writer) {
+        let values = numbered(values, out);
+        out.0.extend_from_slice(values);
+    }
+
+    fn get_all(bytes: &mut Reader<'_>) -> Result<Vec<u8>, CodecError> {
+        let len = u32::get(bytes)?;
+        bytes.take(len as usize).map(<[u8]>::to_vec)
+    }
+}
+
+impl Coded for bool {
+    fn put(&self, out: &mut Writer) {
+        u8::from(*self).put(out);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<bool, CodecError> {
+        match u8::get(bytes)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(CodecError::Field("a flag is 0 or 1")),
+        }
+    }
+}
+
+impl<T: Coded> Coded for Option<T> {
+    fn put(&self, out: &mut Writer) {
+        self.is_some().put(out);
+        if let Some(value) = self {
+            value.put(out);
+        }
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<Option<T>, CodecError> {
+        match bool::get(bytes)? {
+            true => T::get(bytes).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+impl<T: Coded, E: Coded> Coded for Result<T, E> {
+    fn put(&self, out: &mut Writer) {
+        self.is_ok().put(out);
+        match self {
+            Ok(value) => value.put(out),
+            Err(error) => error.put(out),
+        }
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<Result<T, E>, CodecError> {
+        match bool::get(bytes)? {
+            true => T::get(bytes).map(Ok),
+            false => E::get(bytes).map(Err),
+        }
+    }
+}
+
+impl<T: Coded> Coded for Vec<T> {
+    fn put(&self, out: &mut Writer) {
+        T::put_all(self, out);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<Vec<T>, CodecError> {
+        T::get_all(bytes)
+    }
+}
+
+impl<T: Coded, U: Coded> Coded for (T, U) {
+    fn put(&self, out: &mut Writer) {
+        self.0.put(out);
+        self.1.put(out);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<(T, U), CodecError> {
+        Ok((T::get(bytes)?, U::get(bytes)?))
+    }
+}
+
+impl<T: Coded> Coded for Arc<T> {
+    fn put(&self, out: &mut Writer) {
+        T::put(self, out);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<Arc<T>, CodecError> {
+        T::get(bytes).map(Arc::new)
+    }
+}
+
+impl Coded for String {
+    fn put(&self, out: &mut Writer) {
+        let len = self.floor_char_boundary(u32::MAX as usize);
+        u8::put_all(&self.as_bytes()[..len], out);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<String, CodecError> {
+        let len = u32::get(bytes)?;
+        let text = std::str::from_utf8(bytes.take(len as usize)?);
+        text.map(str::to_owned).map_err(|_| CodecError::Field("a text is no UTF-8"))
+    }
+}
+
+/// In nanoseconds; what is longer than 584 years becomes that.
+impl Coded for Duration {
+    fn put(&self, out: &mut Writer) {
+        u64::try_from(self.as_nanos()).unwrap_or(u64::MAX).put(out);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<Duration, CodecError> {
+        u64::get(bytes).map(Duration::from_nanos)
+    }
+}
+
+/// In ascending order, each once.
+impl<T: Coded + Ord + Copy> Coded for BTreeSet<T> {
+    fn put(&self, out: &mut Writer) {
+        let members: Vec<T> = self.iter().copied().collect();
+        members.put(out);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<BTreeSet<T>, CodecError> {
+        let members: Vec<T> = Coded::get(bytes)?;
+        if !members.is_sorted_by(|one, next| one < next) {
+            return Err(CodecError::Field("elements of a set are not in ascending order"));
+        }
+        Ok(members.into_iter().collect())
+    }
+}

@@ -1,0 +1,247 @@
+//! The node's side of a connection that speaks this project's own frames, without I/O: bytes in, requests and bytes out. `docs/bnr-wire.md`, "Frames".
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use crate::codec::{Down, Frame, MAGIC, UP_MAX, decode_up, encode_down, take_frame};
+use crate::domain::Serial;
+use crate::exit::Death;
+use crate::fault::Fault;
+use crate::request::{Answer, Request};
+
+/// How many requests of one client may be unanswered. A client of this project waits before it makes more; of another one that does not, nothing more is read.
+pub const ASKED_MAX: usize = 1024;
+
+/// How many bytes may have come and not been taken: the largest request, and what is read at a time beside it.
+const HELD_MAX: usize = UP_MAX + (1 << 20);
+
+/// What a connection says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// A request. Abort is not answered; all others are, once each.
+    Ask(Serial, Request),
+    /// Bytes for the client.
+    Send(Bytes),
+    /// It is to be closed, and why. Nothing follows.
+    Close(String),
+}
+
+/// One connection. Drain [`next`](Self::next) after each of the others.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    begun: bool,
+    held: BytesMut,
+    asked: BTreeSet<Serial>,
+    out: VecDeque<Said>,
+    closed: bool,
+}
+
+impl Conversation {
+    /// One of which nothing has come yet.
+    pub fn new() -> Conversation {
+        Conversation::default()
+    }
+
+    /// Bytes have come, from the first one on.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        if self.closed {
+            return;
+        }
+        if bytes.len() > HELD_MAX - self.held.len() {
+            return self.close(format!("more than {HELD_MAX} bytes of it wait"));
+        }
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// A request is answered.
+    pub fn answered(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
+        self.asked.remove(&serial);
+        self.send(&Down::Answer(serial, answer));
+    }
+
+    /// A process has ended.
+    pub fn notice(&mut self, death: Death) {
+        self.send(&Down::Notice(death));
+    }
+
+    /// What is to be done next, if something is.
+    #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
+    pub fn next(&mut self) -> Option<Said> {
+        if self.out.is_empty() && !self.closed {
+            match self.ask() {
+                Ok(Some((serial, request))) => self.out.push_back(Said::Ask(serial, request)),
+                Ok(None) => {}
+                Err(why) => self.close(why),
+            }
+        }
+        self.out.pop_front()
+    }
+
+    fn send(&mut self, down: &Down) {
+        if !self.closed {
+            self.out.push_back(Said::Send(encode_down(down)));
+        }
+    }
+
+    fn close(&mut self, why: String) {
+        self.closed = true;
+        self.held = BytesMut::new();
+        self.out.push_back(Said::Close(why));
+    }
+
+    /// The next request that has come whole.
+    fn ask(&mut self) -> Result<Option<(Serial, Request)>, String> {
+        if !self.begun {
+            let (come, expected) = (&self.held[..], &MAGIC[..]);
+            if !come.starts_with(expected) && !expected.starts_with(come) {
+                return Err("it does not begin with BNR1".into());
+            }
+            if come.len() < expected.len() {
+                return Ok(None);
+            }
+            self.held.advance(expected.len());
+            self.begun = true;
+        }
+        let body = match take_frame(&mut self.held, UP_MAX).map_err(|error| error.to_string())? {
+            Frame::Whole(body) => body,
+            Frame::Part => return Ok(None),
+        };
+        let (serial, request) =
+            decode_up(&body).map_err(|error| format!("a request that makes no sense: {error}"))?;
+        // Nobody answers an abort.
+        if !matches!(request, Request::Abort { .. }) {
+            if self.asked.len() >= ASKED_MAX {
+                return Err(format!("more than {ASKED_MAX} of its requests are unanswered"));
+            }
+            if !self.asked.insert(serial) {
+                return Err(format!(
+                    "its request {serial} is unanswered, and it makes another one by this number"
+                ));
+            }
+        }
+        Ok(Some((serial, request)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::{decode_down, encode_up};
+    use crate::exit::Exit;
+    use crate::fault::FaultKind;
+    use crate::names::{GroupId, Member};
+
+    fn said(conversation: &mut Conversation) -> Vec<Said> {
+        std::iter::from_fn(|| conversation.next()).collect()
+    }
+
+    fn begun() -> Conversation {
+        let mut conversation = Conversation::new();
+        conversation.bytes(&MAGIC);
+        assert_eq!(conversation.next(), None);
+        conversation
+    }
+
+    fn asks(serial: Serial) -> Bytes {
+        encode_up(serial, &Request::Lookup(b"name".to_vec())).unwrap()
+    }
+
+    fn closes(said: &[Said], why: &str) -> bool {
+        matches!(said.last(), Some(Said::Close(text)) if text.contains(why))
+    }
+
+    fn down(said: &Said) -> Down {
+        let Said::Send(frame) = said else { panic!("{said:?}") };
+        decode_down(&frame[4..]).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn requests_are_the_same_however_they_come(serials in prop::collection::btree_set(0..99_u64, 0..9), cut in 1..40_usize) {
+            let mut stream = MAGIC.to_vec();
+            serials.iter().for_each(|serial| stream.extend_from_slice(&asks(*serial)));
+            let mut conversation = Conversation::new();
+            let mut heard = Vec::new();
+            for piece in stream.chunks(cut) {
+                conversation.bytes(piece);
+                heard.extend(said(&mut conversation));
+            }
+            let expected: Vec<_> =
+                serials.iter().map(|serial| Said::Ask(*serial, Request::Lookup(b"name".to_vec()))).collect();
+            prop_assert_eq!(heard, expected);
+        }
+    }
+
+    #[test]
+    fn answers_and_notices_go_down_in_their_order() {
+        let mut conversation = begun();
+        conversation.bytes(&[asks(1), asks(2)].concat());
+        assert_eq!(said(&mut conversation).len(), 2);
+        let member = Member { group: GroupId(1), rank: 3 };
+        let death = Death { member, exit: Exit::Signal(9), finalized: false };
+        let fault = Fault::died(vec![death]);
+        conversation.answered(2, Ok(Answer::Done));
+        conversation.notice(death);
+        conversation.answered(1, Err(fault.clone()));
+        let heard: Vec<Down> = said(&mut conversation).iter().map(down).collect();
+        assert_eq!(
+            heard,
+            [Down::Answer(2, Ok(Answer::Done)), Down::Notice(death), Down::Answer(1, Err(fault))]
+        );
+    }
+
+    #[test]
+    fn an_answer_makes_room_for_a_request() {
+        let mut conversation = begun();
+        for serial in 0..ASKED_MAX as u64 {
+            conversation.bytes(&asks(serial));
+        }
+        assert_eq!(said(&mut conversation).len(), ASKED_MAX);
+        conversation.answered(7, Err(Fault::new(FaultKind::NotFound, "no such name")));
+        conversation.bytes(&asks(7));
+        assert!(matches!(said(&mut conversation)[..], [Said::Send(_), Said::Ask(7, _)]));
+        // Nobody answers an abort, so it takes no room.
+        conversation.bytes(&encode_up(0, &Request::Abort { code: 1, message: "no".into() }).unwrap());
+        assert!(matches!(said(&mut conversation)[..], [Said::Ask(0, Request::Abort { .. })]));
+        conversation.bytes(&asks(9999));
+        assert!(closes(&said(&mut conversation), "requests are unanswered"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_closes() {
+        let wrong: [(&[u8], &str); 5] = [
+            (b"cmd=init", "does not begin with BNR1"),
+            (b"BNR2", "does not begin with BNR1"),
+            (b"BNR1\xff\xff\xff\xff", "a frame of 4294967295 bytes"),
+            (b"BNR1\x00\x00\x00\x00", "they end too early"),
+            (b"BNR1\x09\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xff", "no such request"),
+        ];
+        for (bytes, why) in wrong {
+            let mut conversation = Conversation::new();
+            conversation.bytes(bytes);
+            let heard = said(&mut conversation);
+            assert!(heard.len() == 1 && closes(&heard, why), "{heard:?}");
+            // It is over.
+            conversation.bytes(&asks(1));
+            conversation.answered(1, Ok(Answer::Done));
+            assert_eq!(conversation.next(), None);
+        }
+        let mut conversation = begun();
+        conversation.bytes(&[asks(1), asks(1)].concat());
+        assert!(closes(&said(&mut conversation), "by this number"));
+    }
+
+    #[test]
+    fn what_is_not_taken_is_not_held_for_ever() {
+        let mut conversation = begun();
+        let piece = vec![0; 1 << 20];
+        for _ in 0..=UP_MAX >> 20 {
+            conversation.bytes(&piece);
+        }
+        conversation.bytes(b"x");
+        assert!(closes(&said(&mut conversation), "bytes of it wait"));
+    }
+}

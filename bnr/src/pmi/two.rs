@@ -1,0 +1,258 @@
+//! PMI-2: a message for each request, and one for its answer. `docs/pmi.md`, "PMI-2".
+
+use super::attributes::NodeAsk;
+use super::message::{Fields, reply};
+use super::one::codes;
+use super::spawn::Draft;
+use super::text::{name, number, reason, status};
+use super::{Step, Then, quoted, text};
+use crate::fault::{Fault, FaultKind};
+use crate::names::Set;
+use crate::request::{Answer, Identity, Pair, Request};
+
+/// The code of what has failed.
+const FAILED: i32 = -1;
+
+/// To which command an answer is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Asked {
+    command: String,
+    /// The mark of the client's thread, which is said again.
+    thread: Option<Vec<u8>>,
+    what: For,
+}
+
+/// What an answer is said for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum For {
+    /// Whether it is done.
+    Done,
+    /// Who the process is; whether all is said, as Slurm's client wants it.
+    Identity {
+        all: bool,
+    },
+    /// A value, if there is one.
+    Value,
+    Lookup,
+    Spawn,
+    /// Whether there is a database of this name.
+    Connect(Vec<u8>),
+}
+
+impl Asked {
+    fn say(&self, code: i32, fields: &[(&str, &[u8])]) -> Vec<u8> {
+        let bounded = || {
+            let why = ("errmsg", &b"the_answer_is_too_long"[..]);
+            reply(&self.command, None, FAILED, &[why])
+        };
+        let thread = self.thread.as_deref();
+        // A command's name is bounded, so that there is always one of the two.
+        reply(&self.command, thread, code, fields).or_else(bounded).unwrap_or_default()
+    }
+
+    fn failed(&self, why: &str) -> Vec<u8> {
+        self.say(FAILED, &[("errmsg", why.as_bytes())])
+    }
+
+    /// The message that says an answer.
+    pub(super) fn answer(&self, me: Option<&Identity>, answer: Result<Answer, Fault>) -> Vec<u8> {
+        match (&self.what, answer) {
+            (For::Done, Ok(_)) => self.say(0, &[]),
+            (For::Identity { all }, Ok(Answer::Identity(me))) => self.identity(&me, *all),
+            (For::Value, Ok(Answer::Value(value))) => self.say(0, &[("found", b"TRUE"), ("value", &value)]),
+            (For::Value, Err(fault)) if fault.kind == FaultKind::NotFound => {
+                self.say(0, &[("found", b"FALSE")])
+            }
+            // MPICH's client reads the one, Slurm's the other.
+            (For::Lookup, Ok(Answer::Value(port))) => self.say(0, &[("port", &port), ("value", &port)]),
+            (For::Spawn, Ok(Answer::Spawned { group, errors, .. })) => {
+                let job = me.map(|me| sibling(&me.database, group.0)).unwrap_or_default();
+                let codes = codes(&errors);
+                let fields = [("jobid", job.as_bytes()), ("errcodes", codes.as_bytes())];
+                match errors.iter().all(|error| *error == 0) {
+                    true => self.say(0, &fields),
+                    false => {
+                        let why = ("errmsg", &b"processes_could_not_be_started"[..]);
+                        self.say(FAILED, &[why, fields[1]])
+                    }
+                }
+            }
+            (For::Connect(job), Ok(Answer::Names(names))) => {
+                match names.iter().any(|name| name.as_bytes() == job) {
+                    // Its database is read by its name: nothing is copied.
+                    true => self.say(0, &[("kvscopy", b"FALSE")]),
+                    false => self.failed("no_such_job"),
+                }
+            }
+            (_, Ok(_)) => self.failed("the_answer_is_of_another_kind"),
+            (For::Lookup, Err(fault)) if fault.kind == FaultKind::NotFound => {
+                self.say(1, &[("errmsg", b"service_not_found")])
+            }
+            (_, Err(fault)) if fault.kind == FaultKind::NameExists => {
+                self.say(1, &[("errmsg", b"key_already_present")])
+            }
+            (_, Err(fault)) => self.failed(&text::fault(&fault)),
+        }
+    }
+
+    fn identity(&self, me: &Identity, all: bool) -> Vec<u8> {
+        let [rank, size, spec] = [me.member.rank, me.size, me.spec].map(|number| number.to_string());
+        let spawner = me.parent.map(|parent| sibling(&me.database, parent.0));
+        let versions: &[(&str, &[u8])] = match all {
+            true => &[("pmi-version", b"2"), ("pmi-subversion", b"0")],
+            false => &[],
+        };
+        let mut fields = versions.to_vec();
+        fields.extend([("rank", rank.as_bytes()), ("size", size.as_bytes()), ("appnum", spec.as_bytes())]);
+        fields.extend(spawner.iter().map(|spawner| ("spawner-jobid", spawner.as_bytes())));
+        fields.extend::<&[(&str, &[u8])]>(match all {
+            true => &[("debugged", b"FALSE"), ("pmiverbose", b"FALSE")],
+            false => &[("pmiverbose", b"0")],
+        });
+        self.say(0, &fields)
+    }
+}
+
+/// The name of another group's own database, in the domain of this one: it ends in the group's number.
+fn sibling(database: &str, group: u32) -> String {
+    let domain = database.rsplit_once('_').map_or(database, |(domain, _)| domain);
+    format!("{domain}_{group}")
+}
+
+/// A message, without its length. By `who` this one is known, or has connected to the port and is not.
+///
+/// # Errors
+/// Why the conversation cannot go on.
+pub(super) fn message(me: Option<&Identity>, port: bool, message: &[u8]) -> Result<Step, String> {
+    let fields = Fields::of(message)?;
+    let Some((b"cmd", command)) = fields.0.first().map(|(name, value)| (*name, value.as_ref())) else {
+        return Err(format!("a message that does not begin with cmd=: `{}`", quoted(message)));
+    };
+    let thread = fields.get("thrid").map(<[u8]>::to_vec);
+    let plain = command.len() <= 64 && text::is_word(command) && !command.contains(&b';');
+    let Some(command) = std::str::from_utf8(command).ok().filter(|_| plain) else {
+        return Err(format!("PMI-2 has no command `{}`", quoted(command)));
+    };
+    let asked = |what| Asked { command: command.to_owned(), thread: thread.clone(), what };
+    match (command, me) {
+        ("abort", _) => Ok(abort(&fields)),
+        ("fullinit", None) if port => {
+            let secret = ["pmirank", "pmiid", "srcid"].iter().find_map(|name| fields.get(name));
+            let all = fields.get("threaded").is_some();
+            Ok(Step::Who(name(secret.unwrap_or_default()), Some(asked(For::Identity { all }))))
+        }
+        (_, None) => Err(format!("`{}` before init", quoted(command.as_bytes()))),
+        (_, Some(me)) => Ok(of_process(me, command, &fields, &asked)
+            .or_else(|| of_database(me, command, &fields, &asked))
+            .or_else(|| of_names(command, &fields, &asked))
+            .unwrap_or_else(|| Step::Say(asked(For::Done).failed("unknown_command")))),
+    }
+}
+
+fn ask(request: Request, asked: Asked) -> Step {
+    // Without a mark the client knows no other order than that of its requests.
+    let holds_up = asked.thread.is_none();
+    Step::Ask(request, Then::Two(asked), holds_up)
+}
+
+fn abort(fields: &Fields<'_>) -> Step {
+    // A process that ends alone says so by ending.
+    if fields.get("isworld").is_some_and(|world| world.eq_ignore_ascii_case(b"false")) {
+        return Step::Nothing;
+    }
+    let message = fields.get("message").or_else(|| fields.get("msg")).map(name).unwrap_or_default();
+    Step::Abort(status(fields.get("exitcode").and_then(number)), message)
+}
+
+/// What a process asks of itself and of its group.
+fn of_process(
+    me: &Identity,
+    command: &str,
+    fields: &Fields<'_>,
+    asked: &dyn Fn(For) -> Asked,
+) -> Option<Step> {
+    Some(match command {
+        "fullinit" => {
+            let all = fields.get("threaded").is_some();
+            Step::Say(asked(For::Done).identity(me, all))
+        }
+        "job-getid" => Step::Say(asked(For::Done).say(0, &[("jobid", me.database.as_bytes())])),
+        "job-connect" => {
+            let job = fields.get("jobid").unwrap_or_default().to_vec();
+            ask(Request::Databases, asked(For::Connect(job)))
+        }
+        "job-disconnect" => Step::Say(asked(For::Done).say(0, &[])),
+        "finalize" => ask(Request::Finalize, asked(For::Done)),
+        "kvs-fence" => {
+            let over = Set::Group(me.member.group);
+            ask(Request::Fence { over, limit: None, tag: Vec::new() }, asked(For::Done))
+        }
+        "spawn" => match Draft::of_message(fields).request() {
+            Ok(request) => ask(request, asked(For::Spawn)),
+            Err(why) => Step::Say(asked(For::Done).failed(&reason(&why))),
+        },
+        _ => return None,
+    })
+}
+
+/// Databases, and what processes of a node say to each other.
+fn of_database(
+    me: &Identity,
+    command: &str,
+    fields: &Fields<'_>,
+    asked: &dyn Fn(For) -> Asked,
+) -> Option<Step> {
+    let missing = |what: &str| Some(Step::Say(asked(For::Done).failed(&format!("{what}_is_missing"))));
+    let puts = matches!(command, "kvs-put" | "info-putnodeattr");
+    if !puts && !matches!(command, "kvs-get" | "info-getjobattr" | "info-getnodeattr") {
+        return None;
+    }
+    let Some(key) = fields.get("key").filter(|key| !key.is_empty()) else { return missing("key") };
+    let key = key.to_vec();
+    let held = |ask, what| {
+        let asked = asked(what);
+        let holds_up = asked.thread.is_none();
+        Step::Node(ask, Then::Two(asked), holds_up)
+    };
+    if puts {
+        let Some(value) = fields.get("value") else { return missing("value") };
+        if super::is_reserved(&key) {
+            return Some(Step::Say(asked(For::Done).failed("keys_that_begin_with_PMI__are_reserved")));
+        }
+        let pair = Pair { key, value: value.to_vec() };
+        return Some(match command {
+            "kvs-put" => {
+                ask(Request::Put { database: me.database.clone(), pair, advice: None }, asked(For::Done))
+            }
+            _ => held(NodeAsk::Put(pair), For::Done),
+        });
+    }
+    let job = fields.get("jobid").filter(|job| command == "kvs-get" && !job.is_empty());
+    let database = job.map_or_else(|| me.database.clone(), name);
+    let attribute =
+        |value: &[u8]| Step::Say(asked(For::Done).say(0, &[("found", b"TRUE"), ("value", value)]));
+    Some(match (command, &key[..]) {
+        ("info-getnodeattr", _) => held(NodeAsk::Get { key, wait: fields.says("wait") }, For::Value),
+        // How many more processes there could be is not known.
+        ("info-getjobattr", b"universeSize") => attribute(b"-1"),
+        ("info-getjobattr", b"hasNameServ") => attribute(b"TRUE"),
+        _ => ask(Request::Get { database, key }, asked(For::Value)),
+    })
+}
+
+/// Global names.
+fn of_names(command: &str, fields: &Fields<'_>, asked: &dyn Fn(For) -> Asked) -> Option<Step> {
+    if !matches!(command, "name-publish" | "name-lookup" | "name-unpublish") {
+        return None;
+    }
+    let get = |name| fields.get(name).filter(|value| !value.is_empty()).map(<[u8]>::to_vec);
+    let Some(key) = get("name") else {
+        return Some(Step::Say(asked(For::Done).failed("name_is_missing")));
+    };
+    Some(match (command, get("port")) {
+        ("name-publish", Some(value)) => ask(Request::Deposit(Pair { key, value }), asked(For::Done)),
+        ("name-publish", None) => Step::Say(asked(For::Done).failed("port_is_missing")),
+        ("name-lookup", _) => ask(Request::Lookup(key), asked(For::Lookup)),
+        _ => ask(Request::Withdraw(key), asked(For::Done)),
+    })
+}

@@ -1,0 +1,213 @@
+//! Who speaks at the other end of a connection: the first bytes say whether it is PMI or this project's own frames. No I/O.
+
+use bytes::Bytes;
+use chained_gpc::Shown;
+
+use crate::codec::MAGIC;
+use crate::domain::Serial;
+use crate::exit::Death;
+use crate::fault::Fault;
+use crate::names::Rank;
+use crate::native;
+use crate::pmi::Pmi;
+pub use crate::pmi::{Attributes, NodeAsk};
+use crate::request::{Answer, Request};
+
+/// What a connection says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// A request. Abort is not answered; all others are, once each.
+    Ask(Serial, Request),
+    /// A request that the processes of a group on one node make among themselves: [`Attributes`] answers it, not the domain.
+    Node(Serial, NodeAsk),
+    /// Bytes for the client.
+    Send(Bytes),
+    /// Somebody who has connected to the port shows this secret to say which process it is. Nothing more is heard before [`Conversation::identified`].
+    Who(String),
+    /// It is to be closed, and why. Nothing follows.
+    Close(String),
+}
+
+/// One connection. Drain [`next`](Self::next) after each of the others.
+#[derive(Debug)]
+pub struct Conversation {
+    speaks: Speaks,
+    port: bool,
+    groups: bool,
+}
+
+#[derive(Debug)]
+enum Speaks {
+    /// What has come, less than says it.
+    Unknown(Vec<u8>),
+    Pmi(Box<Pmi>),
+    Native(native::Conversation),
+    /// Something else, and nothing more is heard; why, until it is told.
+    Neither(Option<String>),
+}
+
+/// How a client begins that speaks PMI: with a line, in both versions of it.
+const PMI: [&[u8]; 2] = [b"cmd=", b"mcmd="];
+
+impl Default for Conversation {
+    fn default() -> Conversation {
+        Conversation::new()
+    }
+}
+
+impl Conversation {
+    /// A connection whose other end is known: a process that has inherited it, or a command.
+    pub fn new() -> Conversation {
+        Conversation { speaks: Speaks::Unknown(Vec::new()), port: false, groups: false }
+    }
+
+    /// Somebody who has connected to the port. Nothing is asked before it is [identified](Self::identified).
+    pub fn by_port() -> Conversation {
+        Conversation { port: true, ..Conversation::new() }
+    }
+
+    /// Tells clients of PMI-1 that barriers of groups are served, though they have not asked: [`Pmi::with_groups`].
+    pub fn with_groups(self) -> Conversation {
+        Conversation { groups: true, ..self }
+    }
+
+    /// Bytes have come, from the first one on.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        match &mut self.speaks {
+            Speaks::Unknown(_) => self.first(bytes),
+            Speaks::Pmi(pmi) => pmi.bytes(bytes),
+            Speaks::Native(native) => native.bytes(bytes),
+            Speaks::Neither(_) => {}
+        }
+    }
+
+    /// The first bytes have come, or more of them.
+    fn first(&mut self, bytes: &[u8]) {
+        let Speaks::Unknown(held) = &mut self.speaks else { return };
+        let longest = MAGIC.len().max(PMI[1].len());
+        let taken = bytes.len().min(longest.saturating_sub(held.len()));
+        held.extend_from_slice(&bytes[..taken]);
+        let begun = std::mem::take(held);
+        let begins = |with: &[u8]| with.starts_with(&begun) || begun.starts_with(with);
+        self.speaks = if begun.starts_with(&MAGIC) {
+            Speaks::Native(native::Conversation::new())
+        } else if PMI.iter().any(|word| begun.starts_with(word)) {
+            let pmi = if self.port { Pmi::by_port() } else { Pmi::new() };
+            Speaks::Pmi(Box::new(if self.groups { pmi.with_groups() } else { pmi }))
+        } else if begins(&MAGIC) || PMI.iter().any(|word| begins(word)) {
+            Speaks::Unknown(begun.clone())
+        } else {
+            let begun = String::from_utf8_lossy(&begun).into_owned();
+            let why =
+                format!("it begins with `{}`: neither with cmd=, as PMI does, nor with BNR1", Shown(&begun));
+            Speaks::Neither(Some(why))
+        };
+        if let Speaks::Pmi(_) | Speaks::Native(_) = self.speaks {
+            self.bytes(&begun);
+            self.bytes(&bytes[taken..]);
+        }
+    }
+
+    /// A request is answered.
+    pub fn answered(&mut self, serial: Serial, answer: Result<Answer, Fault>) {
+        match &mut self.speaks {
+            Speaks::Pmi(pmi) => pmi.answered(serial, answer),
+            Speaks::Native(native) => native.answered(serial, answer),
+            Speaks::Unknown(_) | Speaks::Neither(_) => {}
+        }
+    }
+
+    /// Which process has connected to the port: its rank, and how many there are in its group. Nobody: it is closed.
+    pub fn identified(&mut self, who: Option<(Rank, u32)>) {
+        if let Speaks::Pmi(pmi) = &mut self.speaks {
+            pmi.identified(who);
+        }
+    }
+
+    /// A process has ended. PMI has no words for it.
+    pub fn notice(&mut self, death: Death) {
+        if let Speaks::Native(native) = &mut self.speaks {
+            native.notice(death);
+        }
+    }
+
+    /// What is to be done next, if something is.
+    #[expect(clippy::should_implement_trait, reason = "more may come after nothing has")]
+    pub fn next(&mut self) -> Option<Said> {
+        match &mut self.speaks {
+            Speaks::Unknown(_) => None,
+            Speaks::Pmi(pmi) => pmi.next(),
+            Speaks::Native(native) => native.next().map(Said::from),
+            Speaks::Neither(why) => why.take().map(Said::Close),
+        }
+    }
+}
+
+impl From<native::Said> for Said {
+    fn from(said: native::Said) -> Said {
+        match said {
+            native::Said::Ask(serial, request) => Said::Ask(serial, request),
+            native::Said::Send(bytes) => Said::Send(bytes),
+            native::Said::Close(why) => Said::Close(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::encode_up;
+
+    fn said(conversation: &mut Conversation) -> Vec<Said> {
+        std::iter::from_fn(|| conversation.next()).collect()
+    }
+
+    /// What is said of bytes that come in such pieces.
+    fn heard(bytes: &[u8], piece: usize) -> Vec<Said> {
+        let mut conversation = Conversation::new();
+        bytes
+            .chunks(piece.max(1))
+            .flat_map(|piece| {
+                conversation.bytes(piece);
+                said(&mut conversation)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_first_bytes_say_who_speaks() {
+        let frames = [&MAGIC[..], &encode_up(7, &Request::Init).unwrap()].concat();
+        for piece in [1, 2, 3, 5, 100] {
+            assert_eq!(heard(&frames, piece), [Said::Ask(7, Request::Init)]);
+            let pmi = b"cmd=init pmi_version=1 pmi_subversion=1\n";
+            assert!(matches!(heard(pmi, piece)[..], [Said::Ask(_, Request::Init)]), "pieces of {piece}");
+            assert_eq!(heard(b"mcmd", piece), []);
+            assert_eq!(heard(b"BNR", piece), []);
+            for other in [
+                &b"GET / HTTP/1.1\r\n"[..],
+                b"\0\0\0\0",
+                b"cmx=init\n",
+                b"BNR2....",
+                b"    13cmd=finalize;",
+                b"\x1b[2J",
+            ] {
+                let all = heard(other, piece);
+                let [Said::Close(why)] = &all[..] else { panic!("{all:?}") };
+                assert!(why.starts_with("it begins with `") && !why.contains('\u{1b}'), "{why}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_first_bytes_are_taken_or_refused_once(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'c'), Just(b'm'), Just(b'd'), Just(b'B'), Just(b'N')], 0..20),
+            piece in 1usize..20,
+        ) {
+            let closes = heard(&bytes, piece).iter().filter(|said| matches!(said, Said::Close(_))).count();
+            prop_assert!(closes <= 1);
+        }
+    }
+}

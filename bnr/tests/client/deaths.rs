@@ -1,0 +1,134 @@
+//! Who has ended is told in order with the answers.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use gpc_bnr::client::{Deaths, Process};
+use gpc_bnr::names::GroupId;
+use gpc_bnr::request::{Answer, Request};
+use gpc_bnr::{Fault, FaultKind};
+
+use crate::fake::{Fake, GROUP, PATIENCE, begun, death, meanwhile};
+
+fn subscribed(process: &Arc<Process>, fake: &mut Fake) -> Deaths {
+    let subscribing = meanwhile(process, |process| process.subscribe(GROUP));
+    fake.expect(&Request::Subscribe(GROUP), Ok(Answer::Done));
+    subscribing.join().unwrap().unwrap()
+}
+
+/// A death that the node tells of before it fails a fence is there when the fence returns.
+#[test]
+fn a_death_is_known_before_its_fence_fails() {
+    let (process, mut fake) = begun();
+    let deaths = subscribed(&process, &mut fake);
+    let called = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&called);
+    let subscribing = meanwhile(&process, move |process| {
+        process.subscribe_with(GROUP, move |death| {
+            assert_eq!(counter.fetch_add(1, Ordering::SeqCst), death.member.rank);
+        })
+    });
+    fake.expect(&Request::Subscribe(GROUP), Ok(Answer::Done));
+    subscribing.join().unwrap().unwrap();
+    let fences = 300;
+    let fencing = meanwhile(&process, move |process| {
+        for rank in 0..fences {
+            let fault = process.barrier().unwrap_err();
+            assert_eq!(deaths.try_next().as_ref(), fault.deaths.first());
+            assert_eq!(fault.deaths, [death(rank)]);
+            assert_eq!(called.load(Ordering::SeqCst), rank + 1);
+        }
+        assert_eq!(deaths.try_next(), None);
+    });
+    for rank in 0..fences {
+        let (serial, _) = fake.hear();
+        fake.notice_and_answer(death(rank), serial, Err(Fault::died(vec![death(rank)])));
+    }
+    fencing.join().unwrap();
+}
+
+/// A node tells who subscribes again of all deaths again; each subscriber is told once.
+#[test]
+fn each_death_is_told_once_to_each() {
+    let (process, mut fake) = begun();
+    let first = subscribed(&process, &mut fake);
+    fake.notice(death(1));
+    assert_eq!(first.wait(PATIENCE), Ok(death(1)));
+    let second = subscribed(&process, &mut fake);
+    fake.notice(death(1));
+    fake.notice(death(3));
+    for deaths in [&first, &second] {
+        if std::ptr::eq(deaths, &second) {
+            assert_eq!(deaths.wait(PATIENCE), Ok(death(1)));
+        }
+        assert_eq!(deaths.wait(PATIENCE), Ok(death(3)));
+        assert_eq!(deaths.wait(Duration::ZERO).unwrap_err().kind, FaultKind::TimedOut);
+    }
+    // Nobody is left of one, and the others are told all the same. Of other groups nobody is.
+    drop(first);
+    fake.notice(death(0));
+    let mut other = death(2);
+    other.member.group = GroupId(99);
+    fake.notice(other);
+    drop(fake);
+    assert_eq!(second.wait(PATIENCE), Ok(death(0)));
+    assert_eq!(second.wait(PATIENCE).unwrap_err().kind, FaultKind::Link);
+    assert_eq!(second.count(), 0);
+}
+
+#[test]
+fn who_is_refused_is_told_nothing() {
+    let (process, mut fake) = begun();
+    let (sender, called) = mpsc::channel();
+    let subscribing = meanwhile(&process, move |process| {
+        process.subscribe_with(GROUP, move |death| sender.send(death).unwrap())
+    });
+    let refused = Fault::new(FaultKind::NoGroup, "no such group");
+    fake.expect(&Request::Subscribe(GROUP), Err(refused.clone()));
+    assert_eq!(subscribing.join().unwrap(), Err(refused));
+    fake.notice(death(1));
+    // The callback is gone.
+    assert!(called.recv_timeout(PATIENCE).is_err_and(|error| error == mpsc::RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn a_callback_asks_nothing() {
+    let (process, mut fake) = begun();
+    let (sender, called) = mpsc::channel();
+    let asking = Arc::clone(&process);
+    let subscribing = meanwhile(&process, move |process| {
+        process.subscribe_with(GROUP, move |_| {
+            let kinds = [
+                asking.barrier().unwrap_err().kind,
+                asking.put("db", "k", "v", None).unwrap_err().kind,
+                asking.commit("db").unwrap_err().kind,
+                asking.subscribe(GROUP).unwrap_err().kind,
+            ];
+            // It may say what nobody answers.
+            asking.abort(1, "a death").unwrap();
+            sender.send(kinds).unwrap();
+        })
+    });
+    fake.expect(&Request::Subscribe(GROUP), Ok(Answer::Done));
+    subscribing.join().unwrap().unwrap();
+    fake.notice(death(1));
+    assert_eq!(called.recv_timeout(PATIENCE).unwrap(), [FaultKind::BadRequest; 4]);
+    assert!(matches!(fake.hear(), (_, Request::Abort { code: 1, .. })));
+}
+
+/// With nobody who reads, whoever waits would wait until the time is over.
+#[test]
+fn a_callback_that_panics_ends_the_link() {
+    let (process, mut fake) = begun();
+    let subscribing = meanwhile(&process, |process| {
+        process.subscribe_with(GROUP, |death| panic!("this panic is a part of the test: {death:?}"))
+    });
+    fake.expect(&Request::Subscribe(GROUP), Ok(Answer::Done));
+    subscribing.join().unwrap().unwrap();
+    let fencing = meanwhile(&process, Process::barrier);
+    fake.hear();
+    fake.notice(death(1));
+    let fault = fencing.join().unwrap().unwrap_err();
+    assert!(fault.kind == FaultKind::Link && fault.message.contains("panicked"), "{fault:?}");
+}

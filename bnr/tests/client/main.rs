@@ -1,0 +1,13 @@
+//! The interface of a process and of commands, with nodes that the tests play.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test says what it expects; what a started process prints is read"
+)]
+
+mod deaths;
+mod fake;
+mod gone;
+mod puts;
+mod requests;
+mod started;

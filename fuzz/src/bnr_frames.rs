@@ -1,0 +1,145 @@
+//! A stream of this project's own frames into the node's side of a connection, and another one into the client's: however the reads cut them, they say the same.
+//!
+//! Input: how many cuts, and whether the stream is made of requests; the cuts; and the stream, or the choices of which it is made. Not in the library of the targets: the project's main package, which replays those, knows nothing of domains; `bnr/tests/fuzz_corpus.rs` replays this one.
+
+use bytes::BytesMut;
+use gpc_bnr::codec::{Down, Frame, FrameError, MAGIC, decode_down, encode_down, encode_up, take_frame};
+use gpc_bnr::names::{GroupId, Member, Set};
+use gpc_bnr::native::{ASKED_MAX, Conversation, Said};
+use gpc_bnr::request::{Answer, Pair, Request};
+use gpc_bnr::{Death, Exit, Fault, FaultKind};
+
+use super::input::{Input, pieces};
+
+/// The stream is made of choices.
+const MADE: u8 = 8;
+/// Nothing is answered.
+const UNANSWERED: u8 = 16;
+
+/// Bytes of the largest frame that a client reads here.
+const DOWN_MAX: usize = 200;
+
+/// Reads the bytes as what a client says, and as what a node does.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let options = input.byte();
+    let cuts = input.cuts(options);
+    let answers = options & UNANSWERED == 0;
+    let (up, down) = match options & MADE {
+        0 => (input.rest().to_vec(), input.rest().to_vec()),
+        _ => made(&mut input),
+    };
+    let (up, down) = if down.is_empty() { (up.clone(), up) } else { (up, down) };
+    let whole = heard(&up, &[], answers);
+    let frames = taken(&down, &[]);
+    for cuts in [&cuts[..], &[1]] {
+        assert_eq!(whole, heard(&up, cuts, answers), "cut by {cuts:?}");
+        assert_eq!(frames, taken(&down, cuts), "cut by {cuts:?}");
+    }
+}
+
+/// What a node's side says. What is asked is answered at once, or never.
+fn heard(stream: &[u8], cuts: &[usize], answers: bool) -> Vec<Said> {
+    let (mut conversation, mut heard, mut open) = (Conversation::new(), Vec::new(), 0);
+    for piece in pieces(stream, cuts) {
+        conversation.bytes(piece);
+        while let Some(said) = conversation.next() {
+            assert!(!matches!(heard.last(), Some(Said::Close(_))), "it speaks after the end");
+            match &said {
+                Said::Ask(serial, request) if answers => conversation.answered(*serial, answer(request)),
+                Said::Ask(_, Request::Abort { .. }) => {}
+                Said::Ask(..) => open += 1,
+                Said::Send(frame) => {
+                    let body = &frame[4..];
+                    assert_eq!(frame[..4], (body.len() as u32).to_le_bytes());
+                    decode_down(body).expect("a client can read it");
+                }
+                Said::Close(why) => assert!(!why.is_empty()),
+            }
+            heard.push(said);
+        }
+    }
+    assert!(open <= ASKED_MAX);
+    // After its end it says nothing, whatever happens.
+    if matches!(heard.last(), Some(Said::Close(_))) {
+        conversation.bytes(stream);
+        conversation.answered(1, Ok(Answer::Done));
+        conversation.notice(death(1));
+        assert_eq!(conversation.next(), None);
+    }
+    heard
+}
+
+fn answer(request: &Request) -> Result<Answer, Fault> {
+    match request {
+        Request::Get { key, .. } => Ok(Answer::Value(key.clone())),
+        Request::Create(Some(name)) => Ok(Answer::Name(name.clone())),
+        Request::Kill(_) => Err(Fault::new(FaultKind::NoGroup, "there is no such group")),
+        _ => Ok(Answer::Done),
+    }
+}
+
+/// The frames of a stream, and whether it is one that is read to its end.
+fn taken(stream: &[u8], cuts: &[usize]) -> (Vec<Option<Down>>, Option<FrameError>) {
+    let (mut come, mut frames) = (BytesMut::new(), Vec::new());
+    for piece in pieces(stream, cuts) {
+        come.extend_from_slice(piece);
+        loop {
+            match take_frame(&mut come, DOWN_MAX) {
+                Ok(Frame::Whole(body)) => frames.push(decode_down(&body).ok()),
+                Ok(Frame::Part) => break,
+                Err(error) => {
+                    assert!(error.length > DOWN_MAX);
+                    return (frames, Some(error));
+                }
+            }
+        }
+        assert!(come.len() < 4 + DOWN_MAX, "{} bytes wait for the end of a frame", come.len());
+    }
+    (frames, None)
+}
+
+fn death(rank: u8) -> Death {
+    let member = Member { group: GroupId(1), rank: rank.into() };
+    Death { member, exit: Exit::Code(rank), finalized: rank & 1 == 0 }
+}
+
+/// Streams of requests, and of answers and notices, with few bytes changed.
+fn made(input: &mut Input<'_>) -> (Vec<u8>, Vec<u8>) {
+    let (mut up, mut down) = (MAGIC.to_vec(), Vec::new());
+    for _ in 0..input.below(40) {
+        let (serial, bytes) = (u64::from(input.byte() & 31), usize::from(input.byte() & 15));
+        let text = String::from_utf8_lossy(input.bytes(bytes)).into_owned();
+        let said = match input.byte() & 3 {
+            0 => Down::Notice(death(serial as u8)),
+            1 => Down::Answer(serial, Err(Fault::new(FaultKind::Link, text.clone()))),
+            2 => Down::Answer(serial, Ok(Answer::Name(text.clone()))),
+            _ => Down::Answer(serial, Ok(Answer::Number(serial))),
+        };
+        down.extend_from_slice(&encode_down(&said));
+        up.extend_from_slice(&encode_up(serial, &request(input, text)).expect("it is small"));
+    }
+    for stream in [&mut up, &mut down] {
+        for _ in 0..input.below(3) {
+            let (at, byte) = (usize::from(input.word()), input.byte());
+            if let Some(changed) = at.checked_rem(stream.len()) {
+                stream[changed] = byte;
+            }
+        }
+    }
+    (up, down)
+}
+
+fn request(input: &mut Input<'_>, text: String) -> Request {
+    let key = text.clone().into_bytes();
+    match input.below(8) {
+        0 => Request::Put { database: text, pair: Pair { key, value: vec![1, 2] }, advice: None },
+        1 => Request::Get { database: text, key },
+        2 => Request::Fence { over: Set::Group(GroupId(1)), limit: None, tag: key },
+        3 => Request::Abort { code: 1, message: text },
+        4 => Request::Create(Some(text)),
+        5 => Request::Kill(GroupId(7)),
+        6 => Request::Init,
+        _ => Request::Lookup(key),
+    }
+}

@@ -1,0 +1,132 @@
+//! Seeds of the targets of BNR, whose modules are not in this library.
+
+/// Bytes with their number in front.
+fn counted(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
+}
+
+/// A list of these.
+fn list(each: &[Vec<u8>]) -> Vec<u8> {
+    [&(each.len() as u32).to_le_bytes()[..], &each.concat()].concat()
+}
+
+fn number(number: u32) -> Vec<u8> {
+    number.to_le_bytes().to_vec()
+}
+
+fn pair(key: &[u8], value: &[u8]) -> Vec<u8> {
+    [counted(key), counted(value)].concat()
+}
+
+/// Rank 2 of the first group, killed.
+const DEATH: [u8; 11] = [1, 0, 0, 0, 2, 0, 0, 0, 1, 9, 0];
+
+/// All processes of the third group.
+const GROUP: [u8; 5] = [0, 3, 0, 0, 0];
+
+/// What each target's byte says first: an order, a report, a request, an answer.
+const AS: [[u8; 1]; 4] = [[0], [1], [2], [3]];
+
+fn fault() -> Vec<u8> {
+    [number(13), counted(b"g1.2 was killed"), list(&[DEATH.to_vec()]), vec![1], number(7)].concat()
+}
+
+/// The third fence of a set.
+fn meeting(set: &[u8]) -> Vec<u8> {
+    [set, &counted(b"tag"), &[2, 0, 0, 0, 0, 0, 0, 0]].concat()
+}
+
+/// Two programs, over three nodes.
+fn layout() -> Vec<u8> {
+    let spec = [number(3), counted(b"prog"), list(&[counted(b"arg")]), list(&[pair(b"A", b"1")])].concat();
+    let spec = [spec, list(&[pair(b"wdir", b"/")])].concat();
+    let block = |node, spec, first, count| [node, spec, first, count].map(number).concat();
+    let blocks = [block(5, 0, 0, 2), block(6, 0, 2, 1), block(4, 1, 3, 3)];
+    let begin = [number(3), vec![1], number(1), counted(b"kvs_x_3")].concat();
+    let end = [vec![1], list(&[pair(b"k", b"v")]), vec![1]].concat();
+    [begin, list(&[spec.clone(), spec]), list(&blocks), end].concat()
+}
+
+/// A group with one process.
+fn status() -> Vec<u8> {
+    let member = [number(0), number(5), vec![1], number(4711), vec![1], DEATH.to_vec()].concat();
+    [number(3), vec![0, 2], counted(b"kvs"), counted(b"prog"), vec![9; 8], list(&[member])].concat()
+}
+
+/// Where fuzzing of the encodings begins: most orders, reports, requests and answers.
+pub fn order_seeds() -> Vec<Vec<u8>> {
+    let members = [&[1][..], &list(&[vec![1, 0, 0, 0, 0, 0, 0, 0], vec![2, 0, 0, 0, 1, 0, 0, 0]])].concat();
+    let entry = [counted(b"kvs"), pair(b"k", b"v")].concat();
+    let orders = [
+        [vec![0], list(&[number(0), number(1)])].concat(),
+        [vec![2], meeting(&members), vec![0]].concat(),
+        [vec![3], meeting(&GROUP), vec![2], number(9)].concat(),
+        [vec![4], meeting(&GROUP), list(&[DEATH.to_vec()]), vec![1], list(&[entry]), vec![0]].concat(),
+        [vec![4], meeting(&members), list(&[]), vec![0], fault()].concat(),
+        [vec![5], meeting(&GROUP), fault()].concat(),
+        [vec![6], layout()].concat(),
+        [vec![10], list(&[DEATH.to_vec(), DEATH.to_vec()])].concat(),
+        [vec![15, 1, 7, 0, 0, 0, 0, 0, 0, 0, 12], number(3)].concat(),
+        vec![17],
+    ];
+    let reports = [
+        [
+            vec![2],
+            list(&[[number(0), vec![1], number(99)].concat(), [number(1), vec![0], number(2)].concat()]),
+        ]
+        .concat(),
+        [vec![3, 1], counted(b"value")].concat(),
+        [vec![5, 1, 4], number(3), list(&[number(0), number(2)]), vec![1]].concat(),
+        [vec![5, 0], fault()].concat(),
+        [vec![6], list(&[status()])].concat(),
+    ];
+    let serial = [1, 0, 0, 0, 0, 0, 0, 0];
+    let spec = [number(1), counted(b"p"), list(&[]), list(&[]), list(&[])].concat();
+    let requests = [
+        [vec![3], GROUP.to_vec(), vec![1], vec![0, 0, 0, 0, 1, 0, 0, 0]].concat(),
+        [vec![6], list(&[spec]), list(&[pair(b"k", b"v")]), vec![1, 0]].concat(),
+        [vec![16], counted(b"kvs"), pair(b"k", b"v"), vec![1], number(3)].concat(),
+        [vec![22], members, vec![0], counted(b"")].concat(),
+        [vec![23, 3], counted(b"enough")].concat(),
+    ];
+    let identity = [number(1), number(2), number(4), vec![0], counted(b"kvs"), number(0)].concat();
+    let answers = [
+        [vec![0], serial.to_vec(), vec![1, 1], identity, list(&[number(2)])].concat(),
+        [vec![0], serial.to_vec(), vec![1, 8], list(&[pair(b"a", b"1"), pair(b"b", b"")])].concat(),
+        [vec![0], serial.to_vec(), vec![0], fault()].concat(),
+        [vec![1], DEATH.to_vec()].concat(),
+    ];
+    let mut seeds: Vec<Vec<u8>> = orders.iter().map(|order| [&AS[0], &order[..]].concat()).collect();
+    seeds.extend(reports.iter().map(|report| [&AS[1], &report[..]].concat()));
+    seeds.extend(requests.iter().map(|request| [&AS[2][..], &serial, request].concat()));
+    seeds.extend(answers.iter().map(|answer| [&AS[3], &answer[..]].concat()));
+    seeds
+}
+
+/// Where fuzzing of the frames begins: streams that are made, and some bytes.
+pub fn frame_seeds() -> Vec<Vec<u8>> {
+    let frame = |body: &[u8]| counted(body);
+    let lookup = |serial: u8| frame(&[&[serial, 0, 0, 0, 0, 0, 0, 0, 21][..], &counted(b"k")].concat());
+    let stream = |options: u8, parts: &[Vec<u8>]| [&[options], &parts.concat()[..]].concat();
+    let magic = b"BNR1".to_vec();
+    // The serial, a short text, what goes down, and what goes up.
+    let step = |serial: u8, down: u8, up: u8| vec![serial, 2, b'a', serial, down, up];
+    let steps = |options: u8, steps: &[Vec<u8>], changes: &[u8]| {
+        [&[options, 3, steps.len() as u8][..], &steps.concat(), changes].concat()
+    };
+    let all: Vec<Vec<u8>> = (0..8).map(|kind| step(kind, kind, kind)).collect();
+    vec![
+        stream(0, &[magic.clone(), lookup(1), lookup(2), lookup(1)]),
+        stream(16, &[magic.clone(), lookup(1), lookup(2), lookup(1)]),
+        stream(0, &[magic.clone(), frame(&[]), lookup(1)]),
+        stream(0, &[magic.clone(), vec![255; 4]]),
+        stream(0, &[b"cmd=init pmi_version=1 pmi_subversion=1\n".to_vec()]),
+        stream(0, &[frame(&[&[1][..], &DEATH].concat()), frame(&[1])]),
+        stream(0, &[frame(&[0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0]), vec![200, 0]]),
+        steps(9, &all, &[0, 0]),
+        steps(25, &all, &[0, 0]),
+        steps(9, &all, &[1, 30, 0, 99, 2, 8, 0, 1, 9, 0, 77]),
+        steps(9, &[step(3, 0, 7), step(3, 1, 6), step(4, 2, 3)], &[1, 4, 0, 250, 0]),
+        steps(25, &[step(3, 0, 7), step(3, 1, 6), step(3, 2, 3)], &[0, 0]),
+    ]
+}
