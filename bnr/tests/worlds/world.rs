@@ -362,7 +362,7 @@ impl World {
                 let delay = self.delay();
                 self.after(delay, Event::Killed { id, group, signal });
             }
-            Output::Signal(..) | Output::Aborted { .. } => {}
+            Output::Signal(..) | Output::Aborted { .. } | Output::Warning(_) => {}
             Output::End => self.node_ended(id),
         }
     }
