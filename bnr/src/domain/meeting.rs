@@ -341,16 +341,12 @@ impl Domain {
 
     /// What a meeting brings to this node.
     fn bring(&mut self, meeting: &Meeting, gathering: &Gathering, entries: Vec<Entry>, answer: &Answer) {
-        let mut newer = Vec::new();
         for (member, waiter) in &gathering.entered {
             let here = self.here.get_mut(&member.group);
             let Some(process) = here.and_then(|here| here.processes.get_mut(&member.rank)) else { continue };
             process.log.brought(&meeting.set, waiter.mark, &Set::Group(member.group));
-            newer.extend(process.log.after(waiter.mark).cloned());
         }
         self.databases.bring(entries);
-        // What members have put since they came is newer than what the meeting brings.
-        self.databases.bring(newer);
         if let (Purpose::Merge(first, second), Answer::Group(group)) = (&gathering.purpose, answer) {
             self.merged.insert(*group, (*first, *second));
         }
