@@ -179,6 +179,7 @@ impl Domain {
         let Some(gathering) = self.meetings.get(meeting) else { return };
         let purpose = gathering.purpose.clone();
         let expected = self.members_here(&meeting.set, &purpose);
+        let broken = self.broken(&meeting.set, &purpose).is_some();
         let coordinator = self.coordinator(&meeting.set, &purpose);
         if coordinator == Some(self.me()) {
             if let Some(gathering) = self.meetings.get_mut(meeting) {
@@ -188,7 +189,9 @@ impl Domain {
         }
         let Some(gathering) = self.meetings.get_mut(meeting) else { return };
         gathering.expected = expected;
+        // A member that has come and died is one that is not there: the coordinator hears of it.
         if gathering.is_complete()
+            && !broken
             && let Some(token) = gathering.collect.take()
         {
             let entries = self.entries_here(meeting);

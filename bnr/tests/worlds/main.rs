@@ -68,17 +68,17 @@ proptest! {
 #[test]
 fn debug_one() {
     let config = Config {
-        seed: 18294545109040585810,
-        nodes: 1,
+        seed: 11917052483412696069,
+        nodes: 5,
         head_runs: true,
         crashes: 0,
         head_crashes: false,
         glitches: 0,
-        not_started: 0,
-        deaths: 0,
+        not_started: 12,
+        deaths: 4,
         short_limits: 0,
         mismatches: 0,
-        noise: 4,
+        noise: 2,
     };
     let mut world = World::new(config);
     let rest = world.run();

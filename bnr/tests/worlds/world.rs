@@ -272,6 +272,9 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
+        if std::env::var("EV").is_ok() {
+            println!("EV {} {event:?}", self.now);
+        }
         match event {
             Event::Deliver { root, call, id, order } => self.deliver(root, call, id, &order),
             Event::Replied { root, call, id, report } => self.replied(root, call, id, report),
@@ -612,6 +615,9 @@ impl World {
 
     /// All processes of a group at a node end, and then none is left.
     fn killed(&mut self, id: Id, group: GroupId, signal: u8) {
+        if !self.nodes[&id].up {
+            return;
+        }
         let here = self.lives.iter().filter(|(member, (at, _))| member.group == group && *at == id);
         let here: Vec<(Member, Life)> = here.map(|(member, (_, life))| (*member, *life)).collect();
         let starts = here.iter().any(|(_, life)| *life == Life::Starts)
