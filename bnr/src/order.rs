@@ -6,7 +6,7 @@ use chained_gpc::trees::Id;
 
 use crate::exit::Death;
 use crate::fault::Fault;
-use crate::names::{GroupId, Rank, Set};
+use crate::names::{GroupId, Member, Rank, Set};
 use crate::request::{Answer, Client, GroupStatus, Pair, Request};
 use crate::spec::Layout;
 
@@ -37,6 +37,19 @@ pub enum Purpose {
     Merge(GroupId, GroupId),
 }
 
+/// Which of two values of a key counts: the one with the greater stamp, at all nodes, in whatever order they come there.
+///
+/// A put that has seen what a fence brought has a greater clock than all of that. Of puts that have not seen each other the last in the order of the members and of their puts counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stamp {
+    /// How much the putting node had seen: more than the clock of each entry that was brought there.
+    pub clock: u64,
+    /// Who has put it.
+    pub member: Member,
+    /// Which of its puts.
+    pub number: u64,
+}
+
 /// What was put into a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -44,6 +57,8 @@ pub struct Entry {
     pub database: String,
     /// The key and the value.
     pub pair: Pair,
+    /// When.
+    pub stamp: Stamp,
 }
 
 /// What one node says to others.

@@ -12,7 +12,7 @@ use super::*;
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Entry, Meeting, Purpose};
+use crate::order::{Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::spec::{Block, Layout, OnDeath, Spec};
 
@@ -187,7 +187,9 @@ fn meeting() -> impl Strategy<Value = Meeting> {
 }
 
 fn entries() -> impl Strategy<Value = Vec<Entry>> {
-    vec((text(), pair()).prop_map(|(database, pair)| Entry { database, pair }), 0..3)
+    let stamp = (any::<u64>(), member(), any::<u64>());
+    let stamp = stamp.prop_map(|(clock, member, number)| Stamp { clock, member, number });
+    vec((text(), pair(), stamp).prop_map(|(database, pair, stamp)| Entry { database, pair, stamp }), 0..3)
 }
 
 fn order() -> impl Strategy<Value = Order> {

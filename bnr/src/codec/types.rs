@@ -5,7 +5,7 @@ use super::bytes::{Coded, Reader, Writer};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Entry, Meeting, Order, Purpose, Report};
+use crate::order::{Entry, Meeting, Order, Purpose, Report, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::spec::{Block, Layout, OnDeath, Spec};
 
@@ -195,7 +195,8 @@ choice!(Purpose, "a meeting has no such purpose", {
     2 = Close(group),
     3 = Merge(first, second),
 });
-record!(Entry { database, pair });
+record!(Stamp { clock, member, number });
+record!(Entry { database, pair, stamp });
 choice!(Order, "there is no such order", {
     0 = Begin { nodes },
     1 = Watch,

@@ -234,11 +234,11 @@ impl Domain {
             Order::End => return self.end(Some(token)),
             Order::AtHead { client, request } => return self.at_head(token, client, request),
             Order::Find { database, key } => {
-                let value = self.databases.get(&database).and_then(|copy| copy.pairs.get(&key)).cloned();
+                let value = self.databases.get(&database).and_then(|copy| copy.get(&key)).cloned();
                 return self.report(token, Report::Found(value));
             }
             Order::List(database) => {
-                let pairs = self.databases.get(&database).map(|copy| copy.pairs.clone());
+                let pairs = self.databases.get(&database).map(|copy| copy.pairs());
                 return self.report(token, Report::Pairs(into_pairs(pairs.unwrap_or_default())));
             }
             Order::Status(group) => {
@@ -338,12 +338,16 @@ impl Domain {
 
     /// Puts into the copy here, and keeps it for the next fence.
     fn put_here(&mut self, client: Client, database: &str, pair: Pair) -> Result<Answer, Fault> {
-        self.databases.put(database, pair.clone(), &self.settings.limits)?;
-        if let Client::Process(member) = client
+        let member = match client {
+            Client::Process(member) => Some(member),
+            Client::Tool(_) => None,
+        };
+        let stamp = self.databases.put(database, pair.clone(), member, &self.settings.limits)?;
+        if let Some(member) = member
             && let Some(here) = self.here.get_mut(&member.group)
             && let Some(process) = here.processes.get_mut(&member.rank)
         {
-            process.log.put(database, pair);
+            process.log.put(database, pair, stamp);
         }
         Ok(Answer::Done)
     }
@@ -361,7 +365,7 @@ impl Domain {
     }
 
     fn get(&mut self, asker: Asker, client: Client, database: String, key: Vec<u8>) {
-        match self.databases.get(&database).map(|copy| copy.pairs.get(&key).cloned()) {
+        match self.databases.get(&database).map(|copy| copy.get(&key).cloned()) {
             Some(Some(value)) => self.settle(asker, Ok(Answer::Value(value))),
             Some(None) => self.find(asker, database, key),
             None => self.ask_head(asker, client, Request::Get { database, key }),
@@ -404,7 +408,7 @@ impl Domain {
 
     /// Asks all others for what they have of a database.
     pub(super) fn list(&mut self, asker: Asker, database: String) {
-        let here = self.databases.get(&database).map(|copy| copy.pairs.clone()).unwrap_or_default();
+        let here = self.databases.get(&database).map(|copy| copy.pairs()).unwrap_or_default();
         let others = self.others();
         if others.is_empty() {
             return self.settle(asker, Ok(Answer::Pairs(into_pairs(here))));

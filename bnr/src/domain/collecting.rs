@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
-use super::asking::Asker;
+use super::asking::{Asker, no_group};
 use super::meeting::mismatch;
 use super::sets::purpose_in;
 use super::telling::{Errand, PAUSE, Then, Timer};
 use super::{CallNumber, Domain};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
-use crate::names::{Member, Set};
+use crate::names::{GroupId, Member, Set};
 use crate::order::{Entry, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
 
@@ -264,6 +264,17 @@ impl Domain {
         }
     }
 
+    /// A group is gone: nobody can meet as its members any more.
+    pub(super) fn fail_meetings_of(&mut self, group: GroupId) {
+        let of_group = |meeting: &Meeting, purpose: &Purpose| match purpose {
+            Purpose::Merge(first, second) => *first == group || *second == group,
+            _ => meeting.set == Set::Group(group),
+        };
+        let waiting = self.collecting.iter().filter(|(meeting, of)| of_group(meeting, &of.purpose));
+        let waiting: Vec<Meeting> = waiting.map(|(meeting, _)| meeting.clone()).collect();
+        waiting.iter().for_each(|meeting| self.fail_meeting(meeting, no_group(group)));
+    }
+
     /// Deaths are known: meetings that wait for those who have died fail.
     pub(super) fn collecting_after_deaths(&mut self) {
         let meetings: BTreeSet<Meeting> = self.collecting.keys().cloned().collect();
@@ -279,8 +290,6 @@ impl Domain {
 fn first_of(set: &Set) -> Member {
     match set {
         Set::Group(group) => Member { group: *group, rank: 0 },
-        Set::Members(members) => {
-            members.first().copied().unwrap_or(Member { group: crate::names::GroupId(0), rank: 0 })
-        }
+        Set::Members(members) => members.first().copied().unwrap_or(Member { group: GroupId(0), rank: 0 }),
     }
 }

@@ -8,35 +8,57 @@ use chained_gpc::Shown;
 
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
-use crate::names::Set;
-use crate::order::Entry;
+use crate::names::{GroupId, Member, Set};
+use crate::order::{Entry, Stamp};
 use crate::request::Pair;
 
 /// The copies of a node.
 #[derive(Default, Debug)]
 pub(super) struct Databases {
     copies: BTreeMap<String, Copy>,
+    /// More than the clock of all that was brought here.
+    clock: u64,
+    /// The number of the next put.
+    next: u64,
 }
 
 /// One copy.
 #[derive(Default, Debug)]
 pub(super) struct Copy {
-    pub(super) pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    values: BTreeMap<Vec<u8>, Value>,
     /// Of its keys and values.
     bytes: usize,
 }
 
+/// What a key has.
+#[derive(Debug)]
+struct Value {
+    value: Vec<u8>,
+    stamp: Stamp,
+}
+
+/// Who puts what no process puts.
+const NOBODY: Member = Member { group: GroupId(0), rank: 0 };
+
 impl Copy {
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Vec<u8>> {
+        self.values.get(key).map(|value| &value.value)
+    }
+
+    pub(super) fn pairs(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.values.iter().map(|(key, value)| (key.clone(), value.value.clone())).collect()
+    }
+
     /// How many bytes it has when a pair is in it.
     fn bytes_with(&self, key: &[u8], value: &[u8]) -> usize {
-        let before = self.pairs.get(key).map_or(0, |before| key.len() + before.len());
+        let before = self.get(key).map_or(0, |before| key.len() + before.len());
         self.bytes - before + key.len() + value.len()
     }
 
     /// Puts, whatever the limits say.
-    fn put(&mut self, pair: Pair) {
+    fn put(&mut self, pair: Pair, stamp: Stamp) {
         self.bytes = self.bytes_with(&pair.key, &pair.value);
-        self.pairs.insert(pair.key, pair.value);
+        self.values.insert(pair.key, Value { value: pair.value, stamp });
     }
 }
 
@@ -56,26 +78,39 @@ impl Databases {
         self.copies.remove(name);
     }
 
-    /// Puts; the copy is made where there is none.
+    /// Puts, for a process or for nobody; the copy is made where there is none. What the copy had is overwritten.
     ///
     /// # Errors
     /// The database has more bytes then than the limit says.
-    pub(super) fn put(&mut self, name: &str, pair: Pair, limits: &Limits) -> Result<(), Fault> {
+    pub(super) fn put(
+        &mut self,
+        name: &str,
+        pair: Pair,
+        member: Option<Member>,
+        limits: &Limits,
+    ) -> Result<Stamp, Fault> {
         self.create(name);
-        let Some(copy) = self.copies.get_mut(name) else { return Ok(()) };
-        if copy.bytes_with(&pair.key, &pair.value) > limits.database {
-            return Err(full(name, limits));
+        let stamp = Stamp { clock: self.clock, member: member.unwrap_or(NOBODY), number: self.next };
+        if let Some(copy) = self.copies.get_mut(name) {
+            if copy.bytes_with(&pair.key, &pair.value) > limits.database {
+                return Err(full(name, limits));
+            }
+            copy.put(pair, stamp);
+            self.next += 1;
         }
-        copy.put(pair);
-        Ok(())
+        Ok(stamp)
     }
 
-    /// Puts what a fence has brought: its coordinator has looked at the limits.
+    /// Puts what a fence has brought, where it counts more than what is here. The fence's coordinator has looked at the limits.
+    ///
+    /// Fences of different sets may come here in another order than they were: a value that is older than the one here has a smaller stamp.
     pub(super) fn bring(&mut self, entries: Vec<Entry>) {
-        for Entry { database, pair } in entries {
+        for Entry { database, pair, stamp } in entries {
+            self.clock = self.clock.max(stamp.clock.saturating_add(1));
             self.create(&database);
-            if let Some(copy) = self.copies.get_mut(&database) {
-                copy.put(pair);
+            let Some(copy) = self.copies.get_mut(&database) else { continue };
+            if copy.values.get(&pair.key).is_none_or(|before| before.stamp <= stamp) {
+                copy.put(pair, stamp);
             }
         }
     }
@@ -86,7 +121,7 @@ impl Databases {
     /// A database has more bytes then than the limit says.
     pub(super) fn has_room(&self, entries: &[Entry], limits: &Limits) -> Result<(), Fault> {
         let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
-        for Entry { database, pair } in entries {
+        for Entry { database, pair, .. } in entries {
             // What overwrites is counted twice: only near the limit that matters, and there it errs on the safe side.
             let before = self.copies.get(database).map_or(0, |copy| copy.bytes);
             *bytes.entry(database).or_insert(before) += pair.key.len() + pair.value.len();
@@ -104,7 +139,7 @@ impl Databases {
     fn fits(&self, name: &str, entries: &[Entry], limits: &Limits) -> bool {
         let mut sizes: BTreeMap<&[u8], usize> = BTreeMap::new();
         if let Some(copy) = self.copies.get(name) {
-            sizes.extend(copy.pairs.iter().map(|(key, value)| (key.as_slice(), value.len())));
+            sizes.extend(copy.values.iter().map(|(key, value)| (key.as_slice(), value.value.len())));
         }
         let of_it = entries.iter().filter(|entry| entry.database == name);
         sizes.extend(of_it.map(|entry| (entry.pair.key.as_slice(), entry.pair.value.len())));
@@ -179,7 +214,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn put(&mut self, database: &str, pair: Pair) {
+    pub(super) fn put(&mut self, database: &str, pair: Pair, stamp: Stamp) {
         let number = self.next;
         self.next += 1;
         if !self.last.contains_key(database) {
@@ -189,7 +224,7 @@ impl Log {
         if let Some(before) = before {
             self.puts.remove(&before);
         }
-        self.puts.insert(number, Entry { database: database.into(), pair });
+        self.puts.insert(number, Entry { database: database.into(), pair, stamp });
     }
 
     /// The number of the next put: what was put before it goes with the fence that is entered now.
@@ -201,11 +236,6 @@ impl Log {
     pub(super) fn since(&self, set: &Set, mark: u64) -> impl Iterator<Item = &Entry> {
         let from = self.marks.get(set).copied().unwrap_or_default().min(mark);
         self.puts.range(from..mark).map(|(_, entry)| entry)
-    }
-
-    /// What was put after a mark.
-    pub(super) fn after(&self, mark: u64) -> impl Iterator<Item = &Entry> {
-        self.puts.range(mark..).map(|(_, entry)| entry)
     }
 
     /// A set has got all that was put before a mark. `own` is the process's group: what all its nodes have got, those of its subsets have.
@@ -257,10 +287,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::names::{GroupId, Member};
 
     fn pair(key: &str, value: &str) -> Pair {
         Pair { key: key.into(), value: value.into() }
+    }
+
+    fn stamp(clock: u64, rank: u32, number: u64) -> Stamp {
+        Stamp { clock, member: Member { group: GroupId(1), rank }, number }
     }
 
     fn keys<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<String> {
@@ -276,10 +309,10 @@ mod tests {
     #[test]
     fn what_a_subset_has_got_still_goes_to_the_group() {
         let mut log = Log::default();
-        log.put("d", pair("a", "1"));
+        log.put("d", pair("a", "1"), stamp(0, 0, 0));
         let few = some(&[0, 1]);
         log.brought(&few, log.mark(), &OWN);
-        log.put("d", pair("b", "1"));
+        log.put("d", pair("b", "1"), stamp(0, 0, 0));
         assert_eq!(keys(log.since(&few, log.mark())), ["b"]);
         assert_eq!(keys(log.since(&OWN, log.mark())), ["a", "b"]);
         log.brought(&OWN, log.mark(), &OWN);
@@ -294,9 +327,9 @@ mod tests {
             [Member { group: GroupId(1), rank: 0 }, Member { group: GroupId(2), rank: 0 }].into(),
         );
         let mut log = Log::default();
-        log.put("d", pair("a", "1"));
+        log.put("d", pair("a", "1"), stamp(0, 0, 0));
         log.brought(&other, log.mark(), &OWN);
-        log.put("d", pair("a", "2"));
+        log.put("d", pair("a", "2"), stamp(0, 0, 0));
         log.brought(&OWN, log.mark(), &OWN);
         assert_eq!(keys(log.since(&other, log.mark())), ["a"]);
         log.brought(&other, log.mark(), &OWN);
@@ -306,9 +339,9 @@ mod tests {
     #[test]
     fn a_put_after_entering_goes_with_the_next_fence() {
         let mut log = Log::default();
-        log.put("d", pair("a", "1"));
+        log.put("d", pair("a", "1"), stamp(0, 0, 0));
         let mark = log.mark();
-        log.put("d", pair("b", "1"));
+        log.put("d", pair("b", "1"), stamp(0, 0, 0));
         assert_eq!(keys(log.since(&OWN, mark)), ["a"]);
         log.brought(&OWN, mark, &OWN);
         assert_eq!(keys(log.since(&OWN, log.mark())), ["b"]);
@@ -317,13 +350,35 @@ mod tests {
     #[test]
     fn a_database_that_is_gone_leaves_nothing() {
         let mut log = Log::default();
-        log.put("d", pair("a", "1"));
-        log.put("e", pair("a", "1"));
+        log.put("d", pair("a", "1"), stamp(0, 0, 0));
+        log.put("e", pair("a", "1"), stamp(0, 0, 0));
         log.destroyed("d");
         assert_eq!(
             log.since(&OWN, log.mark()).map(|entry| entry.database.as_str()).collect::<Vec<_>>(),
             ["e"]
         );
+    }
+
+    /// Fences of two sets that have a member in common came to a node the wrong way round, and the older value of its key was read there afterwards.
+    #[test]
+    fn what_comes_late_does_not_overwrite_what_is_newer() {
+        let mut databases = Databases::default();
+        let entry = |value: &str, stamp| Entry { database: "d".into(), pair: pair("a", value), stamp };
+        databases.bring(vec![entry("new", stamp(0, 2, 9))]);
+        databases.bring(vec![entry("old", stamp(0, 2, 8))]);
+        assert_eq!(databases.get("d").unwrap().get(b"a").unwrap(), b"new");
+        // A put that has seen it counts more, whoever makes it; one that has not, by its rank.
+        let own = databases.put(
+            "d",
+            pair("a", "own"),
+            Some(Member { group: GroupId(1), rank: 0 }),
+            &Limits::default(),
+        );
+        assert!(own.unwrap() > stamp(0, 2, 9));
+        databases.bring(vec![entry("other", stamp(0, 7, 0))]);
+        assert_eq!(databases.get("d").unwrap().get(b"a").unwrap(), b"own");
+        databases.bring(vec![entry("beside", stamp(1, 7, 0))]);
+        assert_eq!(databases.get("d").unwrap().get(b"a").unwrap(), b"beside");
     }
 
     proptest! {
@@ -333,16 +388,16 @@ mod tests {
             let mut databases = Databases::default();
             databases.create("d");
             for (key, value) in puts {
-                let mut after = databases.get("d").unwrap().pairs.clone();
+                let mut after = databases.get("d").unwrap().pairs();
                 after.insert(key.clone().into(), value.clone().into());
                 let bytes: usize = after.iter().map(|(key, value)| key.len() + value.len()).sum();
-                let entry = Entry { database: "d".into(), pair: pair(&key, &value) };
+                let entry = Entry { database: "d".into(), pair: pair(&key, &value), stamp: stamp(0, 0, 0) };
                 let room = databases.has_room(&[entry], &limits);
-                let put = databases.put("d", pair(&key, &value), &limits);
+                let put = databases.put("d", pair(&key, &value), None, &limits);
                 prop_assert_eq!(put.is_ok(), bytes <= most);
                 prop_assert_eq!(room.is_ok(), bytes <= most);
                 if put.is_ok() {
-                    prop_assert_eq!(&databases.get("d").unwrap().pairs, &after);
+                    prop_assert_eq!(&databases.get("d").unwrap().pairs(), &after);
                 }
             }
         }

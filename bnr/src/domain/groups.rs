@@ -496,6 +496,7 @@ impl Domain {
         if self.remove_group(group).is_none() {
             return;
         }
+        self.fail_meetings_of(group);
         let deaths: Vec<Death> =
             self.deaths.get(&group).into_iter().flat_map(|deaths| deaths.values().copied()).collect();
         if deaths.is_empty() {

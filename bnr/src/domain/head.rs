@@ -84,7 +84,7 @@ impl Domain {
             Request::Deposit(pair) => self.deposit(pair),
             Request::Withdraw(name) => self.withdraw(&name),
             Request::Lookup(name) => self.lookup(&name),
-            Request::Put { database, pair, .. } => self.put_at_head(&database, pair),
+            Request::Put { database, pair, .. } => self.put_at_head(&database, pair, client),
             Request::Get { database, key } => return self.get_at_head(asker, database, key),
             Request::Iterate(database) => return self.iterate_at_head(asker, database),
             Request::Init | Request::Finalize | Request::Fence { .. } => {
@@ -127,11 +127,15 @@ impl Domain {
     }
 
     /// The first put of a node into a database that it has no copy of.
-    fn put_at_head(&mut self, database: &str, pair: Pair) -> Result<Answer, Fault> {
+    fn put_at_head(&mut self, database: &str, pair: Pair, client: Client) -> Result<Answer, Fault> {
         if !self.database_exists(database) {
             return Err(no_database(database));
         }
-        self.databases.put(database, pair, &self.settings.limits)?;
+        let member = match client {
+            Client::Process(member) => Some(member),
+            Client::Tool(_) => None,
+        };
+        self.databases.put(database, pair, member, &self.settings.limits)?;
         Ok(Answer::Done)
     }
 
@@ -139,7 +143,7 @@ impl Domain {
         if !self.database_exists(&database) {
             return self.settle(asker, Err(no_database(&database)));
         }
-        match self.databases.get(&database).and_then(|copy| copy.pairs.get(&key)).cloned() {
+        match self.databases.get(&database).and_then(|copy| copy.get(&key)).cloned() {
             Some(value) => self.settle(asker, Ok(Answer::Value(value))),
             None => self.find(asker, database, key),
         }

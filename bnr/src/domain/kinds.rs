@@ -1,6 +1,6 @@
 //! Which collective requests of a set there were: each member counts its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::fault::Fault;
 use crate::names::{GroupId, Member, Set};
@@ -14,6 +14,9 @@ const FAILED_MAX: usize = 1 << 12;
 
 /// Most failed meetings of one set and tag that a coordinator tells again to somebody who has not heard of it.
 const FINISHED_MAX: usize = 1 << 16;
+
+/// How many sets of groups that are gone are known still: more than are freed while a call is on its way.
+const GONE_MAX: usize = 1 << 10;
 
 /// The meetings of one set and tag.
 #[derive(Default, Debug)]
@@ -41,6 +44,8 @@ struct Finished {
 pub(super) struct Kinds {
     kinds: BTreeMap<Set, BTreeMap<Vec<u8>, Kind>>,
     count: usize,
+    /// Sets of groups that are gone, the oldest first.
+    gone: VecDeque<Set>,
 }
 
 impl Kind {
@@ -109,12 +114,22 @@ impl Kinds {
         self.kinds.get(&meeting.set)?.get(&meeting.tag)
     }
 
-    /// Drops those that a group takes part in.
+    /// A group is gone. Which of its meetings are over is known for some time still: what members have said before is perhaps on its way.
     pub(super) fn forget(&mut self, group: GroupId) {
-        self.kinds.retain(|set, _| match set {
-            Set::Group(of) => *of != group,
-            Set::Members(members) => members.iter().all(|member| member.group != group),
-        });
-        self.count = self.kinds.values().map(BTreeMap::len).sum();
+        let of_group = |set: &Set| match set {
+            Set::Group(of) => *of == group,
+            Set::Members(members) => members.iter().any(|member| member.group == group),
+        };
+        for (set, tags) in self.kinds.iter_mut().filter(|(set, _)| of_group(set)) {
+            for kind in tags.values_mut() {
+                kind.next.clear();
+                kind.failed.clear();
+            }
+            self.gone.push_back(set.clone());
+        }
+        while self.gone.len() > GONE_MAX {
+            let tags = self.gone.pop_front().and_then(|set| self.kinds.remove(&set));
+            self.count -= tags.map_or(0, |tags| tags.len());
+        }
     }
 }

@@ -179,6 +179,7 @@ impl Domain {
         let Some(gathering) = self.meetings.get(meeting) else { return };
         let purpose = gathering.purpose.clone();
         let expected = self.members_here(&meeting.set, &purpose);
+        let broken = self.broken(&meeting.set, &purpose).is_some();
         let coordinator = self.coordinator(&meeting.set, &purpose);
         if coordinator == Some(self.me()) {
             if let Some(gathering) = self.meetings.get_mut(meeting) {
@@ -188,7 +189,9 @@ impl Domain {
         }
         let Some(gathering) = self.meetings.get_mut(meeting) else { return };
         gathering.expected = expected;
+        // A member that has come and died is one that is not there: the coordinator hears of it.
         if gathering.is_complete()
+            && !broken
             && let Some(token) = gathering.collect.take()
         {
             let entries = self.entries_here(meeting);
@@ -341,16 +344,12 @@ impl Domain {
 
     /// What a meeting brings to this node.
     fn bring(&mut self, meeting: &Meeting, gathering: &Gathering, entries: Vec<Entry>, answer: &Answer) {
-        let mut newer = Vec::new();
         for (member, waiter) in &gathering.entered {
             let here = self.here.get_mut(&member.group);
             let Some(process) = here.and_then(|here| here.processes.get_mut(&member.rank)) else { continue };
             process.log.brought(&meeting.set, waiter.mark, &Set::Group(member.group));
-            newer.extend(process.log.after(waiter.mark).cloned());
         }
         self.databases.bring(entries);
-        // What members have put since they came is newer than what the meeting brings.
-        self.databases.bring(newer);
         if let (Purpose::Merge(first, second), Answer::Group(group)) = (&gathering.purpose, answer) {
             self.merged.insert(*group, (*first, *second));
         }

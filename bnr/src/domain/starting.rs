@@ -74,7 +74,7 @@ impl Domain {
         self.databases.create(&layout.database);
         for pair in preputs.chain(mapping) {
             // The head has looked at the limits.
-            let _ = self.databases.put(&layout.database, pair, &self.settings.limits);
+            let _ = self.databases.put(&layout.database, pair, None, &self.settings.limits);
         }
         let here = Here {
             processes: ranks.into_iter().map(|rank| (rank, Process::default())).collect(),

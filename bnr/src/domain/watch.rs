@@ -1,5 +1,6 @@
 //! The life of a domain: its head begins it at all nodes and watches them, nodes are lost, and it ends.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,9 +31,14 @@ pub(super) enum Life {
     Ended,
 }
 
-/// How a node knows that its head is there.
+/// How often in a row a node does not answer, for whatever reason, until it is taken for lost.
+const PROBES: u32 = 3;
+
+/// How a node knows that its head is there, and what the head knows of the others.
 #[derive(Default, Debug)]
 pub(super) struct Watched {
+    /// At the head: who has not answered lately, and how often.
+    silent: BTreeMap<Id, u32>,
     /// The head's standing order.
     by: Option<Token>,
     /// When the domain is taken for ended without one.
@@ -98,8 +104,20 @@ impl Domain {
     }
 
     pub(super) fn probed(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
-        let silent = reports.iter().filter(|(_, report)| report.is_err()).map(|(id, _)| *id).collect();
-        self.lose(silent);
+        let mut lost = Vec::new();
+        for (id, report) in reports {
+            let Err(fault) = report else {
+                self.watched.silent.remove(id);
+                continue;
+            };
+            let times = self.watched.silent.entry(*id).or_default();
+            *times += 1;
+            if *times >= PROBES || fault.kind == FaultKind::NodeLost {
+                self.watched.silent.remove(id);
+                lost.push(*id);
+            }
+        }
+        self.lose(lost);
         self.timers.at(self.now.saturating_add(PAUSE), Timer::Watch);
     }
 
@@ -220,6 +238,8 @@ impl Domain {
         let calls: Vec<_> = self.calls.keys().copied().collect();
         calls.into_iter().for_each(|call| self.cancel_call(call));
         self.report_all(|_| false);
+        // What others have asked for meanwhile.
+        self.drop_meetings();
         self.timers.clear();
         self.outputs.push_back(Output::End);
     }

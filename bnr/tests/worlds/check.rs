@@ -180,7 +180,7 @@ impl<'a> History<'a> {
             let Seen::Asked { client: Client::Process(member), serial, request } = seen else { continue };
             let Some((set, tag)) = self.kind(request) else { continue };
             let answer = self.answers.get(&(Client::Process(*member), *serial));
-            let refused = |answer: &Result<Answer, Fault>| matches!(answer, Err(fault) if matches!(fault.kind, FaultKind::NotMember | FaultKind::BadRequest));
+            let refused = |answer: &Result<Answer, Fault>| matches!(answer, Err(fault) if fault.kind == FaultKind::NotMember);
             if answer.is_some_and(|(_, answer, at_once)| *at_once && refused(answer)) {
                 continue;
             }
@@ -285,7 +285,8 @@ impl<'a> History<'a> {
             _ => false,
         };
         for death in &fault.deaths {
-            if !members.contains(&death.member) {
+            let known = self.layouts.contains_key(&death.member.group);
+            if known && !members.contains(&death.member) {
                 return Err(format!("fails with the death of somebody else: {death:?}"));
             }
             self.has_died(death, at)?;
@@ -322,9 +323,10 @@ impl<'a> History<'a> {
     fn has_died(&self, death: &Death, at: usize) -> Result<(), String> {
         let true_so = match death.exit {
             Exit::Node(id) => self.crashed.get(&id).is_some_and(|crash| *crash < at),
+            // Its node could not start it, or was never told to.
+            Exit::Never => !self.runs.contains_key(&death.member),
             exit => self.over.get(&death.member).is_some_and(|(over, how)| *over < at && *how == exit),
         };
-        // Of a member that was not heard of any more since its node did not answer.
         if true_so { Ok(()) } else { Err(format!("tells of a death that was none: {death:?}")) }
     }
 

@@ -25,7 +25,7 @@ fn sane(seed: u64) -> Config {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn nothing_goes_wrong(seed: u64) {
@@ -64,4 +64,34 @@ proptest! {
         });
         prop_assert!(world.is_ok(), "{}", world.err().unwrap());
     }
+}
+#[test]
+fn debug_one() {
+    let config = Config {
+        seed: 11917052483412696069,
+        nodes: 5,
+        head_runs: true,
+        crashes: 0,
+        head_crashes: false,
+        glitches: 0,
+        not_started: 12,
+        deaths: 4,
+        short_limits: 0,
+        mismatches: 0,
+        noise: 2,
+    };
+    let mut world = World::new(config);
+    let rest = world.run();
+    let pat = std::env::var("PAT").unwrap_or_default();
+    for (seen, at) in world.seen.iter().zip(&world.times) {
+        let text = format!("{at} {seen:?}");
+        if pat.split('|').any(|p| text.contains(p)) {
+            println!("{text}");
+        }
+    }
+    println!("{rest:?} {:?}", world.orders);
+    check(&world.seen, &world.times, 3).unwrap();
+}
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150)
 }

@@ -313,7 +313,10 @@ impl Programs {
                     break;
                 }
                 step => {
-                    let child = mind.member.is_some_and(|member| self.rng.one_in(1 + u64::from(member.rank)));
+                    // Groups spawn groups, though not for ever.
+                    let child = mind.member.is_some_and(|member| {
+                        member.group.0 < 9 && self.rng.one_in(1 + u64::from(member.rank))
+                    });
                     let specs = if child { self.specs(&[]) } else { Vec::new() };
                     self.go_on(client, step, specs, &mut done);
                     if matches!(done.last(), Some(Program::Ends(_))) {

@@ -272,6 +272,9 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
+        if std::env::var("EV").is_ok() {
+            println!("EV {} {event:?}", self.now);
+        }
         match event {
             Event::Deliver { root, call, id, order } => self.deliver(root, call, id, &order),
             Event::Replied { root, call, id, report } => self.replied(root, call, id, report),
@@ -411,8 +414,9 @@ impl World {
         if !stands && self.rng.one_in(2) {
             return;
         }
-        let glitch =
-            stands && !matches!(**order, Order::AtHead { .. }) && self.rng.one_in(self.config.glitches);
+        let glitch = stands
+            && !matches!(**order, Order::AtHead { .. } | Order::Status(_))
+            && self.rng.one_in(self.config.glitches);
         if glitch && self.rng.one_in(2) {
             let delay = self.delay();
             return self.after(delay, Event::Replied { root, call, id, report: Err(glitched()) });
@@ -611,6 +615,9 @@ impl World {
 
     /// All processes of a group at a node end, and then none is left.
     fn killed(&mut self, id: Id, group: GroupId, signal: u8) {
+        if !self.nodes[&id].up {
+            return;
+        }
         let here = self.lives.iter().filter(|(member, (at, _))| member.group == group && *at == id);
         let here: Vec<(Member, Life)> = here.map(|(member, (_, life))| (*member, *life)).collect();
         let starts = here.iter().any(|(_, life)| *life == Life::Starts)
