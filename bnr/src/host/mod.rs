@@ -1,4 +1,4 @@
-//! One node of a domain on sockets: the loop that drives [`Domain`](crate::domain::Domain), the processes of this host, and the calls to other nodes.
+//! One node of a domain on sockets: the loop that drives [`Domain`], the processes of this host, and the calls to other nodes.
 //!
 //! [`Host`] is the head of a domain, such as `gpc run`; [`Serving`] is a node that takes part in the domains of others.
 #![allow(clippy::disallowed_methods, reason = "the loop gives the machine the time")]
