@@ -247,6 +247,25 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
+        folder: "bnr/src/streams",
+        floors: &[],
+        packages: &["bytes", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
+        folder: "bnr/src/keeper/codec.rs",
+        floors: &[],
+        packages: &["bytes", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor { folder: "bnr/src/keeper/killing.rs", floors: &[], packages: &[], banned: SYSTEM_AND_LOCKS },
+    Floor {
+        folder: "bnr/src/keeper",
+        floors: &["bootstrap"],
+        packages: &["chained_gpc", "bytes", "rustix", "signal_hook", "thiserror"],
+        banned: &["SystemTime", "Mutex", "RwLock", "mpsc"],
+    },
+    Floor {
         folder: "rendezvous/src/keeper.rs",
         floors: &[],
         packages: &["chained_gpc", "tracing"],
@@ -331,6 +350,7 @@ const FLOORS: &[Floor] = &[
         floors: &["wire", "chain", "peering", "runtime", "sim", "launch", "bootstrap"],
         packages: &[
             "chained_gpc",
+            "gpc_bnr",
             "gpc_impi",
             "gpc_pmix",
             "gpc_rendezvous",

@@ -15,6 +15,8 @@
 //! | [`pmi`] | one that speaks PMI-1 or PMI-2 |
 //! | [`client`] | the interface of a process, and of commands |
 //! | [`domain`] | one node of a domain as a state machine without I/O |
+//! | [`keeper`] | the process that starts a host's processes, and ends all that they leave |
+//! | [`streams`] | what processes write, in pieces, on its way to the head |
 //!
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]
@@ -24,6 +26,8 @@ pub mod codec;
 pub mod domain;
 mod exit;
 mod fault;
+pub mod host;
+pub mod keeper;
 mod limits;
 pub mod names;
 pub mod native;
@@ -32,6 +36,7 @@ pub mod pmi;
 pub mod request;
 pub mod speak;
 mod spec;
+pub mod streams;
 
 pub use exit::{Death, Exit};
 pub use fault::{Fault, FaultKind};

@@ -89,7 +89,7 @@ pub enum Order {
     },
     /// Starts the processes of a group at each node that has some. Answered by [`Report::Started`].
     Start(Arc<Layout>),
-    /// Kills the processes of a group. Answered when none is left.
+    /// Kills the processes of a group. Answered by [`Report::Groups`] when none is left: how the group's processes there have ended.
     Kill(GroupId),
     /// Sends a signal to the processes of a group.
     Signal(GroupId, u8),
@@ -139,6 +139,6 @@ pub enum Report {
     Pairs(Vec<Pair>),
     /// To [`Order::AtHead`].
     Answer(Result<Answer, Fault>),
-    /// To [`Order::Status`].
+    /// To [`Order::Status`] and [`Order::Kill`].
     Groups(Vec<GroupStatus>),
 }

@@ -9,6 +9,8 @@ mod level;
 mod over;
 #[cfg(feature = "rendezvous")]
 pub(super) mod rendezvous;
+#[cfg(feature = "bnr")]
+pub(super) mod run;
 mod trust;
 
 pub use bench::{BenchArgs, BenchOutput, Bytes, IN_FLIGHT_MAX, ROUNDS_MAX, RootKind};
@@ -56,6 +58,7 @@ Examples:
   gpc bench -n 2,8,64 --tree binomial,flat       measure how long calls take
   gpc rendezvous serve --listen 127.0.0.1:4000   a place where tasks meet
   gpc impi server 2                              where the clusters of an MPI job meet, by IMPI
+  gpc run -n 4 ./hello                           an MPI program
 
 GPC_LOG=debug in the environment logs to standard error what happens inside, of every process that is started, too.";
 
@@ -82,6 +85,22 @@ pub enum Command {
     Impi(impi::ImpiArgs),
     /// Level-n data, what many processes have to say: from JSON, and to JSON
     Level(LevelArgs),
+    /// Run a program as many processes that find each other, such as those of MPI
+    #[cfg(feature = "bnr")]
+    Run(run::RunArgs),
+    /// Show what is run by `gpc run`: groups, where their processes are, and what has become of them
+    #[cfg(feature = "bnr")]
+    Ps(run::PsArgs),
+    /// Look into the databases of what is run by `gpc run`
+    #[cfg(feature = "bnr")]
+    Db(run::DbArgs),
+    /// Kill a group of what is run by `gpc run`
+    #[cfg(feature = "bnr")]
+    Kill(run::KillArgs),
+    /// Keep the processes of a host: started by a node, whose socket is standard input.
+    #[cfg(feature = "bnr")]
+    #[command(hide = true)]
+    Keep,
 }
 
 /// Arguments of `gpc call`.
@@ -264,6 +283,11 @@ pub struct NodeArgs {
     /// Started by `gpc call`: the listening socket is standard input, the control link standard output
     #[arg(long, hide = true, conflicts_with_all = ["listen", "peers", "secret_file", "key_file", "no_encrypt", "insecure"])]
     pub launched: bool,
+
+    /// Start programs for `gpc run --hosts` of other nodes: of those alone that prove that they have the secret of this one, or are of this user on this machine
+    #[cfg(feature = "bnr")]
+    #[arg(long)]
+    pub runs: bool,
 
     /// Whom it links with.
     #[command(flatten)]

@@ -61,6 +61,18 @@ impl FromStr for Span {
     }
 }
 
+/// A length of time as people take it in, to the second, by its two largest units: `1m30s`.
+pub fn brief(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m{:02}s", seconds % 60),
+        (0, _, _) => format!("{hours}h{minutes:02}m"),
+        _ => format!("{days}d{hours:02}h"),
+    }
+}
+
 fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() {
         return Err("it is empty".into());

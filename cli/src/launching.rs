@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 
 use chained_gpc::launch::remote::{RemoteError, RemoteLaunch, RemotePlan};
-use chained_gpc::launch::{Launch, NodeSettings, Plan};
+use chained_gpc::launch::{Launch, LaunchError, NodeSettings, Plan};
 use chained_gpc::runtime::LinkKind;
 use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,6 +13,10 @@ use super::say;
 
 /// The arguments of such a process before its id.
 pub(crate) const ARGUMENTS: [&str; 3] = ["node", "--launched", "--id"];
+
+/// The arguments of a node that runs programs, before its id.
+#[cfg(feature = "bnr")]
+pub(crate) const RUNNING: [&str; 4] = ["node", "--launched", "--runs", "--id"];
 
 /// The arguments of a process on another host.
 pub(crate) const AGENT: [&str; 2] = ["node", "--agent"];
@@ -32,16 +36,24 @@ pub(crate) fn start(
 ) -> Result<Launch, Box<dyn std::error::Error + Send + Sync>> {
     let mut plan = Plan::new(ids, std::env::current_exe()?, &ARGUMENTS);
     (plan.link, plan.settings) = (link, settings);
+    Ok(start_plan(&plan, || interrupt.signal().is_some())?)
+}
+
+/// Starts the processes of a plan; gives up when `interrupted` says so.
+///
+/// # Errors
+/// When one cannot be started, or it is interrupted; none is left running then.
+pub(crate) fn start_plan(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Launch, LaunchError> {
     let progress = progress_bar(plan.ids.len());
-    let launch = Launch::start_observed(&plan, |started| {
+    let launch = Launch::start_observed(plan, |started| {
         progress.set_position(started as u64);
-        match interrupt.signal() {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
+        match interrupted() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     });
     progress.finish_and_clear();
-    Ok(launch?)
+    launch
 }
 
 /// Starts processes on other hosts; gives up when it is interrupted. With a partial plan, those that could not be started are named.

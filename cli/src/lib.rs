@@ -29,6 +29,8 @@ mod quantile;
 pub mod refused;
 #[cfg(feature = "rendezvous")]
 mod rendezvous;
+#[cfg(feature = "bnr")]
+mod run;
 mod secret;
 pub mod session;
 mod sim;
@@ -64,8 +66,19 @@ const USAGE: u8 = 2;
 /// The command: reads the arguments, runs the sub-command, reports its error. Wrong arguments exit with 2, errors with 1.
 pub fn main() -> ExitCode {
     chained_gpc::runtime::one_heap();
+    // What waits for the keeper of its processes waits for nothing that it does not need.
+    #[cfg(feature = "bnr")]
+    if run::is_keeper(env::args_os()) {
+        return run::keep().unwrap_or_else(|error| failed(&*error, USAGE));
+    }
     // One of thousands, perhaps.
     let launched = own_id(env::args_os(), &launching::ARGUMENTS);
+    #[cfg(feature = "bnr")]
+    if let Some(id) = own_id(env::args_os(), &launching::RUNNING) {
+        return logs::start()
+            .and_then(|()| run::run_launched(id))
+            .unwrap_or_else(|error| failed(&*error, USAGE));
+    }
     let result = match (launched, own_part(env::args_os(), &launching::AGENT)) {
         (Some(id), _) => logs::start().and_then(|()| node::run_launched(id)),
         (None, Some(part)) => logs::start().and_then(|()| node::run_part(part)),
@@ -92,7 +105,7 @@ fn without_second_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let is = |at: usize, words: &[&str]| {
         arguments.get(at).is_some_and(|word| words.iter().any(|known| word == known))
     };
-    let groups = ["impi", "level", "rendezvous"];
+    let groups = ["db", "impi", "level", "rendezvous"];
     let asked = is(1, &["help"]) || (is(1, &groups) && is(2, &["help"]));
     if asked && is(arguments.len() - 1, &["--help", "-h"]) {
         arguments.pop();
@@ -156,5 +169,15 @@ fn run(command: Command) -> CommandResult {
         #[cfg(feature = "impi")]
         Command::Impi(args) => impi::run(&args),
         Command::Level(args) => level::run(&args),
+        #[cfg(feature = "bnr")]
+        Command::Run(args) => run::run(&args),
+        #[cfg(feature = "bnr")]
+        Command::Ps(args) => run::ps(&args),
+        #[cfg(feature = "bnr")]
+        Command::Db(args) => run::db(&args),
+        #[cfg(feature = "bnr")]
+        Command::Kill(args) => run::kill(&args),
+        #[cfg(feature = "bnr")]
+        Command::Keep => run::keep(),
     }
 }

@@ -20,13 +20,13 @@ use super::trust::Trust;
 use super::{CommandResult, builtin};
 use chained_gpc::launch::remote::{AgentError, Part};
 use chained_gpc::launch::{Launched, LaunchedError, NodeSettings};
-use chained_gpc::runtime::{Address, Builder, Functions, FunctionsError, Listener, Node, Peers};
+use chained_gpc::runtime::{Address, Functions, Listener, Node, Peers};
 
 /// How long the calls in flight get when a node is told to end.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// What is said to who writes the hidden flag by hand.
-const BY_HAND: &str = "--launched is for processes that `gpc call` starts; to run a node write gpc node --id I --listen ADDR --peers FILE";
+pub(super) const BY_HAND: &str = "--launched is for processes that `gpc call` starts; to run a node write gpc node --id I --listen ADDR --peers FILE";
 
 /// Runs the sub-command.
 pub(super) fn run(args: &NodeArgs) -> CommandResult {
@@ -68,8 +68,17 @@ fn serve(plan: NodePlan) -> CommandResult {
     start_warnings();
     let listener = Listener::bind(&plan.listen)?;
     let address = listener.address()?;
-    let builder = plan.trust.apply(builder(plan.id, listener, plan.peers, plan.watching)?);
+    let functions = Functions::new();
+    builtin::register(&functions)?;
+    #[cfg(feature = "bnr")]
+    let serving = plan.runs.then(|| super::run::serving(&functions)).transpose()?;
+    let builder = Node::builder(plan.id).functions(&functions).peers(plan.peers).listener(listener);
+    let builder = plan.trust.apply(plan.watching.apply(builder));
     let node = builder.start().map_err(cannot_start("this node"))?;
+    #[cfg(feature = "bnr")]
+    if let Some(serving) = serving {
+        serving.attach(node.caller());
+    }
     writeln!(io::stderr().lock(), "gpc: id {} listens at {address}; Ctrl-C ends it", plan.id)?;
     // Nothing is ever sent: the other end is dropped when a signal comes.
     let _ = woken.recv();
@@ -90,17 +99,6 @@ fn remove(path: &Path) -> CommandResult {
     }
 }
 
-fn builder(
-    id: Id,
-    listener: Listener,
-    peers: Peers,
-    watching: NodeSettings,
-) -> Result<Builder, FunctionsError> {
-    let functions = Functions::new();
-    builtin::register(&functions)?;
-    Ok(watching.apply(Node::builder(id).functions(&functions).peers(peers).listener(listener)))
-}
-
 /// How the arguments say that a node is to look out for its peers.
 fn watching(args: &NodeArgs) -> NodeSettings {
     NodeSettings::new(args.dead_after.map(Duration::from), args.wait.0, args.link)
@@ -114,6 +112,9 @@ struct NodePlan {
     peers: Peers,
     watching: NodeSettings,
     trust: Trust,
+    /// Whether it starts programs for others.
+    #[cfg(feature = "bnr")]
+    runs: bool,
 }
 
 impl NodePlan {
@@ -143,7 +144,15 @@ impl NodePlan {
         let trust = Trust::read(&args.trust, id, &peers)?;
         trust.check_listen(listen)?;
         refuse_file(listen).map_err(Refused::File)?;
-        Ok(NodePlan { id, listen: listen.clone(), peers, watching: watching(args), trust })
+        Ok(NodePlan {
+            id,
+            listen: listen.clone(),
+            peers,
+            watching: watching(args),
+            trust,
+            #[cfg(feature = "bnr")]
+            runs: args.runs,
+        })
     }
 }
 
@@ -188,6 +197,8 @@ mod tests {
             wait: WaitName(Wait::Block),
             link: chained_gpc::runtime::LinkKind::DEFAULT,
             launched: false,
+            #[cfg(feature = "bnr")]
+            runs: false,
         })
     }
 

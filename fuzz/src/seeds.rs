@@ -79,11 +79,20 @@ pub fn seeds() -> Vec<Seed> {
         ),
         numbered("chain", sequences()),
         numbered("peering", greetings()),
+        of_other_packages(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn of_other_packages() -> Vec<Seed> {
+    [
         numbered("rendezvous", super::rendezvous_seeds::seeds()),
-        numbered("bnr_orders", super::bnr_seeds::order_seeds()),
-        numbered("bnr_frames", super::bnr_seeds::frame_seeds()),
         numbered("impi_client", super::impi_seeds::client_seeds()),
         numbered("impi_server", super::impi_seeds::server_seeds()),
+        numbered("bnr_orders", super::bnr_seeds::order_seeds()),
+        numbered("bnr_frames", super::bnr_seeds::frame_seeds()),
     ]
     .into_iter()
     .flatten()

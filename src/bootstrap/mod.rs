@@ -49,6 +49,7 @@ mod watch;
 
 use std::time::Duration;
 
+pub use crate::launchers::inherit_nothing;
 pub use crate::launchers::scrub;
 pub use entry::{ADDRESSES_MAX, ENTRY_MAX, Entry, EntryError, HOST_MAX};
 pub use error::BootstrapError;

@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 /// Those that have been taken.
 static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
@@ -63,6 +63,30 @@ pub(super) fn close_on_exec(number: RawFd) -> io::Result<()> {
     Ok(fcntl_setfd(socket, FdFlags::CLOEXEC)?)
 }
 
+/// Has programs that are started inherit nothing that this process has inherited itself, except standard input, output and error: whoever waits for the end of such a descriptor would wait for them, too. To be called at the begin of a process, while it has one thread.
+///
+/// # Errors
+/// The system's.
+pub fn inherit_nothing() -> io::Result<()> {
+    // Nobody takes and closes one meanwhile.
+    let _taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if number < FIRST {
+            continue;
+        }
+        // SAFETY: it was open when it was listed, and is looked at for the moment of this call. If another thread closes it after all, nothing is done, or what is opened in its place is not inherited, which is how the standard library opens it.
+        #[allow(unsafe_code)]
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        match fcntl_setfd(descriptor, FdFlags::CLOEXEC) {
+            // The list of this very folder has one, too, and may be at its end.
+            Ok(()) | Err(Errno::BADF) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Whether a socket is open there.
 fn check(number: RawFd) -> io::Result<()> {
     let error = |kind, text: &str| io::Error::new(kind, text);
@@ -111,6 +135,16 @@ mod tests {
         assert!(inherited_socket("GPC_THERE_IS_NO_SUCH_VARIABLE").unwrap().is_none());
         let error = inherited_socket("PATH").unwrap_err().to_string();
         assert!(error.contains("no number"), "{error}");
+    }
+
+    #[test]
+    fn nothing_but_the_first_three_is_inherited() {
+        let (_server, client) = UnixStream::pair().unwrap();
+        fcntl_setfd(&client, FdFlags::empty()).unwrap();
+        let stdin = fcntl_getfd(io::stdin()).unwrap();
+        inherit_nothing().unwrap();
+        assert!(fcntl_getfd(&client).unwrap().contains(FdFlags::CLOEXEC));
+        assert_eq!(fcntl_getfd(io::stdin()).unwrap(), stdin);
     }
 
     #[test]

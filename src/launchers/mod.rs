@@ -8,8 +8,8 @@ mod inherited;
 use std::io;
 use std::process::Command;
 
-pub use inherited::inherited_socket;
 pub(crate) use inherited::take_socket;
+pub use inherited::{inherit_nothing, inherited_socket};
 
 /// The variable of the descriptor that a PMI server's clients inherit.
 pub(crate) const PMI_FD: &str = "PMI_FD";

@@ -208,7 +208,7 @@ impl Process {
         self.link.ask(&request, self.waits.collective).and_then(answers::spawned)
     }
 
-    /// Makes a group of all processes of two groups, of which the first is the caller's own. Collective over both: each names its own first. The ranks of the lower group come first.
+    /// Makes a group of all processes of two groups, of which the first is the caller's own. Collective over both: each names its own first. The ranks of the group with the lower number come first.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).
@@ -367,7 +367,7 @@ impl Process {
         self.link.ask(&Request::Lookup(name.into()), self.waits.other).and_then(answers::value)
     }
 
-    /// Waits for all members of a set that this process is in, and brings what they have put before to the nodes of all: gets of it are answered there from then on. A put that was refused is not told here, but by [`commit`](Self::commit).
+    /// Waits for all members of a set that this process is in, and brings what they have put and [committed](Self::commit) to the nodes of all: gets of it are answered there from then on.
     ///
     /// # Errors
     /// [`MemberDied`](crate::FaultKind::MemberDied), [`NodeLost`](crate::FaultKind::NodeLost), [`TimedOut`](crate::FaultKind::TimedOut), the same at all; [`Mismatch`](crate::FaultKind::Mismatch), [`NotMember`](crate::FaultKind::NotMember), [`GroupOpen`](crate::FaultKind::GroupOpen).
@@ -375,7 +375,7 @@ impl Process {
         self.fence_by(over, limit, b"")
     }
 
-    /// A fence with a tag: threads that fence with the same set at a time tell theirs apart by it.
+    /// A fence with a tag: threads that fence with the same set at a time tell theirs apart by it. It has up to 256 bytes, of which the first is not 0.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::CodecError;
-use crate::names::Member;
 
 /// Bytes that are read from the front.
 pub(super) struct Reader<'a>(&'a [u8]);
@@ -215,16 +214,16 @@ impl Coded for Duration {
 }
 
 /// In ascending order, each once.
-impl Coded for BTreeSet<Member> {
+impl<T: Coded + Ord + Copy> Coded for BTreeSet<T> {
     fn put(&self, out: &mut Writer) {
-        let members: Vec<Member> = self.iter().copied().collect();
+        let members: Vec<T> = self.iter().copied().collect();
         members.put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<BTreeSet<Member>, CodecError> {
-        let members: Vec<Member> = Coded::get(bytes)?;
+    fn get(bytes: &mut Reader<'_>) -> Result<BTreeSet<T>, CodecError> {
+        let members: Vec<T> = Coded::get(bytes)?;
         if !members.is_sorted_by(|one, next| one < next) {
-            return Err(CodecError::Field("members are not in ascending order"));
+            return Err(CodecError::Field("elements of a set are not in ascending order"));
         }
         Ok(members.into_iter().collect())
     }

@@ -33,7 +33,7 @@ fn member() -> impl Strategy<Value = Member> {
 }
 
 fn set() -> impl Strategy<Value = Set> {
-    prop_oneof![group().prop_map(Set::Group), btree_set(member(), 0..4).prop_map(Set::Members)]
+    prop_oneof![group().prop_map(Set::Group), btree_set(member(), 0..4).prop_map(Set::Members),]
 }
 
 fn death() -> impl Strategy<Value = Death> {
@@ -363,7 +363,10 @@ fn what_cannot_be_is_refused() {
     let member = |rank: u8| [1, 0, 0, 0, rank, 0, 0, 0];
     for (one, two) in [(2, 1), (2, 2)] {
         let bytes = [&[1, 2, 1, 2, 0, 0, 0][..], &member(one), &member(two)].concat();
-        assert_eq!(decode_order(&bytes), Err(CodecError::Field("members are not in ascending order")));
+        assert_eq!(
+            decode_order(&bytes),
+            Err(CodecError::Field("elements of a set are not in ascending order"))
+        );
     }
 }
 

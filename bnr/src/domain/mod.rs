@@ -2,6 +2,24 @@
 //!
 //! Inputs are requests of local processes, orders of other nodes, ends of calls and of processes, and the time; outputs are answers, calls, and processes to start or kill. Drain all outputs after every input.
 
+mod asking;
+mod collecting;
+mod database;
+mod deaths;
+mod groups;
+mod head;
+mod ids;
+mod kinds;
+mod mapping;
+mod meeting;
+mod names;
+mod placement;
+mod sets;
+mod starting;
+mod telling;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +29,21 @@ use crate::exit::{Death, Exit};
 use crate::fault::Fault;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank};
-use crate::order::{Order, Report};
+use crate::order::{Meeting, Order, Report};
 use crate::request::{Answer, Client, Request};
 use crate::spec::Layout;
+
+use self::asking::{Held, Putting};
+use self::collecting::Collecting;
+use self::database::Databases;
+use self::deaths::Died;
+use self::head::Head;
+use self::ids::RecentGroups;
+use self::kinds::Kinds;
+use self::meeting::Gathering;
+use self::starting::Here;
+use self::telling::{Errand, Timers};
+use self::watch::{Life, Watched};
 
 /// Which of a client's requests, by its own count.
 pub type Serial = u64;
@@ -31,6 +61,8 @@ pub struct Settings {
     pub me: Id,
     /// All nodes of the domain, the head first.
     pub nodes: Vec<Id>,
+    /// Whether the head runs processes, too.
+    pub runs: bool,
     /// The name of the domain: databases that it names begin so.
     pub name: String,
     /// How much of everything there may be.
@@ -85,6 +117,8 @@ pub enum Input {
     },
     /// No process of a group, and nothing that they have started, is left here after it was killed.
     Emptied(GroupId),
+    /// The domain is to end, at all nodes: of the head alone. [`Output::End`] follows when nothing is left of it.
+    End,
     /// Time has passed.
     Time,
 }
@@ -150,6 +184,158 @@ pub enum Output {
         /// Why.
         message: String,
     },
+    /// Something is wrong that whoever has begun the domain wants to know.
+    Warning(String),
     /// The domain has ended, as far as this node is concerned: nothing of it is left here.
     End,
+}
+
+/// One node of a domain.
+#[derive(Debug)]
+pub struct Domain {
+    settings: Settings,
+    now: Duration,
+    /// Drained after each input.
+    outputs: VecDeque<Output>,
+    timers: Timers,
+    /// Whether the domain begins, runs or ends.
+    life: Life,
+    watched: Watched,
+    /// The nodes that the head has taken for lost.
+    lost: BTreeSet<Id>,
+    /// What was asked here and is not answered yet.
+    open: BTreeMap<Client, BTreeSet<Serial>>,
+    /// Orders that are not answered yet.
+    held: BTreeMap<Token, Held>,
+    next_call: CallNumber,
+    /// Calls of this node, and what each is for.
+    calls: BTreeMap<CallNumber, Errand>,
+    /// Groups with processes here.
+    here: BTreeMap<GroupId, Here>,
+    /// Groups that were to be killed before they were here: an order to start them that was overtaken starts nothing.
+    doomed: RecentGroups,
+    /// Groups that are gone: what was said of them and was overtaken means nothing.
+    forgotten: RecentGroups,
+    /// The two groups of each merged one: at the nodes of its members, and at the head.
+    merged: BTreeMap<GroupId, (GroupId, GroupId)>,
+    /// Who has ended, of all groups, whether they are here or not.
+    deaths: BTreeMap<GroupId, BTreeMap<Rank, Death>>,
+    /// What other nodes are to know of that.
+    died: Died,
+    /// Who is told of deaths, of those here.
+    subscribers: BTreeMap<GroupId, BTreeSet<Client>>,
+    databases: Databases,
+    /// Puts into databases that this node has no copy of yet: the head is asked.
+    putting: BTreeMap<u64, Putting>,
+    next_putting: u64,
+    /// Which collective requests there were.
+    kinds: Kinds,
+    /// Collective requests that members here have come to, or that a coordinator collects for.
+    meetings: BTreeMap<Meeting, Gathering>,
+    /// Those of which this node is the coordinator.
+    collecting: BTreeMap<Meeting, Collecting>,
+    /// What the head alone knows.
+    head: Option<Head>,
+}
+
+impl Domain {
+    /// A node of a domain that begins now. `now` is measured from any fixed point.
+    pub fn new(settings: Settings, now: Duration) -> Domain {
+        let leads = settings.nodes.first().is_none_or(|head| *head == settings.me);
+        let mut domain = Domain {
+            settings,
+            now,
+            outputs: VecDeque::new(),
+            timers: Timers::default(),
+            life: Life::default(),
+            watched: Watched::default(),
+            lost: BTreeSet::new(),
+            open: BTreeMap::new(),
+            held: BTreeMap::new(),
+            next_call: 0,
+            calls: BTreeMap::new(),
+            here: BTreeMap::new(),
+            doomed: RecentGroups::default(),
+            forgotten: RecentGroups::default(),
+            merged: BTreeMap::new(),
+            deaths: BTreeMap::new(),
+            died: Died::default(),
+            subscribers: BTreeMap::new(),
+            databases: Databases::default(),
+            putting: BTreeMap::new(),
+            next_putting: 0,
+            kinds: Kinds::default(),
+            meetings: BTreeMap::new(),
+            collecting: BTreeMap::new(),
+            head: leads.then(Head::default),
+        };
+        domain.begin();
+        domain
+    }
+
+    /// Something has happened, at this time. Drain [`next_output`](Domain::next_output) before the next.
+    pub fn handle(&mut self, input: Input, now: Duration) {
+        // A clock that goes back is one that stands.
+        self.now = self.now.max(now);
+        match input {
+            Input::Request { client, serial, request } => self.request(client, serial, request),
+            Input::Gone(client) => self.client_gone(client),
+            Input::Order { token, root, order } => self.order(token, root, order),
+            Input::Cancelled(token) => self.cancelled(token),
+            Input::Called { call, reports } => self.called(call, reports),
+            Input::Started { group, ranks } => self.started(group, &ranks),
+            Input::Ended { member, exit } => self.ended(member, exit),
+            Input::Emptied(group) => self.emptied(group),
+            Input::End => self.end(None),
+            Input::Time => {}
+        }
+        self.fire_timers();
+    }
+
+    /// What is to be done, one after the other, until there is nothing more.
+    pub fn next_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Input::Time`] is due at the latest, by the clock of `now`.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.timers.next_due()
+    }
+
+    /// The groups that have processes: of the whole domain at its head, of this node elsewhere.
+    pub fn running(&self) -> Vec<GroupId> {
+        match &self.head {
+            Some(_) => self.running_groups(),
+            None => self.here.iter().filter(|(_, here)| !here.emptied).map(|(group, _)| *group).collect(),
+        }
+    }
+
+    /// At the head: the node of the process that reads standard input, if there is one.
+    pub fn reader(&self) -> Option<Id> {
+        self.head.as_ref()?.reader()
+    }
+
+    /// Whether nothing waits here: no request, no order, no call, no process. What a node comes to when its domain has ended.
+    pub fn is_idle(&self) -> bool {
+        self.open.values().all(BTreeSet::is_empty)
+            && self.held.is_empty()
+            && self.calls.is_empty()
+            && self.meetings.is_empty()
+            && self.collecting.is_empty()
+            && self.here.values().all(|here| here.emptied)
+    }
+
+    fn me(&self) -> Id {
+        self.settings.me
+    }
+
+    fn head_id(&self) -> Id {
+        self.settings.nodes.first().copied().unwrap_or(self.settings.me)
+    }
+
+    /// All nodes but this one and those that are lost.
+    fn others(&self) -> Vec<Id> {
+        let others = self.settings.nodes.iter().copied();
+        others.filter(|id| *id != self.me() && !self.lost.contains(id)).collect()
+    }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::{client, handle};
 use crate::args::rendezvous::{ShowArgs, ShowOutput};
+use crate::duration::brief;
 use crate::output::write_json;
 use crate::{CommandResult, stdout};
 
@@ -54,8 +55,8 @@ fn lines(found: &Properties, now: u64) -> Vec<(&'static str, String)> {
     lines.extend([
         ("bytes", found.bytes.to_string()),
         ("waiting", found.waiting.to_string()),
-        ("created", format!("{} ago", span(now.saturating_sub(found.created)))),
-        ("expires", format!("in {}", span(found.expires.saturating_sub(now)))),
+        ("created", format!("{} ago", brief(Duration::from_millis(now.saturating_sub(found.created))))),
+        ("expires", format!("in {}", brief(Duration::from_millis(found.expires.saturating_sub(now))))),
     ]);
     lines.extend(found.job.map(|job| ("job", job.short().to_string())));
     lines.extend(found.above.as_ref().map(|above| ("above", Shown(above).to_string())));
@@ -71,18 +72,6 @@ fn missing(found: &Properties) -> String {
         (0, _) => ranks.join(", "),
         (more, 0) => format!("{more} ranks"),
         (more, _) => format!("{} and {more} more", ranks.join(", ")),
-    }
-}
-
-/// A length of time, to the second, by its two largest units.
-fn span(millis: u64) -> String {
-    let seconds = Duration::from_millis(millis).as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}m{:02}s", seconds % 60),
-        (0, _, _) => format!("{hours}h{minutes:02}m"),
-        _ => format!("{days}d{hours:02}h"),
     }
 }
 

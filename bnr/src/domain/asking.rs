@@ -1,0 +1,511 @@
+//! What clients ask, what is asked of other nodes for them, and orders that wait for their answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chained_gpc::trees::Id;
+
+use super::database::{check_key, check_length, check_value, shown};
+use super::starting::Whom;
+use super::telling::Errand;
+use super::watch::Life;
+use super::{Domain, Output, Serial, Token};
+use crate::fault::{Fault, FaultKind};
+use crate::names::{GroupId, Member};
+use crate::order::{Meeting, Order, Purpose, Report};
+use crate::request::{Answer, Client, Identity, Pair, Request};
+
+/// Who waits for an answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Asker {
+    /// Nobody.
+    Nobody,
+    /// A client here.
+    Client(Client, Serial),
+    /// Another node.
+    Order(Token),
+    /// All who have come to a meeting: it does something.
+    Meeting(Meeting),
+    /// A put into a database that this node does not know.
+    Put(u64),
+    /// Somebody who waits for several groups, by number.
+    Joined(u64),
+    /// A client here that wants to know of deaths.
+    Subscriber(Client, Serial),
+}
+
+/// An order that is not answered yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Held {
+    /// Something was asked of the head, or of all.
+    Asked,
+    /// A coordinator collects.
+    Collect(Meeting),
+    /// A group is being started.
+    Start,
+    /// A group is being killed.
+    Kill,
+    /// The head watches.
+    Watch,
+    /// The domain ends.
+    End,
+}
+
+/// A put that waits for the head.
+#[derive(Debug)]
+pub(super) struct Putting {
+    client: Client,
+    serial: Serial,
+    pub(super) database: String,
+    pair: Pair,
+    /// Somebody has removed the database meanwhile.
+    pub(super) destroyed: bool,
+}
+
+impl Domain {
+    /// A client asks.
+    pub(super) fn request(&mut self, client: Client, serial: Serial, request: Request) {
+        let asker = Asker::Client(client, serial);
+        if !matches!(self.life, Life::Begins | Life::Runs) {
+            return self.refuse(client, serial, domain_ended());
+        }
+        if let Client::Process(member) = client
+            && !self.is_alive_here(member)
+        {
+            let message = format!("{member} does not run on node {}", self.me());
+            return self.refuse(client, serial, Fault::new(FaultKind::NoMember, message));
+        }
+        let waiting = self.open.entry(client).or_default();
+        if waiting.len() >= self.settings.limits.waiting {
+            let message = format!("{} requests of one process wait, and no more may", waiting.len());
+            return self.refuse(client, serial, Fault::new(FaultKind::TooLarge, message));
+        }
+        if !waiting.insert(serial) {
+            let message = format!("a request with the number {serial} waits already");
+            return self.refuse(client, serial, Fault::new(FaultKind::BadRequest, message));
+        }
+        match (request, client) {
+            (Request::Init, Client::Process(member)) => {
+                let identity = self.init(member);
+                self.settle(asker, identity);
+            }
+            (Request::Finalize, Client::Process(member)) => {
+                self.finalize(member);
+                self.settle(asker, Ok(Answer::Done));
+            }
+            (Request::Abort { code, message }, Client::Process(member)) => {
+                self.forget_request(client, serial);
+                self.abort_here(member, code, message);
+            }
+            (Request::Init | Request::Finalize | Request::Abort { .. }, Client::Tool(_)) => {
+                let message = "that is for the processes of a group";
+                self.settle(asker, Err(Fault::new(FaultKind::Unsupported, message)));
+            }
+            (request, _) => self.request_of_any(client, serial, request),
+        }
+    }
+
+    /// What tools may ask, too.
+    fn request_of_any(&mut self, client: Client, serial: Serial, request: Request) {
+        let asker = Asker::Client(client, serial);
+        match request {
+            Request::Open { over, limit } => self.enter(client, serial, over, &[], Purpose::Open, limit),
+            Request::Close { over, group, limit } => {
+                self.enter(client, serial, over, &[], Purpose::Close(group), limit);
+            }
+            Request::Merge { first, second, limit } => self.merge(client, serial, first, second, limit),
+            Request::Fence { over, limit, tag } => {
+                if tag.first() == Some(&0) {
+                    let message = "a tag that begins with a zero byte is the domain's own";
+                    return self.settle(asker, Err(Fault::new(FaultKind::BadRequest, message)));
+                }
+                self.enter(client, serial, over, &tag, Purpose::Fence, limit);
+            }
+            Request::Size(group) => match self.here.get(&group) {
+                Some(here) => {
+                    let size = here.layout.size();
+                    self.settle(asker, Ok(Answer::Number(size.into())));
+                }
+                None => self.ask_head(asker, client, Request::Size(group)),
+            },
+            Request::Subscribe(group) => {
+                self.ask_head(Asker::Subscriber(client, serial), client, Request::Subscribe(group));
+            }
+            Request::Put { database, pair, advice } => {
+                // Each node of the set gets all.
+                let _ = advice;
+                self.put(client, serial, database, pair);
+            }
+            Request::Get { database, key } => self.get(asker, client, database, key),
+            Request::Iterate(database) => self.iterate(asker, client, database),
+            Request::SpawnMultiple { input: true, .. }
+                if !(self.head.is_some() && matches!(client, Client::Tool(_))) =>
+            {
+                let message =
+                    "standard input is given to groups that are spawned at the head of the domain by a tool";
+                self.settle(asker, Err(Fault::new(FaultKind::Unsupported, message)));
+            }
+            request => self.ask_head(asker, client, request),
+        }
+    }
+
+    /// The link of a client has ended.
+    pub(super) fn client_gone(&mut self, client: Client) {
+        self.open.remove(&client);
+        self.subscribers.retain(|_, clients| {
+            clients.remove(&client);
+            !clients.is_empty()
+        });
+    }
+
+    fn refuse(&mut self, client: Client, serial: Serial, fault: Fault) {
+        self.outputs.push_back(Output::Answer { client, serial, answer: Err(fault) });
+    }
+
+    pub(super) fn forget_request(&mut self, client: Client, serial: Serial) -> bool {
+        self.open.get_mut(&client).is_some_and(|open| open.remove(&serial))
+    }
+
+    /// Answers a client, if it still waits.
+    pub(super) fn answer(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
+        if self.forget_request(client, serial) {
+            self.outputs.push_back(Output::Answer { client, serial, answer });
+        }
+    }
+
+    /// Gives an answer to whoever waits for it.
+    pub(super) fn settle(&mut self, asker: Asker, result: Result<Answer, Fault>) {
+        match asker {
+            Asker::Nobody => {}
+            Asker::Client(client, serial) => self.answer(client, serial, result),
+            Asker::Order(token) => self.report(token, Report::Answer(result)),
+            Asker::Meeting(meeting) => self.acted(&meeting, result),
+            Asker::Joined(number) => self.joined(number),
+            Asker::Put(number) => self.put_known(number, result.map(drop)),
+            Asker::Subscriber(client, serial) => self.subscribe(client, serial, result),
+        }
+    }
+
+    /// Answers an order, if somebody still waits.
+    pub(super) fn report(&mut self, token: Token, report: Report) {
+        if self.held.remove(&token).is_some() {
+            self.outputs.push_back(Output::Report { token, report });
+        }
+    }
+
+    /// Asks the head; this node may be it.
+    pub(super) fn ask_head(&mut self, asker: Asker, client: Client, request: Request) {
+        if self.head.is_some() {
+            return self.asked_of_head(asker, client, request);
+        }
+        let limits = &self.settings.limits;
+        let limit = match request {
+            // They wait for processes.
+            Request::SpawnMultiple { .. } | Request::Close { .. } | Request::Kill(_) | Request::Size(_) => {
+                limits.fence.max(limits.ask)
+            }
+            _ => limits.ask,
+        };
+        let order = Arc::new(Order::AtHead { client, request });
+        self.call(vec![self.head_id()], order, false, limit, Errand::Ask(asker));
+    }
+
+    /// Another node orders.
+    pub(super) fn order(&mut self, token: Token, root: Id, order: Order) {
+        if matches!(self.life, Life::Ended) || self.lost.contains(&root) {
+            // Nobody there goes on with what is answered.
+            let report = no_report(&order);
+            return self.outputs.push_back(Output::Report { token, report });
+        }
+        let held = match &order {
+            Order::Collect { meeting, .. } => Held::Collect(meeting.clone()),
+            Order::Start(_) => Held::Start,
+            Order::Kill(_) => Held::Kill,
+            Order::Watch => Held::Watch,
+            Order::End => Held::End,
+            _ => Held::Asked,
+        };
+        self.held.insert(token, held);
+        match order {
+            Order::Collect { meeting, purpose } => return self.collect(token, meeting, purpose),
+            Order::Start(layout) => return self.start_here(layout, Whom::Order(token)),
+            Order::Kill(group) => return self.kill_here(group, Some(Whom::Order(token))),
+            Order::Watch => return self.watched(token),
+            Order::End => return self.end(Some(token)),
+            Order::AtHead { client, request } => return self.at_head(token, client, request),
+            Order::Find { database, key } => {
+                let value = self.databases.get(&database).and_then(|copy| copy.pairs.get(&key)).cloned();
+                return self.report(token, Report::Found(value));
+            }
+            Order::List(database) => {
+                let pairs = self.databases.get(&database).map(|copy| copy.pairs.clone());
+                return self.report(token, Report::Pairs(into_pairs(pairs.unwrap_or_default())));
+            }
+            Order::Status(group) => {
+                let groups = self.status_here(group);
+                return self.report(token, Report::Groups(groups));
+            }
+            // A driver has made this machine of it.
+            Order::Begin { .. } => {}
+            Order::Enter { meeting, purpose } => self.entered_elsewhere(root, &meeting, purpose),
+            Order::Release { meeting, deaths, outcome } => self.release(&meeting, &deaths, outcome),
+            Order::Fail { meeting, fault } => self.failed_elsewhere(root, &meeting, fault),
+            Order::Signal(group, signal) => self.signal_here(group, signal),
+            Order::Forget(group) => self.forget(group),
+            Order::Died(deaths) => drop(self.learn(&deaths)),
+            Order::Lost(ids) => self.nodes_lost(&ids),
+            Order::Destroyed(name) => self.destroyed_here(&name),
+        }
+        self.report(token, Report::Done);
+    }
+
+    fn at_head(&mut self, token: Token, client: Client, request: Request) {
+        let asker = Asker::Order(token);
+        if !matches!(self.life, Life::Begins | Life::Runs) {
+            return self.settle(asker, Err(domain_ended()));
+        }
+        match self.head {
+            Some(_) => self.asked_of_head(asker, client, request),
+            None => {
+                let message = format!("node {} is not the head of the domain", self.me());
+                self.settle(asker, Err(Fault::new(FaultKind::Unsupported, message)));
+            }
+        }
+    }
+
+    /// Nobody waits for an order's answer any more.
+    pub(super) fn cancelled(&mut self, token: Token) {
+        match self.held.remove(&token) {
+            Some(Held::Collect(meeting)) => self.collect_cancelled(&meeting, token),
+            Some(Held::Watch) => self.watch_cancelled(token),
+            Some(Held::Asked | Held::Start | Held::Kill | Held::End) | None => {}
+        }
+    }
+
+    fn init(&mut self, member: Member) -> Result<Answer, Fault> {
+        let no_group = || no_group(member.group);
+        let here = self.here.get_mut(&member.group).ok_or_else(no_group)?;
+        if let Some(process) = here.processes.get_mut(&member.rank) {
+            process.takes_part = true;
+            process.finalized = false;
+        }
+        let layout = &here.layout;
+        let of_rank = |block: &&crate::spec::Block| {
+            member.rank >= block.first && member.rank - block.first < block.count
+        };
+        Ok(Answer::Identity(Identity {
+            member,
+            size: layout.size(),
+            parent: layout.parent,
+            database: layout.database.clone(),
+            spec: layout.blocks.iter().find(of_rank).map_or(0, |block| block.spec),
+            neighbours: here.processes.keys().copied().collect(),
+        }))
+    }
+
+    fn finalize(&mut self, member: Member) {
+        let here = self.here.get_mut(&member.group);
+        if let Some(process) = here.and_then(|here| here.processes.get_mut(&member.rank)) {
+            process.finalized = true;
+        }
+    }
+
+    /// Its group is killed here at once, and everywhere by the head.
+    fn abort_here(&mut self, member: Member, code: u8, message: String) {
+        let client = Client::Process(member);
+        self.kill_here(member.group, None);
+        self.ask_head(Asker::Nobody, client, Request::Abort { code, message });
+    }
+
+    fn put(&mut self, client: Client, serial: Serial, database: String, pair: Pair) {
+        let limits = self.settings.limits;
+        let checked = check_length("the database's name", database.as_bytes(), limits.name)
+            .and_then(|()| check_key(&pair.key, &limits))
+            .and_then(|()| check_value(&pair.key, &pair.value, &limits));
+        if let Err(fault) = checked {
+            return self.answer(client, serial, Err(fault));
+        }
+        if self.databases.get(&database).is_some() {
+            let result = self.put_here(client, &database, pair);
+            return self.answer(client, serial, result);
+        }
+        let number = self.next_putting;
+        self.next_putting += 1;
+        let asked = Request::Put { database: database.clone(), pair: pair.clone(), advice: None };
+        self.putting.insert(number, Putting { client, serial, database, pair, destroyed: false });
+        self.ask_head(Asker::Put(number), client, asked);
+    }
+
+    /// Puts into the copy here, and keeps it for the next fence.
+    fn put_here(&mut self, client: Client, database: &str, pair: Pair) -> Result<Answer, Fault> {
+        self.databases.put(database, pair.clone(), &self.settings.limits)?;
+        if let Client::Process(member) = client
+            && let Some(here) = self.here.get_mut(&member.group)
+            && let Some(process) = here.processes.get_mut(&member.rank)
+        {
+            process.log.put(database, pair);
+        }
+        Ok(Answer::Done)
+    }
+
+    /// The head has said whether there is such a database.
+    fn put_known(&mut self, number: u64, known: Result<(), Fault>) {
+        let Some(putting) = self.putting.remove(&number) else { return };
+        let Putting { client, serial, database, pair, destroyed } = putting;
+        let result = match known {
+            Ok(()) if destroyed => Err(no_database(&database)),
+            Ok(()) => self.put_here(client, &database, pair),
+            Err(fault) => Err(fault),
+        };
+        self.answer(client, serial, result);
+    }
+
+    fn get(&mut self, asker: Asker, client: Client, database: String, key: Vec<u8>) {
+        match self.databases.get(&database).map(|copy| copy.pairs.get(&key).cloned()) {
+            Some(Some(value)) => self.settle(asker, Ok(Answer::Value(value))),
+            Some(None) => self.find(asker, database, key),
+            None => self.ask_head(asker, client, Request::Get { database, key }),
+        }
+    }
+
+    /// Asks all others for a value.
+    pub(super) fn find(&mut self, asker: Asker, database: String, key: Vec<u8>) {
+        let others = self.others();
+        if others.is_empty() {
+            return self.settle(asker, Err(not_found(&key)));
+        }
+        let order = Arc::new(Order::Find { database, key: key.clone() });
+        self.call(others, order, true, self.settings.limits.ask, Errand::Find(asker, key));
+    }
+
+    pub(super) fn found(&mut self, asker: Asker, key: &[u8], reports: Vec<(Id, Result<Report, Fault>)>) {
+        let mut missing = None;
+        for (id, report) in reports {
+            match report {
+                Ok(Report::Found(Some(value))) => return self.settle(asker, Ok(Answer::Value(value))),
+                Ok(_) => {}
+                // What a lost node had is lost with it.
+                Err(fault) if !self.lost.contains(&id) && fault.kind != FaultKind::NodeLost => {
+                    missing = Some(fault)
+                }
+                Err(_) => {}
+            }
+        }
+        let fault = missing.unwrap_or_else(|| not_found(key));
+        self.settle(asker, Err(fault));
+    }
+
+    fn iterate(&mut self, asker: Asker, client: Client, database: String) {
+        match self.databases.get(&database) {
+            Some(_) => self.list(asker, database),
+            None => self.ask_head(asker, client, Request::Iterate(database)),
+        }
+    }
+
+    /// Asks all others for what they have of a database.
+    pub(super) fn list(&mut self, asker: Asker, database: String) {
+        let here = self.databases.get(&database).map(|copy| copy.pairs.clone()).unwrap_or_default();
+        let others = self.others();
+        if others.is_empty() {
+            return self.settle(asker, Ok(Answer::Pairs(into_pairs(here))));
+        }
+        let order = Arc::new(Order::List(database));
+        self.call(others, order, true, self.settings.limits.ask, Errand::List(asker, here));
+    }
+
+    pub(super) fn listed(
+        &mut self,
+        asker: Asker,
+        mut pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+        reports: Vec<(Id, Result<Report, Fault>)>,
+    ) {
+        for (id, report) in reports {
+            match report {
+                Ok(Report::Pairs(theirs)) => {
+                    for pair in theirs {
+                        // What is here counts, as for a get.
+                        pairs.entry(pair.key).or_insert(pair.value);
+                    }
+                }
+                Ok(_) => {}
+                Err(fault) if !self.lost.contains(&id) && fault.kind != FaultKind::NodeLost => {
+                    return self.settle(asker, Err(fault));
+                }
+                Err(_) => {}
+            }
+        }
+        self.settle(asker, Ok(Answer::Pairs(into_pairs(pairs))));
+    }
+
+    /// A database is gone: its copy, and what was to go to others.
+    pub(super) fn destroyed_here(&mut self, name: &str) {
+        self.databases.remove(name);
+        for process in self.here.values_mut().flat_map(|here| here.processes.values_mut()) {
+            process.log.destroyed(name);
+        }
+        for putting in self.putting.values_mut().filter(|putting| putting.database == name) {
+            putting.destroyed = true;
+        }
+    }
+
+    /// All who wait are told that the domain ends.
+    pub(super) fn refuse_all(&mut self) {
+        for (client, serials) in std::mem::take(&mut self.open) {
+            for serial in serials {
+                self.refuse(client, serial, domain_ended());
+            }
+        }
+        self.putting.clear();
+    }
+
+    /// The answer to all orders that others still wait for, but for some.
+    pub(super) fn report_all(&mut self, but: impl Fn(&Held) -> bool) {
+        let held = std::mem::take(&mut self.held);
+        for (token, held) in held {
+            if but(&held) {
+                self.held.insert(token, held);
+                continue;
+            }
+            let report = match held {
+                Held::Asked => Report::Answer(Err(domain_ended())),
+                Held::Start => Report::Started(Vec::new()),
+                Held::Kill => Report::Groups(Vec::new()),
+                _ => Report::Done,
+            };
+            self.outputs.push_back(Output::Report { token, report });
+        }
+    }
+}
+
+/// What is answered where nothing is done.
+fn no_report(order: &Order) -> Report {
+    match order {
+        Order::AtHead { .. } => Report::Answer(Err(domain_ended())),
+        Order::Start(_) => Report::Started(Vec::new()),
+        Order::Find { .. } => Report::Found(None),
+        Order::List(_) => Report::Pairs(Vec::new()),
+        Order::Status(_) | Order::Kill(_) => Report::Groups(Vec::new()),
+        _ => Report::Done,
+    }
+}
+
+pub(super) fn into_pairs(pairs: BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<Pair> {
+    pairs.into_iter().map(|(key, value)| Pair { key, value }).collect()
+}
+
+pub(super) fn domain_ended() -> Fault {
+    Fault::new(FaultKind::DomainEnded, "the domain has ended")
+}
+
+pub(super) fn no_group(group: GroupId) -> Fault {
+    Fault::new(FaultKind::NoGroup, format!("there is no group {group}, or it has been freed"))
+}
+
+pub(super) fn no_database(name: &str) -> Fault {
+    let message = format!("there is no database {}", shown(name.as_bytes()));
+    Fault::new(FaultKind::NoDatabase, message)
+}
+
+fn not_found(key: &[u8]) -> Fault {
+    Fault::new(FaultKind::NotFound, format!("nobody has put {}", shown(key)))
+}

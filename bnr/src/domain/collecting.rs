@@ -1,0 +1,283 @@
+//! Meetings, at their coordinator: it collects who has come, does what they want, and releases them all.
+//!
+//! It knows who has come by name: each node says that all its members are in, and a meeting is complete when each node of the set has. Whether it fails or not is decided here alone, so all who live are told the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use chained_gpc::trees::Id;
+
+use super::asking::Asker;
+use super::meeting::mismatch;
+use super::sets::purpose_in;
+use super::telling::{Errand, PAUSE, Then, Timer};
+use super::{CallNumber, Domain};
+use crate::exit::Death;
+use crate::fault::{Fault, FaultKind};
+use crate::names::{Member, Set};
+use crate::order::{Entry, Meeting, Order, Purpose, Report};
+use crate::request::{Answer, Client, Request};
+
+/// A meeting that is collected for.
+#[derive(Debug)]
+pub(super) struct Collecting {
+    purpose: Purpose,
+    /// The nodes of its members, in the order of their first members.
+    nodes: Vec<Id>,
+    /// The call that waits for the members at other nodes.
+    call: Option<CallNumber>,
+    /// What other nodes have said; all of them at once.
+    replies: Option<BTreeMap<Id, Vec<Entry>>>,
+    /// All have come, and what they want is being done: what they have put.
+    acting: Option<Vec<Entry>>,
+}
+
+impl Domain {
+    /// Does what can be done for a meeting of which this node may be the coordinator. `purpose`: what those want who have come elsewhere.
+    pub(super) fn coordinate(&mut self, meeting: &Meeting, purpose: Option<&Purpose>) {
+        if self.kinds.get(meeting).is_some_and(|kind| kind.finished(meeting.epoch).is_some()) {
+            return;
+        }
+        let here = self.meetings.get(meeting).filter(|gathering| !gathering.entered.is_empty());
+        let here = here.map(|gathering| gathering.purpose.clone());
+        let begun = self.collecting.get(meeting).map(|collecting| collecting.purpose.clone());
+        let Some(wanted) = begun.or_else(|| here.clone()).or_else(|| purpose.cloned()) else { return };
+        if self.coordinator(&meeting.set, &wanted) != Some(self.me()) {
+            return;
+        }
+        for other in [here.as_ref(), purpose].into_iter().flatten() {
+            if *other != wanted {
+                let member = self.a_member(meeting);
+                return self.fail_meeting(meeting, mismatch(member, other, &wanted));
+            }
+        }
+        if let Err(fault) = self.begin_to_collect(meeting, &wanted) {
+            return self.fail_meeting(meeting, fault);
+        }
+        self.complete(meeting);
+    }
+
+    fn a_member(&self, meeting: &Meeting) -> Member {
+        let entered = self.meetings.get(meeting).and_then(|gathering| gathering.entered.keys().next());
+        entered.copied().unwrap_or_else(|| first_of(&meeting.set))
+    }
+
+    /// # Errors
+    /// The meeting cannot be.
+    fn begin_to_collect(&mut self, meeting: &Meeting, purpose: &Purpose) -> Result<(), Fault> {
+        if self.collecting.get(meeting).is_some_and(|collecting| collecting.acting.is_some()) {
+            return Ok(());
+        }
+        let begun = self.collecting.get(meeting);
+        if begun.is_some_and(|begun| begun.call.is_some() || begun.replies.is_some()) {
+            return Ok(());
+        }
+        let nodes = self.nodes_of(&meeting.set, purpose)?;
+        if let Some((_, fault)) = self.broken(&meeting.set, purpose) {
+            return Err(fault);
+        }
+        let others: Vec<Id> = nodes.iter().copied().filter(|id| *id != self.me()).collect();
+        let known = self.is_known_there(&meeting.set, purpose);
+        let collecting = self.collecting.entry(meeting.clone()).or_insert_with(|| Collecting {
+            purpose: purpose.clone(),
+            nodes,
+            call: None,
+            replies: others.is_empty().then(BTreeMap::new),
+            acting: None,
+        });
+        if collecting.call.is_some() || collecting.replies.is_some() || !known {
+            return Ok(());
+        }
+        let order = Arc::new(Order::Collect { meeting: meeting.clone(), purpose: purpose.clone() });
+        let limit = self.settings.limits.fence;
+        let call = self.call(others, order, false, limit, Errand::Collect(meeting.clone()));
+        if let Some(collecting) = self.collecting.get_mut(meeting) {
+            collecting.call = Some(call);
+        }
+        Ok(())
+    }
+
+    /// The nodes have said that their members are in, or the call has failed.
+    pub(super) fn collected(&mut self, meeting: &Meeting, reports: Vec<(Id, Result<Report, Fault>)>) {
+        let Some(collecting) = self.collecting.get_mut(meeting) else { return };
+        collecting.call = None;
+        let mut replies = BTreeMap::new();
+        for (id, report) in reports {
+            if let Ok(Report::Entries(entries)) = report {
+                replies.insert(id, entries);
+            }
+        }
+        let me = self.settings.me;
+        if collecting.nodes.iter().all(|id| *id == me || replies.contains_key(id)) {
+            collecting.replies = Some(replies);
+            return self.complete(meeting);
+        }
+        // Its time has passed, or a node was not reached. If that is lost the head says so, and its members' deaths end the meeting.
+        self.timers.at(self.now.saturating_add(PAUSE), Timer::Collect(meeting.clone()));
+    }
+
+    /// Where all have come: does what they want.
+    fn complete(&mut self, meeting: &Meeting) {
+        let Some(collecting) = self.collecting.get(meeting) else { return };
+        if collecting.acting.is_some() {
+            return;
+        }
+        let Some(replies) = &collecting.replies else { return };
+        if collecting.nodes.contains(&self.settings.me) && !self.is_complete_here(meeting)
+            || !self.is_known_there(&meeting.set, &collecting.purpose)
+        {
+            return;
+        }
+        let mut entries = Vec::new();
+        for id in &collecting.nodes {
+            match replies.get(id) {
+                Some(theirs) => entries.extend(theirs.iter().cloned()),
+                None => entries.extend(self.entries_here(meeting)),
+            }
+        }
+        if let Err(fault) = self.databases.has_room(&entries, &self.settings.limits) {
+            return self.fail_meeting(meeting, fault);
+        }
+        let purpose = collecting.purpose.clone();
+        if let Some(collecting) = self.collecting.get_mut(meeting) {
+            collecting.acting = Some(entries);
+        }
+        self.act(meeting, purpose);
+    }
+
+    fn act(&mut self, meeting: &Meeting, purpose: Purpose) {
+        let client = Client::Process(first_of(&meeting.set));
+        let over = meeting.set.clone();
+        let request = match purpose {
+            Purpose::Fence => return self.acted(meeting, Ok(Answer::Done)),
+            Purpose::Open => Request::Open { over, limit: None },
+            Purpose::Close(group) => Request::Close { over, group, limit: None },
+            Purpose::Merge(first, second) => Request::Merge { first, second, limit: None },
+        };
+        self.ask_head(Asker::Meeting(meeting.clone()), client, request);
+    }
+
+    /// What those who meet wanted is done, or was refused.
+    pub(super) fn acted(&mut self, meeting: &Meeting, result: Result<Answer, Fault>) {
+        let Some(collecting) = self.collecting.get_mut(meeting) else { return };
+        let entries = collecting.acting.take().unwrap_or_default();
+        self.finish(meeting, Vec::new(), result.map(|answer| (entries, answer)));
+    }
+
+    /// A meeting fails, at all who take part.
+    pub(super) fn fail_meeting(&mut self, meeting: &Meeting, fault: Fault) {
+        if self.collecting.get(meeting).is_some_and(|collecting| collecting.acting.is_some()) {
+            // All had come: what they wanted is done.
+            return;
+        }
+        let purpose = self.purpose_of(meeting);
+        let deaths = self.broken(&meeting.set, &purpose).map_or_else(Vec::new, |(deaths, _)| deaths);
+        self.finish(meeting, deaths, Err(fault));
+    }
+
+    fn purpose_of(&self, meeting: &Meeting) -> Purpose {
+        let begun = self.collecting.get(meeting).map(|collecting| &collecting.purpose);
+        let here = || self.meetings.get(meeting).map(|gathering| &gathering.purpose);
+        begun.or_else(here).cloned().or_else(|| purpose_in(&meeting.tag)).unwrap_or(Purpose::Fence)
+    }
+
+    fn finish(
+        &mut self,
+        meeting: &Meeting,
+        deaths: Vec<Death>,
+        outcome: Result<(Vec<Entry>, Answer), Fault>,
+    ) {
+        let purpose = self.purpose_of(meeting);
+        let nodes = match self.collecting.remove(meeting) {
+            Some(collecting) => {
+                if let Some(call) = collecting.call {
+                    self.cancel_call(call);
+                }
+                collecting.nodes
+            }
+            None => self.nodes_of(&meeting.set, &purpose).unwrap_or_default(),
+        };
+        if let Some(kind) = self.kinds.of_meeting(meeting) {
+            kind.finish(meeting.epoch, outcome.is_err());
+        }
+        let merged = match (&purpose, &outcome) {
+            (Purpose::Merge(..), Ok((_, Answer::Group(group)))) => Then::Merged(*group),
+            _ => Then::Nothing,
+        };
+        let order = Order::Release { meeting: meeting.clone(), deaths, outcome: outcome.clone() };
+        self.tell(nodes, order, merged);
+        self.release(meeting, &[], outcome);
+    }
+
+    /// A member has come elsewhere.
+    pub(super) fn entered_elsewhere(&mut self, root: Id, meeting: &Meeting, purpose: Purpose) {
+        if self.is_finished_for(root, meeting) {
+            return;
+        }
+        if self.nodes_of(&meeting.set, &purpose).is_err() && !self.collecting.contains_key(meeting) {
+            // Nobody else can have come to what is not there.
+            let fault = self.nodes_of(&meeting.set, &purpose).err();
+            return self.refuse_elsewhere(root, meeting, fault);
+        }
+        self.coordinate(meeting, Some(&purpose));
+    }
+
+    fn refuse_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Option<Fault>) {
+        let Some(fault) = fault else { return };
+        let order = Order::Release { meeting: meeting.clone(), deaths: Vec::new(), outcome: Err(fault) };
+        self.tell(vec![root], order, Then::Nothing);
+    }
+
+    /// A member elsewhere says that a meeting cannot be.
+    pub(super) fn failed_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Fault) {
+        if self.is_finished_for(root, meeting) {
+            return;
+        }
+        // What it knows of deaths is news here, perhaps.
+        let deaths = fault.deaths.clone();
+        self.learn(&deaths);
+        if self.is_finished_for(root, meeting) {
+            return;
+        }
+        if self.collecting.contains_key(meeting)
+            || self.nodes_of(&meeting.set, &self.purpose_of(meeting)).is_ok()
+        {
+            return self.fail_meeting(meeting, fault);
+        }
+        self.refuse_elsewhere(root, meeting, Some(fault));
+    }
+
+    /// Whether a meeting is over. One that has failed is told again to a member that has not heard of it.
+    fn is_finished_for(&mut self, root: Id, meeting: &Meeting) -> bool {
+        match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
+            None => false,
+            Some(false) => true,
+            Some(true) => {
+                let message = "the meeting has failed at the other members before";
+                let fault = Fault::new(FaultKind::TimedOut, message);
+                self.refuse_elsewhere(root, meeting, Some(fault));
+                true
+            }
+        }
+    }
+
+    /// Deaths are known: meetings that wait for those who have died fail.
+    pub(super) fn collecting_after_deaths(&mut self) {
+        let meetings: BTreeSet<Meeting> = self.collecting.keys().cloned().collect();
+        for meeting in meetings {
+            let Some(collecting) = self.collecting.get(&meeting) else { continue };
+            if let Some((_, fault)) = self.broken(&meeting.set, &collecting.purpose) {
+                self.fail_meeting(&meeting, fault);
+            }
+        }
+    }
+}
+
+fn first_of(set: &Set) -> Member {
+    match set {
+        Set::Group(group) => Member { group: *group, rank: 0 },
+        Set::Members(members) => {
+            members.first().copied().unwrap_or(Member { group: crate::names::GroupId(0), rank: 0 })
+        }
+    }
+}

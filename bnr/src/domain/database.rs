@@ -1,0 +1,350 @@
+//! A node's copies of databases, and what its processes have put since their last fence.
+//!
+//! Source: BNR, "Database manipulation", "Thoughts about BNR Domains".
+
+use std::collections::BTreeMap;
+
+use chained_gpc::Shown;
+
+use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
+use crate::names::Set;
+use crate::order::Entry;
+use crate::request::Pair;
+
+/// The copies of a node.
+#[derive(Default, Debug)]
+pub(super) struct Databases {
+    copies: BTreeMap<String, Copy>,
+}
+
+/// One copy.
+#[derive(Default, Debug)]
+pub(super) struct Copy {
+    pub(super) pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Of its keys and values.
+    bytes: usize,
+}
+
+impl Copy {
+    /// How many bytes it has when a pair is in it.
+    fn bytes_with(&self, key: &[u8], value: &[u8]) -> usize {
+        let before = self.pairs.get(key).map_or(0, |before| key.len() + before.len());
+        self.bytes - before + key.len() + value.len()
+    }
+
+    /// Puts, whatever the limits say.
+    fn put(&mut self, pair: Pair) {
+        self.bytes = self.bytes_with(&pair.key, &pair.value);
+        self.pairs.insert(pair.key, pair.value);
+    }
+}
+
+impl Databases {
+    pub(super) fn get(&self, name: &str) -> Option<&Copy> {
+        self.copies.get(name)
+    }
+
+    /// Makes a copy, empty unless there is one.
+    pub(super) fn create(&mut self, name: &str) {
+        if !self.copies.contains_key(name) {
+            self.copies.insert(name.into(), Copy::default());
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.copies.remove(name);
+    }
+
+    /// Puts; the copy is made where there is none.
+    ///
+    /// # Errors
+    /// The database has more bytes then than the limit says.
+    pub(super) fn put(&mut self, name: &str, pair: Pair, limits: &Limits) -> Result<(), Fault> {
+        self.create(name);
+        let Some(copy) = self.copies.get_mut(name) else { return Ok(()) };
+        if copy.bytes_with(&pair.key, &pair.value) > limits.database {
+            return Err(full(name, limits));
+        }
+        copy.put(pair);
+        Ok(())
+    }
+
+    /// Puts what a fence has brought: its coordinator has looked at the limits.
+    pub(super) fn bring(&mut self, entries: Vec<Entry>) {
+        for Entry { database, pair } in entries {
+            self.create(&database);
+            if let Some(copy) = self.copies.get_mut(&database) {
+                copy.put(pair);
+            }
+        }
+    }
+
+    /// Whether there is room for what a fence brings.
+    ///
+    /// # Errors
+    /// A database has more bytes then than the limit says.
+    pub(super) fn has_room(&self, entries: &[Entry], limits: &Limits) -> Result<(), Fault> {
+        let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
+        for Entry { database, pair } in entries {
+            // What overwrites is counted twice: only near the limit that matters, and there it errs on the safe side.
+            let before = self.copies.get(database).map_or(0, |copy| copy.bytes);
+            *bytes.entry(database).or_insert(before) += pair.key.len() + pair.value.len();
+        }
+        match bytes
+            .iter()
+            .find(|(name, bytes)| **bytes > limits.database && !self.fits(name, entries, limits))
+        {
+            Some((name, _)) => Err(full(name, limits)),
+            None => Ok(()),
+        }
+    }
+
+    /// The exact count.
+    fn fits(&self, name: &str, entries: &[Entry], limits: &Limits) -> bool {
+        let mut sizes: BTreeMap<&[u8], usize> = BTreeMap::new();
+        if let Some(copy) = self.copies.get(name) {
+            sizes.extend(copy.pairs.iter().map(|(key, value)| (key.as_slice(), value.len())));
+        }
+        let of_it = entries.iter().filter(|entry| entry.database == name);
+        sizes.extend(of_it.map(|entry| (entry.pair.key.as_slice(), entry.pair.value.len())));
+        sizes.iter().map(|(key, value)| key.len() + value).sum::<usize>() <= limits.database
+    }
+}
+
+/// Foreign bytes for people: escaped, and no more than a line of them.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    // More than is shown of them.
+    let start = &bytes[..bytes.len().min(1024)];
+    Shown(&String::from_utf8_lossy(start)).to_string()
+}
+
+fn full(name: &str, limits: &Limits) -> Fault {
+    let message = format!(
+        "the database {} would have more than {} bytes of keys and values, the most of one database",
+        shown(name.as_bytes()),
+        limits.database
+    );
+    Fault::new(FaultKind::TooLarge, message)
+}
+
+/// Whether a key may be used, for a database or as a global name.
+///
+/// # Errors
+/// It is empty, or longer than the limit.
+pub(super) fn check_key(key: &[u8], limits: &Limits) -> Result<(), Fault> {
+    if key.is_empty() {
+        return Err(Fault::new(FaultKind::BadRequest, "a key has one byte at least"));
+    }
+    check_length("the key", key, limits.key)
+}
+
+/// Whether a value may be used.
+///
+/// # Errors
+/// It is longer than the limit.
+pub(super) fn check_value(key: &[u8], value: &[u8], limits: &Limits) -> Result<(), Fault> {
+    if value.len() <= limits.value {
+        return Ok(());
+    }
+    let message =
+        format!("the value of {} has {} bytes, the most are {}", shown(key), value.len(), limits.value);
+    Err(Fault::new(FaultKind::TooLarge, message))
+}
+
+/// Whether something that is shown in the fault is short enough.
+///
+/// # Errors
+/// It is longer than the limit.
+pub(super) fn check_length(what: &str, bytes: &[u8], most: usize) -> Result<(), Fault> {
+    if bytes.len() <= most {
+        return Ok(());
+    }
+    let message = format!("{what} {} has {} bytes, the most are {most}", shown(bytes), bytes.len());
+    Err(Fault::new(FaultKind::TooLarge, message))
+}
+
+/// What a process has put and some set has not got yet: of each key the last.
+///
+/// It is kept until its whole group has got it, and each other set that it has fenced with: a node of such a set may have a copy with an older value.
+#[derive(Default, Debug)]
+pub(super) struct Log {
+    /// The number of the next put.
+    next: u64,
+    puts: BTreeMap<u64, Entry>,
+    /// The number of a key's last put, by database and key.
+    last: BTreeMap<String, BTreeMap<Vec<u8>, u64>>,
+    /// Up to which put each set has all.
+    marks: BTreeMap<Set, u64>,
+}
+
+impl Log {
+    pub(super) fn put(&mut self, database: &str, pair: Pair) {
+        let number = self.next;
+        self.next += 1;
+        if !self.last.contains_key(database) {
+            self.last.insert(database.into(), BTreeMap::new());
+        }
+        let before = self.last.get_mut(database).and_then(|keys| keys.insert(pair.key.clone(), number));
+        if let Some(before) = before {
+            self.puts.remove(&before);
+        }
+        self.puts.insert(number, Entry { database: database.into(), pair });
+    }
+
+    /// The number of the next put: what was put before it goes with the fence that is entered now.
+    pub(super) fn mark(&self) -> u64 {
+        self.next
+    }
+
+    /// What a set has not got yet, of what was put before a mark.
+    pub(super) fn since(&self, set: &Set, mark: u64) -> impl Iterator<Item = &Entry> {
+        let from = self.marks.get(set).copied().unwrap_or_default().min(mark);
+        self.puts.range(from..mark).map(|(_, entry)| entry)
+    }
+
+    /// What was put after a mark.
+    pub(super) fn after(&self, mark: u64) -> impl Iterator<Item = &Entry> {
+        self.puts.range(mark..).map(|(_, entry)| entry)
+    }
+
+    /// A set has got all that was put before a mark. `own` is the process's group: what all its nodes have got, those of its subsets have.
+    pub(super) fn brought(&mut self, set: &Set, mark: u64, own: &Set) {
+        self.marks.entry(own.clone()).or_default();
+        self.marks.entry(set.clone()).or_default();
+        let to_all = set == own;
+        for (of, known) in &mut self.marks {
+            if of == set || to_all && is_within(of, own) {
+                *known = (*known).max(mark);
+            }
+        }
+        let all_have = self.marks.values().copied().min().unwrap_or_default();
+        let kept = self.puts.split_off(&all_have);
+        for entry in std::mem::replace(&mut self.puts, kept).into_values() {
+            self.forget_key(&entry);
+        }
+    }
+
+    fn forget_key(&mut self, entry: &Entry) {
+        if let Some(keys) = self.last.get_mut(&entry.database) {
+            keys.remove(&entry.pair.key);
+            if keys.is_empty() {
+                self.last.remove(&entry.database);
+            }
+        }
+    }
+
+    /// A database is gone.
+    pub(super) fn destroyed(&mut self, database: &str) {
+        for number in self.last.remove(database).unwrap_or_default().into_values() {
+            self.puts.remove(&number);
+        }
+    }
+}
+
+/// Whether all members of a set are of a group.
+fn is_within(set: &Set, own: &Set) -> bool {
+    match (set, own) {
+        (Set::Members(members), Set::Group(group)) => members.iter().all(|member| member.group == *group),
+        _ => set == own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::names::{GroupId, Member};
+
+    fn pair(key: &str, value: &str) -> Pair {
+        Pair { key: key.into(), value: value.into() }
+    }
+
+    fn keys<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<String> {
+        entries.map(|entry| String::from_utf8_lossy(&entry.pair.key).into_owned()).collect()
+    }
+
+    const OWN: Set = Set::Group(GroupId(1));
+
+    fn some(ranks: &[u32]) -> Set {
+        Set::Members(ranks.iter().map(|&rank| Member { group: GroupId(1), rank }).collect::<BTreeSet<_>>())
+    }
+
+    #[test]
+    fn what_a_subset_has_got_still_goes_to_the_group() {
+        let mut log = Log::default();
+        log.put("d", pair("a", "1"));
+        let few = some(&[0, 1]);
+        log.brought(&few, log.mark(), &OWN);
+        log.put("d", pair("b", "1"));
+        assert_eq!(keys(log.since(&few, log.mark())), ["b"]);
+        assert_eq!(keys(log.since(&OWN, log.mark())), ["a", "b"]);
+        log.brought(&OWN, log.mark(), &OWN);
+        assert_eq!(keys(log.since(&OWN, log.mark())), Vec::<String>::new());
+        assert_eq!(keys(log.since(&few, log.mark())), Vec::<String>::new());
+        assert!(log.puts.is_empty() && log.last.is_empty());
+    }
+
+    #[test]
+    fn what_others_have_an_older_value_of_stays_for_them() {
+        let other = Set::Members(
+            [Member { group: GroupId(1), rank: 0 }, Member { group: GroupId(2), rank: 0 }].into(),
+        );
+        let mut log = Log::default();
+        log.put("d", pair("a", "1"));
+        log.brought(&other, log.mark(), &OWN);
+        log.put("d", pair("a", "2"));
+        log.brought(&OWN, log.mark(), &OWN);
+        assert_eq!(keys(log.since(&other, log.mark())), ["a"]);
+        log.brought(&other, log.mark(), &OWN);
+        assert!(log.puts.is_empty() && log.last.is_empty());
+    }
+
+    #[test]
+    fn a_put_after_entering_goes_with_the_next_fence() {
+        let mut log = Log::default();
+        log.put("d", pair("a", "1"));
+        let mark = log.mark();
+        log.put("d", pair("b", "1"));
+        assert_eq!(keys(log.since(&OWN, mark)), ["a"]);
+        log.brought(&OWN, mark, &OWN);
+        assert_eq!(keys(log.since(&OWN, log.mark())), ["b"]);
+    }
+
+    #[test]
+    fn a_database_that_is_gone_leaves_nothing() {
+        let mut log = Log::default();
+        log.put("d", pair("a", "1"));
+        log.put("e", pair("a", "1"));
+        log.destroyed("d");
+        assert_eq!(
+            log.since(&OWN, log.mark()).map(|entry| entry.database.as_str()).collect::<Vec<_>>(),
+            ["e"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_are_counted_as_they_are(puts in prop::collection::vec(("[a-c]{1,2}", "[a-z]{0,9}"), 0..40), most in 0usize..40) {
+            let limits = Limits { database: most, ..Limits::default() };
+            let mut databases = Databases::default();
+            databases.create("d");
+            for (key, value) in puts {
+                let mut after = databases.get("d").unwrap().pairs.clone();
+                after.insert(key.clone().into(), value.clone().into());
+                let bytes: usize = after.iter().map(|(key, value)| key.len() + value.len()).sum();
+                let entry = Entry { database: "d".into(), pair: pair(&key, &value) };
+                let room = databases.has_room(&[entry], &limits);
+                let put = databases.put("d", pair(&key, &value), &limits);
+                prop_assert_eq!(put.is_ok(), bytes <= most);
+                prop_assert_eq!(room.is_ok(), bytes <= most);
+                if put.is_ok() {
+                    prop_assert_eq!(&databases.get("d").unwrap().pairs, &after);
+                }
+            }
+        }
+    }
+}

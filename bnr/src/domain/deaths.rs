@@ -1,0 +1,186 @@
+//! Who has ended: what it means for its group, who is told of it, and how all nodes come to know.
+
+use std::collections::BTreeSet;
+
+use chained_gpc::trees::Id;
+
+use super::telling::Then;
+use super::{CallNumber, Domain, Output, Serial};
+use crate::exit::{Death, Exit};
+use crate::fault::{Fault, FaultKind};
+use crate::names::{GroupId, Member};
+use crate::order::Order;
+use crate::request::{Answer, Client};
+use crate::spec::{Layout, OnDeath};
+
+/// Most deaths that a fault names: enough to see what has happened.
+const NAMED_MAX: usize = 1024;
+
+/// Deaths here that other nodes do not know of yet. There are no more of them than processes.
+#[derive(Default, Debug)]
+pub(super) struct Died {
+    waiting: Vec<Death>,
+    /// The call that tells of others; these are the next.
+    flying: Option<CallNumber>,
+}
+
+impl Domain {
+    /// Learns of deaths: notices, then what they mean for groups and meetings. Says which were news.
+    pub(super) fn learn(&mut self, deaths: &[Death]) -> Vec<Death> {
+        let mut news = Vec::new();
+        for death in deaths {
+            let Member { group, rank } = death.member;
+            if self.forgotten.contains(group) {
+                continue;
+            }
+            let known = self.deaths.entry(group).or_default();
+            if known.contains_key(&rank) {
+                continue;
+            }
+            known.insert(rank, *death);
+            news.push(*death);
+        }
+        for death in &news {
+            self.notice(death);
+        }
+        let groups: BTreeSet<GroupId> = news.iter().map(|death| death.member.group).collect();
+        for group in &groups {
+            let abnormal = news.iter().filter(|death| death.member.group == *group);
+            if abnormal.clone().any(|death| self.takes_group_along(death)) {
+                self.kill_here(*group, None);
+            }
+            self.lost_processes_end(*group);
+            self.drop_database_if_over(*group);
+            self.group_died(*group);
+        }
+        if !groups.is_empty() {
+            self.meetings_after_deaths();
+        }
+        news
+    }
+
+    fn notice(&mut self, death: &Death) {
+        let Some(clients) = self.subscribers.get(&death.member.group) else { return };
+        for client in clients {
+            self.outputs.push_back(Output::Notice { client: *client, death: *death });
+        }
+    }
+
+    /// Whether a death kills the others of a group that has processes here.
+    pub(super) fn takes_group_along(&self, death: &Death) -> bool {
+        let here = self.here.get(&death.member.group);
+        here.is_some_and(|here| here.layout.on_death == OnDeath::Kill) && !death.is_clean()
+    }
+
+    /// A process here of which another node says that it has ended: the head has taken this node for lost.
+    fn lost_processes_end(&mut self, group: GroupId) {
+        let Some(deaths) = self.deaths.get(&group) else { return };
+        let Some(here) = self.here.get(&group) else { return };
+        let lost = deaths.values().any(|death| death.exit == Exit::Node(self.settings.me));
+        if lost && !here.emptied {
+            self.kill_here(group, None);
+        }
+    }
+
+    /// A group's own database goes with its last process.
+    fn drop_database_if_over(&mut self, group: GroupId) {
+        let Some(here) = self.here.get(&group) else { return };
+        let dead = self.deaths.get(&group).map_or(0, |deaths| deaths.len());
+        if dead as u64 >= u64::from(here.layout.size()) {
+            let database = here.layout.database.clone();
+            self.destroyed_here(&database);
+        }
+    }
+
+    /// Deaths that this node has seen: all others are told.
+    pub(super) fn spread(&mut self, deaths: Vec<Death>) {
+        let news = self.learn(&deaths);
+        self.died.waiting.extend(news);
+        self.tell_deaths();
+    }
+
+    fn tell_deaths(&mut self) {
+        if self.died.flying.is_some() || self.died.waiting.is_empty() {
+            return;
+        }
+        let deaths = std::mem::take(&mut self.died.waiting);
+        self.died.flying = self.tell(self.others(), Order::Died(deaths), Then::Nothing);
+    }
+
+    /// A call has ended: where it was the one that tells of deaths, the next ones go.
+    pub(super) fn died_told(&mut self, call: CallNumber) {
+        if self.died.flying == Some(call) {
+            self.died.flying = None;
+            self.tell_deaths();
+        }
+    }
+
+    /// The deaths of all processes of a group on some nodes that are gone.
+    pub(super) fn deaths_with_nodes(&self, layout: &Layout, gone: impl Fn(Id) -> bool) -> Vec<Death> {
+        let blocks = layout.blocks.iter().filter(|block| gone(block.node));
+        let deaths = blocks.flat_map(|block| {
+            let (node, group) = (block.node, layout.group);
+            (block.first..block.first + block.count).map(move |rank| Death {
+                member: Member { group, rank },
+                exit: Exit::Node(node),
+                finalized: false,
+            })
+        });
+        let known = self.deaths.get(&layout.group);
+        deaths.filter(|death| known.is_none_or(|known| !known.contains_key(&death.member.rank))).collect()
+    }
+
+    /// The head has said whether there is such a group; its deaths are told after the answer.
+    pub(super) fn subscribe(&mut self, client: Client, serial: Serial, result: Result<Answer, Fault>) {
+        let groups = match result {
+            Ok(Answer::Groups(groups)) => groups,
+            Ok(_) => Vec::new(),
+            Err(fault) => return self.answer(client, serial, Err(fault)),
+        };
+        if !self.open.get(&client).is_some_and(|open| open.contains(&serial)) {
+            return;
+        }
+        self.answer(client, serial, Ok(Answer::Done));
+        for status in groups {
+            let fresh = self.subscribers.entry(status.group).or_default().insert(client);
+            let deaths = self.deaths.get(&status.group).filter(|_| fresh);
+            for death in deaths.into_iter().flat_map(|deaths| deaths.values()) {
+                self.outputs.push_back(Output::Notice { client, death: *death });
+            }
+        }
+    }
+
+    /// A group is gone, and its number means nothing any more.
+    pub(super) fn forget(&mut self, group: GroupId) {
+        self.forgotten.insert(group);
+        self.deaths.remove(&group);
+        self.subscribers.remove(&group);
+        self.merged.remove(&group);
+        self.kinds.forget(group);
+        if let Some(here) = self.here.get(&group) {
+            let (database, emptied) = (here.layout.database.clone(), here.emptied);
+            self.destroyed_here(&database);
+            if emptied {
+                self.here.remove(&group);
+            } else {
+                // What its processes have left behind goes first.
+                self.kill_here(group, None);
+            }
+        }
+    }
+}
+
+/// Why nothing can be done together with members that have died.
+pub(super) fn fault_of(mut deaths: Vec<Death>) -> Fault {
+    deaths.truncate(NAMED_MAX);
+    let node = deaths.iter().find_map(|death| match death.exit {
+        Exit::Node(node) => Some(node),
+        _ => None,
+    });
+    let mut fault = Fault::died(deaths);
+    if let Some(node) = node {
+        fault.kind = FaultKind::NodeLost;
+        fault.node = Some(node);
+    }
+    fault
+}

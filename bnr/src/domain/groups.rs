@@ -1,0 +1,665 @@
+//! Groups at the head: opened, spawned into, closed, started, killed, merged, freed.
+//!
+//! Source: BNR, "creating groups", "Process groups".
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chained_gpc::trees::Id;
+
+use super::Domain;
+use super::asking::{Asker, no_group};
+use super::database::{check_key, check_value};
+use super::placement::place;
+use super::sets::group_open;
+use super::starting::Whom;
+use super::telling::{Errand, Then};
+use super::watch::Life;
+use crate::exit::{Death, Exit};
+use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
+use crate::names::{GroupId, Member, Rank, Set};
+use crate::order::{Order, Report};
+use crate::request::{Answer, Client, GroupState, GroupStatus, MemberStatus, Pair};
+use crate::spec::{Layout, OnDeath, Spec};
+
+/// Most groups that are shown at a time.
+pub(super) const SHOWN_MAX: usize = 4096;
+
+/// The system's errors for nodes that do not say what they have started: `EIO`, `ETIMEDOUT`, `EHOSTUNREACH` of Linux.
+const IO: i32 = 5;
+const TIMED_OUT: i32 = 110;
+const UNREACHABLE: i32 = 113;
+
+/// A group as the head knows it.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) stage: Stage,
+    parent: Option<GroupId>,
+    specs: Vec<Spec>,
+    preputs: Vec<Pair>,
+    on_death: OnDeath,
+    input: bool,
+    /// From its start on.
+    pub(super) layout: Option<Arc<Layout>>,
+    pids: BTreeMap<Rank, u32>,
+    errors: BTreeMap<Rank, i32>,
+    /// Of how many of this node and the others it is not known what they have started.
+    starting: usize,
+    /// Who has had it started.
+    starter: Option<Asker>,
+    /// Who waits to know its size.
+    pub(super) sizes: Vec<Asker>,
+    /// Of this node and the others, how many are still killing.
+    killing: usize,
+    /// It is to be killed when it is started.
+    doomed: bool,
+    killers: Vec<Asker>,
+    /// All its processes have ended.
+    pub(super) over: bool,
+    freed: bool,
+    began: Duration,
+}
+
+/// In which part of its life a group is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// Who has opened it; nobody, where it is closed as soon as it is spawned.
+    Open(Option<Set>),
+    Starting,
+    Running,
+    Killed,
+    Merged {
+        parts: (GroupId, GroupId),
+        /// Whether the nodes of its members know it.
+        told: bool,
+    },
+}
+
+impl Group {
+    pub(super) fn new(stage: Stage, parent: Option<GroupId>, on_death: OnDeath, now: Duration) -> Group {
+        Group {
+            stage,
+            parent,
+            specs: Vec::new(),
+            preputs: Vec::new(),
+            on_death,
+            input: false,
+            layout: None,
+            pids: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            starting: 0,
+            starter: None,
+            sizes: Vec::new(),
+            killing: 0,
+            doomed: false,
+            killers: Vec::new(),
+            over: false,
+            freed: false,
+            began: now,
+        }
+    }
+
+    /// Whether nothing of it is under way.
+    fn rests(&self) -> bool {
+        self.starting == 0 && self.killing == 0 && self.starter.is_none()
+    }
+
+    fn state(&self) -> GroupState {
+        match self.stage {
+            Stage::Merged { .. } => GroupState::Merged,
+            Stage::Open(_) => GroupState::Open,
+            Stage::Starting => GroupState::Starting,
+            _ if self.over => GroupState::Ended,
+            Stage::Running => GroupState::Running,
+            Stage::Killed => GroupState::Killed,
+        }
+    }
+}
+
+impl Domain {
+    fn group(&self, group: GroupId) -> Result<&Group, Fault> {
+        let head = self.head.as_ref();
+        head.and_then(|head| head.groups.get(&group)).ok_or_else(|| no_group(group))
+    }
+
+    fn group_mut(&mut self, group: GroupId) -> Result<&mut Group, Fault> {
+        let head = self.head.as_mut();
+        head.and_then(|head| head.groups.get_mut(&group)).ok_or_else(|| no_group(group))
+    }
+
+    /// Gives a group its number. Where there are too many, the first that has ended is forgotten.
+    pub(super) fn new_group(&mut self, group: Group) -> Result<GroupId, Fault> {
+        let most = self.settings.limits.groups;
+        let head = self.head.as_ref();
+        if head.is_some_and(|head| head.groups.len() >= most) {
+            let over =
+                head.and_then(|head| head.groups.iter().find(|(_, group)| group.over && group.rests()));
+            match over.map(|(group, _)| *group) {
+                Some(over) => self.forget_everywhere(over),
+                None => {
+                    let message =
+                        format!("there are {most} groups already; free those that are needed no longer");
+                    return Err(Fault::new(FaultKind::TooLarge, message));
+                }
+            }
+        }
+        let no_number = || Fault::new(FaultKind::TooLarge, "all numbers of groups are used up");
+        let head = self.head.as_mut().ok_or_else(no_number)?;
+        head.last_group = head.last_group.checked_add(1).ok_or_else(no_number)?;
+        let number = GroupId(head.last_group);
+        head.groups.insert(number, group);
+        Ok(number)
+    }
+
+    /// Adds processes to an open group.
+    pub(super) fn spawn(
+        &mut self,
+        group: GroupId,
+        specs: Vec<Spec>,
+        preputs: Vec<Pair>,
+        on_death: Option<OnDeath>,
+    ) -> Result<(), Fault> {
+        let limits = self.settings.limits;
+        let open = self.group_mut(group)?;
+        if !matches!(open.stage, Stage::Open(_)) {
+            let message = format!("group {group} is closed: nothing can be spawned into it any more");
+            return Err(Fault::new(FaultKind::GroupClosed, message));
+        }
+        check_spawn(&open.specs, &specs, &limits)?;
+        check_preputs(&open.preputs, &preputs, &limits)?;
+        open.specs.extend(specs);
+        open.preputs.extend(preputs);
+        open.on_death = on_death.unwrap_or(open.on_death);
+        Ok(())
+    }
+
+    /// A group is closed by those who have opened it: it starts.
+    pub(super) fn close(&mut self, asker: Asker, over: &Set, group: GroupId) {
+        let checked = self.group(group).and_then(|open| match &open.stage {
+            Stage::Open(Some(openers)) if openers == over => Ok(()),
+            Stage::Open(_) => {
+                let message = format!("group {group} is closed by the set that has opened it");
+                Err(Fault::new(FaultKind::NotMember, message))
+            }
+            _ => Err(Fault::new(FaultKind::GroupClosed, format!("group {group} is closed already"))),
+        });
+        match checked {
+            Ok(()) => self.start(asker, group),
+            Err(fault) => self.settle(asker, Err(fault)),
+        }
+    }
+
+    /// Opens, spawns and closes.
+    pub(super) fn spawn_multiple(
+        &mut self,
+        asker: Asker,
+        client: Client,
+        (specs, preputs): (Vec<Spec>, Vec<Pair>),
+        on_death: OnDeath,
+        input: bool,
+    ) {
+        let parent = match client {
+            Client::Process(member) => Some(member.group),
+            Client::Tool(_) => None,
+        };
+        let mut group = Group::new(Stage::Open(None), parent, on_death, self.now);
+        group.input = input;
+        let number = match self.new_group(group) {
+            Ok(number) => number,
+            Err(fault) => return self.settle(asker, Err(fault)),
+        };
+        if let Err(fault) = self.spawn(number, specs, preputs, None) {
+            self.remove_group(number);
+            return self.settle(asker, Err(fault));
+        }
+        self.start(asker, number);
+    }
+
+    fn remove_group(&mut self, group: GroupId) -> Option<Group> {
+        self.head.as_mut()?.groups.remove(&group)
+    }
+
+    /// Starts a group, once the nodes have begun.
+    fn start(&mut self, asker: Asker, group: GroupId) {
+        let begins = matches!(self.life, Life::Begins);
+        let Some(head) = self.head.as_mut() else { return };
+        let Some(known) = head.groups.get_mut(&group) else { return };
+        if known.starter.is_some() {
+            let fault = Fault::new(FaultKind::GroupClosed, format!("group {group} is being closed already"));
+            return self.settle(asker, Err(fault));
+        }
+        known.starter = Some(asker);
+        if begins {
+            return head.queued.push(group);
+        }
+        self.start_now(group);
+    }
+
+    /// Starts what has waited for the nodes.
+    pub(super) fn start_queued(&mut self) {
+        let queued = self.head.as_mut().map(|head| std::mem::take(&mut head.queued)).unwrap_or_default();
+        queued.into_iter().for_each(|group| self.start_now(group));
+    }
+
+    fn start_now(&mut self, group: GroupId) {
+        let layout = match self.lay_out(group) {
+            Ok(layout) => Arc::new(layout),
+            Err(fault) => return self.not_placed(group, fault),
+        };
+        let nodes = layout.nodes();
+        let others: Vec<Id> = nodes.iter().copied().filter(|id| *id != self.me()).collect();
+        let here = others.len() < nodes.len();
+        let size = u64::from(layout.size());
+        let Ok(known) = self.group_mut(group) else { return };
+        known.stage = Stage::Starting;
+        known.layout = Some(layout.clone());
+        known.starting = usize::from(here) + usize::from(!others.is_empty());
+        // The layout has them.
+        known.preputs = Vec::new();
+        known.specs = Vec::new();
+        let sizes = std::mem::take(&mut known.sizes);
+        sizes.into_iter().for_each(|asker| self.settle(asker, Ok(Answer::Number(size))));
+        if !others.is_empty() {
+            let limit = self.settings.limits.fence;
+            self.call(others, Arc::new(Order::Start(layout.clone())), true, limit, Errand::Start(group));
+        }
+        if here {
+            self.start_here(layout, Whom::Head);
+        }
+    }
+
+    /// # Errors
+    /// There is nothing to start, or nowhere.
+    fn lay_out(&self, group: GroupId) -> Result<Layout, Fault> {
+        let known = self.group(group)?;
+        if known.specs.is_empty() {
+            let message = format!("nothing was spawned into group {group}");
+            return Err(Fault::new(FaultKind::BadRequest, message));
+        }
+        let (runs, me) = (self.settings.runs, self.me());
+        let nodes = self.settings.nodes.iter().copied().filter(|id| !self.lost.contains(id));
+        let nodes: Vec<Id> = nodes.filter(|id| runs || *id != me).collect();
+        Ok(Layout {
+            group,
+            parent: known.parent,
+            database: self.database_of(group),
+            blocks: place(&known.specs, &nodes, &self.loads())?,
+            specs: known.specs.clone(),
+            on_death: known.on_death,
+            preputs: known.preputs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect(),
+            input: known.input,
+        })
+    }
+
+    /// How many processes each node has.
+    fn loads(&self) -> BTreeMap<Id, u64> {
+        let mut loads = BTreeMap::new();
+        let groups = self.head.iter().flat_map(|head| head.groups.values()).filter(|group| !group.over);
+        for block in groups.filter_map(|group| group.layout.as_ref()).flat_map(|layout| &layout.blocks) {
+            *loads.entry(block.node).or_default() += u64::from(block.count);
+        }
+        loads
+    }
+
+    /// A group stays open, if it was opened.
+    fn not_placed(&mut self, group: GroupId, fault: Fault) {
+        let Ok(known) = self.group_mut(group) else { return };
+        let starter = known.starter.take().unwrap_or(Asker::Nobody);
+        if known.stage == Stage::Open(None) {
+            self.remove_group(group);
+        }
+        self.settle(starter, Err(fault));
+    }
+
+    /// What this node has started of a group.
+    pub(super) fn started_part(&mut self, group: GroupId, ranks: Vec<(Rank, Result<u32, i32>)>) {
+        let Ok(known) = self.group_mut(group) else { return };
+        known.starting = known.starting.saturating_sub(1);
+        for (rank, result) in ranks {
+            match result {
+                Ok(pid) => drop(known.pids.insert(rank, pid)),
+                // 0 would say that it was started.
+                Err(errno) => drop(known.errors.insert(rank, if errno == 0 { IO } else { errno })),
+            }
+        }
+        self.started_if_all(group);
+    }
+
+    /// What the other nodes have started of a group.
+    pub(super) fn started_elsewhere(&mut self, group: GroupId, reports: Vec<(Id, Result<Report, Fault>)>) {
+        let Ok(known) = self.group(group) else { return };
+        let Some(layout) = known.layout.clone() else { return };
+        let mut ranks = Vec::new();
+        for (id, report) in reports {
+            let mut said = BTreeMap::new();
+            let unsaid = match report {
+                Ok(Report::Started(theirs)) => {
+                    said.extend(theirs);
+                    IO
+                }
+                Ok(_) => IO,
+                Err(fault) if fault.kind == FaultKind::NodeLost => UNREACHABLE,
+                Err(fault) if fault.kind == FaultKind::TimedOut => TIMED_OUT,
+                Err(_) => IO,
+            };
+            for rank in layout.ranks_on(id) {
+                ranks.push((rank, said.remove(&rank).unwrap_or(Err(unsaid))));
+            }
+        }
+        self.started_part(group, ranks);
+    }
+
+    fn started_if_all(&mut self, group: GroupId) {
+        let Ok(known) = self.group_mut(group) else { return };
+        if known.starting > 0 {
+            return;
+        }
+        if known.stage == Stage::Starting {
+            known.stage = Stage::Running;
+        }
+        if known.errors.is_empty() {
+            let starter = known.starter.take().unwrap_or(Asker::Nobody);
+            let size = known.layout.as_ref().map_or(0, |layout| layout.size()) as usize;
+            let doomed = std::mem::take(&mut known.doomed);
+            let errors = vec![0; size];
+            self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
+            if doomed {
+                self.begin_to_kill(group);
+            }
+        } else {
+            // Who has had it started is answered when nothing is left.
+            self.begin_to_kill(group);
+        }
+        self.group_died(group);
+        self.look_again();
+    }
+
+    /// Kills a group; whoever waits is told when nothing is left of it.
+    pub(super) fn kill_group(&mut self, group: GroupId, asker: Asker) {
+        let Ok(known) = self.group_mut(group) else {
+            return self.settle(asker, Err(no_group(group)));
+        };
+        match known.stage {
+            Stage::Open(_) => self.settle(asker, Err(group_open(group))),
+            Stage::Merged { .. } => self.kill_merged(group, asker),
+            Stage::Starting => {
+                known.doomed = true;
+                known.killers.push(asker);
+            }
+            Stage::Running | Stage::Killed => {
+                known.killers.push(asker);
+                if known.killing == 0 {
+                    self.begin_to_kill(group);
+                }
+            }
+        }
+    }
+
+    fn kill_merged(&mut self, group: GroupId, asker: Asker) {
+        let bases = self.bases(group);
+        let Some(head) = self.head.as_mut() else { return };
+        let number = head.next_joined;
+        head.next_joined += 1;
+        head.joined.insert(number, (asker, bases.len()));
+        bases.into_iter().for_each(|base| self.kill_group(base, Asker::Joined(number)));
+    }
+
+    /// One of several that somebody waits for is done. One that is gone is as good as killed.
+    pub(super) fn joined(&mut self, number: u64) {
+        let Some(head) = self.head.as_mut() else { return };
+        let Some((_, left)) = head.joined.get_mut(&number) else { return };
+        *left -= 1;
+        if *left == 0
+            && let Some((asker, _)) = head.joined.remove(&number)
+        {
+            self.settle(asker, Ok(Answer::Done));
+        }
+    }
+
+    fn begin_to_kill(&mut self, group: GroupId) {
+        let me = self.me();
+        let Ok(known) = self.group_mut(group) else { return };
+        let Some(layout) = &known.layout else { return };
+        let nodes = layout.nodes();
+        known.stage = Stage::Killed;
+        // This node, whether it has processes of the group or not, and the others.
+        known.killing = 2;
+        let others = nodes.into_iter().filter(|id| *id != me).collect();
+        self.tell(others, Order::Kill(group), Then::Killed(group));
+        self.kill_here(group, Some(Whom::Head));
+    }
+
+    /// Nothing is left of a group here, or at the others.
+    pub(super) fn part_killed(&mut self, group: GroupId) {
+        let Ok(known) = self.group_mut(group) else { return };
+        known.killing = known.killing.saturating_sub(1);
+        if known.killing > 0 {
+            return;
+        }
+        let killers = std::mem::take(&mut known.killers);
+        if let Some(starter) = known.starter.take() {
+            let size = known.layout.as_ref().map_or(0, |layout| layout.size());
+            let errors = (0..size).map(|rank| known.errors.get(&rank).copied().unwrap_or_default()).collect();
+            let never = self.never_started(group);
+            self.spread(never);
+            self.settle(starter, Ok(Answer::Spawned { group, errors, same_domain: true }));
+        }
+        killers.into_iter().for_each(|asker| self.settle(asker, Ok(Answer::Done)));
+        self.group_died(group);
+    }
+
+    /// Processes of which no node says that they have ended, since none has started them.
+    fn never_started(&self, group: GroupId) -> Vec<Death> {
+        let Ok(known) = self.group(group) else { return Vec::new() };
+        let deaths = self.deaths.get(&group);
+        let unknown =
+            known.errors.keys().filter(|rank| deaths.is_none_or(|deaths| !deaths.contains_key(rank)));
+        let death =
+            |rank: &Rank| Death { member: Member { group, rank: *rank }, exit: Exit::Never, finalized: true };
+        unknown.map(death).collect()
+    }
+
+    /// Processes of a group have ended, perhaps the last ones. At nodes that do not lead this means nothing.
+    pub(super) fn group_died(&mut self, group: GroupId) {
+        let deaths = self.deaths.get(&group);
+        let abnormal = deaths.is_some_and(|deaths| deaths.values().any(|death| !death.is_clean()));
+        let dead = deaths.map_or(0, BTreeMap::len);
+        let me = self.settings.me;
+        let Ok(known) = self.group_mut(group) else { return };
+        let Some(layout) = known.layout.clone() else { return };
+        if known.stage == Stage::Running && known.on_death == OnDeath::Kill && abnormal {
+            known.stage = Stage::Killed;
+        }
+        if !known.over && dead as u64 >= u64::from(layout.size()) {
+            known.over = true;
+            let database = layout.database.clone();
+            self.destroyed_here(&database);
+            // At its own nodes it goes with the last death that they learn of.
+            let nodes = layout.nodes();
+            let others = self.others().into_iter().filter(|id| *id != me && !nodes.contains(id)).collect();
+            self.tell(others, Order::Destroyed(database), Then::Nothing);
+        }
+        self.forget_if_over(group);
+    }
+
+    /// A group that has ended and was freed is gone.
+    fn forget_if_over(&mut self, group: GroupId) {
+        if self.group(group).is_ok_and(|known| known.freed && known.over && known.rests()) {
+            self.forget_everywhere(group);
+        }
+    }
+
+    /// All nodes learn of the deaths before they forget the group: somebody there may have subscribed to them.
+    fn forget_everywhere(&mut self, group: GroupId) {
+        if self.remove_group(group).is_none() {
+            return;
+        }
+        let deaths: Vec<Death> =
+            self.deaths.get(&group).into_iter().flat_map(|deaths| deaths.values().copied()).collect();
+        if deaths.is_empty() {
+            return self.forget_now(group);
+        }
+        self.tell(self.others(), Order::Died(deaths), Then::Forget(group));
+    }
+
+    pub(super) fn forget_now(&mut self, group: GroupId) {
+        self.tell(self.others(), Order::Forget(group), Then::Nothing);
+        self.forget(group);
+    }
+
+    /// The number of a group is needed no longer.
+    pub(super) fn free(&mut self, group: GroupId) -> Result<Answer, Fault> {
+        let known = self.group_mut(group)?;
+        known.freed = true;
+        match known.stage.clone() {
+            Stage::Open(_) if known.starter.is_none() => {
+                let sizes = std::mem::take(&mut known.sizes);
+                self.forget_everywhere(group);
+                sizes.into_iter().for_each(|asker| self.settle(asker, Err(no_group(group))));
+            }
+            Stage::Merged { .. } => self.free_merged(group),
+            _ => self.forget_if_over(group),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// A merged group stays as long as another one is made of it.
+    fn free_merged(&mut self, group: GroupId) {
+        let mut freed = vec![group];
+        // Ends: each one is removed once.
+        while let Some(group) = freed.pop() {
+            let needed = self.merged.values().any(|(first, second)| *first == group || *second == group);
+            let parts = match self.group(group) {
+                Ok(Group { freed: true, stage: Stage::Merged { parts, .. }, .. }) if !needed => *parts,
+                _ => continue,
+            };
+            self.forget_everywhere(group);
+            freed.extend([parts.0, parts.1]);
+        }
+    }
+
+    /// All have come who merge two groups.
+    pub(super) fn merge_groups(&mut self, first: GroupId, second: GroupId) -> Result<GroupId, Fault> {
+        let parent = self.group(first)?.parent;
+        self.group(second)?;
+        let stage = Stage::Merged { parts: (first, second), told: false };
+        let group = self.new_group(Group::new(stage, parent, OnDeath::default(), self.now))?;
+        self.merged.insert(group, (first, second));
+        Ok(group)
+    }
+
+    /// The nodes of a merged group know it.
+    pub(super) fn merged_known(&mut self, group: GroupId) {
+        if let Ok(Group { stage: Stage::Merged { told, .. }, .. }) = self.group_mut(group) {
+            *told = true;
+        }
+        self.look_again();
+    }
+
+    /// The groups that have processes.
+    pub(super) fn running_groups(&self) -> Vec<GroupId> {
+        let groups = self.head.iter().flat_map(|head| &head.groups);
+        groups.filter(|(_, group)| group.layout.is_some() && !group.over).map(|(number, _)| *number).collect()
+    }
+
+    pub(super) fn all_status(&self) -> Vec<GroupStatus> {
+        let groups = self.head.iter().flat_map(|head| head.groups.keys());
+        groups.take(SHOWN_MAX).filter_map(|group| self.status(*group, true).ok()).collect()
+    }
+
+    /// What became of a group, and of its processes.
+    pub(super) fn status(&self, group: GroupId, with_members: bool) -> Result<GroupStatus, Fault> {
+        let known = self.group(group)?;
+        let mut members = Vec::new();
+        if with_members {
+            self.bases(group).into_iter().for_each(|base| self.add_members(base, &mut members));
+        }
+        let specs = known.layout.as_ref().map_or(&known.specs, |layout| &layout.specs);
+        Ok(GroupStatus {
+            group,
+            parent: known.parent,
+            state: known.state(),
+            database: known.layout.as_ref().map(|layout| layout.database.clone()).unwrap_or_default(),
+            program: specs.first().map(|spec| spec.program.clone()).unwrap_or_default(),
+            age: self.now.saturating_sub(known.began),
+            members,
+        })
+    }
+
+    fn add_members(&self, base: GroupId, members: &mut Vec<MemberStatus>) {
+        let Ok(known) = self.group(base) else { return };
+        let Some(layout) = &known.layout else { return };
+        let deaths = self.deaths.get(&base);
+        for block in &layout.blocks {
+            for rank in block.first..block.first + block.count {
+                members.push(MemberStatus {
+                    // In a merged group the second one's processes follow the first one's.
+                    rank: Rank::try_from(members.len()).unwrap_or(Rank::MAX),
+                    node: block.node,
+                    pid: known.pids.get(&rank).copied(),
+                    death: deaths.and_then(|deaths| deaths.get(&rank)).copied(),
+                });
+            }
+        }
+    }
+
+    /// The deaths of all processes on nodes that are lost.
+    pub(super) fn deaths_of_lost(&self, lost: &[Id]) -> Vec<Death> {
+        let groups = self.head.iter().flat_map(|head| head.groups.values()).filter(|group| !group.over);
+        let layouts = groups.filter_map(|group| group.layout.as_ref());
+        layouts.flat_map(|layout| self.deaths_with_nodes(layout, |id| lost.contains(&id))).collect()
+    }
+}
+
+/// # Errors
+/// What is to be spawned makes no sense, or there is too much of it.
+fn check_spawn(before: &[Spec], specs: &[Spec], limits: &Limits) -> Result<(), Fault> {
+    for spec in specs {
+        if spec.count == 0 || spec.program.is_empty() {
+            let message = "each part of a spawn has a program, and one process at least";
+            return Err(Fault::new(FaultKind::BadRequest, message));
+        }
+    }
+    let all = || before.iter().chain(specs);
+    let count: u64 = all().map(|spec| u64::from(spec.count)).sum();
+    if count > u64::from(limits.group) {
+        let message = format!("the group would have {count} processes, the most are {}", limits.group);
+        return Err(Fault::new(FaultKind::TooLarge, message));
+    }
+    let bytes: usize = all().map(bytes_of).sum();
+    if bytes > limits.spawn {
+        let message = format!(
+            "the programs, arguments and variables of the group have {bytes} bytes, the most are {}",
+            limits.spawn
+        );
+        return Err(Fault::new(FaultKind::TooLarge, message));
+    }
+    Ok(())
+}
+
+fn bytes_of(spec: &Spec) -> usize {
+    let args: usize = spec.args.iter().map(|arg| arg.len() + 1).sum();
+    let env: usize = spec.env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    let info: usize = spec.info.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    spec.program.len() + args + env + info
+}
+
+/// # Errors
+/// A pair is longer than a database takes, or there are too many.
+fn check_preputs(before: &[Pair], preputs: &[Pair], limits: &Limits) -> Result<(), Fault> {
+    for pair in preputs {
+        check_key(&pair.key, limits)?;
+        check_value(&pair.key, &pair.value, limits)?;
+    }
+    let bytes: usize = before.iter().chain(preputs).map(|pair| pair.key.len() + pair.value.len()).sum();
+    if bytes > limits.database {
+        let message = format!(
+            "what is put beforehand has {bytes} bytes, the most of a database are {}",
+            limits.database
+        );
+        return Err(Fault::new(FaultKind::TooLarge, message));
+    }
+    Ok(())
+}

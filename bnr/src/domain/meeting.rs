@@ -1,0 +1,454 @@
+//! Meetings, at the nodes of those who come to them: fence, open, close, merge.
+//!
+//! A member's k-th request over a set, with one tag, is the k-th meeting of that set and tag. Its node answers the coordinator's call when all members there have come, and answers the members when the coordinator releases them.
+//!
+//! Source: BNR, "Database synchronization", `BNR_Barrier`, `BNR_Open_group`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chained_gpc::trees::Id;
+
+use super::database::check_length;
+use super::sets::{merge_tag, purpose_in};
+use super::telling::{Then, Timer, TimerKey};
+use super::{Domain, Serial, Token};
+use crate::exit::Death;
+use crate::fault::{Fault, FaultKind};
+use crate::names::{GroupId, Member, Set};
+use crate::order::{Entry, Meeting, Order, Purpose, Report};
+use crate::request::{Answer, Client};
+
+/// A meeting as a node sees it.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    pub(super) purpose: Purpose,
+    /// The members here that have come, and wait.
+    pub(super) entered: BTreeMap<Member, Waiter>,
+    /// Its coordinator waits for the members here.
+    collect: Option<Token>,
+    /// How many members are here, once it is known.
+    expected: Option<usize>,
+    /// Somebody here wants something else: it is never complete.
+    pub(super) wrong: bool,
+    /// Its coordinator has been told of it, where it may not know by itself.
+    told: bool,
+    /// Its coordinator has been told that it cannot be.
+    failed: bool,
+}
+
+/// A member that has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter {
+    serial: Serial,
+    /// What it has put before this goes along.
+    mark: u64,
+    limit: TimerKey,
+}
+
+impl Domain {
+    /// Merges two groups, of which the caller is in the first. All members of both name the same meeting, whichever they call their own.
+    pub(super) fn merge(
+        &mut self,
+        client: Client,
+        serial: Serial,
+        first: GroupId,
+        second: GroupId,
+        limit: Option<Duration>,
+    ) {
+        let member = match client {
+            Client::Process(member) => member,
+            Client::Tool(_) => return self.answer(client, serial, Err(no_member_asks())),
+        };
+        let mine = self.bases(first).contains(&member.group);
+        if !mine || self.bases(second).contains(&member.group) {
+            let message = format!(
+                "who merges {first} and {second} is of the first and not of the second; {member} is not"
+            );
+            return self.answer(client, serial, Err(Fault::new(FaultKind::NotMember, message)));
+        }
+        let (low, high) = (first.min(second), first.max(second));
+        self.enter(client, serial, Set::Group(low), &merge_tag(low, high), Purpose::Merge(low, high), limit);
+    }
+
+    /// A member comes to its next meeting of a set and tag.
+    pub(super) fn enter(
+        &mut self,
+        client: Client,
+        serial: Serial,
+        set: Set,
+        tag: &[u8],
+        purpose: Purpose,
+        limit: Option<Duration>,
+    ) {
+        match self.try_enter(client, serial, set, tag, purpose, limit) {
+            Ok(meeting) => self.advance(&meeting),
+            Err(fault) => self.answer(client, serial, Err(fault)),
+        }
+    }
+
+    fn try_enter(
+        &mut self,
+        client: Client,
+        serial: Serial,
+        set: Set,
+        tag: &[u8],
+        purpose: Purpose,
+        limit: Option<Duration>,
+    ) -> Result<Meeting, Fault> {
+        let Client::Process(member) = client else { return Err(no_member_asks()) };
+        check_length("the tag", tag, self.settings.limits.key)?;
+        let set = self.canonical(member, set);
+        self.check_set(member, &set, &purpose)?;
+        let Some(kind) = self.kinds.of(&set, tag) else {
+            let message =
+                "too many sets and tags have been used on this node; free groups that are needed no longer";
+            return Err(Fault::new(FaultKind::TooLarge, message));
+        };
+        let epoch = kind.count(member);
+        let failed = kind.failed.get(&epoch).cloned();
+        let meeting = Meeting { set, tag: tag.to_vec(), epoch };
+        if let Some((_, fault)) = self.broken(&meeting.set, &purpose) {
+            return Err(fault);
+        }
+        if let Some(fault) = failed {
+            self.drop_failure(&meeting, &purpose);
+            return Err(fault);
+        }
+        let due = self.now.saturating_add(limit.unwrap_or(self.settings.limits.fence));
+        let limit = self.timers.at(due, Timer::Limit(meeting.clone(), member));
+        let waiter = Waiter { serial, mark: self.log_mark(member), limit };
+        let expected = self.members_here(&meeting.set, &purpose);
+        let gathering =
+            self.meetings.entry(meeting.clone()).or_insert_with(|| Gathering::new(purpose.clone()));
+        gathering.expected = expected;
+        gathering.entered.insert(member, waiter);
+        if gathering.purpose != purpose {
+            let fault = mismatch(member, &purpose, &gathering.purpose);
+            gathering.wrong = true;
+            self.fail_from_here(&meeting, fault);
+        }
+        Ok(meeting)
+    }
+
+    fn log_mark(&self, member: Member) -> u64 {
+        let here = self.here.get(&member.group);
+        here.and_then(|here| here.processes.get(&member.rank)).map_or(0, |process| process.log.mark())
+    }
+
+    /// The coordinator collects: it is answered when all members here have come.
+    pub(super) fn collect(&mut self, token: Token, meeting: Meeting, purpose: Purpose) {
+        let gathering =
+            self.meetings.entry(meeting.clone()).or_insert_with(|| Gathering::new(purpose.clone()));
+        let before = gathering.collect.replace(token);
+        if gathering.entered.is_empty() {
+            gathering.purpose = purpose.clone();
+        }
+        let different = gathering.purpose != purpose;
+        if let Some(before) = before {
+            // Its coordinator asks again, and waits for this answer alone.
+            self.report(before, Report::Done);
+        }
+        if different {
+            self.differs(&meeting, &purpose);
+        }
+        self.advance(&meeting);
+    }
+
+    /// The members here want something else than those elsewhere.
+    pub(super) fn differs(&mut self, meeting: &Meeting, theirs: &Purpose) {
+        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        gathering.wrong = true;
+        let Some(member) = gathering.entered.keys().next() else { return };
+        let fault = mismatch(*member, &gathering.purpose, theirs);
+        self.fail_from_here(meeting, fault);
+    }
+
+    pub(super) fn collect_cancelled(&mut self, meeting: &Meeting, token: Token) {
+        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        if gathering.collect == Some(token) {
+            gathering.collect = None;
+        }
+        if gathering.collect.is_none() && gathering.entered.is_empty() {
+            self.meetings.remove(meeting);
+        }
+    }
+
+    /// Does what can be done for a meeting now.
+    pub(super) fn advance(&mut self, meeting: &Meeting) {
+        let Some(gathering) = self.meetings.get(meeting) else { return };
+        let purpose = gathering.purpose.clone();
+        let expected = self.members_here(&meeting.set, &purpose);
+        let coordinator = self.coordinator(&meeting.set, &purpose);
+        if coordinator == Some(self.me()) {
+            if let Some(gathering) = self.meetings.get_mut(meeting) {
+                gathering.expected = expected;
+            }
+            return self.coordinate(meeting, None);
+        }
+        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        gathering.expected = expected;
+        if gathering.is_complete()
+            && let Some(token) = gathering.collect.take()
+        {
+            let entries = self.entries_here(meeting);
+            return self.report(token, Report::Entries(entries));
+        }
+        let Some(coordinator) = coordinator else { return };
+        // Of the members of a group, the first is at the coordinator: it knows that they meet. The head may have no member.
+        let unknown = !self.has_first(meeting, &purpose);
+        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        if unknown && !gathering.told && !gathering.entered.is_empty() {
+            gathering.told = true;
+            let order = Order::Enter { meeting: meeting.clone(), purpose };
+            self.tell(vec![coordinator], order, Then::Nothing);
+        }
+    }
+
+    /// Whether the coordinator is the node of the meeting's first member.
+    fn has_first(&self, meeting: &Meeting, purpose: &Purpose) -> bool {
+        match (&meeting.set, purpose) {
+            (_, Purpose::Merge(..)) => false,
+            (Set::Group(group), _) => !self.merged.contains_key(group),
+            (Set::Members(members), _) => {
+                members.first().map(|member| member.group) == members.last().map(|member| member.group)
+            }
+        }
+    }
+
+    /// What the members here have put, as the set has not got it yet, in the order of their ranks and of their puts.
+    pub(super) fn entries_here(&self, meeting: &Meeting) -> Vec<Entry> {
+        let Some(gathering) = self.meetings.get(meeting) else { return Vec::new() };
+        let mut entries = Vec::new();
+        for (member, waiter) in &gathering.entered {
+            let here = self.here.get(&member.group);
+            if let Some(process) = here.and_then(|here| here.processes.get(&member.rank)) {
+                entries.extend(process.log.since(&meeting.set, waiter.mark).cloned());
+            }
+        }
+        entries
+    }
+
+    /// Whether all members here have come, and want the same.
+    pub(super) fn is_complete_here(&self, meeting: &Meeting) -> bool {
+        self.meetings.get(meeting).is_some_and(Gathering::is_complete)
+    }
+
+    /// A meeting cannot be, as somebody here has seen: its coordinator releases all.
+    fn fail_from_here(&mut self, meeting: &Meeting, fault: Fault) {
+        let Some(gathering) = self.meetings.get_mut(meeting) else { return };
+        if std::mem::replace(&mut gathering.failed, true) {
+            return;
+        }
+        let purpose = gathering.purpose.clone();
+        match self.coordinator(&meeting.set, &purpose) {
+            Some(coordinator) if coordinator != self.me() => {
+                self.tell(vec![coordinator], Order::Fail { meeting: meeting.clone(), fault }, Then::Nothing);
+            }
+            _ => self.fail_meeting(meeting, fault),
+        }
+    }
+
+    /// A member has waited as long as it wanted to.
+    pub(super) fn limit_passed(&mut self, meeting: &Meeting, member: Member) {
+        let Some(gathering) = self.meetings.get(meeting) else { return };
+        let expected = gathering.expected.unwrap_or_default();
+        let missing = expected.saturating_sub(gathering.entered.len());
+        let what = name_of(&gathering.purpose);
+        let message = match missing {
+            0 => {
+                format!("{member} has waited for members on other nodes to {what} as long as its limit says")
+            }
+            _ => format!(
+                "{member} has waited to {what} as long as its limit says; of {expected} members on node {} {missing} have not come",
+                self.me()
+            ),
+        };
+        self.fail_from_here(meeting, Fault::new(FaultKind::TimedOut, message));
+    }
+
+    /// Deaths are known: what cannot be any more fails.
+    pub(super) fn meetings_after_deaths(&mut self) {
+        self.collecting_after_deaths();
+        let broken: Vec<(Meeting, Fault)> = self
+            .meetings
+            .iter()
+            .filter(|(_, gathering)| !gathering.failed && !gathering.entered.is_empty())
+            .filter_map(|(meeting, gathering)| {
+                let (_, fault) = self.broken(&meeting.set, &gathering.purpose)?;
+                Some((meeting.clone(), fault))
+            })
+            .collect();
+        for (meeting, fault) in broken {
+            // One that was complete here may be complete at all; its coordinator knows.
+            let Some(gathering) = self.meetings.get(&meeting) else { continue };
+            match self.coordinator(&meeting.set, &gathering.purpose) {
+                Some(coordinator) if self.lost.contains(&coordinator) => self.fail_here(&meeting, fault),
+                Some(coordinator) if coordinator == self.me() => {}
+                _ => self.fail_from_here(&meeting, fault),
+            }
+        }
+    }
+
+    /// The coordinator is lost: nobody else can say what has become of the meeting.
+    fn fail_here(&mut self, meeting: &Meeting, fault: Fault) {
+        self.release(meeting, &[], Err(fault));
+    }
+
+    /// A meeting is over.
+    pub(super) fn release(
+        &mut self,
+        meeting: &Meeting,
+        deaths: &[Death],
+        outcome: Result<(Vec<Entry>, Answer), Fault>,
+    ) {
+        let gathering = self.meetings.remove(meeting);
+        // Before the meeting fails whoever has subscribed is told.
+        self.learn(deaths);
+        let mut purpose = purpose_in(&meeting.tag);
+        if let Some(gathering) = gathering {
+            if let Some(token) = gathering.collect {
+                self.report(token, Report::Done);
+            }
+            purpose = Some(gathering.purpose.clone());
+            let answer = match &outcome {
+                Ok((_, answer)) => Ok(answer.clone()),
+                Err(fault) => Err(fault.clone()),
+            };
+            let failed = answer.is_err();
+            if let Ok((entries, answer)) = outcome.clone() {
+                self.bring(meeting, &gathering, entries, &answer);
+            }
+            for (member, waiter) in gathering.entered {
+                self.timers.cancel(waiter.limit);
+                self.answer(Client::Process(member), waiter.serial, answer.clone());
+            }
+            if !failed {
+                return self.look_again_after(&gathering.purpose);
+            }
+        }
+        if let Err(fault) = outcome {
+            self.keep_failure(meeting, purpose, fault);
+        }
+    }
+
+    /// A merged group is known here now.
+    fn look_again_after(&mut self, purpose: &Purpose) {
+        if matches!(purpose, Purpose::Merge(..)) {
+            self.look_again();
+        }
+    }
+
+    /// What a meeting brings to this node.
+    fn bring(&mut self, meeting: &Meeting, gathering: &Gathering, entries: Vec<Entry>, answer: &Answer) {
+        let mut newer = Vec::new();
+        for (member, waiter) in &gathering.entered {
+            let here = self.here.get_mut(&member.group);
+            let Some(process) = here.and_then(|here| here.processes.get_mut(&member.rank)) else { continue };
+            process.log.brought(&meeting.set, waiter.mark, &Set::Group(member.group));
+            newer.extend(process.log.after(waiter.mark).cloned());
+        }
+        self.databases.bring(entries);
+        // What members have put since they came is newer than what the meeting brings.
+        self.databases.bring(newer);
+        if let (Purpose::Merge(first, second), Answer::Group(group)) = (&gathering.purpose, answer) {
+            self.merged.insert(*group, (*first, *second));
+        }
+    }
+
+    /// A failure is kept for members here that have not come to the meeting yet.
+    fn keep_failure(&mut self, meeting: &Meeting, purpose: Option<Purpose>, fault: Fault) {
+        let merging = match purpose {
+            Some(Purpose::Merge(first, second)) => Some((first, second)),
+            _ => None,
+        };
+        let living = self.living_here(meeting, merging);
+        let unknown = self.members_here(&meeting.set, &purpose.unwrap_or(Purpose::Fence)).is_none();
+        let Some(kind) = self.kinds.of_meeting(meeting) else { return };
+        if unknown || living.iter().any(|member| !kind.has_come(*member, meeting.epoch)) {
+            kind.keep_failure(meeting.epoch, fault);
+        }
+    }
+
+    /// Drops a failure that all members here know.
+    fn drop_failure(&mut self, meeting: &Meeting, purpose: &Purpose) {
+        let merging = match purpose {
+            Purpose::Merge(first, second) => Some((*first, *second)),
+            _ => None,
+        };
+        let living = self.living_here(meeting, merging);
+        let Some(kind) = self.kinds.of_meeting(meeting) else { return };
+        if living.iter().all(|member| kind.has_come(*member, meeting.epoch)) {
+            kind.failed.remove(&meeting.epoch);
+        }
+    }
+
+    /// Groups are known now that were not: what waits for them goes on.
+    pub(super) fn look_again(&mut self) {
+        let waiting: Vec<Meeting> = self.meetings.keys().chain(self.collecting.keys()).cloned().collect();
+        for meeting in waiting {
+            self.advance(&meeting);
+            self.coordinate(&meeting, None);
+        }
+    }
+
+    /// A meeting that nobody here waits for any more: the domain ends.
+    pub(super) fn drop_meetings(&mut self) {
+        self.meetings.clear();
+        self.collecting.clear();
+    }
+
+    /// Coordinators that are lost: what they collect for fails.
+    pub(super) fn meetings_after_loss(&mut self, lost: &[Id]) {
+        let mut orphaned = Vec::new();
+        for (meeting, gathering) in &self.meetings {
+            let coordinator = self.coordinator(&meeting.set, &gathering.purpose);
+            if coordinator.is_some_and(|coordinator| lost.contains(&coordinator)) {
+                orphaned.push((meeting.clone(), coordinator));
+            }
+        }
+        for (meeting, coordinator) in orphaned {
+            let message = "the node that coordinates the meeting was lost";
+            let mut fault = Fault::new(FaultKind::NodeLost, message);
+            fault.node = coordinator;
+            self.fail_here(&meeting, fault);
+        }
+    }
+}
+
+impl Gathering {
+    fn new(purpose: Purpose) -> Gathering {
+        Gathering {
+            purpose,
+            entered: BTreeMap::new(),
+            collect: None,
+            expected: None,
+            wrong: false,
+            told: false,
+            failed: false,
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        !self.wrong && self.expected == Some(self.entered.len())
+    }
+}
+
+fn no_member_asks() -> Fault {
+    Fault::new(FaultKind::NotMember, "that is for the members of a group, and a tool is none")
+}
+
+/// What members do together.
+fn name_of(purpose: &Purpose) -> String {
+    match purpose {
+        Purpose::Fence => "fence".into(),
+        Purpose::Open => "open a group".into(),
+        Purpose::Close(group) => format!("close {group}"),
+        Purpose::Merge(first, second) => format!("merge {first} and {second}"),
+    }
+}
+
+pub(super) fn mismatch(member: Member, here: &Purpose, there: &Purpose) -> Fault {
+    let message = format!("{member} wants to {}, others of the set to {}", name_of(here), name_of(there));
+    Fault::new(FaultKind::Mismatch, message)
+}

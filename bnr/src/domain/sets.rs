@@ -1,0 +1,233 @@
+//! Who is in a set, where they are, and who coordinates them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use chained_gpc::trees::Id;
+
+use super::Domain;
+use super::asking::no_group;
+use super::deaths::fault_of;
+use crate::exit::Death;
+use crate::fault::{Fault, FaultKind};
+use crate::names::{GroupId, Member, Set};
+use crate::order::{Meeting, Purpose};
+use crate::spec::Layout;
+
+/// The tag of meetings in which two groups are merged: fences have none that begins with a zero byte.
+pub(super) fn merge_tag(low: GroupId, high: GroupId) -> Vec<u8> {
+    let mut tag = b"\0merge".to_vec();
+    tag.extend_from_slice(&low.0.to_be_bytes());
+    tag.extend_from_slice(&high.0.to_be_bytes());
+    tag
+}
+
+/// What the members of a meeting want, where its tag says it.
+pub(super) fn purpose_in(tag: &[u8]) -> Option<Purpose> {
+    let groups = tag.strip_prefix(b"\0merge")?;
+    let (low, high) = groups.split_first_chunk::<4>()?;
+    let group = |bytes: &[u8; 4]| GroupId(u32::from_be_bytes(*bytes));
+    Some(Purpose::Merge(group(low), group(high.first_chunk::<4>()?)))
+}
+
+/// The groups of a meeting, merged ones among them; none where members are named one by one.
+fn named<'a>(set: &'a Set, purpose: &'a Purpose) -> Result<Vec<GroupId>, &'a BTreeSet<Member>> {
+    match (set, purpose) {
+        (_, Purpose::Merge(first, second)) => Ok(vec![*first, *second]),
+        (Set::Group(group), _) => Ok(vec![*group]),
+        (Set::Members(members), _) => Err(members),
+    }
+}
+
+impl Domain {
+    /// The groups of which a group is made: itself, or those that were merged into it, in the order of their processes.
+    pub(super) fn bases(&self, group: GroupId) -> Vec<GroupId> {
+        let mut bases = Vec::new();
+        let mut left = vec![group];
+        // Ends: a merged group has a higher number than its parts.
+        while let Some(group) = left.pop() {
+            match self.merged.get(&group) {
+                Some((first, second)) if first < &group && second < &group => left.extend([*second, *first]),
+                _ => bases.push(group),
+            }
+        }
+        bases
+    }
+
+    fn all_bases(&self, groups: &[GroupId]) -> Vec<GroupId> {
+        groups.iter().flat_map(|group| self.bases(*group)).collect()
+    }
+
+    /// A set as all of its members write it.
+    pub(super) fn canonical(&self, member: Member, set: Set) -> Set {
+        match set {
+            Set::Members(members) => {
+                let size = self.here.get(&member.group).map_or(0, |here| here.layout.size());
+                let whole = members.len() as u64 == u64::from(size)
+                    && members.iter().all(|other| other.group == member.group && other.rank < size);
+                if whole { Set::Group(member.group) } else { Set::Members(members) }
+            }
+            Set::Group(group) => Set::Group(group),
+        }
+    }
+
+    /// Whether a member may come to a meeting.
+    ///
+    /// # Errors
+    /// It is not of the set, or the set makes no sense.
+    pub(super) fn check_set(&self, member: Member, set: &Set, purpose: &Purpose) -> Result<(), Fault> {
+        let contained = match named(set, purpose) {
+            Ok(groups) => self.all_bases(&groups).contains(&member.group),
+            Err(members) => {
+                let size = self.here.get(&member.group).map_or(0, |here| here.layout.size());
+                let beyond = members.iter().find(|other| other.group == member.group && other.rank >= size);
+                if let Some(beyond) = beyond {
+                    let message = format!("there is no {beyond}: the group has {size} processes");
+                    return Err(Fault::new(FaultKind::NoMember, message));
+                }
+                members.contains(&member)
+            }
+        };
+        if contained {
+            return Ok(());
+        }
+        let whom = match set {
+            Set::Group(group) => format!("group {group}"),
+            Set::Members(members) => format!("the {} members that it names", members.len()),
+        };
+        Err(Fault::new(FaultKind::NotMember, format!("{member} is not of {whom}")))
+    }
+
+    /// Who coordinates a meeting: the node of the first member, or the head where there are several groups. None while the group is not known here.
+    pub(super) fn coordinator(&self, set: &Set, purpose: &Purpose) -> Option<Id> {
+        let first = match named(set, purpose) {
+            Ok(groups) => match groups[..] {
+                [group] if !self.merged.contains_key(&group) => Some(Member { group, rank: 0 }),
+                _ => None,
+            },
+            Err(members) => {
+                let (first, last) = (members.first()?, members.last()?);
+                (first.group == last.group).then_some(*first)
+            }
+        };
+        match first {
+            None => Some(self.head_id()),
+            Some(first) => self.layout(first.group)?.node_of(first.rank),
+        }
+    }
+
+    /// A group as it was started; at its nodes, and at the head.
+    pub(super) fn layout(&self, group: GroupId) -> Option<&Arc<Layout>> {
+        let here = self.here.get(&group).map(|here| &here.layout);
+        here.or_else(|| self.head.as_ref()?.layout(group))
+    }
+
+    /// How many members of a meeting are here, those who have ended among them; none while that is not known.
+    pub(super) fn members_here(&self, set: &Set, purpose: &Purpose) -> Option<usize> {
+        let count = match named(set, purpose) {
+            Ok(groups) => {
+                let here = self.all_bases(&groups).into_iter().filter_map(|group| self.here.get(&group));
+                here.map(|here| here.processes.len()).sum()
+            }
+            Err(members) => members
+                .iter()
+                .filter(|member| {
+                    let here = self.here.get(&member.group);
+                    here.is_some_and(|here| here.processes.contains_key(&member.rank))
+                })
+                .count(),
+        };
+        // Whoever collects here knows that there are some.
+        (count > 0).then_some(count)
+    }
+
+    /// The members of a meeting that are here and live, or all of whom nothing is known.
+    pub(super) fn living_here(&self, meeting: &Meeting, merging: Option<(GroupId, GroupId)>) -> Vec<Member> {
+        let of_group = |group: GroupId| {
+            let here = self.here.get(&group);
+            here.into_iter().flat_map(move |here| {
+                let living = here.processes.iter().filter(|(_, process)| !process.ended);
+                living.map(move |(rank, _)| Member { group, rank: *rank })
+            })
+        };
+        let groups = match (merging, &meeting.set) {
+            (Some((first, second)), _) => vec![first, second],
+            (None, Set::Group(group)) => vec![*group],
+            (None, Set::Members(members)) => {
+                return members.iter().copied().filter(|member| self.is_alive_here(*member)).collect();
+            }
+        };
+        self.all_bases(&groups).into_iter().flat_map(of_group).collect()
+    }
+
+    /// The nodes of a meeting's members, by their first members. At its coordinator.
+    ///
+    /// # Errors
+    /// A group or a member is not there, or a group is still open.
+    pub(super) fn nodes_of(&self, set: &Set, purpose: &Purpose) -> Result<Vec<Id>, Fault> {
+        let mut nodes = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut add = |node: Id| {
+            if seen.insert(node) {
+                nodes.push(node);
+            }
+        };
+        match named(set, purpose) {
+            Ok(groups) => {
+                for group in self.all_bases(&groups) {
+                    self.known_layout(group)?.blocks.iter().for_each(|block| add(block.node));
+                }
+            }
+            Err(members) => {
+                for member in members {
+                    let layout = self.known_layout(member.group)?;
+                    let node = layout.node_of(member.rank).ok_or_else(|| {
+                        let message =
+                            format!("there is no {member}: the group has {} processes", layout.size());
+                        Fault::new(FaultKind::NoMember, message)
+                    })?;
+                    add(node);
+                }
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn known_layout(&self, group: GroupId) -> Result<&Arc<Layout>, Fault> {
+        let open = || self.head.as_ref().is_some_and(|head| head.is_open(group));
+        self.layout(group).ok_or_else(|| if open() { group_open(group) } else { no_group(group) })
+    }
+
+    /// At its coordinator: whether the nodes of a meeting know its groups by now.
+    pub(super) fn is_known_there(&self, set: &Set, purpose: &Purpose) -> bool {
+        let Some(head) = &self.head else { return true };
+        match named(set, purpose) {
+            Ok(groups) => {
+                groups.iter().all(|group| head.is_told(*group))
+                    && self.all_bases(&groups).iter().all(|group| head.is_told(*group))
+            }
+            Err(members) => members.iter().all(|member| head.is_told(member.group)),
+        }
+    }
+
+    /// Why a meeting cannot be any more: members have died.
+    pub(super) fn broken(&self, set: &Set, purpose: &Purpose) -> Option<(Vec<Death>, Fault)> {
+        let deaths: Vec<Death> = match named(set, purpose) {
+            Ok(groups) => {
+                let groups = self.all_bases(&groups);
+                let known = groups.iter().filter_map(|group| self.deaths.get(group));
+                known.flat_map(|deaths| deaths.values().copied()).collect()
+            }
+            Err(members) => {
+                let death = |member: &Member| self.deaths.get(&member.group)?.get(&member.rank).copied();
+                members.iter().filter_map(death).collect()
+            }
+        };
+        (!deaths.is_empty()).then(|| (deaths.clone(), fault_of(deaths)))
+    }
+}
+
+pub(super) fn group_open(group: GroupId) -> Fault {
+    let message = format!("group {group} is still open: close it, and its processes are started");
+    Fault::new(FaultKind::GroupOpen, message)
+}

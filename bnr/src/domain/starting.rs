@@ -1,0 +1,248 @@
+//! The processes of a node: started together, killed together, cleared away together.
+//!
+//! Source: BNR, "Process groups": processes of a group are started together and die together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::database::Log;
+use super::mapping::{KEY, process_mapping};
+use super::watch::Life;
+use super::{Domain, Output, Token};
+use crate::exit::{Death, Exit};
+use crate::names::{GroupId, Member, Rank};
+use crate::order::Report;
+use crate::request::{GroupState, GroupStatus, MemberStatus, Pair};
+use crate::spec::Layout;
+
+/// The system's error for what was not done because somebody did not want it any more: `ECANCELED` of Linux.
+const CANCELLED: i32 = 125;
+
+/// A group that has processes here.
+#[derive(Debug)]
+pub(super) struct Here {
+    pub(super) layout: Arc<Layout>,
+    pub(super) processes: BTreeMap<Rank, Process>,
+    /// Who waits until all are started.
+    starting: Option<Whom>,
+    /// They are being killed, or what they have left behind is.
+    killing: bool,
+    /// None is left.
+    pub(super) emptied: bool,
+    /// Who waits for that.
+    waiting: Vec<Whom>,
+}
+
+/// A process of this node.
+#[derive(Default, Debug)]
+pub(super) struct Process {
+    pid: Option<u32>,
+    /// It has said that it takes part.
+    pub(super) takes_part: bool,
+    /// It has said goodbye.
+    pub(super) finalized: bool,
+    pub(super) ended: bool,
+    pub(super) log: Log,
+}
+
+/// Who has ordered something of the processes here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Whom {
+    /// The head, which is this node.
+    Head,
+    /// Another node.
+    Order(Token),
+}
+
+impl Domain {
+    /// Starts the processes of a group that are to be here.
+    pub(super) fn start_here(&mut self, layout: Arc<Layout>, whom: Whom) {
+        let group = layout.group;
+        let ranks: Vec<Rank> = layout.ranks_on(self.me()).collect();
+        let refused = !matches!(self.life, Life::Begins | Life::Runs)
+            || self.doomed.contains(group)
+            || self.forgotten.contains(group)
+            || self.here.contains_key(&group);
+        if refused || ranks.is_empty() {
+            let ranks = ranks.into_iter().map(|rank| (rank, Err(CANCELLED))).collect();
+            return self.say_started(group, whom, ranks);
+        }
+        let preputs =
+            layout.preputs.iter().map(|(key, value)| Pair { key: key.clone(), value: value.clone() });
+        let mapping = process_mapping(&layout).map(|value| Pair { key: KEY.to_vec(), value });
+        self.databases.create(&layout.database);
+        for pair in preputs.chain(mapping) {
+            // The head has looked at the limits.
+            let _ = self.databases.put(&layout.database, pair, &self.settings.limits);
+        }
+        let here = Here {
+            processes: ranks.into_iter().map(|rank| (rank, Process::default())).collect(),
+            layout: layout.clone(),
+            starting: Some(whom),
+            killing: false,
+            emptied: false,
+            waiting: Vec::new(),
+        };
+        self.here.insert(group, here);
+        self.outputs.push_back(Output::Start(layout.clone()));
+        let lost: Vec<Death> = self.deaths_with_nodes(&layout, |id| self.lost.contains(&id));
+        self.learn(&lost);
+        // Deaths elsewhere may be known already.
+        let deaths = self.deaths.get(&group).cloned().unwrap_or_default();
+        if deaths.values().any(|death| self.takes_group_along(death)) {
+            self.kill_here(group, None);
+        }
+        self.look_again();
+    }
+
+    fn say_started(&mut self, group: GroupId, whom: Whom, ranks: Vec<(Rank, Result<u32, i32>)>) {
+        match whom {
+            Whom::Head => self.started_part(group, ranks),
+            Whom::Order(token) => self.report(token, Report::Started(ranks)),
+        }
+    }
+
+    /// The driver has started the processes, or not.
+    pub(super) fn started(&mut self, group: GroupId, ranks: &[(Rank, Result<u32, i32>)]) {
+        let Some(here) = self.here.get_mut(&group) else { return };
+        let Some(whom) = here.starting.take() else { return };
+        let mut never = Vec::new();
+        for (rank, result) in ranks {
+            let Some(process) = here.processes.get_mut(rank) else { continue };
+            process.pid = result.ok();
+            if result.is_err() && !process.ended {
+                process.ended = true;
+                let member = Member { group, rank: *rank };
+                never.push(Death { member, exit: Exit::Never, finalized: true });
+            }
+        }
+        self.say_started(group, whom, ranks.to_vec());
+        self.spread(never);
+        self.end_unseen(group);
+        self.clear_if_ended(group);
+    }
+
+    /// A process has ended.
+    pub(super) fn ended(&mut self, member: Member, exit: Exit) {
+        let Some(here) = self.here.get_mut(&member.group) else { return };
+        let Some(process) = here.processes.get_mut(&member.rank) else { return };
+        if process.ended {
+            return;
+        }
+        process.ended = true;
+        process.log = Log::default();
+        let finalized = process.finalized || !process.takes_part;
+        self.spread(vec![Death { member, exit, finalized }]);
+        self.clear_if_ended(member.group);
+    }
+
+    /// Where all processes have ended, what they have started goes, too.
+    fn clear_if_ended(&mut self, group: GroupId) {
+        let Some(here) = self.here.get_mut(&group) else { return };
+        let ended = here.starting.is_none() && here.processes.values().all(|process| process.ended);
+        if ended && !here.killing && !here.emptied {
+            here.killing = true;
+            self.outputs.push_back(Output::Kill { group, grace: None });
+        }
+    }
+
+    /// Kills the processes of a group here; whoever waits is told when none is left.
+    pub(super) fn kill_here(&mut self, group: GroupId, whom: Option<Whom>) {
+        let Some(here) = self.here.get_mut(&group) else {
+            // An order to start it may be on its way.
+            if whom.is_some() {
+                self.doomed.insert(group);
+            }
+            return self.say_killed(group, whom);
+        };
+        if here.emptied {
+            return self.say_killed(group, whom);
+        }
+        here.waiting.extend(whom);
+        if !here.killing {
+            here.killing = true;
+            let grace = Some(self.settings.limits.grace);
+            self.outputs.push_back(Output::Kill { group, grace });
+        }
+    }
+
+    fn say_killed(&mut self, group: GroupId, whom: Option<Whom>) {
+        match whom {
+            Some(Whom::Head) => self.part_killed(group),
+            Some(Whom::Order(token)) => {
+                let ended = self.status_here(Some(group));
+                self.report(token, Report::Groups(ended));
+            }
+            None => {}
+        }
+    }
+
+    /// Nothing is left here of a group that was killed.
+    pub(super) fn emptied(&mut self, group: GroupId) {
+        let Some(here) = self.here.get_mut(&group) else { return };
+        here.emptied = true;
+        here.killing = true;
+        let waiting = std::mem::take(&mut here.waiting);
+        self.end_unseen(group);
+        waiting.into_iter().for_each(|whom| self.say_killed(group, Some(whom)));
+        if self.forgotten.contains(group) {
+            self.here.remove(&group);
+        }
+        self.end_if_empty();
+    }
+
+    /// Processes that are not there any more, though nobody has seen them end.
+    fn end_unseen(&mut self, group: GroupId) {
+        let Some(here) = self.here.get(&group) else { return };
+        if !here.emptied || here.starting.is_some() {
+            return;
+        }
+        let unseen = here.processes.iter().filter(|(_, process)| !process.ended);
+        let unseen: Vec<Member> = unseen.map(|(rank, _)| Member { group, rank: *rank }).collect();
+        unseen.into_iter().for_each(|member| self.ended(member, Exit::Signal(9)));
+    }
+
+    pub(super) fn signal_here(&mut self, group: GroupId, signal: u8) {
+        if self.here.get(&group).is_some_and(|here| !here.emptied) {
+            self.outputs.push_back(Output::Signal(group, signal));
+        }
+    }
+
+    /// Whether a process is here and has not ended.
+    pub(super) fn is_alive_here(&self, member: Member) -> bool {
+        let here = self.here.get(&member.group);
+        here.and_then(|here| here.processes.get(&member.rank)).is_some_and(|process| !process.ended)
+    }
+
+    /// What is known here of the processes here.
+    pub(super) fn status_here(&self, group: Option<GroupId>) -> Vec<GroupStatus> {
+        let wanted = self.here.values().filter(|here| group.is_none_or(|group| here.layout.group == group));
+        wanted.take(super::groups::SHOWN_MAX).map(|here| self.status_of(here)).collect()
+    }
+
+    fn status_of(&self, here: &Here) -> GroupStatus {
+        let layout = &here.layout;
+        let deaths = self.deaths.get(&layout.group);
+        let member = |(rank, process): (&Rank, &Process)| MemberStatus {
+            rank: *rank,
+            node: self.me(),
+            pid: process.pid,
+            death: deaths.and_then(|deaths| deaths.get(rank)).copied(),
+        };
+        GroupStatus {
+            group: layout.group,
+            parent: layout.parent,
+            state: match here {
+                Here { emptied: true, .. } => GroupState::Ended,
+                Here { killing: true, .. } => GroupState::Killed,
+                Here { starting: Some(_), .. } => GroupState::Starting,
+                _ => GroupState::Running,
+            },
+            database: layout.database.clone(),
+            program: layout.specs.first().map(|spec| spec.program.clone()).unwrap_or_default(),
+            age: Duration::ZERO,
+            members: here.processes.iter().map(member).collect(),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Chained calls that a domain's node makes, and what their outcomes say.
+
+use std::collections::BTreeMap;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chained_gpc::trees::Id;
+use chained_gpc::{Call, CallError, CallHandle, Caller, Cause, CauseKind, FuncHandle, Outcome, Tree};
+
+use super::mailbox::{Post, Told};
+use crate::codec::decode_report;
+use crate::fault::{Fault, FaultKind};
+use crate::order::Report;
+
+/// The functions that nodes of domains have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handles {
+    pub(super) order: FuncHandle,
+    pub(super) output: FuncHandle,
+    pub(super) flush: FuncHandle,
+    pub(super) input: FuncHandle,
+}
+
+/// A call as it is to be made.
+pub(super) struct Making {
+    pub(super) func: FuncHandle,
+    pub(super) ids: Vec<Id>,
+    pub(super) data: Bytes,
+    pub(super) partial: bool,
+    pub(super) limit: Duration,
+}
+
+/// What became of a call.
+pub(super) type Ended = Result<Outcome, CallError>;
+
+/// Calls in flight, each with what it is for.
+pub(super) struct Calls<P> {
+    me: Id,
+    caller: Caller,
+    pub(super) handles: Handles,
+    domain: Bytes,
+    post: Post,
+    next: u64,
+    flying: BTreeMap<u64, Flying<P>>,
+}
+
+struct Flying<P> {
+    handle: CallHandle,
+    ids: Vec<Id>,
+    purpose: P,
+}
+
+impl<P> Calls<P> {
+    pub(super) fn new(me: Id, caller: Caller, handles: Handles, domain: &str, post: Post) -> Calls<P> {
+        let domain = Bytes::copy_from_slice(domain.as_bytes());
+        Calls { me, caller, handles, domain, post, next: 0, flying: BTreeMap::new() }
+    }
+
+    /// Makes a call; `Err` where it did not get under way.
+    pub(super) fn make(&mut self, making: Making, purpose: P) -> Result<u64, (P, Vec<Id>, CallError)> {
+        // Each node sends the order on before it is answered there: a node may answer late, and the others are to know.
+        let mut call = Call::new(making.func)
+            .ids(making.ids.clone())
+            .tree(Tree::Binomial)
+            .header(self.domain.clone())
+            .data(making.data)
+            .limit(making.limit)
+            .forward_first();
+        if making.partial {
+            call = call.partial();
+        }
+        if !making.ids.contains(&self.me) {
+            call = call.watch();
+        }
+        match self.caller.try_call(call) {
+            Ok(handle) => {
+                let number = self.next;
+                self.next += 1;
+                self.flying.insert(number, Flying { handle, ids: making.ids, purpose });
+                // It may have ended already; from the first look on it tells by itself.
+                let _ = self.post.tell(Told::CallReady(number));
+                Ok(number)
+            }
+            Err(error) => Err((purpose, making.ids, error)),
+        }
+    }
+
+    /// Looks whether a call has ended.
+    pub(super) fn look(&mut self, number: u64) -> Option<(P, Vec<Id>, Ended)> {
+        let flying = self.flying.get_mut(&number)?;
+        let waker = Waker::from(Arc::new(Ready { number, post: self.post.clone() }));
+        match Pin::new(&mut flying.handle).poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => None,
+            Poll::Ready(ended) => {
+                self.flying.remove(&number).map(|flying| (flying.purpose, flying.ids, ended))
+            }
+        }
+    }
+
+    /// Gives the calls up whose purpose is such a one.
+    pub(super) fn cancel(&mut self, which: impl Fn(&P) -> bool) {
+        // Dropping the handle cancels the call.
+        self.flying.retain(|_, flying| !which(&flying.purpose));
+    }
+}
+
+/// Tells the loop that a call has ended.
+struct Ready {
+    number: u64,
+    post: Post,
+}
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        // A loop that has ended waits for nothing.
+        let _ = self.post.tell(Told::CallReady(self.number));
+    }
+}
+
+/// What each of the ids has said, or why it has not.
+pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Fault>)> {
+    let each = |id: Id| match ended {
+        Ok(outcome) => match outcome.reply(id) {
+            Some(reply) => decode_report(reply.data).map_err(|error| {
+                let message = format!("node {id} answers what makes no sense: {error}");
+                Fault::new(FaultKind::System, message)
+            }),
+            None => Err(match outcome.cause(id) {
+                Some(cause) => fault_of(cause),
+                None => unreached(id),
+            }),
+        },
+        Err(error) => Err(match error.cause() {
+            Some(cause) => fault_of(cause),
+            None => Fault::new(FaultKind::System, format!("a call to other nodes: {error}")),
+        }),
+    };
+    ids.iter().map(|&id| (id, each(id))).collect()
+}
+
+fn unreached(id: Id) -> Fault {
+    let mut fault = Fault::new(FaultKind::NodeLost, format!("node {id} was not reached"));
+    fault.node = Some(id);
+    fault
+}
+
+/// A cause as a fault of the domain.
+pub(super) fn fault_of(cause: &Cause) -> Fault {
+    let lost = is_loss(cause.kind);
+    let kind = match cause.kind {
+        _ if lost => FaultKind::NodeLost,
+        CauseKind::TimeLimit => FaultKind::TimedOut,
+        _ => FaultKind::System,
+    };
+    let mut fault = Fault::new(kind, format!("node {}: {}", cause.id, cause.message));
+    fault.node = lost.then_some(cause.id);
+    fault
+}
+
+/// Whether a cause says that its id is gone, or cannot be reached.
+pub(super) fn is_loss(kind: CauseKind) -> bool {
+    matches!(
+        kind,
+        CauseKind::Unreachable
+            | CauseKind::LinkLost
+            | CauseKind::LostIncarnation
+            | CauseKind::ShuttingDown
+            | CauseKind::NotAuthorised
+            | CauseKind::UnknownFunction
+    )
+}

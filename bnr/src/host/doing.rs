@@ -1,0 +1,260 @@
+//! What the machine of a domain's node wants done, and what whoever has begun the domain asks beside it.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chained_gpc::Reply;
+use chained_gpc::trees::Id;
+use mio::Interest;
+
+use super::HostEvent;
+use super::calls::Making;
+use super::clients::Link;
+use super::engine::{Asked, END_LIMIT, Engine, Errno, OWNER, Purpose, STREAM_LIMIT, Source, reply};
+use super::processes::{Started, Telling, prepare};
+use crate::codec::encode_order;
+use crate::domain::{CallNumber, Input, Output, Serial};
+use crate::fault::{Fault, FaultKind};
+use crate::keeper::{Keeper, KeeperOrder};
+use crate::names::{GroupId, Member};
+use crate::order::Order;
+use crate::request::{Answer, Client};
+use crate::speak::Conversation;
+use crate::spec::Layout;
+
+impl Engine {
+    pub(super) fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Answer { client, serial, answer } => self.answer(client, serial, answer),
+            Output::Notice { client, death } => {
+                if client == OWNER {
+                    self.event(HostEvent::Death(death));
+                } else if let Some(link) = self.clients.get_mut(&client) {
+                    link.notice(death);
+                    self.touched.insert(client);
+                }
+            }
+            Output::Call { call, ids, order, partial, limit } => self.call(call, ids, &order, partial, limit),
+            Output::Cancel(call) => {
+                if let Some(calls) = &mut self.calls {
+                    calls.cancel(|purpose| matches!(purpose, Purpose::Domain(number) if *number == call));
+                }
+                self.asked.retain(|_, asked| !matches!(asked, Asked::Own(number) if *number == call));
+            }
+            Output::Report { token, report } => match self.asked.remove(&token) {
+                Some(Asked::Deferred(answer)) => answer.reply(reply(&report)),
+                Some(Asked::Own(call)) => {
+                    let reports = vec![(self.me, Ok(report))];
+                    self.inputs.push_back(Input::Called { call, reports });
+                }
+                None => {}
+            },
+            Output::Start(layout) => self.start(layout),
+            Output::Kill { group, grace } => self.kill(group, grace),
+            Output::Signal(group, signal) => self.keep(KeeperOrder::Signal { group, signal }, Vec::new()),
+            Output::Aborted { member, code, message } => {
+                self.event(HostEvent::Aborted { member, code, message });
+            }
+            Output::Warning(message) => self.warn(message),
+            Output::End => self.over = true,
+        }
+    }
+
+    pub(super) fn answer(&mut self, client: Client, serial: Serial, answer: Result<Answer, Fault>) {
+        if client == OWNER {
+            if let Some(then) = self.then.remove(&serial) {
+                then(answer);
+            }
+        } else if let Some(link) = self.clients.get_mut(&client) {
+            link.answered(serial, answer);
+            self.touched.insert(client);
+        }
+    }
+
+    /// A call of the machine: to this node alone it needs no other.
+    pub(super) fn call(
+        &mut self,
+        call: CallNumber,
+        ids: Vec<Id>,
+        order: &Arc<Order>,
+        partial: bool,
+        limit: Duration,
+    ) {
+        if ids == [self.me] {
+            let token = self.next_token;
+            self.next_token += 1;
+            self.asked.insert(token, Asked::Own(call));
+            self.inputs.push_back(Input::Order { token, root: self.me, order: (**order).clone() });
+            return;
+        }
+        let Some(calls) = &mut self.calls else {
+            let fault = Fault::new(FaultKind::System, "this domain has one node, and no way to another");
+            let reports = ids.into_iter().map(|id| (id, Err(fault.clone()))).collect();
+            return self.inputs.push_back(Input::Called { call, reports });
+        };
+        let making = Making { func: calls.handles.order, ids, data: encode_order(order), partial, limit };
+        if let Err((purpose, ids, error)) = calls.make(making, Purpose::Domain(call)) {
+            self.call_ended(purpose, &ids, Err(error));
+        }
+    }
+
+    pub(super) fn start(&mut self, layout: Arc<Layout>) {
+        if let Some((group, ranks)) = self.starting.begin(&layout, self.me) {
+            return self.inputs.push_back(Input::Started { group, ranks });
+        }
+        self.groups.insert(layout.group, layout.clone());
+        let ranks: Vec<_> = layout.ranks_on(self.me).collect();
+        for rank in ranks {
+            let member = Member { group: layout.group, rank };
+            let prepared = self
+                .doors
+                .invite(member)
+                .and_then(|port| prepare(&layout, rank, &Telling { me: self.me, domain: &self.name, port }));
+            if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
+                self.started(member, Err(error.raw_os_error().unwrap_or(Errno::IO)));
+            }
+        }
+    }
+
+    pub(super) fn begin(&mut self, member: Member, started: Started) -> io::Result<()> {
+        self.ensure_keeper()?;
+        let client = Client::Process(member);
+        self.watch(
+            Source::Client(client),
+            started.link.as_raw_fd(),
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
+        self.clients.insert(client, Link::new(started.link, Conversation::new()));
+        for output in [started.out, started.err] {
+            let number = self.next_source;
+            self.next_source += 1;
+            self.watch(Source::Output(number), output.pipe().as_raw_fd(), Interest::READABLE)?;
+            self.outputs.insert(number, output);
+        }
+        if let Some(input) = started.input {
+            self.watch(Source::Input, input.as_raw_fd(), Interest::WRITABLE)?;
+            self.input.open(input);
+        }
+        self.keep(started.order, started.theirs);
+        Ok(())
+    }
+
+    pub(super) fn ensure_keeper(&mut self) -> io::Result<()> {
+        if self.keeper.is_none() {
+            let keeper = Keeper::start(&self.command.program, &self.command.args)?;
+            self.watch(Source::Keeper, keeper.socket().as_raw_fd(), Interest::READABLE | Interest::WRITABLE)?;
+            self.keeper = Some(keeper);
+            super::raise_descriptors();
+        }
+        Ok(())
+    }
+
+    pub(super) fn keep(&mut self, order: KeeperOrder, descriptors: Vec<OwnedFd>) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.order(order, descriptors);
+            // Descriptors wait here as short as possible; a failure shows at the end of the turn.
+            let _ = keeper.flush();
+        }
+    }
+
+    pub(super) fn kill(&mut self, group: GroupId, grace: Option<Duration>) {
+        if self.keeper.is_some() && self.groups.contains_key(&group) {
+            self.keep(KeeperOrder::Kill { group, grace }, Vec::new());
+        } else {
+            self.inputs.push_back(Input::Emptied(group));
+        }
+    }
+
+    pub(super) fn signal(&mut self, group: Option<GroupId>, signal: u8) {
+        let groups: Vec<GroupId> = match group {
+            Some(group) => vec![group],
+            None => self.domain.running(),
+        };
+        for group in groups {
+            if self.nodes.len() == 1 {
+                self.keep(KeeperOrder::Signal { group, signal }, Vec::new());
+                continue;
+            }
+            let Some(calls) = &mut self.calls else { continue };
+            let data = encode_order(&Order::Signal(group, signal));
+            let making = Making {
+                func: calls.handles.order,
+                ids: self.nodes.clone(),
+                data,
+                partial: true,
+                limit: END_LIMIT,
+            };
+            // Who is not reached is lost, and its processes with it.
+            let _ = calls.make(making, Purpose::Signal);
+        }
+    }
+
+    /// Standard input goes to rank 0 of the group that reads it, wherever that is.
+    pub(super) fn feed(&mut self, data: Bytes, then: SyncSender<io::Result<()>>) {
+        let node = self.domain.reader();
+        if node.is_none_or(|node| node == self.me) {
+            return self.input.take(data, super::input::From::Here(then));
+        }
+        let (Some(calls), Some(node)) = (&mut self.calls, node) else { return };
+        let making =
+            Making { func: calls.handles.input, ids: vec![node], data, partial: false, limit: STREAM_LIMIT };
+        if let Err((purpose, ids, error)) = calls.make(making, Purpose::Feed(then)) {
+            self.call_ended(purpose, &ids, Err(error));
+        }
+    }
+
+    /// Output goes up, and is written at the head.
+    pub(super) fn send_output(&mut self) {
+        self.outflow.write();
+        while let Some((up, data)) = self.outflow.next_call() {
+            let Some(calls) = &mut self.calls else { return };
+            let making = Making {
+                func: calls.handles.output,
+                ids: vec![up],
+                data,
+                partial: false,
+                limit: STREAM_LIMIT,
+            };
+            if let Err((purpose, ids, error)) = calls.make(making, Purpose::Output(up)) {
+                // Calls are too many at the moment: the next turn tries again.
+                self.call_ended(purpose, &ids, Err(error));
+                return;
+            }
+        }
+    }
+
+    /// Those who wait for output to arrive.
+    pub(super) fn tell_flushed(&mut self) {
+        if !self.outputs.is_empty() || !self.outflow.is_empty() {
+            return;
+        }
+        self.flushes.drain(..).for_each(|answer| answer.reply(Reply::default()));
+        if self.flushing == 0 {
+            // Nobody waits any more: fine.
+            for then in self.drains.drain(..) {
+                let _ = then.send(());
+            }
+        }
+    }
+
+    pub(super) fn drain(&mut self, then: SyncSender<()>) {
+        self.drains.push(then);
+        let others: Vec<Id> = self.nodes.iter().copied().filter(|id| *id != self.me).collect();
+        let (Some(calls), false) = (&mut self.calls, others.is_empty()) else { return };
+        let making = Making {
+            func: calls.handles.flush,
+            ids: others,
+            data: Bytes::new(),
+            partial: true,
+            limit: END_LIMIT,
+        };
+        self.flushing += 1;
+        if let Err((purpose, ids, error)) = calls.make(making, Purpose::Flush) {
+            self.call_ended(purpose, &ids, Err(error));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Where others than started processes connect: commands of the same user at a Unix socket, and in port mode processes at a TCP port.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
+
+use rustix::net::sockopt::socket_peercred;
+
+use crate::names::Member;
+
+/// Most connections of commands at a time.
+pub(super) const TOOLS_MAX: usize = 64;
+
+/// Most connections at the port that have not said which process they are: each process connects once, and says so at once.
+pub(super) const UNKNOWN_MAX: usize = 256;
+
+/// After so many wrong numbers the port takes nobody any more: somebody guesses.
+const WRONG_MAX: u32 = 10_000;
+
+/// The listeners.
+#[derive(Debug, Default)]
+pub(super) struct Doors {
+    tools: Option<UnixListener>,
+    port: Option<TcpListener>,
+    invited: BTreeMap<String, Member>,
+    wrong: u32,
+}
+
+impl Doors {
+    /// With a socket for commands, and a port where processes ask for one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn open(tools: Option<UnixListener>, port: bool) -> io::Result<Doors> {
+        if let Some(tools) = &tools {
+            tools.set_nonblocking(true)?;
+        }
+        let port = match port {
+            true => {
+                let listener = TcpListener::bind(("127.0.0.1", 0))?;
+                listener.set_nonblocking(true)?;
+                Some(listener)
+            }
+            false => None,
+        };
+        Ok(Doors { tools, port, invited: BTreeMap::new(), wrong: 0 })
+    }
+
+    pub(super) fn tools(&self) -> Option<RawFd> {
+        self.tools.as_ref().map(|listener| listener.as_raw_fd())
+    }
+
+    pub(super) fn port(&self) -> Option<RawFd> {
+        self.port.as_ref().map(|listener| listener.as_raw_fd())
+    }
+
+    /// Where a process connects, and the number by which it is known there.
+    ///
+    /// # Errors
+    /// The system's, when there are no random bytes.
+    pub(super) fn invite(&mut self, member: Member) -> io::Result<Option<(String, String)>> {
+        let Some(listener) = &self.port else { return Ok(None) };
+        let address = listener.local_addr()?.to_string();
+        // Ends: two processes hardly ever draw the same number.
+        loop {
+            let mut bytes = [0; 4];
+            rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+            // Clients take it for a signed number of 32 bits.
+            let secret = (u32::from_le_bytes(bytes) >> 1).to_string();
+            if !self.invited.contains_key(&secret) {
+                self.invited.insert(secret.clone(), member);
+                return Ok(Some((address, secret)));
+            }
+        }
+    }
+
+    /// Which process shows this number. It is worth nothing afterwards.
+    pub(super) fn welcome(&mut self, secret: &str) -> Option<Member> {
+        let member = self.invited.remove(secret);
+        if member.is_none() {
+            self.wrong += 1;
+            if self.wrong >= WRONG_MAX {
+                tracing::warn!("{WRONG_MAX} wrong numbers at the port of PMI: it takes nobody any more");
+                self.port = None;
+            }
+        }
+        member
+    }
+
+    /// A command of the same user that has connected; `None` when there is none.
+    pub(super) fn tool(&self) -> Option<OwnedFd> {
+        let listener = self.tools.as_ref()?;
+        // Ends: with those who have connected.
+        loop {
+            let (stream, _) = listener.accept().ok()?;
+            let same = socket_peercred(&stream).is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+            if same && stream.set_nonblocking(true).is_ok() {
+                return Some(stream.into());
+            }
+        }
+    }
+
+    /// A process that has connected to the port.
+    pub(super) fn process(&self) -> Option<OwnedFd> {
+        let (stream, _) = self.port.as_ref()?.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        // Small answers leave at once; a link without it serves all the same.
+        let _ = stream.set_nodelay(true);
+        Some(stream.into())
+    }
+}

@@ -1,0 +1,513 @@
+//! The loop of one node of a domain: what the system and other threads tell, the machine, and what it wants done.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::time::{Duration, Instant};
+
+use chained_gpc::trees::Id;
+use chained_gpc::{Deferred, Reply};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token as Key};
+
+use super::calls::{Calls, Ended, is_loss, reports};
+use super::clients::Link;
+use super::doors::Doors;
+use super::mailbox::{Post, Then, Told};
+use super::outflow::Outflow;
+use super::processes::{Output as ProcessOutput, Read, Starting};
+use super::{HostEvent, KeeperCommand};
+use crate::codec::encode_report;
+use crate::domain::{CallNumber, Domain, Input, Serial, Token};
+use crate::fault::{Fault, FaultKind};
+use crate::keeper::{Keeper, KeeperEvent};
+use crate::names::{GroupId, Member};
+use crate::order::{Order, Report};
+use crate::request::Client;
+use crate::speak::Attributes;
+use crate::spec::Layout;
+
+/// The key of the mailbox's waker.
+pub(super) const WAKER: Key = Key(0);
+const FIRST: usize = 1;
+
+/// What the system tells at a time.
+const EVENTS: usize = 512;
+
+/// Most messages of other threads that are taken before the others have their turn.
+const TOLD_MAX: usize = 1024;
+
+/// How long calls for output, input and signals may take: as long as somebody may look at a page of output. What takes longer is tried again.
+pub(super) const STREAM_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// How long the other nodes have to end.
+pub(super) const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// Who asks for this node itself, such as `gpc run`.
+pub(super) const OWNER: Client = Client::Tool(0);
+
+/// What a call is for.
+pub(super) enum Purpose {
+    Domain(CallNumber),
+    Output(Id),
+    Flush,
+    Feed(SyncSender<io::Result<()>>),
+    Signal,
+}
+
+/// Who waits for the answer to an order.
+pub(super) enum Asked {
+    Deferred(Deferred),
+    /// A call of this node to itself alone.
+    Own(CallNumber),
+}
+
+/// What a descriptor is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Source {
+    Client(Client),
+    /// A connection of a process that has not said which one it is.
+    Unknown(u64),
+    Output(u64),
+    Input,
+    Keeper,
+    Tools,
+    Port,
+}
+
+/// What the loop begins with.
+pub(super) struct Parts {
+    pub(super) poll: Poll,
+    pub(super) post: Post,
+    pub(super) inbox: Receiver<Told>,
+    pub(super) me: Id,
+    pub(super) nodes: Vec<Id>,
+    pub(super) name: String,
+    pub(super) domain: Domain,
+    pub(super) began: Instant,
+    pub(super) outflow: Outflow,
+    pub(super) keeper: KeeperCommand,
+    pub(super) doors: Doors,
+    pub(super) events: Option<Sender<HostEvent>>,
+    pub(super) calls: Option<super::calls::Handles>,
+    pub(super) caller: Option<chained_gpc::Caller>,
+}
+
+/// The loop.
+pub(super) struct Engine {
+    pub(super) poll: Poll,
+    pub(super) post: Post,
+    pub(super) inbox: Receiver<Told>,
+    pub(super) me: Id,
+    pub(super) nodes: Vec<Id>,
+    pub(super) name: String,
+    pub(super) domain: Domain,
+    pub(super) began: Instant,
+    pub(super) inputs: VecDeque<Input>,
+    pub(super) calls: Option<Calls<Purpose>>,
+    pub(super) asked: BTreeMap<Token, Asked>,
+    pub(super) next_token: Token,
+    pub(super) then: BTreeMap<Serial, Then>,
+    pub(super) next_serial: Serial,
+    pub(super) sources: BTreeMap<usize, Source>,
+    pub(super) keys: BTreeMap<Source, usize>,
+    pub(super) next_key: usize,
+    pub(super) ready: BTreeSet<usize>,
+    pub(super) clients: BTreeMap<Client, Link>,
+    /// Those that have asked or are answered in this turn.
+    pub(super) touched: BTreeSet<Client>,
+    /// What processes of a group say to each other here.
+    pub(super) attributes: Attributes,
+    pub(super) unknown: BTreeMap<u64, Link>,
+    pub(super) outputs: BTreeMap<u64, ProcessOutput>,
+    pub(super) next_source: u64,
+    pub(super) starting: Starting,
+    pub(super) keeper: Option<Keeper>,
+    pub(super) command: KeeperCommand,
+    pub(super) doors: Doors,
+    pub(super) outflow: Outflow,
+    pub(super) input: super::input::Feeding,
+    /// Groups whose processes are here.
+    pub(super) groups: BTreeMap<GroupId, Arc<Layout>>,
+    /// Processes here that have not ended.
+    pub(super) alive: BTreeSet<Member>,
+    pub(super) flushes: Vec<Deferred>,
+    pub(super) drains: Vec<SyncSender<()>>,
+    /// Flush calls to other nodes that have not ended, where somebody drains.
+    pub(super) flushing: usize,
+    pub(super) events: Option<Sender<HostEvent>>,
+    pub(super) ending: Vec<SyncSender<()>>,
+    pub(super) over: bool,
+}
+
+impl Engine {
+    pub(super) fn new(parts: Parts) -> Engine {
+        let calls = parts
+            .caller
+            .zip(parts.calls)
+            .map(|(caller, handles)| Calls::new(parts.me, caller, handles, &parts.name, parts.post.clone()));
+        let mut engine = Engine {
+            poll: parts.poll,
+            post: parts.post,
+            inbox: parts.inbox,
+            me: parts.me,
+            nodes: parts.nodes,
+            name: parts.name,
+            domain: parts.domain,
+            began: parts.began,
+            inputs: VecDeque::new(),
+            calls,
+            asked: BTreeMap::new(),
+            next_token: 0,
+            then: BTreeMap::new(),
+            next_serial: 0,
+            sources: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            next_key: FIRST,
+            ready: BTreeSet::new(),
+            clients: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            attributes: Attributes::new(),
+            unknown: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            next_source: 0,
+            starting: Starting::default(),
+            keeper: None,
+            command: parts.keeper,
+            doors: parts.doors,
+            outflow: parts.outflow,
+            input: super::input::Feeding::default(),
+            groups: BTreeMap::new(),
+            alive: BTreeSet::new(),
+            flushes: Vec::new(),
+            drains: Vec::new(),
+            flushing: 0,
+            events: parts.events,
+            ending: Vec::new(),
+            over: false,
+        };
+        engine.open_doors();
+        engine
+    }
+
+    /// Until the domain has ended.
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS);
+        let mut buffer = vec![0; 64 << 10];
+        self.turn();
+        while !self.over {
+            match self.poll.poll(&mut events, self.patience()) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.warn(format!("the loop of a domain's node cannot wait: {error}"));
+                    break;
+                }
+                Ok(()) => {
+                    self.ready.extend(events.iter().map(|event| event.token().0).filter(|key| *key >= FIRST))
+                }
+            }
+            self.listen();
+            self.read(&mut buffer);
+            self.inputs.push_back(Input::Time);
+            self.turn();
+        }
+        self.end();
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// How long the system may take until it tells something; `None` where nothing but that matters.
+    fn patience(&self) -> Option<Duration> {
+        let blocked = |key: &usize| match self.sources.get(key) {
+            Some(Source::Output(_)) => !self.outflow.has_room(),
+            _ => false,
+        };
+        if self.ready.iter().any(|key| !blocked(key)) {
+            return Some(Duration::ZERO);
+        }
+        self.domain.deadline().map(|deadline| deadline.saturating_sub(self.now()))
+    }
+
+    /// Takes what other threads have said.
+    fn listen(&mut self) {
+        for _ in 0..TOLD_MAX {
+            match self.inbox.try_recv() {
+                Ok(told) => self.told(told),
+                Err(_) => return,
+            }
+        }
+        // There may be more: the next turn begins at once.
+        let _ = self.post.tell(Told::CallReady(u64::MAX));
+    }
+
+    fn told(&mut self, told: Told) {
+        match told {
+            Told::Order { root, order, answer } => self.ordered(root, *order, answer),
+            Told::Cancelled(token) => {
+                if self.asked.remove(&token).is_some() {
+                    self.inputs.push_back(Input::Cancelled(token));
+                }
+            }
+            Told::CallReady(number) => self.call_ready(number),
+            Told::Ask { request, then } => {
+                let serial = self.next_serial;
+                self.next_serial += 1;
+                self.then.insert(serial, then);
+                self.inputs.push_back(Input::Request { client: OWNER, serial, request: *request });
+            }
+            Told::Batches { data, answer } => self.outflow.relay(
+                data,
+                Box::new(|arrived| match arrived {
+                    Ok(()) => answer.reply(Reply::default()),
+                    Err(why) => answer.fail(why),
+                }),
+            ),
+            Told::Flush { answer } => self.flushes.push(answer),
+            Told::Input { data, answer } => self.input.take(data, super::input::From::Node(answer)),
+            Told::Feed { data, then } => self.feed(data, then),
+            Told::Signal { group, signal } => self.signal(group, signal),
+            Told::Written(own, result) => {
+                self.outflow.written(own);
+                if let Err(error) = result {
+                    let _ = self.events.as_ref().map(|events| events.send(HostEvent::Output(error)));
+                }
+            }
+            Told::Drain(then) => self.drain(then),
+            Told::End(then) => {
+                self.ending.push(then);
+                self.inputs.push_back(Input::End);
+            }
+        }
+    }
+
+    fn ordered(&mut self, root: Id, order: Order, answer: Deferred) {
+        let token = self.next_token;
+        self.next_token += 1;
+        if let Order::Lost(ids) = &order {
+            ids.iter().for_each(|id| self.outflow.lost(*id));
+        }
+        let post = self.post.clone();
+        answer.on_cancel(move || drop(post.tell(Told::Cancelled(token))));
+        self.asked.insert(token, Asked::Deferred(answer));
+        self.inputs.push_back(Input::Order { token, root, order });
+    }
+
+    fn call_ready(&mut self, number: u64) {
+        let Some(calls) = &mut self.calls else { return };
+        let Some((purpose, ids, ended)) = calls.look(number) else { return };
+        self.call_ended(purpose, &ids, ended);
+    }
+
+    pub(super) fn call_ended(&mut self, purpose: Purpose, ids: &[Id], ended: Ended) {
+        match purpose {
+            Purpose::Domain(call) => {
+                let reports = reports(ids, &ended);
+                self.inputs.push_back(Input::Called { call, reports });
+            }
+            Purpose::Output(up) => {
+                let error = ended.err();
+                if error.as_ref().and_then(|error| error.cause()).is_some_and(|cause| is_loss(cause.kind)) {
+                    self.outflow.lost(up);
+                }
+                self.outflow.called(error.map_or(Ok(()), |error| Err(error.to_string())));
+            }
+            Purpose::Flush => self.flushing -= 1,
+            Purpose::Feed(then) => {
+                let result =
+                    ended.map(drop).map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error.to_string()));
+                // Nobody waits any more: fine.
+                let _ = then.send(result);
+            }
+            Purpose::Signal => {}
+        }
+    }
+
+    /// Reads what is there, of each a bounded part.
+    fn read(&mut self, buffer: &mut [u8]) {
+        for key in self.ready.clone() {
+            let Some(&source) = self.sources.get(&key) else {
+                self.ready.remove(&key);
+                continue;
+            };
+            let more = match source {
+                Source::Client(client) => self.read_client(client, buffer),
+                Source::Unknown(number) => self.read_unknown(number, buffer),
+                Source::Output(number) => self.read_output(number, buffer),
+                Source::Input => {
+                    self.input.write();
+                    false
+                }
+                Source::Keeper => self.read_keeper(buffer),
+                Source::Tools | Source::Port => self.accept(source),
+            };
+            if !more {
+                self.ready.remove(&key);
+            }
+        }
+    }
+
+    fn read_output(&mut self, number: u64, buffer: &mut [u8]) -> bool {
+        if !self.outflow.has_room() {
+            return true;
+        }
+        let Some(output) = self.outputs.get_mut(&number) else { return false };
+        let outflow = &mut self.outflow;
+        match output.read(buffer, |piece| outflow.take(piece)) {
+            Read::More => true,
+            Read::Empty => false,
+            Read::End => {
+                let output = self.outputs.remove(&number);
+                self.forget(Source::Output(number), output.as_ref().map(|output| output.pipe().as_raw_fd()));
+                false
+            }
+        }
+    }
+
+    fn read_keeper(&mut self, buffer: &mut [u8]) -> bool {
+        for _ in 0..TOLD_MAX {
+            let Some(keeper) = &mut self.keeper else { return false };
+            match keeper.event() {
+                Ok(Some(event)) => self.kept(event, buffer),
+                Ok(None) => return false,
+                Err(error) => {
+                    self.keeper_lost(&error);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn kept(&mut self, event: KeeperEvent, buffer: &mut [u8]) {
+        match event {
+            KeeperEvent::Started(member, pid) => {
+                self.alive.insert(member);
+                self.started(member, Ok(pid));
+            }
+            KeeperEvent::NotStarted(member, errno) => self.started(member, Err(errno)),
+            KeeperEvent::Ended(member, exit) => {
+                self.alive.remove(&member);
+                // What it had said before it ended counts.
+                self.hear_out(Client::Process(member), buffer);
+                self.inputs.push_back(Input::Ended { member, exit });
+            }
+            KeeperEvent::Emptied(group) => {
+                self.attributes.forget(group);
+                self.inputs.push_back(Input::Emptied(group));
+            }
+        }
+    }
+
+    pub(super) fn started(&mut self, member: Member, result: Result<u32, i32>) {
+        if let Some((group, ranks)) = self.starting.known(member, result) {
+            self.inputs.push_back(Input::Started { group, ranks });
+        }
+    }
+
+    /// Without its keeper nothing can be started, and nobody says what becomes of those who run.
+    pub(super) fn keeper_lost(&mut self, error: &io::Error) {
+        self.warn(format!("the keeper of this host's processes is gone ({error}): its processes are lost"));
+        let keeper = self.keeper.take();
+        self.forget(Source::Keeper, keeper.as_ref().map(|keeper| keeper.socket().as_raw_fd()));
+        if let Some(keeper) = keeper {
+            keeper.abandon();
+        }
+        for (group, ranks) in self.starting.fail(Errno::CHILD) {
+            self.inputs.push_back(Input::Started { group, ranks });
+        }
+        for member in std::mem::take(&mut self.alive) {
+            self.inputs.push_back(Input::Ended { member, exit: crate::Exit::Signal(9) });
+        }
+        for group in std::mem::take(&mut self.groups).into_keys() {
+            self.inputs.push_back(Input::Emptied(group));
+        }
+    }
+
+    /// Hands all inputs to the machine, does what it wants, and writes what has come of it.
+    fn turn(&mut self) {
+        // Ends: an input that an output makes here is the answer of a call of this node to itself, and the machine makes a bounded number of those for each input from outside.
+        while let Some(input) = self.inputs.pop_front() {
+            let now = self.now();
+            tracing::trace!(node = self.me, ?input);
+            self.domain.handle(input, now);
+            while let Some(output) = self.domain.next_output() {
+                tracing::trace!(node = self.me, ?output);
+                self.carry_out(output);
+            }
+        }
+        if let Some(keeper) = &mut self.keeper
+            && let Err(error) = keeper.flush()
+        {
+            self.keeper_lost(&error);
+        }
+        self.send_output();
+        self.flush_clients();
+        self.tell_flushed();
+    }
+
+    /// Nothing is left: the keeper ends what runs here, and itself.
+    fn end(mut self) {
+        self.outflow.drop_all();
+        if let Some(keeper) = self.keeper.take() {
+            keeper.end(END_LIMIT);
+        }
+        self.event(HostEvent::Ended);
+        let ended = || Fault::new(FaultKind::DomainEnded, "the domain has ended");
+        std::mem::take(&mut self.then).into_values().for_each(|then| then(Err(ended())));
+        for then in self.ending.drain(..) {
+            // Nobody waits any more: fine.
+            let _ = then.send(());
+        }
+    }
+
+    pub(super) fn event(&self, event: HostEvent) {
+        // Whoever listens no longer does not want to know.
+        let _ = self.events.as_ref().map(|events| events.send(event));
+    }
+
+    pub(super) fn warn(&self, message: String) {
+        tracing::warn!(node = self.me, "{message}");
+        self.event(HostEvent::Warning(message));
+    }
+
+    /// Has the system tell of a descriptor.
+    pub(super) fn watch(&mut self, source: Source, descriptor: RawFd, interest: Interest) -> io::Result<()> {
+        let key = self.next_key;
+        self.poll.registry().register(&mut SourceFd(&descriptor), Key(key), interest)?;
+        self.next_key += 1;
+        self.sources.insert(key, source);
+        self.keys.insert(source, key);
+        // What came before may not be told.
+        self.ready.insert(key);
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, source: Source, descriptor: Option<RawFd>) {
+        if let Some(key) = self.keys.remove(&source) {
+            self.sources.remove(&key);
+            self.ready.remove(&key);
+        }
+        if let Some(descriptor) = descriptor {
+            // It is closed now in any case.
+            let _ = self.poll.registry().deregister(&mut SourceFd(&descriptor));
+        }
+    }
+}
+
+/// Numbers of the system's errors.
+pub(super) struct Errno;
+
+impl Errno {
+    /// No such child.
+    pub(super) const CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
+    /// Input or output.
+    pub(super) const IO: i32 = rustix::io::Errno::IO.raw_os_error();
+}
+
+pub(super) fn reply(report: &Report) -> Reply {
+    Reply::shared(encode_report(report))
+}

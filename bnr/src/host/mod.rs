@@ -1,0 +1,369 @@
+//! One node of a domain on sockets: the loop that drives [`Domain`](crate::domain::Domain), the processes of this host, and the calls to other nodes.
+//!
+//! [`Host`] is the head of a domain, such as `gpc run`; [`Serving`] is a node that takes part in the domains of others.
+#![allow(clippy::disallowed_methods, reason = "the loop gives the machine the time")]
+
+mod calls;
+mod clients;
+mod doing;
+mod doors;
+mod engine;
+mod input;
+mod mailbox;
+mod outflow;
+mod processes;
+mod serving;
+mod visits;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use chained_gpc::Caller;
+use chained_gpc::trees::Id;
+use mio::Poll;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use self::doors::Doors;
+use self::engine::{Engine, Parts, WAKER};
+use self::mailbox::{Post, Told};
+use self::outflow::{Outflow, Way, Writing};
+use self::serving::Shared;
+use crate::domain::{Domain, Settings};
+use crate::exit::Death;
+use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
+use crate::names::{GroupId, Member};
+use crate::request::{Answer, Request};
+use crate::streams::Piece;
+
+pub use serving::Serving;
+
+/// How many writings may wait for the writer of output: its bytes are bounded by the windows of the nodes.
+const WRITINGS_MAX: usize = 4;
+
+/// What is started as the keeper of a host's processes: a program that calls [`keeper::run`](crate::keeper::run) on its standard input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeeperCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// What writes output: it gets pieces of whole lines, or of lines that are longer than a piece.
+pub type Writer = Box<dyn FnMut(&Piece) -> io::Result<()> + Send>;
+
+/// What the head of a domain is told at its beginning.
+#[non_exhaustive]
+pub struct HostSettings {
+    /// Its id.
+    pub me: Id,
+    /// The nodes of the domain, the head first.
+    pub nodes: Vec<Id>,
+    /// Whether the head runs processes, too. Alone it does in any case.
+    pub runs: bool,
+    /// What is started as the keeper.
+    pub keeper: KeeperCommand,
+    /// How much of everything there may be.
+    pub limits: Limits,
+    /// Where commands of the same user connect.
+    pub tools: Option<UnixListener>,
+    /// What writes output; without it, output is dropped.
+    pub output: Option<Writer>,
+    /// The node by which others are reached, with [`Serving::attach`] done; none for a domain of one node.
+    pub serving: Option<Serving>,
+    /// Whether processes connect to a port on loopback, for programs that do not know `PMI_FD`.
+    pub pmi_port: bool,
+}
+
+impl HostSettings {
+    /// A domain of one node, without a socket for commands, whose output is dropped.
+    pub fn new(keeper: KeeperCommand) -> HostSettings {
+        HostSettings {
+            me: 0,
+            nodes: vec![0],
+            runs: true,
+            keeper,
+            limits: Limits::default(),
+            tools: None,
+            output: None,
+            serving: None,
+            pmi_port: false,
+        }
+    }
+}
+
+impl fmt::Debug for HostSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostSettings")
+            .field("me", &self.me)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What happens in a domain, for whoever has begun it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HostEvent {
+    /// A process of a group that was [subscribed](Request::Subscribe) to has ended.
+    Death(Death),
+    /// A process has asked for the end of its group.
+    Aborted {
+        /// Who.
+        member: Member,
+        /// The exit status that it wants.
+        code: u8,
+        /// Why.
+        message: String,
+    },
+    /// Something is wrong that a person may want to know.
+    Warning(String),
+    /// Output could not be written.
+    Output(io::Error),
+    /// The domain has ended.
+    Ended,
+}
+
+/// The head of a domain. Dropping it ends the domain: all its processes are killed.
+pub struct Host {
+    post: Post,
+    name: String,
+    events: Receiver<HostEvent>,
+    thread: Option<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    /// Begins a domain.
+    ///
+    /// # Errors
+    /// The system's: there is no thread, no descriptor.
+    pub fn start(settings: HostSettings) -> io::Result<Host> {
+        let name = random_name()?;
+        let poll = Poll::new()?;
+        let (post, inbox) = Post::new(poll.registry(), WAKER)?;
+        let (tell, events) = mpsc::channel();
+        let (way, writer) = match settings.output {
+            Some(write) => {
+                let (sender, writings) = mpsc::sync_channel(WRITINGS_MAX);
+                (Way::Written(sender), Some(start_writer(write, writings, post.clone())?))
+            }
+            None => (Way::Dropped, None),
+        };
+        let began = Instant::now();
+        let domain = Domain::new(
+            Settings {
+                me: settings.me,
+                nodes: settings.nodes.clone(),
+                runs: settings.runs || settings.nodes.len() == 1,
+                name: name.clone(),
+                limits: settings.limits,
+            },
+            Duration::ZERO,
+        );
+        let shared = settings.serving.as_ref().map(|serving| serving.shared().clone());
+        if let Some(shared) = &shared {
+            shared.insert(&name, post.clone());
+        }
+        let engine = Engine::new(Parts {
+            poll,
+            post: post.clone(),
+            inbox,
+            me: settings.me,
+            outflow: Outflow::new(settings.me, settings.nodes.clone(), way),
+            nodes: settings.nodes,
+            name: name.clone(),
+            domain,
+            began,
+            keeper: settings.keeper,
+            doors: Doors::open(settings.tools, settings.pmi_port)?,
+            events: Some(tell),
+            calls: shared.as_ref().and_then(|shared| shared.handles.get().copied()),
+            caller: shared.as_ref().and_then(|shared| shared.caller.get().cloned()),
+        });
+        let thread = spawn(engine, name.clone(), shared)?;
+        Ok(Host { post, name, events, thread: Some(thread), writer })
+    }
+
+    /// The name of the domain.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What happens.
+    pub fn events(&self) -> &Receiver<HostEvent> {
+        &self.events
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// What the domain says, or that there is no answer within the limit.
+    pub fn ask(&self, request: Request, limit: Duration) -> Result<Answer, Fault> {
+        let (sender, answer) = mpsc::sync_channel(1);
+        // Who has stopped waiting does not want it.
+        self.ask_then(request, move |result| drop(sender.send(result)));
+        answer.recv_timeout(limit).unwrap_or_else(|_| {
+            Err(Fault::new(FaultKind::TimedOut, format!("the domain has not answered within {limit:?}")))
+        })
+    }
+
+    /// Asks, and goes on with `then`, on the domain's thread: it must be short and never block.
+    pub fn ask_then(&self, request: Request, then: impl FnOnce(Result<Answer, Fault>) + Send + 'static) {
+        let told = Told::Ask { request: Box::new(request), then: Box::new(then) };
+        if let Err(Told::Ask { then, .. }) = self.post.tell(told) {
+            then(Err(Fault::new(FaultKind::DomainEnded, "the domain has ended")));
+        }
+    }
+
+    /// A handle by which another thread gives standard input.
+    pub fn feeder(&self) -> Feeder {
+        Feeder { post: self.post.clone() }
+    }
+
+    /// Sends a signal to the processes of a group, or of all groups.
+    pub fn signal(&self, group: Option<GroupId>, signal: u8) {
+        // A domain that has ended has no processes.
+        let _ = self.post.tell(Told::Signal { group, signal });
+    }
+
+    /// Waits until all output of processes that have ended is written; whether it is.
+    pub fn drain(&self, limit: Duration) -> bool {
+        self.wait_for(Told::Drain, limit)
+    }
+
+    /// Ends the domain: all its processes are killed. Whether that was done within the limit.
+    pub fn end(mut self, limit: Duration) -> bool {
+        let ended = self.wait_for(Told::End, limit);
+        if ended {
+            self.join();
+        }
+        ended
+    }
+
+    fn wait_for(&self, told: impl FnOnce(SyncSender<()>) -> Told, limit: Duration) -> bool {
+        let (sender, done) = mpsc::sync_channel(1);
+        match self.post.tell(told(sender)) {
+            Ok(()) => !matches!(done.recv_timeout(limit), Err(mpsc::RecvTimeoutError::Timeout)),
+            Err(_) => true,
+        }
+    }
+
+    fn join(&mut self) {
+        for thread in [self.thread.take(), self.writer.take()].into_iter().flatten() {
+            // A panic there was told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let (sender, _) = mpsc::sync_channel(1);
+        let _ = self.post.tell(Told::End(sender));
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Gives standard input to rank 0.
+#[derive(Clone, Debug)]
+pub struct Feeder {
+    post: Post,
+}
+
+impl Feeder {
+    /// Gives it these bytes, and waits until they are in its pipe; no bytes are the end of its input.
+    ///
+    /// # Errors
+    /// `BrokenPipe` when nobody reads any more.
+    pub fn feed(&self, bytes: Vec<u8>) -> io::Result<()> {
+        let (sender, taken) = mpsc::sync_channel(1);
+        let ended = || io::Error::new(io::ErrorKind::BrokenPipe, "the domain has ended");
+        self.post.tell(Told::Feed { data: Bytes::from(bytes), then: sender }).map_err(|_| ended())?;
+        // Waits as long as the process does not read: that is its right, and its end ends this.
+        taken.recv().map_err(|_| ended())?
+    }
+}
+
+/// The loop of a domain that another node leads.
+fn begin_elsewhere(
+    shared: &Arc<Shared>,
+    name: &str,
+    me: Id,
+    nodes: &[Id],
+    caller: Caller,
+) -> io::Result<Post> {
+    let poll = Poll::new()?;
+    let (post, inbox) = Post::new(poll.registry(), WAKER)?;
+    let settings =
+        Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits: shared.limits };
+    let engine = Engine::new(Parts {
+        poll,
+        post: post.clone(),
+        inbox,
+        me,
+        outflow: Outflow::new(me, nodes.to_vec(), Way::Sent),
+        nodes: nodes.to_vec(),
+        name: name.into(),
+        domain: Domain::new(settings, Duration::ZERO),
+        began: Instant::now(),
+        keeper: shared.command.clone(),
+        doors: Doors::default(),
+        events: None,
+        calls: shared.handles.get().copied(),
+        caller: Some(caller),
+    });
+    shared.insert(name, post.clone());
+    spawn(engine, name.into(), Some(shared.clone()))?;
+    Ok(post)
+}
+
+fn spawn(engine: Engine, name: String, shared: Option<Arc<Shared>>) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("bnr-domain".into()).spawn(move || {
+        engine.run();
+        if let Some(shared) = shared {
+            shared.remove(&name);
+        }
+    })
+}
+
+/// The thread that writes output: whoever reads it may be slow.
+fn start_writer(mut write: Writer, writings: Receiver<Writing>, post: Post) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("bnr-output".into()).spawn(move || {
+        // Ends: with the loop that gives it something.
+        while let Ok((pieces, own)) = writings.recv() {
+            let result = pieces.iter().try_for_each(&mut write);
+            if post.tell(Told::Written(own, result)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// 16 hexadecimal digits that nobody else has.
+fn random_name() -> io::Result<String> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
+}
+
+/// Each process takes three descriptors here: as many are used as the system lets this process have.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // A process that keeps its limit starts fewer.
+    let _ = setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
+}

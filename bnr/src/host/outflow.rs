@@ -1,0 +1,386 @@
+//! Output on its way to the head: what the processes of this node have written, and what came from nodes below.
+//!
+//! Along a tree of nodes each node gives its parent one call at a time; the answer comes when what was given has been written at the head. So what is on its way is bounded at each node, and a head that writes slowly holds up the processes that write.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use chained_gpc::trees::Id;
+
+use crate::streams::{Piece, decode_batch, encode_batch, parent};
+
+/// How many bytes of its own processes' output a node holds, before it reads no more of them.
+pub(super) const WINDOW: usize = 1 << 20;
+
+/// Most bytes of one call.
+const BATCH_MAX: usize = 1 << 20;
+
+/// How often what could not be given is given again, before it is dropped: a lost node costs one try, a busy one some.
+const AGAIN_MAX: u32 = 16;
+
+/// Bytes before each node's part of a call: origin, number, length.
+const PART_HEAD: usize = 4 + 8 + 4;
+
+/// What waits to be written by the writer of the head.
+pub(super) type Writing = (Vec<Piece>, usize);
+
+/// Tells whoever has given output that it has arrived, or why it never will.
+pub(super) type Arrived = Box<dyn FnOnce(Result<(), String>) + Send>;
+
+/// Where output goes.
+pub(super) enum Way {
+    /// To the writer of this node, which is the head.
+    Written(SyncSender<Writing>),
+    /// To another node.
+    Sent,
+    /// Nowhere: nobody wants it.
+    Dropped,
+}
+
+/// Output of one node, on its way.
+struct Part {
+    origin: Id,
+    number: u64,
+    batch: Bytes,
+    /// Who waits for it to arrive; none for this node's own.
+    answer: Option<Arrived>,
+}
+
+/// All output that is here.
+pub(super) struct Outflow {
+    me: Id,
+    nodes: Vec<Id>,
+    lost: BTreeSet<Id>,
+    way: Way,
+    /// Of this node's processes, not yet given on.
+    pieces: Vec<Piece>,
+    held: usize,
+    /// Given on, and not arrived: bytes of this node's processes.
+    flying: usize,
+    /// How many batches of its own this node has made.
+    made: u64,
+    /// Parts that wait to be given on.
+    waiting: VecDeque<Part>,
+    /// Parts that are on their way up, in a call.
+    sent: Vec<Part>,
+    /// How often in a row what is sent has not arrived.
+    again: u32,
+    /// At the head: who waits until the writer has written so many writings more.
+    writing: VecDeque<(usize, Option<Arrived>)>,
+    /// At the head: whether the processes of this node are next, so that the other nodes do not keep them from it.
+    own_first: bool,
+    /// At the head: the last number of each origin. What comes again, since a node between was lost, is not written twice.
+    seen: BTreeMap<Id, u64>,
+}
+
+impl Outflow {
+    pub(super) fn new(me: Id, nodes: Vec<Id>, way: Way) -> Outflow {
+        Outflow {
+            me,
+            nodes,
+            lost: BTreeSet::new(),
+            way,
+            pieces: Vec::new(),
+            held: 0,
+            flying: 0,
+            made: 0,
+            waiting: VecDeque::new(),
+            sent: Vec::new(),
+            again: 0,
+            writing: VecDeque::new(),
+            own_first: false,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Whether more output of processes may be read.
+    pub(super) fn has_room(&self) -> bool {
+        self.held + self.flying < WINDOW
+    }
+
+    /// Takes output of a process of this node.
+    pub(super) fn take(&mut self, piece: Piece) {
+        if !matches!(self.way, Way::Dropped) {
+            self.held += piece.bytes.len();
+            self.pieces.push(piece);
+        }
+    }
+
+    /// Whether everything has arrived.
+    pub(super) fn is_empty(&self) -> bool {
+        self.held == 0 && self.flying == 0 && self.waiting.is_empty() && self.sent.is_empty()
+    }
+
+    /// A node is lost: nothing goes through it any more.
+    pub(super) fn lost(&mut self, node: Id) {
+        self.lost.insert(node);
+    }
+
+    /// What nodes below have given. Whoever waits is answered when it has arrived.
+    pub(super) fn relay(&mut self, mut data: Bytes, answer: Arrived) {
+        let mut parts = Vec::new();
+        while data.len() >= PART_HEAD {
+            let (origin, number, length) = (data.get_u32_le(), data.get_u64_le(), data.get_u32_le() as usize);
+            if length > data.len() {
+                return answer(Err("output that is shorter than it says".into()));
+            }
+            parts.push(Part { origin, number, batch: data.split_to(length), answer: None });
+        }
+        match parts.last_mut() {
+            // Parts arrive in order, so the last one's arrival is that of all.
+            Some(last) => last.answer = Some(answer),
+            None => return answer(Ok(())),
+        }
+        self.waiting.extend(parts);
+    }
+
+    /// At the head: gives the writer what it has room for.
+    pub(super) fn write(&mut self) {
+        let Way::Written(writer) = &self.way else { return };
+        let writer = writer.clone();
+        // Ends: each turn takes something away, or stops.
+        while let Some((writing, part)) = self.next_writing() {
+            let own = writing.1;
+            match writer.try_send(writing) {
+                Ok(()) => {
+                    self.flying += own;
+                    self.held -= own;
+                    if let Some(part) = &part {
+                        self.seen.insert(part.origin, part.number);
+                    }
+                    self.writing.push_back((own, part.and_then(|part| part.answer)));
+                }
+                Err(TrySendError::Full(writing)) => {
+                    match part {
+                        Some(part) => self.waiting.push_front(part),
+                        None => self.pieces = writing.0,
+                    }
+                    return;
+                }
+                Err(TrySendError::Disconnected(_)) => {
+                    self.way = Way::Dropped;
+                    return self.drop_all();
+                }
+            }
+        }
+    }
+
+    /// What is to be written next, and of which other node it is.
+    fn next_writing(&mut self) -> Option<(Writing, Option<Part>)> {
+        // Ends: each turn takes a part away, or returns.
+        loop {
+            let own = (self.own_first || self.waiting.is_empty()) && self.held > 0;
+            self.own_first = !own;
+            if own {
+                return Some(((std::mem::take(&mut self.pieces), self.held), None));
+            }
+            let mut part = self.waiting.pop_front()?;
+            if self.seen.get(&part.origin).is_some_and(|seen| *seen >= part.number) {
+                part.answer.into_iter().for_each(|answer| answer(Ok(())));
+                continue;
+            }
+            match decode_batch(&part.batch) {
+                Ok(pieces) => return Some(((pieces, 0), Some(part))),
+                Err(error) => {
+                    let message = format!("output that makes no sense: {error}");
+                    part.answer.take().into_iter().for_each(|answer| answer(Err(message.clone())));
+                }
+            }
+        }
+    }
+
+    /// At the head: the writer has written what it was given first.
+    pub(super) fn written(&mut self, own: usize) {
+        self.flying -= own.min(self.flying);
+        if let Some((_, Some(answer))) = self.writing.pop_front() {
+            answer(Ok(()));
+        }
+    }
+
+    /// Nobody takes output any more.
+    pub(super) fn drop_all(&mut self) {
+        (self.held, self.flying) = (0, 0);
+        self.pieces.clear();
+        let waiting = self.waiting.drain(..).chain(self.sent.drain(..)).filter_map(|part| part.answer);
+        for answer in waiting.chain(self.writing.drain(..).filter_map(|(_, answer)| answer)) {
+            answer(Ok(()));
+        }
+    }
+
+    /// At another node than the head: what is to be given up next, and to whom; nothing while something is on its way.
+    pub(super) fn next_call(&mut self) -> Option<(Id, Bytes)> {
+        if !matches!(self.way, Way::Sent) || !self.sent.is_empty() {
+            return None;
+        }
+        let up = self.up()?;
+        if self.held > 0 {
+            self.made += 1;
+            let batch = encode_batch(&std::mem::take(&mut self.pieces));
+            self.waiting.push_back(Part { origin: self.me, number: self.made, batch, answer: None });
+            self.flying += std::mem::take(&mut self.held);
+        }
+        let mut data = BytesMut::new();
+        while let Some(part) = self.waiting.front() {
+            if !data.is_empty() && data.len() + part.batch.len() > BATCH_MAX {
+                break;
+            }
+            data.put_u32_le(part.origin);
+            data.put_u64_le(part.number);
+            // A batch is far below 4 GiB: its pieces are bounded by the windows.
+            data.put_u32_le(u32::try_from(part.batch.len()).unwrap_or(u32::MAX));
+            data.extend_from_slice(&part.batch);
+            self.sent.extend(self.waiting.pop_front());
+        }
+        (!self.sent.is_empty()).then(|| (up, data.freeze()))
+    }
+
+    /// What was given up has arrived, or not: then it is given again, perhaps to the next node on the way.
+    pub(super) fn called(&mut self, arrived: Result<(), String>) {
+        self.again = if arrived.is_ok() { 0 } else { self.again + 1 };
+        if arrived.is_err() && self.again <= AGAIN_MAX && self.up().is_some() {
+            self.sent.drain(..).rev().for_each(|part| self.waiting.push_front(part));
+            return;
+        }
+        if self.sent.iter().any(|part| part.origin == self.me) {
+            self.flying = 0;
+        }
+        for answer in self.sent.drain(..).filter_map(|part| part.answer) {
+            answer(arrived.clone());
+        }
+    }
+
+    /// The next node towards the head that is not lost.
+    pub(super) fn up(&self) -> Option<Id> {
+        let mut position = self.nodes.iter().position(|id| *id == self.me)?;
+        // Ends: the parent's position is smaller.
+        while let Some(above) = parent(position) {
+            position = above;
+            let id = *self.nodes.get(position)?;
+            if !self.lost.contains(&id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Receiver};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::names::{GroupId, Member};
+    use crate::streams::Stream;
+
+    fn piece(rank: u32, text: &str) -> Piece {
+        let member = Member { group: GroupId(1), rank };
+        Piece { member, stream: Stream::Out, bytes: Bytes::copy_from_slice(text.as_bytes()) }
+    }
+
+    fn head() -> (Outflow, Receiver<Writing>) {
+        let (writer, writings) = mpsc::sync_channel(4);
+        (Outflow::new(0, (0..20).collect(), Way::Written(writer)), writings)
+    }
+
+    fn node(id: Id) -> Outflow {
+        Outflow::new(id, (0..20).collect(), Way::Sent)
+    }
+
+    fn told() -> (Arrived, Receiver<Result<(), String>>) {
+        let (sender, arrived) = mpsc::channel();
+        (Box::new(move |result| sender.send(result).unwrap()), arrived)
+    }
+
+    #[test]
+    fn output_of_a_node_is_answered_for_when_the_head_has_written_it() {
+        let ((mut head, writings), mut between, mut leaf) = (head(), node(1), node(9));
+        leaf.take(piece(5, "hello\n"));
+        let (up, data) = leaf.next_call().unwrap();
+        assert_eq!((up, leaf.next_call().is_none()), (1, true), "one call at a time");
+        let (answer, at_leaf) = told();
+        between.relay(data, answer);
+        between.take(piece(1, "own\n"));
+        let (up, data) = between.next_call().unwrap();
+        assert_eq!(up, 0);
+        let (answer, at_between) = told();
+        head.relay(data, answer);
+        head.write();
+        let texts: Vec<Bytes> =
+            writings.try_iter().flat_map(|(pieces, _)| pieces).map(|piece| piece.bytes).collect();
+        assert_eq!(texts, ["hello\n", "own\n"]);
+        assert!(at_between.try_recv().is_err() && at_leaf.try_recv().is_err(), "not yet written");
+        head.written(0);
+        head.written(0);
+        between.called(at_between.recv().unwrap());
+        leaf.called(at_leaf.recv().unwrap());
+        assert!(head.is_empty() && between.is_empty() && leaf.is_empty());
+    }
+
+    #[test]
+    fn what_goes_another_way_since_a_node_was_lost_is_written_once() {
+        let ((mut head, writings), mut leaf) = (head(), node(9));
+        leaf.take(piece(5, "once\n"));
+        let (_, data) = leaf.next_call().unwrap();
+        // It came through node 1, which was lost before it could say so.
+        head.relay(data, told().0);
+        leaf.lost(1);
+        leaf.called(Err("node 1 is lost".into()));
+        let (up, data) = leaf.next_call().unwrap();
+        assert_eq!(up, 0);
+        let (answer, arrived) = told();
+        head.relay(data, answer);
+        head.write();
+        assert_eq!(writings.try_iter().flat_map(|(pieces, _)| pieces).count(), 1);
+        assert_eq!(arrived.recv().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn what_never_arrives_is_dropped_in_the_end_and_said_to_be() {
+        let mut node = node(1);
+        node.relay(node_data(), Box::new(|_| {}));
+        node.take(piece(1, "lost\n"));
+        for _ in 0..=AGAIN_MAX {
+            assert!(node.next_call().is_some());
+            node.called(Err("busy".into()));
+        }
+        assert!(node.next_call().is_none() && node.is_empty() && node.has_room());
+    }
+
+    fn node_data() -> Bytes {
+        let mut node = node(9);
+        node.take(piece(9, "relayed\n"));
+        node.next_call().unwrap().1
+    }
+
+    #[test]
+    fn a_writer_that_is_slow_holds_up_who_writes() {
+        let (mut head, writings) = head();
+        let line = "x".repeat(60_000);
+        let mut taken = 0;
+        // Ends: the window is finite.
+        while head.has_room() {
+            head.take(piece(0, &line));
+            head.write();
+            taken += line.len();
+        }
+        assert!((WINDOW..WINDOW + line.len()).contains(&taken));
+        let (_, own) = writings.recv().unwrap();
+        head.written(own);
+        assert!(head.has_room());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_of_another_node_are_output_or_refused(data: Vec<u8>) {
+            let (mut head, _writings) = head();
+            let (answer, arrived) = told();
+            head.relay(data.into(), answer);
+            head.write();
+            head.drop_all();
+            prop_assert_eq!(arrived.try_iter().count(), 1);
+        }
+    }
+}

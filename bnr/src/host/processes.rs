@@ -1,0 +1,216 @@
+//! The processes of this node: what each is started with, and its output.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use chained_gpc::trees::Id;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::keeper::KeeperOrder;
+use crate::names::{GroupId, Member, Rank};
+use crate::spec::{Layout, Spec};
+use crate::streams::{Piece, Splitter, Stream};
+
+/// Most bytes that are read of one pipe before the others have their turn.
+const READ_MAX: usize = 64 << 10;
+
+/// One output of a process.
+pub(super) struct Output {
+    pipe: OwnedFd,
+    splitter: Splitter,
+}
+
+/// What reading has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Read {
+    /// There may be more.
+    More,
+    /// There is none at the moment.
+    Empty,
+    /// There will be none any more.
+    End,
+}
+
+impl Output {
+    pub(super) fn pipe(&self) -> &OwnedFd {
+        &self.pipe
+    }
+
+    /// Reads some of it.
+    pub(super) fn read(&mut self, buffer: &mut [u8], mut take: impl FnMut(Piece)) -> Read {
+        let room = buffer.len().min(READ_MAX);
+        match rustix::io::read(&self.pipe, &mut buffer[..room]) {
+            Ok(0) => {
+                self.splitter.end(&mut take);
+                Read::End
+            }
+            Ok(count) => {
+                self.splitter.bytes(&buffer[..count], &mut take);
+                Read::More
+            }
+            Err(Errno::AGAIN) => Read::Empty,
+            Err(Errno::INTR) => Read::More,
+            Err(_) => {
+                self.splitter.end(&mut take);
+                Read::End
+            }
+        }
+    }
+}
+
+/// A process that is to be started, and this node's ends of what it is started with.
+pub(super) struct Started {
+    pub(super) order: KeeperOrder,
+    /// Its ends: standard input, output and error, and the socket by which it asks this node.
+    pub(super) theirs: Vec<OwnedFd>,
+    pub(super) link: OwnedFd,
+    pub(super) out: Output,
+    pub(super) err: Output,
+    /// Standard input, where it is not empty.
+    pub(super) input: Option<OwnedFd>,
+}
+
+/// What processes are told beside their group.
+pub(super) struct Telling<'a> {
+    pub(super) me: Id,
+    pub(super) domain: &'a str,
+    /// Where processes connect that do not inherit a socket, and by which secret this one is known there.
+    pub(super) port: Option<(String, String)>,
+}
+
+/// Makes what a process is started with.
+///
+/// # Errors
+/// The system's: descriptors are short.
+pub(super) fn prepare(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> io::Result<Started> {
+    let member = Member { group: layout.group, rank };
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    let (out, their_out) = output(member, Stream::Out)?;
+    let (err, their_err) = output(member, Stream::Err)?;
+    let (input, their_in) = input(layout.input && rank == 0)?;
+    Ok(Started {
+        order: order(layout, rank, telling),
+        theirs: vec![their_in, their_out, their_err, theirs],
+        link: ours,
+        out,
+        err,
+        input,
+    })
+}
+
+fn output(member: Member, stream: Stream) -> io::Result<(Output, OwnedFd)> {
+    let (pipe, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&pipe, true)?;
+    Ok((Output { pipe, splitter: Splitter::new(member, stream) }, theirs))
+}
+
+fn input(wanted: bool) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
+    if !wanted {
+        let nothing: File = OpenOptions::new().read(true).open("/dev/null")?;
+        return Ok((None, nothing.into()));
+    }
+    let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((Some(ours), theirs))
+}
+
+fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
+    let empty = Spec::default();
+    let block = layout.blocks.iter().find(|block| rank >= block.first && rank - block.first < block.count);
+    let spec = block.and_then(|block| layout.specs.get(block.spec as usize)).unwrap_or(&empty);
+    let neighbours: Vec<Rank> = layout.ranks_on(telling.me).collect();
+    let local = neighbours.iter().position(|near| *near == rank).unwrap_or_default();
+    let mut env: Vec<(Vec<u8>, Vec<u8>)> = spec.env.clone();
+    let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
+    match &telling.port {
+        // The descriptor's number is the keeper's to say.
+        None => {
+            say("PMI_RANK", rank.to_string());
+            say("PMI_SIZE", layout.size().to_string());
+        }
+        Some((address, secret)) => {
+            say("PMI_PORT", address.clone());
+            say("PMI_ID", secret.clone());
+        }
+    }
+    if layout.parent.is_some() {
+        say("PMI_SPAWNED", "1".into());
+    }
+    say("MPI_LOCALRANKID", local.to_string());
+    say("MPI_LOCALNRANKS", neighbours.len().to_string());
+    say("GPC_BNR_GROUP", format!("{}/{}", telling.domain, layout.group));
+    let info = |name: &str| spec.info.iter().rfind(|(key, _)| key == name).map(|(_, value)| value.clone());
+    if let Some(front) = info("path") {
+        let rest = env.iter().rfind(|(name, _)| name == b"PATH").map(|(_, value)| value.clone());
+        let rest = rest.or_else(|| std::env::var_os("PATH").map(std::os::unix::ffi::OsStringExt::into_vec));
+        let path = [front, rest.unwrap_or_default()].join(&b':');
+        env.push((b"PATH".to_vec(), path));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    KeeperOrder::Start {
+        member: Member { group: layout.group, rank },
+        program: spec.program.clone(),
+        args: spec.args.clone(),
+        env,
+        wdir: info("wdir"),
+        bind: (info("bind").as_deref() == Some(b"core")).then_some(local % cores),
+    }
+}
+
+/// Groups whose processes are being started here, and which of them have been.
+#[derive(Default)]
+pub(super) struct Starting {
+    groups: BTreeMap<GroupId, Awaited>,
+}
+
+struct Awaited {
+    ranks: BTreeSet<Rank>,
+    known: Vec<(Rank, Result<u32, i32>)>,
+}
+
+/// Which ranks of a group were started, and which were not.
+pub(super) type Outcome = (GroupId, Vec<(Rank, Result<u32, i32>)>);
+
+impl Starting {
+    pub(super) fn begin(&mut self, layout: &Arc<Layout>, me: Id) -> Option<Outcome> {
+        let ranks: BTreeSet<Rank> = layout.ranks_on(me).collect();
+        if ranks.is_empty() {
+            return Some((layout.group, Vec::new()));
+        }
+        self.groups.insert(layout.group, Awaited { ranks, known: Vec::new() });
+        None
+    }
+
+    /// What became of one; all of its group, when it was the last.
+    pub(super) fn known(&mut self, member: Member, result: Result<u32, i32>) -> Option<Outcome> {
+        let awaited = self.groups.get_mut(&member.group)?;
+        if !awaited.ranks.remove(&member.rank) {
+            return None;
+        }
+        awaited.known.push((member.rank, result));
+        if !awaited.ranks.is_empty() {
+            return None;
+        }
+        let mut known = self.groups.remove(&member.group)?.known;
+        known.sort_by_key(|(rank, _)| *rank);
+        Some((member.group, known))
+    }
+
+    /// None of those that are awaited will be.
+    pub(super) fn fail(&mut self, errno: i32) -> Vec<Outcome> {
+        let groups = std::mem::take(&mut self.groups);
+        let failed = |(group, awaited): (GroupId, Awaited)| {
+            let mut known = awaited.known;
+            known.extend(awaited.ranks.into_iter().map(|rank| (rank, Err(errno))));
+            known.sort_by_key(|(rank, _)| *rank);
+            (group, known)
+        };
+        groups.into_iter().map(failed).collect()
+    }
+}

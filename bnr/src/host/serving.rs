@@ -1,0 +1,141 @@
+//! A chained-GPC node that takes part in domains: its functions, and the loops of the domains that others have begun here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use chained_gpc::{Access, Caller, Deferred, Functions, FunctionsError, Placement, Request as Call};
+
+use super::calls::Handles;
+use super::mailbox::{Post, Told};
+use super::{KeeperCommand, begin_elsewhere};
+use crate::codec::decode_order;
+use crate::limits::Limits;
+use crate::order::Order;
+
+/// Most domains at one node: each is the job of one user.
+const DOMAINS_MAX: usize = 256;
+
+/// A node's part in domains. It runs processes for whoever proves that it belongs to the nodes' job, and so for nobody whose link proves nothing.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) command: KeeperCommand,
+    pub(super) limits: Limits,
+    pub(super) caller: OnceLock<Caller>,
+    pub(super) handles: OnceLock<Handles>,
+    domains: Mutex<BTreeMap<String, Post>>,
+}
+
+impl Serving {
+    /// Registers the functions by which nodes of a domain call each other. They need a proof of the link: over TCP the secret of the job.
+    ///
+    /// # Errors
+    /// When the names are taken.
+    pub fn register(
+        functions: &Functions,
+        command: KeeperCommand,
+        limits: Limits,
+    ) -> Result<Serving, FunctionsError> {
+        let shared = Arc::new(Shared {
+            command,
+            limits,
+            caller: OnceLock::new(),
+            handles: OnceLock::new(),
+            domains: Mutex::default(),
+        });
+        // None takes time: they hand on to a domain's loop, in the order in which their requests come.
+        let functions = functions.at(Placement::Inline).access(Access::Proved);
+        let register = |name: &str, give: fn(&Call<'_>, Deferred, &Post)| {
+            let shared = shared.clone();
+            functions.deferring(name, move |request: &Call<'_>, answer: Deferred| {
+                match shared.find(request.header()) {
+                    Some(post) => give(request, answer, &post),
+                    None => answer.fail("this node has no part in such a domain, or not any more"),
+                }
+            })
+        };
+        let ordered = shared.clone();
+        let order = functions.deferring("bnr.order", move |request: &Call<'_>, answer: Deferred| {
+            ordered.order(request, answer);
+        })?;
+        let output = register("bnr.output", |request, answer, post| {
+            tell(post, Told::Batches { data: request.data_bytes(), answer });
+        })?;
+        let flush = register("bnr.flush", |_, answer, post| tell(post, Told::Flush { answer }))?;
+        let input = register("bnr.input", |request, answer, post| {
+            tell(post, Told::Input { data: request.data_bytes(), answer });
+        })?;
+        // Nobody has set it before.
+        let _ = shared.handles.set(Handles { order, output, flush, input });
+        Ok(Serving { shared })
+    }
+
+    /// Says by whom the node makes calls, where it is the head of a domain itself.
+    pub fn attach(&self, caller: Caller) {
+        // The first one stands.
+        let _ = self.shared.caller.set(caller);
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Shared {
+    fn find(&self, name: &[u8]) -> Option<Post> {
+        let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
+        domains.get(str::from_utf8(name).ok()?).cloned()
+    }
+
+    /// A domain has its loop now.
+    pub(super) fn insert(&self, name: &str, post: Post) {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).insert(name.into(), post);
+    }
+
+    /// A domain's loop has ended.
+    pub(super) fn remove(&self, name: &str) {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    fn order(self: &Arc<Self>, request: &Call<'_>, answer: Deferred) {
+        let order = match decode_order(request.data()) {
+            Ok(order) => order,
+            Err(error) => return answer.fail(format!("an order that makes no sense: {error}")),
+        };
+        let post = match (self.find(request.header()), &order) {
+            (Some(post), _) => post,
+            (None, Order::Begin { nodes }) => match self.begin(request, nodes) {
+                Ok(post) => post,
+                Err(why) => return answer.fail(why),
+            },
+            (None, _) => return answer.fail("this node has no part in such a domain, or not any more"),
+        };
+        tell(&post, Told::Order { root: request.root(), order: Box::new(order), answer });
+    }
+
+    fn begin(self: &Arc<Self>, request: &Call<'_>, nodes: &[chained_gpc::Id]) -> Result<Post, String> {
+        let name = str::from_utf8(request.header()).map_err(|_| "the name of a domain is text")?;
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err("the name of a domain has 1 to 64 letters and digits".into());
+        }
+        if nodes.first() != Some(&request.root()) || !nodes.contains(&request.me()) {
+            return Err("a domain is begun by its head, at its nodes".into());
+        }
+        let count = self.domains.lock().unwrap_or_else(PoisonError::into_inner).len();
+        if count >= DOMAINS_MAX {
+            return Err(format!("this node has a part in {DOMAINS_MAX} domains already"));
+        }
+        // Its time limit is for calls that say none, and those of a domain do.
+        let begun = begin_elsewhere(self, name, request.me(), nodes, request.caller());
+        begun.map_err(|error| format!("the domain cannot begin here: {error}"))
+    }
+}
+
+/// A loop that has ended drops the answer, and so says that there is none.
+fn tell(post: &Post, told: Told) {
+    drop(post.tell(told));
+}

@@ -1,0 +1,173 @@
+//! Connections of processes, and of others that come by themselves: reading, answering, closing.
+
+use std::os::fd::AsRawFd as _;
+
+use mio::Interest;
+
+use super::clients::{Heard, Link};
+use super::doors::{TOOLS_MAX, UNKNOWN_MAX};
+use super::engine::{Engine, Source};
+use super::mailbox::Told;
+use crate::domain::Input;
+use crate::request::Client;
+use crate::speak::Conversation;
+
+impl Engine {
+    pub(super) fn read_client(&mut self, client: Client, buffer: &mut [u8]) -> bool {
+        let Some(link) = self.clients.get_mut(&client) else { return false };
+        let heard = link.read(buffer);
+        self.touched.insert(client);
+        let more = heard.more;
+        self.heard(client, heard);
+        more
+    }
+
+    /// What a connection has asked.
+    fn heard(&mut self, client: Client, heard: Heard) {
+        for (serial, request) in heard.asked {
+            self.inputs.push_back(Input::Request { client, serial, request });
+        }
+        for (serial, ask) in heard.node {
+            let answers = match client {
+                Client::Process(member) => self.attributes.ask(member, serial, ask),
+                Client::Tool(_) => Vec::new(),
+            };
+            for (member, serial, answer) in answers {
+                self.answer(Client::Process(member), serial, answer);
+            }
+        }
+    }
+
+    /// Reads what a process has left behind: at most what its socket held, since whoever shares the socket may go on writing.
+    pub(super) fn hear_out(&mut self, client: Client, buffer: &mut [u8]) {
+        for _ in 0..64 {
+            if !self.read_client(client, buffer) {
+                return;
+            }
+        }
+    }
+
+    /// Writes what those are answered who have asked, and closes who has gone.
+    pub(super) fn flush_clients(&mut self) {
+        for client in std::mem::take(&mut self.touched) {
+            let Some(link) = self.clients.get_mut(&client) else { continue };
+            let mut heard = Heard::default();
+            let more = link.said(&mut heard);
+            link.write();
+            let silent = heard.asked.is_empty() && heard.node.is_empty();
+            let gone = link.broken.is_some() || link.ended && !more && silent;
+            let ends = link.ended && !gone;
+            self.heard(client, heard);
+            if ends {
+                self.touched.insert(client);
+            }
+            if gone {
+                self.close(client);
+            } else if more && let Some(key) = self.keys.get(&Source::Client(client)) {
+                self.ready.insert(*key);
+            }
+        }
+        if !self.inputs.is_empty() {
+            // The next turn begins at once.
+            let _ = self.post.tell(Told::CallReady(u64::MAX));
+        }
+    }
+
+    pub(super) fn close(&mut self, client: Client) {
+        let Some(link) = self.clients.remove(&client) else { return };
+        self.forget(Source::Client(client), Some(link.socket().as_raw_fd()));
+        if let Some(why) = &link.broken {
+            match client {
+                Client::Process(member) => {
+                    self.warn(format!("process {member} is not answered any more: {why}"))
+                }
+                Client::Tool(_) => tracing::debug!(%why, "a command was closed"),
+            }
+        }
+        if let Client::Process(member) = client {
+            self.attributes.gone(member);
+        }
+        self.inputs.push_back(Input::Gone(client));
+    }
+
+    /// Has the system tell of those who connect.
+    pub(super) fn open_doors(&mut self) {
+        let doors = [(Source::Tools, self.doors.tools()), (Source::Port, self.doors.port())];
+        for (source, descriptor) in doors {
+            let Some(descriptor) = descriptor else { continue };
+            if let Err(error) = self.watch(source, descriptor, Interest::READABLE) {
+                self.warn(format!("nobody can connect to this node: {error}"));
+            }
+        }
+    }
+
+    /// Takes one who has connected; whether there may be more. Who finds no place is closed.
+    pub(super) fn accept(&mut self, source: Source) -> bool {
+        let tools = source == Source::Tools;
+        let Some(socket) = (if tools { self.doors.tool() } else { self.doors.process() }) else {
+            return false;
+        };
+        let number = self.next_source + 1;
+        self.next_source = number;
+        let (source, full) = match tools {
+            true => {
+                let tools = self.clients.keys().filter(|client| matches!(client, Client::Tool(_))).count();
+                (Source::Client(Client::Tool(number)), tools >= TOOLS_MAX)
+            }
+            false => (Source::Unknown(number), self.unknown.len() >= UNKNOWN_MAX),
+        };
+        let descriptor = socket.as_raw_fd();
+        if full || self.watch(source, descriptor, Interest::READABLE | Interest::WRITABLE).is_err() {
+            return true;
+        }
+        let conversation = if tools { Conversation::new() } else { Conversation::by_port() };
+        let link = Link::new(socket, conversation);
+        match source {
+            Source::Client(client) => drop(self.clients.insert(client, link)),
+            _ => drop(self.unknown.insert(number, link)),
+        }
+        true
+    }
+
+    /// Reads of one who has connected to the port, until it has said which process it is.
+    pub(super) fn read_unknown(&mut self, number: u64, buffer: &mut [u8]) -> bool {
+        let Some(link) = self.unknown.get_mut(&number) else { return false };
+        let heard = link.read(buffer);
+        if let Some(secret) = heard.who {
+            self.welcome(number, &secret);
+            return false;
+        }
+        if link.ended || link.broken.is_some() || !heard.asked.is_empty() {
+            self.dismiss(number);
+            return false;
+        }
+        heard.more
+    }
+
+    /// One who has connected is this process, or nobody.
+    fn welcome(&mut self, number: u64, secret: &str) {
+        let Some(member) = self.doors.welcome(secret) else { return self.dismiss(number) };
+        let Some(link) = self.unknown.remove(&number) else { return };
+        let descriptor = link.socket().as_raw_fd();
+        self.forget(Source::Unknown(number), Some(descriptor));
+        let client = Client::Process(member);
+        let size = self.groups.get(&member.group).map_or(0, |layout| layout.size());
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.watch(Source::Client(client), descriptor, interest).is_ok() {
+            // The socket that it has inherited besides is not used, then.
+            if let Some(before) = self.clients.insert(client, link) {
+                drop(before);
+            }
+            if let Some(link) = self.clients.get_mut(&client) {
+                link.conversation.identified(Some((member.rank, size)));
+                self.touched.insert(client);
+            }
+        }
+    }
+
+    fn dismiss(&mut self, number: u64) {
+        if let Some(link) = self.unknown.remove(&number) {
+            self.forget(Source::Unknown(number), Some(link.socket().as_raw_fd()));
+        }
+    }
+}

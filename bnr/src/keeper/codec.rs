@@ -1,0 +1,278 @@
+//! Bytes of orders and events: frames of a length (u32, little-endian) and a body. No I/O.
+//!
+//! Both ends are one program on one host, so there is no version; what makes no sense is an error all the same, and ends the keeper.
+
+use std::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+
+use super::orders::{KeeperEvent, KeeperOrder};
+use crate::exit::Exit;
+use crate::names::{GroupId, Member};
+
+/// Most bytes of a frame's body. The system takes 6 MiB of arguments and environment at most.
+pub(super) const FRAME_MAX: usize = 8 << 20;
+
+/// What goes to the keeper.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Sent {
+    /// An order, and how many descriptors go with it.
+    Order(KeeperOrder, u8),
+    /// A process that cannot even be ordered: the keeper answers so, among its other answers.
+    Refused(Member, i32),
+}
+
+/// Bytes that are no frames of orders or events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}; the node and its keeper must be of one build")]
+pub(super) struct CodecError(&'static str);
+
+const SHORT: CodecError = CodecError("a frame that is shorter than what it has");
+const LONG: CodecError = CodecError("a frame that is longer than what it has");
+
+/// Cuts what has come into bodies.
+#[derive(Default)]
+pub(super) struct Frames {
+    bytes: BytesMut,
+}
+
+impl Frames {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next body that is whole.
+    pub(super) fn next(&mut self) -> Result<Option<Bytes>, CodecError> {
+        let Some(head) = self.bytes.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*head) as usize;
+        if length > FRAME_MAX {
+            return Err(CodecError("a frame that is longer than any"));
+        }
+        if self.bytes.len() < 4 + length {
+            return Ok(None);
+        }
+        self.bytes.advance(4);
+        Ok(Some(self.bytes.split_to(length).freeze()))
+    }
+}
+
+/// Appends a frame. `false`, and nothing appended, if it would be too long.
+pub(super) fn put_sent(out: &mut BytesMut, sent: &Sent) -> bool {
+    let begin = out.len();
+    out.put_u32_le(0);
+    let put = match sent {
+        Sent::Order(order, descriptors) => put_order(out, order, *descriptors),
+        Sent::Refused(member, errno) => {
+            out.put_u8(4);
+            put_member(out, *member);
+            out.put_i32_le(*errno);
+            true
+        }
+    };
+    let length = out.len() - begin - 4;
+    if !put || length > FRAME_MAX {
+        out.truncate(begin);
+        return false;
+    }
+    set_length(out, begin, length)
+}
+
+fn set_length(out: &mut BytesMut, begin: usize, length: usize) -> bool {
+    match (u32::try_from(length), out.get_mut(begin..begin + 4)) {
+        (Ok(length), Some(head)) => {
+            head.copy_from_slice(&length.to_le_bytes());
+            true
+        }
+        _ => false,
+    }
+}
+
+fn put_order(out: &mut BytesMut, order: &KeeperOrder, descriptors: u8) -> bool {
+    match order {
+        KeeperOrder::Start { member, program, args, env, wdir, bind } => {
+            // Nothing is copied that goes nowhere.
+            let size =
+                args.iter().map(Vec::len).chain(env.iter().map(|(name, value)| name.len() + value.len()));
+            if size.sum::<usize>().saturating_add(program.len()) > FRAME_MAX {
+                return false;
+            }
+            out.put_u8(1);
+            out.put_u8(descriptors);
+            put_member(out, *member);
+            put_bytes(out, program);
+            out.put_u32_le(count(args.len()));
+            args.iter().for_each(|arg| put_bytes(out, arg));
+            out.put_u32_le(count(env.len()));
+            for (name, value) in env {
+                put_bytes(out, name);
+                put_bytes(out, value);
+            }
+            out.put_u8(u8::from(wdir.is_some()));
+            put_bytes(out, wdir.as_deref().unwrap_or_default());
+            out.put_u64_le(bind.map_or(u64::MAX, |bind| bind as u64));
+        }
+        KeeperOrder::Signal { group, signal } => {
+            out.put_u8(2);
+            out.put_u32_le(group.0);
+            out.put_u8(*signal);
+        }
+        KeeperOrder::Kill { group, grace } => {
+            out.put_u8(3);
+            out.put_u32_le(group.0);
+            out.put_u8(u8::from(grace.is_some()));
+            let millis = u64::try_from(grace.unwrap_or_default().as_millis());
+            out.put_u64_le(millis.unwrap_or(u64::MAX));
+        }
+    }
+    true
+}
+
+/// What does not fit makes a frame that is too long anyway.
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+    out.put_u32_le(count(bytes.len()));
+    out.put_slice(bytes);
+}
+
+fn put_member(out: &mut BytesMut, member: Member) {
+    out.put_u32_le(member.group.0);
+    out.put_u32_le(member.rank);
+}
+
+/// Reads the body of what goes to the keeper.
+pub(super) fn get_sent(mut body: Bytes) -> Result<Sent, CodecError> {
+    let body = &mut body;
+    let sent = match get_u8(body)? {
+        1 => {
+            let descriptors = get_u8(body)?;
+            Sent::Order(get_start(body)?, descriptors)
+        }
+        2 => {
+            let group = GroupId(get_u32(body)?);
+            Sent::Order(KeeperOrder::Signal { group, signal: get_u8(body)? }, 0)
+        }
+        3 => {
+            let group = GroupId(get_u32(body)?);
+            let is_given = get_u8(body)? == 1;
+            let grace = Duration::from_millis(get_u64(body)?);
+            Sent::Order(KeeperOrder::Kill { group, grace: is_given.then_some(grace) }, 0)
+        }
+        4 => Sent::Refused(get_member(body)?, get_i32(body)?),
+        _ => return Err(CodecError("an order that there is not")),
+    };
+    if body.is_empty() { Ok(sent) } else { Err(LONG) }
+}
+
+fn get_start(body: &mut Bytes) -> Result<KeeperOrder, CodecError> {
+    let member = get_member(body)?;
+    let program = get_bytes(body)?;
+    // What is said to come takes memory only as it comes.
+    let mut args = Vec::new();
+    for _ in 0..get_u32(body)? {
+        args.push(get_bytes(body)?);
+    }
+    let mut env = Vec::new();
+    for _ in 0..get_u32(body)? {
+        env.push((get_bytes(body)?, get_bytes(body)?));
+    }
+    let has_wdir = get_u8(body)? == 1;
+    let wdir = get_bytes(body)?;
+    let bind = get_u64(body)?;
+    let bind = if bind == u64::MAX { None } else { usize::try_from(bind).ok() };
+    Ok(KeeperOrder::Start { member, program, args, env, wdir: has_wdir.then_some(wdir), bind })
+}
+
+/// Appends a frame.
+pub(super) fn put_event(out: &mut BytesMut, event: KeeperEvent) {
+    let begin = out.len();
+    out.put_u32_le(0);
+    match event {
+        KeeperEvent::Started(member, pid) => {
+            out.put_u8(1);
+            put_member(out, member);
+            out.put_u32_le(pid);
+        }
+        KeeperEvent::NotStarted(member, errno) => {
+            out.put_u8(2);
+            put_member(out, member);
+            out.put_i32_le(errno);
+        }
+        KeeperEvent::Ended(member, exit) => {
+            let (kind, number) = match exit {
+                Exit::Code(code) => (0, u32::from(code)),
+                Exit::Signal(signal) => (1, u32::from(signal)),
+                Exit::Node(id) => (2, id),
+                Exit::Never => (3, 0),
+            };
+            out.put_u8(3);
+            put_member(out, member);
+            out.put_u8(kind);
+            out.put_u32_le(number);
+        }
+        KeeperEvent::Emptied(group) => {
+            out.put_u8(4);
+            out.put_u32_le(group.0);
+        }
+    }
+    let length = out.len() - begin - 4;
+    set_length(out, begin, length);
+}
+
+/// Reads the body of an event.
+pub(super) fn get_event(mut body: Bytes) -> Result<KeeperEvent, CodecError> {
+    let body = &mut body;
+    let event = match get_u8(body)? {
+        1 => KeeperEvent::Started(get_member(body)?, get_u32(body)?),
+        2 => KeeperEvent::NotStarted(get_member(body)?, get_i32(body)?),
+        3 => {
+            let member = get_member(body)?;
+            let (kind, number) = (get_u8(body)?, get_u32(body)?);
+            let small = u8::try_from(number).map_err(|_| CodecError("an exit status above 255"));
+            let exit = match kind {
+                0 => Exit::Code(small?),
+                1 => Exit::Signal(small?),
+                2 => Exit::Node(number),
+                3 => Exit::Never,
+                _ => return Err(CodecError("an exit that there is not")),
+            };
+            KeeperEvent::Ended(member, exit)
+        }
+        4 => KeeperEvent::Emptied(GroupId(get_u32(body)?)),
+        _ => return Err(CodecError("an event that there is not")),
+    };
+    if body.is_empty() { Ok(event) } else { Err(LONG) }
+}
+
+fn get_u8(body: &mut Bytes) -> Result<u8, CodecError> {
+    body.try_get_u8().map_err(|_| SHORT)
+}
+
+fn get_u32(body: &mut Bytes) -> Result<u32, CodecError> {
+    body.try_get_u32_le().map_err(|_| SHORT)
+}
+
+fn get_i32(body: &mut Bytes) -> Result<i32, CodecError> {
+    body.try_get_i32_le().map_err(|_| SHORT)
+}
+
+fn get_u64(body: &mut Bytes) -> Result<u64, CodecError> {
+    body.try_get_u64_le().map_err(|_| SHORT)
+}
+
+fn get_bytes(body: &mut Bytes) -> Result<Vec<u8>, CodecError> {
+    let length = get_u32(body)? as usize;
+    if length > body.len() {
+        return Err(SHORT);
+    }
+    Ok(body.split_to(length).to_vec())
+}
+
+fn get_member(body: &mut Bytes) -> Result<Member, CodecError> {
+    Ok(Member { group: GroupId(get_u32(body)?), rank: get_u32(body)? })
+}
+
+#[cfg(test)]
+mod tests;

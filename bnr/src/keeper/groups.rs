@@ -1,0 +1,247 @@
+//! The processes of each group, and how they end.
+#![allow(clippy::disallowed_methods, reason = "the keeper's own end is bounded by the clock")]
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgid, getpid, kill_process,
+    kill_process_group, wait, waitid,
+};
+
+use super::killing::{Do, Killing, PAUSE, PAUSE_MAX};
+use super::orders::KeeperEvent;
+use super::tree::{Tree, signal_below, variable};
+use super::{EMPTY_LIMIT, GROUP, tag};
+use crate::exit::Exit;
+use crate::names::{GroupId, Member, Rank};
+
+/// All that was started here and has not ended.
+#[derive(Default)]
+pub(super) struct Groups {
+    groups: BTreeMap<GroupId, Group>,
+    running: HashMap<Pid, Member>,
+    /// Other descendants that were seen below a group's processes.
+    seen: HashMap<Pid, GroupId>,
+    /// Whether this process has no children at all.
+    childless: bool,
+}
+
+/// One group.
+#[derive(Default)]
+struct Group {
+    /// What its processes have in [`GROUP`].
+    tag: Option<Vec<u8>>,
+    running: BTreeMap<Rank, Pid>,
+    /// Process groups of its processes, those that have ended among them.
+    process_groups: HashSet<Pid>,
+    killing: Option<Killing>,
+}
+
+impl Groups {
+    pub(super) fn new() -> Groups {
+        Groups::default()
+    }
+
+    /// A process was started.
+    pub(super) fn insert(&mut self, member: Member, pid: Pid, env: &[(Vec<u8>, Vec<u8>)]) {
+        self.childless = false;
+        let group = self.groups.entry(member.group).or_default();
+        if group.tag.is_none() {
+            group.tag = tag(env).map(<[u8]>::to_vec);
+        }
+        group.running.insert(member.rank, pid);
+        group.process_groups.insert(pid);
+        self.running.insert(pid, member);
+    }
+
+    /// Takes the exit status of all that have ended.
+    pub(super) fn reap(&mut self, mut tell: impl FnMut(KeeperEvent)) {
+        // Ends: each turn takes a child that has ended, and there are finitely many.
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    self.seen.remove(&pid);
+                    let Some(member) = self.running.remove(&pid) else { continue };
+                    if let Some(group) = self.groups.get_mut(&member.group) {
+                        group.running.remove(&member.rank);
+                    }
+                    tell(KeeperEvent::Ended(member, exit(status)));
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::CHILD) => {
+                    self.childless = true;
+                    return;
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Sends a signal to the process groups of those that run.
+    pub(super) fn signal(&self, group: GroupId, signal: u8) {
+        let Some(signal) = Signal::from_named_raw(signal.into()) else { return };
+        for pid in self.groups.get(&group).into_iter().flat_map(|group| group.running.values()) {
+            // It may have ended, or be another user's by now.
+            let _ = kill_process_group(*pid, signal);
+        }
+    }
+
+    /// A group is to be killed.
+    pub(super) fn kill(&mut self, group: GroupId, now: Duration, grace: Option<Duration>) {
+        match &mut self.groups.entry(group).or_default().killing {
+            Some(killing) => killing.again(now, grace),
+            none => *none = Some(Killing::new(now, grace)),
+        }
+    }
+
+    /// Whether a group is being killed.
+    pub(super) fn is_killed(&self, group: GroupId) -> bool {
+        self.groups.get(&group).is_some_and(|group| group.killing.is_some())
+    }
+
+    /// When a kill gets on by the time alone.
+    pub(super) fn next(&self) -> Option<Duration> {
+        self.groups.values().filter_map(|group| group.killing.as_ref()).map(Killing::next).min()
+    }
+
+    /// Gets on with the groups that are being killed.
+    pub(super) fn step(&mut self, now: Duration, mut tell: impl FnMut(KeeperEvent)) {
+        let killed = self.groups.iter().filter(|(_, group)| group.killing.is_some());
+        for id in killed.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let Some(group) = self.groups.get_mut(&id) else { continue };
+            // While one of its processes runs it is not empty; so nobody looks for others then.
+            let mut empty = group.running.is_empty() && (self.childless || self.left(id).is_empty());
+            if !empty {
+                let Some(Group { killing: Some(killing), .. }) = self.groups.get_mut(&id) else { continue };
+                match killing.step(now) {
+                    Do::Wait => {}
+                    Do::Ask => self.ask(id),
+                    Do::Kill => self.kill_now(id),
+                    Do::GiveUp => empty = true,
+                }
+            }
+            if empty {
+                self.emptied(id, &mut tell);
+            }
+        }
+    }
+
+    fn emptied(&mut self, id: GroupId, tell: &mut impl FnMut(KeeperEvent)) {
+        let Some(group) = self.groups.remove(&id) else { return };
+        for (rank, pid) in group.running {
+            // It was given up: it has SIGKILL, and does nothing of its own any more.
+            self.running.remove(&pid);
+            let killed = Exit::Signal(u8::try_from(Signal::KILL.as_raw()).unwrap_or_default());
+            tell(KeeperEvent::Ended(Member { group: id, rank }, killed));
+        }
+        self.seen.retain(|_, group| *group != id);
+        tell(KeeperEvent::Emptied(id));
+    }
+
+    /// The children of this process that belong to a group: its processes, and what it has left.
+    fn left(&self, id: GroupId) -> Vec<Pid> {
+        let children = Tree::look().children(getpid());
+        children.into_iter().filter(|pid| self.group_of(*pid) == Some(id)).collect()
+    }
+
+    /// The group of a child of this process.
+    fn group_of(&self, pid: Pid) -> Option<GroupId> {
+        if let Some(member) = self.running.get(&pid) {
+            return Some(member.group);
+        }
+        if let Some(group) = self.seen.get(&pid) {
+            return Some(*group);
+        }
+        let process_group = getpgid(Some(pid)).ok()?;
+        let of_process_group = |group: &Group| group.process_groups.contains(&process_group);
+        if let Some((id, _)) = self.groups.iter().find(|(_, group)| of_process_group(group)) {
+            return Some(*id);
+        }
+        let tag = variable(pid, GROUP);
+        if let Some((id, _)) = self.groups.iter().find(|(_, group)| tag.is_some() && group.tag == tag) {
+            return Some(*id);
+        }
+        // Nothing says whose it is: it goes with the last that is killed.
+        let alone = self.groups.values().all(|group| group.killing.is_some());
+        if alone { self.groups.keys().next_back().copied() } else { None }
+    }
+
+    /// SIGTERM for the process groups of a group. What is below them is noted: it may be nobody's soon.
+    fn ask(&mut self, id: GroupId) {
+        self.note(id);
+        self.signal_process_groups(id, Signal::TERM);
+    }
+
+    /// SIGKILL for all that is there of a group.
+    fn kill_now(&mut self, id: GroupId) {
+        let below = self.note(id);
+        // Parents before their children: a script whose program is killed goes on with the next line.
+        self.signal_process_groups(id, Signal::KILL);
+        for child in self.left(id) {
+            // A child of this process has its number until its exit status is taken here. It may be another user's.
+            let _ = kill_process(child, Signal::KILL);
+        }
+        below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
+    }
+
+    /// Looks for what is below the processes of a group, each with its parent.
+    fn note(&mut self, id: GroupId) -> Vec<(Pid, Pid)> {
+        let tree = Tree::look();
+        let below: Vec<_> = self.left(id).into_iter().flat_map(|child| tree.below(child)).collect();
+        self.seen.extend(below.iter().map(|(pid, _)| (*pid, id)));
+        below
+    }
+
+    fn signal_process_groups(&self, id: GroupId, signal: Signal) {
+        let Some(group) = self.groups.get(&id) else { return };
+        let running: HashSet<Pid> = group.running.values().copied().collect();
+        for pid in &group.process_groups {
+            // Its number is nobody else's as long as its first process, or another child of this one, is in it.
+            if running.contains(pid) || has_child_in(*pid) {
+                // All of them may be another user's.
+                let _ = kill_process_group(*pid, signal);
+            }
+        }
+    }
+
+    /// Kills everything, and waits until it has gone, but no longer than [`EMPTY_LIMIT`].
+    pub(super) fn end(&mut self) {
+        let until = Instant::now() + EMPTY_LIMIT;
+        let mut pause = PAUSE;
+        // Ends: with the last child, or the time.
+        loop {
+            self.reap(drop);
+            if self.childless || Instant::now() >= until {
+                return;
+            }
+            let below = Tree::look().below(getpid());
+            for pid in self.running.keys() {
+                // Its number is its own until its exit status is taken above. It may be another user's.
+                let _ = kill_process_group(*pid, Signal::KILL);
+            }
+            below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
+            // The end of a child interrupts it.
+            let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() }));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// Whether a child of this process is in a process group, so that its number is no other's.
+fn has_child_in(process_group: Pid) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pgid(Some(process_group)), look).is_ok()
+}
+
+fn exit(status: WaitStatus) -> Exit {
+    let small = |number: Option<i32>| number.and_then(|number| u8::try_from(number).ok());
+    match (small(status.exit_status()), small(status.terminating_signal())) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        // Nothing else ends a process.
+        (None, None) => Exit::Code(1),
+    }
+}

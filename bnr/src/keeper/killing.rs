@@ -1,0 +1,151 @@
+//! When the processes of a group that is killed get which signal. No clock of its own.
+
+use std::time::Duration;
+
+use super::EMPTY_LIMIT;
+
+/// The first pause between two looks at what SIGKILL has left; each further one is twice as long.
+pub(super) const PAUSE: Duration = Duration::from_millis(2);
+
+/// The longest pause.
+pub(super) const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// A group that is being killed. Times count from some moment before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Killing {
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// It has not even got SIGTERM.
+    Ordered(Duration),
+    /// Until then it may end by itself.
+    Asked(Duration),
+    /// SIGKILL is sent again at this time, after this pause; and given up at the last.
+    Killed { next: Duration, pause: Duration, last: Duration },
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Do {
+    /// Nothing yet.
+    Wait,
+    /// SIGTERM to the process groups.
+    Ask,
+    /// SIGKILL to all that are there.
+    Kill,
+    /// No more: what is there now does not go.
+    GiveUp,
+}
+
+impl Killing {
+    /// From now on, with or without a grace.
+    pub(super) fn new(now: Duration, grace: Option<Duration>) -> Killing {
+        let stage = match grace {
+            Some(grace) => Stage::Ordered(now.saturating_add(grace)),
+            None => Stage::killed(now),
+        };
+        Killing { stage }
+    }
+
+    /// It is ordered again: whichever comes first counts.
+    pub(super) fn again(&mut self, now: Duration, grace: Option<Duration>) {
+        let end = now.saturating_add(grace.unwrap_or_default());
+        match &mut self.stage {
+            Stage::Ordered(until) | Stage::Asked(until) => *until = end.min(*until),
+            Stage::Killed { .. } => {}
+        }
+    }
+
+    /// What is to be done now, once.
+    pub(super) fn step(&mut self, now: Duration) -> Do {
+        match self.stage {
+            Stage::Ordered(until) if now < until => {
+                self.stage = Stage::Asked(until);
+                Do::Ask
+            }
+            Stage::Asked(until) if now < until => Do::Wait,
+            Stage::Ordered(_) | Stage::Asked(_) => {
+                self.stage = Stage::killed(now);
+                self.step(now)
+            }
+            Stage::Killed { last, .. } if now >= last => Do::GiveUp,
+            Stage::Killed { next, .. } if now < next => Do::Wait,
+            Stage::Killed { pause, last, .. } => {
+                let next = now.saturating_add(pause);
+                self.stage = Stage::Killed { next, pause: (pause * 2).min(PAUSE_MAX), last };
+                Do::Kill
+            }
+        }
+    }
+
+    /// When [`step`](Killing::step) has something to do next.
+    pub(super) fn next(&self) -> Duration {
+        match self.stage {
+            Stage::Ordered(_) => Duration::ZERO,
+            Stage::Asked(until) => until,
+            Stage::Killed { next, last, .. } => next.min(last),
+        }
+    }
+}
+
+impl Stage {
+    fn killed(now: Duration) -> Stage {
+        Stage::Killed { next: now, pause: PAUSE, last: now.saturating_add(EMPTY_LIMIT) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn asked_first_and_killed_after_the_grace() {
+        let mut killing = Killing::new(ms(5), Some(ms(100)));
+        assert_eq!(killing.next(), Duration::ZERO);
+        assert_eq!(killing.step(ms(5)), Do::Ask);
+        assert_eq!((killing.step(ms(104)), killing.next()), (Do::Wait, ms(105)));
+        assert_eq!(killing.step(ms(105)), Do::Kill);
+        assert_eq!(killing.step(ms(105)), Do::Wait);
+        assert_eq!(killing.next(), ms(107));
+    }
+
+    #[test]
+    fn without_a_grace_it_is_killed_again_and_again_but_not_for_ever() {
+        for grace in [None, Some(Duration::ZERO)] {
+            let mut killing = Killing::new(ms(0), grace);
+            let mut kills = 0;
+            let mut now = ms(0);
+            loop {
+                match killing.step(now) {
+                    Do::Kill => kills += 1,
+                    Do::Wait => now = killing.next(),
+                    Do::GiveUp => break,
+                    Do::Ask => panic!("nobody is asked"),
+                }
+            }
+            assert_eq!(now, EMPTY_LIMIT);
+            assert!((100..=110).contains(&kills), "{kills}");
+        }
+    }
+
+    #[test]
+    fn a_second_order_may_hurry_it_and_never_delays_it() {
+        let mut killing = Killing::new(ms(0), Some(ms(1000)));
+        assert_eq!(killing.step(ms(0)), Do::Ask);
+        killing.again(ms(10), Some(ms(5000)));
+        assert_eq!(killing.next(), ms(1000));
+        killing.again(ms(20), Some(ms(30)));
+        assert_eq!(killing.next(), ms(50));
+        killing.again(ms(30), None);
+        assert_eq!(killing.step(ms(30)), Do::Kill);
+        let before = killing;
+        killing.again(ms(40), Some(ms(9000)));
+        assert_eq!(killing, before);
+    }
+}

@@ -1,0 +1,225 @@
+//! The keeper itself: one thread that waits for orders, and for the ends of processes.
+#![allow(clippy::disallowed_methods, reason = "the grace of a kill passes by the clock")]
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use bytes::{Buf as _, BytesMut};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{getpid, set_child_subreaper};
+use rustix::thread::set_name;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::codec::{Frames, Sent, get_sent, put_event};
+use super::groups::Groups;
+use super::orders::{KeeperEvent, KeeperOrder};
+use super::passing::{receive, send};
+use super::start::{Program, Starter};
+use crate::names::Member;
+
+/// Its name among the system's processes: none that a pattern for `gpc` finds.
+const NAME: &std::ffi::CStr = c"bnr-keeper";
+
+/// Bytes that are received at a time.
+const READ: usize = 64 << 10;
+
+/// Bytes of events that may wait before orders do: what they say was asked for.
+const EVENTS_MAX: usize = 1 << 20;
+
+/// Runs the keeper until its control socket closes, or it gets a signal that asks it to end; then kills all that it has started, and returns. The calling process should do nothing else, and have no other children: it takes the exit status of them all.
+///
+/// # Errors
+/// The system's, and orders that make no sense. All that was started has been killed then, too.
+pub fn run(control: UnixStream) -> io::Result<()> {
+    // Without its name it works as well.
+    let _ = set_name(NAME);
+    set_child_subreaper(Some(getpid()))?;
+    chained_gpc::bootstrap::inherit_nothing()?;
+    control.set_nonblocking(true)?;
+    let mut process = Process::new(control)?;
+    let result = process.turns();
+    process.groups.end();
+    result
+}
+
+/// The standard input of this process as the control socket of a keeper.
+///
+/// # Errors
+/// The system's.
+pub fn stdin_control() -> io::Result<UnixStream> {
+    io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from)
+}
+
+struct Process {
+    control: UnixStream,
+    /// Readable when a signal has come.
+    woken: UnixStream,
+    /// Whether one of them asks for the end.
+    ends: Arc<AtomicBool>,
+    began: Instant,
+    frames: Frames,
+    /// What has come for the processes that are in `frames`.
+    descriptors: VecDeque<OwnedFd>,
+    starter: Starter,
+    groups: Groups,
+    events: BytesMut,
+}
+
+impl Process {
+    fn new(control: UnixStream) -> io::Result<Process> {
+        let starter = Starter::new()?;
+        let (woken, wakes) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        let ends = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+            signal_hook::flag::register(signal, ends.clone())?;
+            signal_hook::low_level::pipe::register(signal, wakes.try_clone()?)?;
+        }
+        signal_hook::low_level::pipe::register(SIGCHLD, wakes)?;
+        Ok(Process {
+            control,
+            woken,
+            ends,
+            began: Instant::now(),
+            frames: Frames::default(),
+            descriptors: VecDeque::new(),
+            starter,
+            groups: Groups::new(),
+            events: BytesMut::new(),
+        })
+    }
+
+    /// Ends: with the control socket, or a signal.
+    fn turns(&mut self) -> io::Result<()> {
+        let mut buffer = vec![0; READ];
+        loop {
+            self.wait()?;
+            if self.ends.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if self.has_woken()? {
+                self.groups.reap(|event| put_event(&mut self.events, event));
+            }
+            if self.events.len() < EVENTS_MAX {
+                match receive(&self.control, &mut buffer, |descriptor| self.descriptors.push_back(descriptor))
+                {
+                    Ok(Some(0)) => return Ok(()),
+                    Ok(Some(count)) => self.frames.push(&buffer[..count]),
+                    Ok(None) => {}
+                    Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+                self.obey()?;
+            }
+            let now = self.began.elapsed();
+            self.groups.step(now, |event| put_event(&mut self.events, event));
+            if !self.tell()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for orders, signals, room for events, or the time of a kill.
+    fn wait(&self) -> io::Result<()> {
+        let mut interest = PollFlags::empty();
+        interest.set(PollFlags::IN, self.events.len() < EVENTS_MAX);
+        interest.set(PollFlags::OUT, !self.events.is_empty());
+        let mut watched = [PollFd::new(&self.control, interest), PollFd::new(&self.woken, PollFlags::IN)];
+        let left = self.groups.next().map(|next| next.saturating_sub(self.began.elapsed()));
+        let left = left.map(|left| Timespec {
+            tv_sec: left.as_secs().cast_signed(),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        match poll(&mut watched, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a signal has come.
+    fn has_woken(&mut self) -> io::Result<bool> {
+        let mut woken = false;
+        let mut buffer = [0; 256];
+        // Ends: the socket holds a bounded number of wakes, and each is taken once.
+        loop {
+            match self.woken.read(&mut buffer) {
+                Ok(count) => {
+                    woken = true;
+                    if count < buffer.len() {
+                        return Ok(true);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(woken),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Carries out all orders that are whole.
+    fn obey(&mut self) -> io::Result<()> {
+        let invalid = |error| io::Error::new(ErrorKind::InvalidData, error);
+        // Ends: what has come is bounded, and each turn takes some of it.
+        while let Some(body) = self.frames.next().map_err(invalid)? {
+            match get_sent(body).map_err(invalid)? {
+                Sent::Order(KeeperOrder::Start { member, program, args, env, wdir, bind }, count) => {
+                    if count != 4 || self.descriptors.len() < 4 {
+                        let message = "a process is to be started without its four descriptors";
+                        return Err(io::Error::new(ErrorKind::InvalidData, message));
+                    }
+                    let program =
+                        Program { program: &program, args: &args, env: &env, wdir: wdir.as_deref(), bind };
+                    let event = self.start(member, &program);
+                    put_event(&mut self.events, event);
+                }
+                Sent::Order(KeeperOrder::Signal { group, signal }, _) => self.groups.signal(group, signal),
+                Sent::Order(KeeperOrder::Kill { group, grace }, _) => {
+                    self.groups.kill(group, self.began.elapsed(), grace);
+                }
+                Sent::Refused(member, errno) => {
+                    put_event(&mut self.events, KeeperEvent::NotStarted(member, errno));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, member: Member, program: &Program<'_>) -> KeeperEvent {
+        let mut next = || self.descriptors.pop_front();
+        let (Some(stdin), Some(stdout), Some(stderr), Some(link)) = (next(), next(), next(), next()) else {
+            return KeeperEvent::NotStarted(member, Errno::BADF.raw_os_error());
+        };
+        if self.groups.is_killed(member.group) {
+            return KeeperEvent::NotStarted(member, Errno::CANCELED.raw_os_error());
+        }
+        match self.starter.start(program, [stdin, stdout, stderr, link]) {
+            Ok(pid) => {
+                self.groups.insert(member, pid, program.env);
+                KeeperEvent::Started(member, pid.as_raw_nonzero().get().cast_unsigned())
+            }
+            Err(errno) => KeeperEvent::NotStarted(member, errno.raw_os_error()),
+        }
+    }
+
+    /// Sends events, as far as the socket takes them; whether the node is there.
+    fn tell(&mut self) -> io::Result<bool> {
+        // Ends: each turn sends something, or stops.
+        while !self.events.is_empty() {
+            match send(&self.control, &self.events, &[]) {
+                Ok(Some(count)) => self.events.advance(count),
+                Ok(None) => break,
+                Err(error) if [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset].contains(&error.kind()) => {
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,187 @@
+//! Descendants of a process, as `/proc` shows them.
+//!
+//! The list of the keeper's own children is exact: a process leaves it only when the keeper itself takes its exit status. Lists of others may miss one while they change. That does no harm: when its parent has been killed, it is a child of the keeper, and is found the next time.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+/// Who is whose child.
+pub(super) enum Tree {
+    /// The system lists the children of each thread.
+    Listed,
+    /// It does not: all processes have been asked for their parents.
+    Asked(HashMap<Pid, Vec<Pid>>),
+}
+
+impl Tree {
+    /// As it is now.
+    pub(super) fn look() -> Tree {
+        if fs::exists("/proc/thread-self/children").unwrap_or(false) { Tree::Listed } else { Tree::ask() }
+    }
+
+    fn ask() -> Tree {
+        let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+        for pid in all() {
+            if let Some(parent) = parent(pid) {
+                children.entry(parent).or_default().push(pid);
+            }
+        }
+        Tree::Asked(children)
+    }
+
+    /// The children of a process, those that have ended and were not waited for among them.
+    pub(super) fn children(&self, of: Pid) -> Vec<Pid> {
+        match self {
+            Tree::Asked(children) => children.get(&of).cloned().unwrap_or_default(),
+            Tree::Listed => {
+                let tasks = format!("/proc/{}/task", of.as_raw_nonzero());
+                let tasks = fs::read_dir(tasks).into_iter().flatten().flatten();
+                let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+                let mut children = Vec::new();
+                for list in lists {
+                    children.extend(list.split_ascii_whitespace().filter_map(number));
+                }
+                children
+            }
+        }
+    }
+
+    /// All below a process, each with its parent, parents first.
+    pub(super) fn below(&self, top: Pid) -> Vec<(Pid, Pid)> {
+        let mut found: Vec<(Pid, Pid)> = self.children(top).into_iter().map(|child| (child, top)).collect();
+        let mut seen: HashSet<Pid> = found.iter().map(|(child, _)| *child).collect();
+        let mut next = 0;
+        // Ends: each turn takes one that was not seen before, and there are finitely many process numbers.
+        while let Some(&(parent, _)) = found.get(next) {
+            let children = self.children(parent).into_iter();
+            found.extend(children.filter(|child| seen.insert(*child)).map(|child| (child, parent)));
+            next += 1;
+        }
+        found
+    }
+}
+
+/// Signals a process that was found below this one, if it still has the parent that it was found with, or is a child of this one by now. So it never meets another that has got its number meanwhile.
+pub(super) fn signal_below(found_with: Pid, pid: Pid, signal: Signal) {
+    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if parent(pid).is_some_and(|parent| parent == found_with || parent == getpid()) {
+        // It may have ended, or be another user's.
+        let _ = pidfd_send_signal(&pidfd, signal);
+    }
+}
+
+/// The parent of a process.
+pub(super) fn parent(pid: Pid) -> Option<Pid> {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // Its name is in brackets and may have anything in it, brackets and blanks too.
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+    number(rest.split_ascii_whitespace().nth(1)?)
+}
+
+/// The value of a variable in the environment that a process was started with, if one may look at it.
+pub(super) fn variable(pid: Pid, name: &[u8]) -> Option<Vec<u8>> {
+    let environ = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;
+    let mut variables = environ.split(|byte| *byte == 0);
+    variables.find_map(|variable| variable.strip_prefix(name)?.strip_prefix(b"=")).map(<[u8]>::to_vec)
+}
+
+/// Kills all processes that were started with one of these values of a variable, wherever they are; how many.
+pub(super) fn kill_tagged(name: &[u8], values: &BTreeSet<Vec<u8>>) -> usize {
+    let is_tagged =
+        |pid| variable(pid, name).is_some_and(|value| !value.is_empty() && values.contains(&value));
+    let mut killed = 0;
+    for pid in all().filter(|pid| is_tagged(*pid)) {
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        // Its number may have become another's before that.
+        if is_tagged(pid) && pidfd_send_signal(&pidfd, Signal::KILL).is_ok() {
+            killed += 1;
+        }
+    }
+    killed
+}
+
+/// All processes that are there.
+fn all() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| number(entry.file_name().to_str()?))
+}
+
+fn number(text: &str) -> Option<Pid> {
+    text.parse().ok().and_then(Pid::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Both ways to look see the same, however programs are called.
+    #[test]
+    fn what_is_below_is_found_with_its_parents() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("a) R 1 (b");
+        std::os::unix::fs::symlink("/bin/sh", &name).unwrap();
+        let script = "sleep 600 & echo $!; (sleep 600 & echo $!; wait) & echo $!; wait";
+        let mut shell = Command::new(&name).args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let mut out = shell.stdout.take().unwrap();
+        // Ends: with three lines.
+        while said.lines().count() < 3 || !said.ends_with('\n') {
+            let mut byte = [0];
+            out.read_exact(&mut byte).unwrap();
+            said.push(char::from(byte[0]));
+        }
+        let mut expected: Vec<Pid> = said.lines().map(|line| number(line).unwrap()).collect();
+        expected.sort_by_key(|pid| pid.as_raw_nonzero());
+        let top = Pid::from_child(&shell);
+        for tree in [Tree::look(), Tree::ask()] {
+            let mut below = tree.below(top);
+            let position = |pid: Pid| below.iter().position(|(child, _)| *child == pid);
+            for (child, parent_pid) in &below {
+                assert_eq!(parent(*child), Some(*parent_pid));
+                assert!(*parent_pid == top || position(*parent_pid) < position(*child));
+            }
+            below.sort_by_key(|(child, _)| child.as_raw_nonzero());
+            assert_eq!(below.iter().map(|(child, _)| *child).collect::<Vec<_>>(), expected);
+            assert!(tree.children(getpid()).contains(&top));
+        }
+        // Not under this parent; then under its own.
+        let tree = Tree::look();
+        for (pid, _) in tree.below(top) {
+            signal_below(getpid(), pid, Signal::KILL);
+            assert_ne!(
+                std::fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap(),
+                ""
+            );
+        }
+        for (pid, parent_pid) in tree.below(top).into_iter().rev() {
+            signal_below(parent_pid, pid, Signal::KILL);
+        }
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        // Nobody has it any more.
+        assert_eq!(out.read_to_string(&mut said).unwrap(), 0);
+    }
+
+    #[test]
+    fn who_was_started_with_a_variable_is_killed_and_nobody_else() {
+        let start =
+            |value: &str| Command::new("sleep").arg("600").env("BNR_TREE_TEST", value).spawn().unwrap();
+        let tag = format!("one/{}", std::process::id());
+        let (mut one, mut other) = (start(&tag), start("other"));
+        // The environment is the program's when it runs; until then it is this process's.
+        while variable(Pid::from_child(&one), b"BNR_TREE_TEST").is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(kill_tagged(b"BNR_TREE_TEST", &[tag.into_bytes(), Vec::new()].into()), 1);
+        assert!(!one.wait().unwrap().success());
+        assert_eq!(other.try_wait().unwrap(), None);
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+}

@@ -1,0 +1,138 @@
+//! From bytes as a pipe gives them to pieces that end with a line's end.
+
+use bytes::BytesMut;
+
+use super::{PIECE_MAX, Piece, Stream};
+use crate::names::Member;
+
+/// Cuts one output of one process.
+#[derive(Debug)]
+pub struct Splitter {
+    member: Member,
+    stream: Stream,
+    /// A line that has not ended: shorter than [`PIECE_MAX`].
+    held: BytesMut,
+}
+
+impl Splitter {
+    /// For one output of a process, of which nothing has come.
+    pub fn new(member: Member, stream: Stream) -> Splitter {
+        Splitter { member, stream, held: BytesMut::new() }
+    }
+
+    /// Takes what has come, and gives the pieces that are whole now.
+    pub fn bytes(&mut self, mut bytes: &[u8], take: &mut impl FnMut(Piece)) {
+        // Ends: each turn takes at least one of the bytes.
+        while !bytes.is_empty() {
+            let room = PIECE_MAX - self.held.len();
+            let (part, rest) = bytes.split_at(room.min(bytes.len()));
+            let line_end = part.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+            match line_end {
+                Some(end) => {
+                    self.held.extend_from_slice(&part[..end]);
+                    self.give(take);
+                    bytes = &bytes[end..];
+                }
+                None => {
+                    self.held.extend_from_slice(part);
+                    if self.held.len() == PIECE_MAX {
+                        self.give(take);
+                    }
+                    bytes = rest;
+                }
+            }
+        }
+    }
+
+    /// Nothing more comes: gives what is left, if anything is.
+    pub fn end(&mut self, take: &mut impl FnMut(Piece)) {
+        if !self.held.is_empty() {
+            self.give(take);
+        }
+    }
+
+    /// How many bytes are held: those of a line that has not ended.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn give(&mut self, take: &mut impl FnMut(Piece)) {
+        let bytes = self.held.split().freeze();
+        take(Piece { member: self.member, stream: self.stream, bytes });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::names::GroupId;
+
+    const MEMBER: Member = Member { group: GroupId(1), rank: 2 };
+
+    /// The pieces of what comes in these parts, and whether less than a piece was held all the time.
+    fn pieces(parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut splitter = Splitter::new(MEMBER, Stream::Err);
+        let mut pieces = Vec::new();
+        let mut take = |piece: Piece| {
+            assert_eq!((piece.member, piece.stream), (MEMBER, Stream::Err));
+            pieces.push(piece.bytes.to_vec());
+        };
+        for part in parts {
+            splitter.bytes(part, &mut take);
+            assert!(splitter.held() < PIECE_MAX);
+        }
+        splitter.end(&mut take);
+        assert_eq!(splitter.held(), 0);
+        splitter.end(&mut take);
+        pieces
+    }
+
+    /// Parts as pipes give them, with few line ends or many.
+    fn part() -> impl Strategy<Value = Vec<u8>> {
+        let text = prop_oneof![Just(b"a".to_vec()), Just(b"\n".to_vec()), Just(b"some words\nand".to_vec())];
+        (text, prop_oneof![0..10_usize, 60_000..70_000_usize, 130_000..140_000_usize])
+            .prop_map(|(text, count)| text.into_iter().cycle().take(count).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_are_exactly_what_came(parts in vec(part(), 0..8)) {
+            let pieces = pieces(&parts);
+            prop_assert_eq!(pieces.concat(), parts.concat());
+            for (index, piece) in pieces.iter().enumerate() {
+                prop_assert!(!piece.is_empty() && piece.len() <= PIECE_MAX);
+                let is_last = index + 1 == pieces.len();
+                let is_cut = piece.len() == PIECE_MAX && !piece.contains(&b'\n');
+                prop_assert!(piece.ends_with(b"\n") || is_cut || is_last);
+            }
+        }
+
+        #[test]
+        fn a_line_that_has_ended_is_not_held(parts in vec(part(), 1..4)) {
+            let mut splitter = Splitter::new(MEMBER, Stream::Out);
+            let mut given = 0;
+            parts.iter().for_each(|part| splitter.bytes(part, &mut |piece| given += piece.bytes.len()));
+            let all = parts.concat();
+            let whole = all.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            prop_assert!(given >= whole);
+        }
+    }
+
+    #[test]
+    fn lines_stay_whole() {
+        let parts: Vec<Vec<u8>> = ["one\ntw", "o\n", "", "three", "\nfour"].map(Vec::from).to_vec();
+        assert_eq!(pieces(&parts), ["one\n", "two\n", "three\n", "four"].map(Vec::from));
+    }
+
+    /// A line's end that comes just where a piece is full belongs to it; one byte later the line is cut.
+    #[test]
+    fn a_line_is_cut_only_if_it_is_longer_than_a_piece() {
+        let line = |length: usize| [vec![b'x'; length - 1], vec![b'\n']].concat();
+        assert_eq!(pieces(&[line(PIECE_MAX)]), [line(PIECE_MAX)]);
+        let (one, two) = (vec![b'x'; PIECE_MAX], b"\n".to_vec());
+        assert_eq!(pieces(&[line(PIECE_MAX + 1)]), [one, two]);
+    }
+}

@@ -1,0 +1,174 @@
+//! How the keeper ends, and what then becomes of its processes.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use gpc_bnr::Exit;
+use gpc_bnr::keeper::KeeperEvent;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Kept, PATIENCE, Process, command, member};
+
+/// Processes of two groups, detached ones among them.
+fn several(kept: &mut Kept) -> Vec<Process> {
+    let scripts = [
+        "trap '' TERM HUP; echo ready; while :; do sleep 600; done",
+        "sh -c 'sleep 600 & echo ready; wait' & wait",
+        "setsid sh -c 'setsid sh -c \"echo ready; exec sleep 600\" & exit' & wait; sleep 600",
+    ];
+    let mut processes = Vec::new();
+    for (rank, script) in (0..).zip(scripts) {
+        for group in [1, 2] {
+            let mut process = kept.shell(member(group, rank), script);
+            assert_eq!(process.line(), "ready");
+            processes.push(process);
+        }
+    }
+    processes
+}
+
+#[test]
+fn everything_ends_with_the_control_socket() {
+    let mut kept = Kept::new();
+    let processes = several(&mut kept);
+    let keeper = kept.keeper.id();
+    kept.keeper.end(PATIENCE);
+    for process in processes {
+        assert_eq!(process.all(), "");
+    }
+    // It was waited for.
+    assert!(!std::fs::exists(format!("/proc/{keeper}")).unwrap());
+}
+
+#[test]
+fn everything_ends_when_the_handle_is_dropped() {
+    let mut kept = Kept::new();
+    let mut processes = several(&mut kept);
+    drop(kept);
+    for process in &mut processes {
+        assert!(!process.is_there());
+    }
+}
+
+#[test]
+fn everything_ends_when_the_keeper_is_asked_to() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
+        let mut kept = Kept::new();
+        let processes = several(&mut kept);
+        kill_process(Pid::from_raw(kept.keeper.id().cast_signed()).unwrap(), signal).unwrap();
+        for process in processes {
+            assert_eq!(process.all(), "");
+        }
+        assert_eq!(kept.try_event().unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        kept.keeper.abandon();
+    }
+}
+
+/// Its processes are others' children then, and go on; the node sees that it is gone, and kills what it finds.
+#[test]
+fn a_keeper_that_is_killed_is_seen_and_what_it_has_left_is_found() {
+    let mut kept = Kept::new();
+    let mut processes = several(&mut kept);
+    let mut gone = kept.shell(member(1, 9), "echo ready; exit 4");
+    assert_eq!(gone.line(), "ready");
+    assert_eq!(kept.event(), KeeperEvent::Ended(member(1, 9), Exit::Code(4)));
+    kill_process(Pid::from_raw(kept.keeper.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(kept.try_event().unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    assert!(processes.iter_mut().all(Process::is_there));
+    kept.keeper.abandon();
+    for process in processes {
+        assert_eq!(process.all(), "");
+    }
+}
+
+/// By which this program knows that it is to be a node, which has a keeper.
+const NODE: &str = "BNR_TEST_NODE";
+
+/// The processes of the node that is killed have its standard error, as the keeper has: when it ends, none of them is left.
+#[test]
+fn everything_ends_with_a_node_that_is_killed() {
+    if std::env::var_os(NODE).is_some() {
+        let mut kept = Kept::new();
+        let processes = several(&mut kept);
+        let keeper = format!("ready {}\n", kept.keeper.id());
+        std::io::stderr().write_all(keeper.as_bytes()).unwrap();
+        // Nobody lets it go on.
+        std::thread::park();
+        drop(processes);
+    }
+    let name = "ends::everything_ends_with_a_node_that_is_killed";
+    let mut node = Command::new(std::env::current_exe().unwrap());
+    node.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(NODE, "1");
+    let mut node = node.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = node.stderr.take().unwrap();
+    let mut said = String::new();
+    while !said.ends_with('\n') {
+        let mut byte = [0];
+        stderr.read_exact(&mut byte).unwrap();
+        said.push(char::from(byte[0]));
+    }
+    let keeper = said.trim_end().rsplit(' ').next().unwrap();
+    let children: Vec<String> = std::fs::read_dir(format!("/proc/{keeper}/task"))
+        .unwrap()
+        .map(|task| std::fs::read_to_string(task.unwrap().path().join("children")).unwrap())
+        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    assert!(children.len() >= 6, "{children:?}");
+    node.kill().unwrap();
+    node.wait().unwrap();
+    // Ends: with the keeper, which has it open.
+    said.clear();
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "");
+    for child in children {
+        let tag = std::fs::read_to_string(format!("/proc/{child}/environ")).unwrap_or_default();
+        assert!(!tag.contains("GPC_BNR_GROUP=test"), "{child} is there");
+    }
+}
+
+/// What a command has started; the command itself is dropped, since it holds the other end of the socket.
+fn spawned(mut command: Command) -> Child {
+    command.spawn().unwrap()
+}
+
+#[test]
+fn orders_that_make_no_sense_end_the_keeper_with_an_error() {
+    for garbage in [&b"\xff\xff\xff\xff"[..], b"\x01\0\0\0\x09", b"\x00\0\0\0", b"GET / HTTP/1.0\r\n\r\n"] {
+        let (program, args) = command("");
+        let (mut control, theirs) = UnixStream::pair().unwrap();
+        control.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut keeper = Command::new(program);
+        keeper.args(args).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        let mut keeper = spawned(keeper);
+        control.write_all(garbage).unwrap();
+        let mut said = Vec::new();
+        let read = control.read_to_end(&mut said);
+        assert!(read.is_ok() || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+        assert_eq!(said, b"");
+        assert_eq!(keeper.wait().unwrap().code(), Some(1), "{garbage:?}");
+    }
+}
+
+/// A keeper that may open fewer descriptors than its node thinks.
+#[test]
+fn descriptors_that_are_lost_end_the_keeper_and_are_not_taken_for_others() {
+    let mut kept = Kept::behind("ulimit -n 40");
+    let processes: Vec<_> =
+        (0..60).map(|rank| kept.queue(kept.words(member(1, rank), "sleep", &["600"]))).collect();
+    let error = loop {
+        match kept.try_event() {
+            Ok(KeeperEvent::Started(..)) => {}
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe].contains(&error.kind())
+    );
+    kept.keeper.abandon();
+    for process in processes {
+        assert_eq!(process.all(), "");
+    }
+}

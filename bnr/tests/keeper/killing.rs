@@ -1,0 +1,190 @@
+//! What a kill ends: everything that a group has started, and nothing else.
+
+use std::time::Duration;
+
+use gpc_bnr::Exit;
+use gpc_bnr::keeper::KeeperEvent;
+use gpc_bnr::names::GroupId;
+use rustix::io::Errno;
+
+use crate::support::{Kept, PATIENCE, SIGKILL, SIGTERM, member};
+
+/// Each says `ready` when all of it is there, and goes on for ever.
+const TREES: [(&str, &str); 7] = [
+    ("children of children", "sh -c 'sleep 600 & echo ready; wait' & wait"),
+    ("a daemon", "setsid sh -c 'setsid sh -c \"echo ready; exec sleep 600\" & exit' & wait; sleep 600"),
+    ("a daemon whose parent stays", "setsid sh -c 'echo ready; exec sleep 600' & wait"),
+    ("one without an environment", "setsid env -i sh -c 'echo ready; exec sleep 600' & wait"),
+    ("one that ignores SIGTERM", "trap '' TERM; echo ready; while :; do sleep 600; done"),
+    ("a daemon that ignores it, too", "trap '' TERM; setsid sh -c 'sleep 600 & echo ready; wait' & wait"),
+    ("one that is stopped", "echo ready; kill -STOP $$"),
+];
+
+#[test]
+fn whole_trees_are_killed_at_once() {
+    let mut kept = Kept::new();
+    for (group, (what, script)) in (1..).zip(TREES) {
+        let mut process = kept.shell(member(group, 0), script);
+        assert_eq!(process.line(), "ready", "{what}");
+        kept.kill(group, None);
+        assert_eq!(kept.emptied(group), [(0, Exit::Signal(SIGKILL))], "{what}");
+        assert_eq!(process.all(), "", "{what}");
+        assert!(kept.children().is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn whole_trees_are_killed_after_a_grace() {
+    let mut kept = Kept::new();
+    let mut processes = Vec::new();
+    for (rank, (what, script)) in (0..).zip(TREES) {
+        let mut process = kept.shell(member(1, rank), script);
+        assert_eq!(process.line(), "ready", "{what}");
+        processes.push(process);
+    }
+    kept.kill(1, Some(Duration::from_millis(50)));
+    let mut ended = kept.emptied(1);
+    ended.sort_unstable();
+    // Who is stopped gets SIGTERM before, or else SIGKILL.
+    let (rank, exit) = ended.pop().unwrap();
+    assert!(rank == 6 && [SIGTERM, SIGKILL].map(Exit::Signal).contains(&exit));
+    let by = [SIGTERM, SIGTERM, SIGTERM, SIGTERM, SIGKILL, SIGKILL];
+    assert_eq!(ended, (0..).zip(by.map(Exit::Signal)).collect::<Vec<_>>());
+    for process in processes {
+        assert_eq!(process.all(), "");
+    }
+    assert!(kept.children().is_empty());
+}
+
+/// With this grace the test would not end in time otherwise.
+#[test]
+fn who_ends_when_asked_is_not_waited_for_longer() {
+    let mut kept = Kept::new();
+    let mut processes: Vec<_> = (0..3)
+        .map(|rank| {
+            kept.shell(
+                member(1, rank),
+                "exec 2>/dev/null; trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done",
+            )
+        })
+        .collect();
+    for process in &mut processes {
+        assert_eq!(process.line(), "ready");
+    }
+    kept.kill(1, Some(100 * PATIENCE));
+    let mut ended = kept.emptied(1);
+    ended.sort_unstable();
+    assert_eq!(ended, [(0, Exit::Code(3)), (1, Exit::Code(3)), (2, Exit::Code(3))]);
+    for process in processes {
+        assert_eq!(process.all(), "bye\n");
+    }
+}
+
+#[test]
+fn a_second_order_does_not_wait_for_the_grace_of_the_first() {
+    let mut kept = Kept::new();
+    let mut process = kept.shell(member(1, 0), "trap '' TERM; echo ready; while :; do sleep 600; done");
+    assert_eq!(process.line(), "ready");
+    kept.kill(1, Some(100 * PATIENCE));
+    kept.kill(1, None);
+    assert_eq!(kept.emptied(1), [(0, Exit::Signal(SIGKILL))]);
+    assert_eq!(process.all(), "");
+    // One answer for both; the next is for the next.
+    kept.kill(2, None);
+    assert_eq!(kept.event(), KeeperEvent::Emptied(GroupId(2)));
+}
+
+/// As at the end of a group whose processes have all ended by themselves.
+#[test]
+fn what_was_left_behind_is_cleared_and_that_of_others_stays() {
+    let mut kept = Kept::new();
+    let daemon = "setsid sh -c 'setsid sh -c \"echo ready; exec sleep 600\" & exit' & wait";
+    let background = "sleep 600 & echo ready";
+    let mut processes = Vec::new();
+    for (group, script) in [(1, daemon), (1, background), (2, daemon), (2, background)] {
+        let member = member(group, u32::try_from(processes.len()).unwrap());
+        let mut process = kept.shell(member, script);
+        assert_eq!(process.line(), "ready");
+        assert_eq!(kept.event(), KeeperEvent::Ended(member, Exit::Code(0)));
+        processes.push(process);
+    }
+    assert_eq!(kept.children().len(), 4);
+    kept.kill(1, None);
+    assert_eq!(kept.emptied(1), []);
+    let others = processes.split_off(2);
+    for process in processes {
+        assert_eq!(process.all(), "");
+    }
+    let mut others = others;
+    assert!(others.iter_mut().all(|process| process.is_there()));
+    assert_eq!(kept.children().len(), 2);
+    kept.kill(2, Some(Duration::from_millis(20)));
+    assert_eq!(kept.emptied(2), []);
+    for process in others {
+        assert_eq!(process.all(), "");
+    }
+}
+
+/// A descendant that nothing tells from others: it goes with the last group.
+#[test]
+fn what_belongs_to_nobody_ends_with_the_last_group() {
+    let mut kept = Kept::new();
+    let hidden = "setsid env -i sh -c 'setsid sh -c \"echo ready; exec sleep 600\" & exit' & wait";
+    let mut one = kept.shell(member(1, 0), hidden);
+    assert_eq!(one.line(), "ready");
+    assert_eq!(kept.event(), KeeperEvent::Ended(member(1, 0), Exit::Code(0)));
+    let mut two = kept.shell(member(2, 0), "echo ready; exec sleep 600");
+    assert_eq!(two.line(), "ready");
+    kept.kill(1, None);
+    assert_eq!(kept.emptied(1), []);
+    assert!(one.is_there());
+    kept.kill(2, None);
+    assert_eq!(kept.emptied(2), [(0, Exit::Signal(SIGKILL))]);
+    assert_eq!(one.all(), "");
+    assert_eq!(two.all(), "");
+}
+
+#[test]
+fn a_signal_reaches_all_processes_of_a_group_and_of_no_other() {
+    let mut kept = Kept::new();
+    let script = "exec 2>/dev/null; trap 'echo got it' USR1; trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut processes: Vec<_> =
+        [(1, 0), (1, 1), (2, 0)].map(|(group, rank)| kept.shell(member(group, rank), script)).into();
+    for process in &mut processes {
+        assert_eq!(process.line(), "ready");
+    }
+    // No group has it, and no system that signal.
+    kept.signal(3, 10);
+    kept.signal(2, 200);
+    kept.signal(1, 10);
+    assert_eq!(processes[0].line(), "got it");
+    assert_eq!(processes[1].line(), "got it");
+    kept.signal(2, SIGTERM);
+    assert_eq!(kept.event(), KeeperEvent::Ended(member(2, 0), Exit::Code(0)));
+    assert_eq!(processes.pop().unwrap().all(), "");
+}
+
+#[test]
+fn nothing_is_started_into_a_group_that_is_killed() {
+    let mut kept = Kept::new();
+    let mut process = kept.shell(member(1, 0), "trap '' TERM; echo ready; while :; do sleep 600; done");
+    assert_eq!(process.line(), "ready");
+    kept.kill(1, Some(100 * PATIENCE));
+    kept.order(kept.words(member(1, 1), "true", &[]));
+    assert_eq!(kept.event(), KeeperEvent::NotStarted(member(1, 1), Errno::CANCELED.raw_os_error()));
+    kept.kill(1, None);
+    assert_eq!(kept.emptied(1), [(0, Exit::Signal(SIGKILL))]);
+}
+
+/// A process that forks without end, in its process group.
+#[test]
+fn who_starts_more_and_more_is_killed() {
+    let mut kept = Kept::new();
+    let mut process = kept
+        .shell(member(1, 0), "echo ready; f() { sleep 0.02; f & f & wait; }; ulimit -u 3000; f & f & wait");
+    assert_eq!(process.line(), "ready");
+    kept.kill(1, Some(Duration::from_millis(60)));
+    kept.emptied(1);
+    drop(process.link);
+    assert!(kept.children().is_empty());
+}

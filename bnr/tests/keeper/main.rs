@@ -1,0 +1,8 @@
+//! The keeper, with real processes. It is this program, started again.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod crowd;
+mod ends;
+mod killing;
+mod starting;
+mod support;

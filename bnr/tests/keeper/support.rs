@@ -1,0 +1,212 @@
+//! A keeper, and what its processes write.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use gpc_bnr::Exit;
+use gpc_bnr::keeper::{Keeper, KeeperEvent, KeeperOrder, run, stdin_control};
+use gpc_bnr::names::{GroupId, Member};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// By which this program knows that it is to be the keeper.
+const ROLE: &str = "BNR_TEST_KEEPER";
+
+pub(crate) const SIGTERM: u8 = 15;
+pub(crate) const SIGKILL: u8 = 9;
+
+/// What a program that is started with [`command`] does.
+#[test]
+fn the_keeper_itself() {
+    if std::env::var_os(ROLE).is_some() {
+        let ended = run(stdin_control().unwrap());
+        std::process::exit(i32::from(ended.is_err()));
+    }
+}
+
+/// A program that is the keeper, behind these words of a shell.
+pub(crate) fn command(before: &str) -> (OsString, Vec<OsString>) {
+    let exe = std::env::current_exe().unwrap();
+    let script = format!("{before}\n{ROLE}=1 exec \"$0\" \"$@\"");
+    let words = ["support::the_keeper_itself", "--exact", "--nocapture", "--test-threads=1"];
+    let mut args = vec![OsString::from("-c"), script.into(), exe.into()];
+    args.extend(words.map(OsString::from));
+    ("/bin/sh".into(), args)
+}
+
+pub(crate) fn member(group: u32, rank: u32) -> Member {
+    Member { group: GroupId(group), rank }
+}
+
+/// A keeper whose events are waited for.
+pub(crate) struct Kept {
+    pub(crate) keeper: Keeper,
+    domain: String,
+}
+
+/// This side of a process that was started: its output, and the socket by which it asks.
+pub(crate) struct Process {
+    pub(crate) member: Member,
+    pub(crate) out: UnixStream,
+    pub(crate) link: UnixStream,
+}
+
+impl Kept {
+    pub(crate) fn new() -> Kept {
+        Kept::behind("")
+    }
+
+    /// Whose keeper is started by these words of a shell.
+    pub(crate) fn behind(before: &str) -> Kept {
+        let (program, args) = command(before);
+        // Several tests of one program run at a time.
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let domain = format!("test{}x{number}", std::process::id());
+        Kept { keeper: Keeper::start(Path::new(&program), &args).unwrap(), domain }
+    }
+
+    pub(crate) fn words(&self, member: Member, program: &str, args: &[&str]) -> KeeperOrder {
+        KeeperOrder::Start {
+            member,
+            program: program.into(),
+            args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+            env: vec![(b"GPC_BNR_GROUP".to_vec(), format!("{}/{}", self.domain, member.group).into_bytes())],
+            wdir: None,
+            bind: None,
+        }
+    }
+
+    /// Orders a process.
+    pub(crate) fn order(&mut self, order: KeeperOrder) -> Process {
+        let process = self.queue(order);
+        // What does not go now goes when events are waited for.
+        let _ = self.keeper.flush();
+        process
+    }
+
+    /// Orders a process, with others in one message when events are waited for.
+    pub(crate) fn queue(&mut self, order: KeeperOrder) -> Process {
+        let KeeperOrder::Start { member, .. } = order else { panic!("{order:?}") };
+        // A socket, so that all who hold its other end have gone when it ends.
+        let (out, theirs) = UnixStream::pair().unwrap();
+        let (link, their_link) = UnixStream::pair().unwrap();
+        out.set_read_timeout(Some(PATIENCE)).unwrap();
+        link.set_read_timeout(Some(PATIENCE)).unwrap();
+        let theirs = OwnedFd::from(theirs);
+        let nothing = File::open("/dev/null").unwrap();
+        let descriptors = vec![nothing.into(), theirs.try_clone().unwrap(), theirs, their_link.into()];
+        self.keeper.order(order, descriptors);
+        Process { member, out, link }
+    }
+
+    /// Starts a shell.
+    pub(crate) fn shell(&mut self, member: Member, script: &str) -> Process {
+        let process = self.order(self.words(member, "sh", &["-c", script]));
+        assert!(matches!(self.event(), KeeperEvent::Started(started, _) if started == member));
+        process
+    }
+
+    /// The next event.
+    pub(crate) fn event(&mut self) -> KeeperEvent {
+        self.try_event().unwrap()
+    }
+
+    pub(crate) fn try_event(&mut self) -> std::io::Result<KeeperEvent> {
+        loop {
+            let _ = self.keeper.flush();
+            if let Some(event) = self.keeper.event()? {
+                return Ok(event);
+            }
+            let has_gone = self.keeper.flush()?;
+            let mut interest = PollFlags::IN;
+            interest.set(PollFlags::OUT, !has_gone);
+            assert!(ready(self.keeper.socket(), interest), "the keeper says nothing");
+        }
+    }
+
+    pub(crate) fn kill(&mut self, group: u32, grace: Option<Duration>) {
+        self.keeper.order(KeeperOrder::Kill { group: GroupId(group), grace }, Vec::new());
+        self.keeper.flush().unwrap();
+    }
+
+    pub(crate) fn signal(&mut self, group: u32, signal: u8) {
+        self.keeper.order(KeeperOrder::Signal { group: GroupId(group), signal }, Vec::new());
+        self.keeper.flush().unwrap();
+    }
+
+    /// Events until the group is said to be empty: how its processes have ended.
+    pub(crate) fn emptied(&mut self, group: u32) -> Vec<(u32, Exit)> {
+        let mut ended = Vec::new();
+        loop {
+            match self.event() {
+                KeeperEvent::Ended(member, exit) => {
+                    assert_eq!(member.group, GroupId(group));
+                    ended.push((member.rank, exit));
+                }
+                KeeperEvent::Emptied(id) => {
+                    assert_eq!(id, GroupId(group));
+                    return ended;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// The children of the keeper, also those that nobody has waited for.
+    pub(crate) fn children(&self) -> BTreeSet<u32> {
+        let mut children = BTreeSet::new();
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.keeper.id())).unwrap() {
+            let list = std::fs::read_to_string(task.unwrap().path().join("children")).unwrap();
+            children.extend(list.split_whitespace().map(|pid| pid.parse::<u32>().unwrap()));
+        }
+        children
+    }
+}
+
+impl Process {
+    /// All that it and its descendants write, until none of them is left.
+    pub(crate) fn all(mut self) -> String {
+        let mut text = String::new();
+        self.out.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// The next line.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        loop {
+            self.out.read_exact(&mut byte).unwrap();
+            if byte == *b"\n" {
+                return String::from_utf8(line).unwrap();
+            }
+            line.push(byte[0]);
+        }
+    }
+
+    /// Whether somebody still has its output.
+    pub(crate) fn is_there(&mut self) -> bool {
+        self.out.set_nonblocking(true).unwrap();
+        let read = self.out.read(&mut [0; 100]);
+        self.out.set_nonblocking(false).unwrap();
+        match read {
+            Ok(count) => count > 0,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Waits for a descriptor; whether it was ready in time.
+pub(crate) fn ready(descriptor: impl AsFd, interest: PollFlags) -> bool {
+    let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    poll(&mut [PollFd::new(&descriptor, interest)], Some(&patience)).unwrap() > 0
+}

@@ -1,0 +1,372 @@
+//! The arguments of `gpc run`, and of `gpc ps`, `gpc db` and `gpc kill`, which look at what it runs.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+use chained_gpc::launch::PROCESSES_MAX;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Parser, Subcommand, ValueEnum};
+use gpc_bnr::names::GroupId;
+use gpc_trees::Id;
+
+use super::TrustArgs;
+use crate::duration::Span;
+
+/// Most processes of a program: what a group may have at most.
+const COUNT_MAX: i64 = 1 << 20;
+
+/// What stands over the arguments about nodes in the help.
+const NODES: &str = "Where the processes run";
+
+/// Arguments of `gpc run`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = RUN_EXAMPLES, override_usage = RUN_USAGE)]
+pub struct RunArgs {
+    /// How the first program is run; those behind a `:` have arguments of their own
+    #[command(flatten)]
+    pub first: ProgramArgs,
+
+    /// Write in front of each line of output who has written it, such as `[g1.3] `: its group and its rank
+    #[arg(long)]
+    pub tag_output: bool,
+
+    /// End the processes after this time, such as 500ms, 10s or 1h; the exit status is 124 then
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<Span>,
+
+    /// What is done when a process fails: status other than 0, a signal, or an end without goodbye while others count on it
+    #[arg(long, value_enum, default_value_t = OnDeathKind::Kill)]
+    pub on_death: OnDeathKind,
+
+    /// Which cores processes run on
+    #[arg(long, value_enum, default_value_t = BindKind::None)]
+    pub bind: BindKind,
+
+    /// PMI by a port of the loopback interface, PMI_PORT, and a secret PMI_ID for each process, in place of an inherited socket, PMI_FD
+    #[arg(long)]
+    pub pmi_port: bool,
+
+    /// Start so many nodes on this machine, this process the first, and divide the processes among them: what several hosts would do, in small
+    #[arg(long, value_name = "K", help_heading = NODES, conflicts_with = "peers")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PROCESSES_MAX)))]
+    pub nodes: Option<u32>,
+
+    /// Join the running nodes of this file (a line `ID ADDRESS` each), which were started by `gpc node --runs`, and divide the processes among them and this machine
+    #[arg(long = "hosts", value_name = "PEERS", help_heading = NODES, requires = "id")]
+    pub peers: Option<PathBuf>,
+
+    /// With --hosts: the id of this process
+    #[arg(long, value_name = "I", help_heading = NODES, requires = "peers")]
+    pub id: Option<Id>,
+
+    /// With --hosts: whom to link with.
+    #[command(flatten, next_help_heading = "With --hosts: whom to link with over TCP")]
+    pub trust: TrustArgs,
+}
+
+/// A program, how often it is started, and with what. Behind each `:` stands another one.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct ProgramArgs {
+    /// How many processes of the program
+    #[arg(short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=COUNT_MAX))]
+    pub n: u32,
+
+    /// A variable for its processes, in place of one of the same name; without `=` the one of this command. May be given several times
+    #[arg(long, value_name = "K[=V]", value_parser = clap::builder::OsStringValueParser::new())]
+    pub env: Vec<OsString>,
+
+    /// The folder in which its processes start; by default the one of this command
+    #[arg(long, value_name = "FOLDER")]
+    pub wdir: Option<PathBuf>,
+
+    /// The program, and its arguments. A word `:` ends them, and another program follows, with -n, --env and --wdir of its own in front of it
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, num_args = 1..)]
+    pub words: Vec<OsString>,
+}
+
+/// A program behind a `:`, read by itself.
+#[derive(Clone, PartialEq, Eq, Debug, Parser)]
+#[command(name = "gpc run", disable_help_flag = true, override_usage = RUN_USAGE)]
+pub(crate) struct NextProgram {
+    /// It.
+    #[command(flatten)]
+    program: ProgramArgs,
+}
+
+/// What one failed process means for its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OnDeathKind {
+    /// The others are killed, and so is whatever they have spawned
+    Kill,
+    /// The others go on, and are told if they have asked for it
+    Notify,
+}
+
+/// Which cores a process runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum BindKind {
+    /// Wherever the system puts it
+    None,
+    /// On one core of its node: the first rank there on the first core that the node may use, and so on, from the first again when there are no more
+    Core,
+}
+
+const RUN_USAGE: &str = "\
+gpc run [-n <N>] [OPTIONS] <PROGRAM> [ARGS]... [: [-n <N>] [--env K=V] [--wdir D] <PROGRAM> [ARGS]...]...";
+
+const RUN_EXAMPLES: &str = "\
+The processes are one group, whose ranks go through the programs in the order in which they stand
+here. They find each other by PMI-1 or PMI-2 (whatever was linked with MPICH or one of its kin), or
+by the crate gpc-bnr. Rank 0 reads the standard input of this command, the others read nothing.
+
+SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are sent on to all processes; a second
+SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9, nothing that it has
+started is left.
+
+The exit status is that of the first process that has failed, 128 + N where signal N has killed it;
+124 where the time limit has passed; 127 where a program was not found, 126 where it could not be
+started; 2 where the arguments are wrong.
+
+Examples:
+  gpc run -n 4 ./hello                           an MPI program, on this machine
+  gpc run -n 4 --tag-output ./hello              who has written which line
+  gpc run -n 1 ./leader : -n 7 ./worker --fast   two programs in one group
+  gpc run -n 64 --env OMP_NUM_THREADS=1 --bind core --time-limit 1h ./solve < input
+  gpc run -n 6 --nodes 3 ./hello                 three nodes, each a process of this machine
+  gpc run -n 64 --hosts peers.txt --id 0 --secret-file job.secret ./hello
+  gpc ps                                         what runs, in another terminal";
+
+/// Which of the running domains.
+#[derive(Clone, PartialEq, Eq, Default, Debug, clap::Args)]
+pub struct DomainArgs {
+    /// The domain, one for each `gpc run`: its name or how that begins; needed where several run
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub domain: Option<String>,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ShownAs {
+    /// A table, for people
+    Table,
+    /// One JSON object, for programs
+    Json,
+}
+
+/// Arguments of `gpc ps`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(after_help = PS_EXAMPLES)]
+pub struct PsArgs {
+    /// Which domain; all of this user by default
+    #[command(flatten)]
+    pub of: DomainArgs,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = ShownAs::Table)]
+    pub output: ShownAs,
+}
+
+const PS_EXAMPLES: &str = "\
+Each line is a group, or the part of it that is on one node and in one state. JSON has a line for
+each process, with its process number.
+
+Examples:
+  gpc ps
+  gpc ps --domain 3f --output json";
+
+/// Arguments of `gpc db`.
+#[derive(Clone, PartialEq, Debug, clap::Args)]
+#[command(after_help = DB_EXAMPLES)]
+pub struct DbArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: DbCommand,
+}
+
+const DB_EXAMPLES: &str = "\
+Examples:
+  gpc db list
+  gpc db show kvs_3f0c52ab91d7e684_1             the database of group g1
+  gpc db show prices --domain 3f --output json";
+
+/// What can be done with databases.
+#[derive(Clone, PartialEq, Debug, Subcommand)]
+pub enum DbCommand {
+    /// Print the names of the databases
+    List(DbListArgs),
+    /// Print what is in a database, in the order of the keys
+    Show(DbShowArgs),
+}
+
+/// Arguments of `gpc db list`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct DbListArgs {
+    /// Which domain; all of this user by default
+    #[command(flatten)]
+    pub of: DomainArgs,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = ShownAs::Table)]
+    pub output: ShownAs,
+}
+
+/// Arguments of `gpc db show`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(after_help = DB_SHOW)]
+pub struct DbShowArgs {
+    /// The name of the database
+    #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: String,
+
+    /// Which domain; by default the one that runs, or the one of the name
+    #[command(flatten)]
+    pub of: DomainArgs,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = ShownAs::Table)]
+    pub output: ShownAs,
+}
+
+const DB_SHOW: &str = "\
+Keys and values are bytes. What is not text, and what a terminal would obey, is escaped: \\n, \\xff,
+\\u{202e}. A backslash is written twice.";
+
+/// Arguments of `gpc kill`.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+#[command(after_help = KILL_EXAMPLES)]
+pub struct KillArgs {
+    /// The group, such as g1; `gpc ps` shows them
+    #[arg(value_name = "GROUP")]
+    pub group: GroupId,
+
+    /// Which domain
+    #[command(flatten)]
+    pub of: DomainArgs,
+}
+
+const KILL_EXAMPLES: &str = "\
+All processes of the group get SIGTERM, and what is left of them and of what they have started gets
+SIGKILL 2 s later. The command ends when nothing is left.
+
+Examples:
+  gpc kill g2
+  gpc kill g1 --domain 3f";
+
+/// How a program behind a `:` cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("program {place}: {why}")]
+pub struct ProgramError {
+    place: usize,
+    why: String,
+}
+
+impl RunArgs {
+    /// All programs, the words of each up to its `:`.
+    ///
+    /// # Errors
+    /// When a program is missing, or the arguments in front of it are wrong.
+    pub fn programs(&self) -> Result<Vec<ProgramArgs>, ProgramError> {
+        let mut parts = self.first.words.split(|word| word == ":");
+        let words = parts.next().unwrap_or_default().to_vec();
+        if words.is_empty() {
+            return Err(missing(1));
+        }
+        let mut programs = vec![ProgramArgs { words, ..self.first.clone() }];
+        for (place, part) in (2..).zip(parts) {
+            let words = [OsString::from("gpc run")].into_iter().chain(part.iter().cloned());
+            let next = NextProgram::try_parse_from(words).map_err(|error| match part.is_empty() {
+                true => missing(place),
+                false => ProgramError { place, why: first_line(&error.to_string()) },
+            })?;
+            programs.push(next.program);
+        }
+        Ok(programs)
+    }
+}
+
+fn missing(place: usize) -> ProgramError {
+    ProgramError { place, why: "no program stands there: `:` goes between two programs".into() }
+}
+
+/// What clap says, without its heading and what it says of usage.
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
+impl ProgramArgs {
+    /// The variables: names and values. Of those that are only named, the values come from `own`, and those that are not there are left out.
+    pub fn variables(&self, own: impl Fn(&OsStr) -> Option<OsString>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let pair = |word: &OsString| {
+            let bytes = word.as_bytes();
+            match bytes.iter().position(|&byte| byte == b'=') {
+                Some(at) => Some((bytes[..at].to_vec(), bytes[at + 1..].to_vec())),
+                None => own(word).map(|value| (bytes.to_vec(), value.into_vec())),
+            }
+        };
+        self.env.iter().filter_map(pair).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Parser)]
+    struct Run {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    fn programs(line: &str) -> Result<Vec<(u32, String)>, String> {
+        let words = ["gpc"].into_iter().chain(line.split_whitespace());
+        let run = Run::try_parse_from(words).map_err(|error| error.to_string())?;
+        let programs = run.args.programs().map_err(|error| error.to_string())?;
+        let shown = |program: ProgramArgs| {
+            let words: Vec<_> =
+                program.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            (program.n, words.join(" "))
+        };
+        Ok(programs.into_iter().map(shown).collect())
+    }
+
+    #[test]
+    fn everything_behind_the_program_belongs_to_it() {
+        assert_eq!(
+            programs("-n 4 ./p -n 3 --env --help -- x"),
+            Ok(vec![(4, "./p -n 3 --env --help -- x".into())])
+        );
+        assert_eq!(programs("p"), Ok(vec![(1, "p".into())]));
+        assert_eq!(
+            programs("-n 1 a b : -n 7 --env K=V c --d : e"),
+            Ok(vec![(1, "a b".into()), (7, "c --d".into()), (1, "e".into())])
+        );
+        assert!(programs("--bogus p").unwrap_err().contains("--bogus"));
+        assert!(programs("-n 0 p").is_err() && programs("").is_err());
+    }
+
+    #[test]
+    fn a_colon_stands_between_two_programs() {
+        for line in ["a :", "a : : b", "a b : -n 2 : c"] {
+            let error = programs(line).unwrap_err();
+            assert!(error.starts_with("program 2: "), "{line}: {error}");
+        }
+        assert!(programs(": a").unwrap_err().starts_with("program 1: no program"));
+        let error = programs("a : -n none b").unwrap_err();
+        assert!(
+            error.starts_with("program 2: invalid value 'none' for '-n <N>'") && !error.contains('\n'),
+            "{error}"
+        );
+        assert!(programs("a : --nodes 3 b").unwrap_err().contains("--nodes"));
+    }
+
+    #[test]
+    fn variables_are_given_or_taken_from_here() {
+        let words = ["gpc", "--env", "A=1=2", "--env", "B", "--env", "C", "--env", "D=", "p"];
+        let run = Run::try_parse_from(words).unwrap();
+        let own = |name: &OsStr| (name == "B").then(|| OsString::from("here"));
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        assert_eq!(run.args.first.variables(own), [pair("A", "1=2"), pair("B", "here"), pair("D", "")]);
+    }
+}

@@ -1,0 +1,344 @@
+//! A job while it runs: it is started, and watched until all that it has started has ended.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use chained_gpc::wire::Shown;
+use gpc_bnr::host::{Host, HostEvent};
+use gpc_bnr::names::GroupId;
+use gpc_bnr::request::{Answer, GroupState, GroupStatus, Request};
+use gpc_bnr::{Fault, FaultKind, OnDeath};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::SIGTSTP;
+
+use super::failures::Failures;
+use super::input;
+use super::plan::RunPlan;
+use super::signals::{self, Signals};
+use crate::say;
+
+/// How often a waiting command looks for signals: quicker than a person notices.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the start may take before a terminal shows that it is under way.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// How long the head may take to answer what it knows itself, or what other nodes say of their processes.
+const ASK: Duration = Duration::from_secs(70);
+
+/// How long processes that are killed may take to end, beyond what they are given between SIGTERM and SIGKILL.
+const KILLED: Duration = Duration::from_secs(10);
+
+/// How a job has ended.
+#[derive(Debug)]
+pub(super) enum Over {
+    /// All its processes have ended.
+    Ended,
+    /// They could not be started: for each rank the number of the system's error, or 0.
+    NotStarted(Vec<i32>),
+    /// The domain does not start them.
+    Refused(Fault),
+    /// The domain does not say what becomes of them.
+    Unseen(Fault),
+    /// Its time limit has passed.
+    TimedOut,
+    /// Somebody wants it to end at once.
+    Signalled(i32),
+    /// Its output cannot be written.
+    Unread(io::Error),
+    /// The domain has ended by itself.
+    Lost,
+}
+
+/// A job.
+pub(super) struct Job<'a> {
+    host: &'a Host,
+    plan: &'a RunPlan,
+    signals: &'a Signals,
+    deadline: Option<Instant>,
+    failures: Failures,
+    /// How many processes of each group that is known have not ended.
+    left: BTreeMap<GroupId, u32>,
+    /// The signal that has asked for the end of the job.
+    asked: Option<i32>,
+}
+
+impl<'a> Job<'a> {
+    /// A job that is not started yet; its time begins now.
+    pub(super) fn new(host: &'a Host, plan: &'a RunPlan, signals: &'a Signals) -> Job<'a> {
+        Job {
+            host,
+            plan,
+            signals,
+            deadline: plan.time_limit.map(|limit| Instant::now() + limit.duration()),
+            failures: Failures::new(plan.on_death == OnDeath::Kill),
+            left: BTreeMap::new(),
+            asked: None,
+        }
+    }
+
+    /// Who has failed.
+    pub(super) fn into_failures(self) -> Failures {
+        self.failures
+    }
+
+    /// Starts it, and waits until all that it has started has ended and what was written is out.
+    pub(super) fn run(&mut self) -> Over {
+        let over = self.start().and_then(|group| self.watch(group));
+        let (Ok(over) | Err(over)) = over;
+        match over {
+            Over::TimedOut => {
+                self.kill();
+                Over::TimedOut
+            }
+            Over::Ended => self.drain().err().unwrap_or(Over::Ended),
+            over => over,
+        }
+    }
+
+    /// Starts the processes.
+    fn start(&mut self) -> Result<GroupId, Over> {
+        let (tell, told) = mpsc::channel();
+        let request = Request::SpawnMultiple {
+            specs: self.plan.specs.clone(),
+            preputs: Vec::new(),
+            on_death: self.plan.on_death,
+            input: true,
+        };
+        self.host.ask_then(request, move |answer| {
+            // Nobody waits any more.
+            let _ = tell.send(answer);
+        });
+        let progress = Progress::new(self.plan);
+        let answer = loop {
+            match told.recv_timeout(self.turn()) {
+                Ok(answer) => break answer,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Over::Lost),
+            }
+            progress.waiting();
+            while let Some(signal) = self.signals.next(Duration::ZERO) {
+                if signals::ends(signal) {
+                    return Err(Over::Signalled(signal));
+                }
+            }
+            while let Ok(event) = self.host.events().try_recv() {
+                self.event(event)?;
+            }
+            self.check_time()?;
+        };
+        match answer.map_err(Over::Refused)? {
+            Answer::Spawned { errors, .. } if errors.iter().any(|&error| error != 0) => {
+                Err(Over::NotStarted(errors))
+            }
+            Answer::Spawned { group, .. } => Ok(group),
+            other => Err(Over::Refused(unexpected(&other))),
+        }
+    }
+
+    /// Waits until the group, and all that it has spawned, has ended.
+    fn watch(&mut self, first: GroupId) -> Result<Over, Over> {
+        self.subscribe(first, self.plan.count())?;
+        input::read(self.host.feeder());
+        loop {
+            while self.left.values().any(|&left| left > 0) {
+                self.step()?;
+            }
+            // One process that has failed is the end of the job, whatever else it has spawned.
+            let failed = self.plan.on_death == OnDeath::Kill && self.failures.has(first);
+            if failed || !self.find_more()? {
+                return Ok(Over::Ended);
+            }
+        }
+    }
+
+    /// One turn: an event, or what signals and the clock say.
+    fn step(&mut self) -> Result<(), Over> {
+        match self.host.events().recv_timeout(self.turn()) {
+            Ok(event) => self.event(event)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Over::Lost),
+        }
+        self.look()
+    }
+
+    fn look(&mut self) -> Result<(), Over> {
+        while let Some(signal) = self.signals.next(Duration::ZERO) {
+            self.signal(signal)?;
+        }
+        self.check_time()
+    }
+
+    fn event(&mut self, event: HostEvent) -> Result<(), Over> {
+        match event {
+            HostEvent::Death(death) => {
+                self.failures.ended(&death);
+                if let Some(left) = self.left.get_mut(&death.member.group) {
+                    *left = left.saturating_sub(1);
+                }
+            }
+            HostEvent::Aborted { member, code, message } => self.failures.aborted(member, code, message),
+            HostEvent::Warning(text) => say(&text),
+            HostEvent::Output(error) => return Err(Over::Unread(error)),
+            HostEvent::Ended => return Err(Over::Lost),
+            // What a later version tells of.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sends a signal on.
+    fn signal(&mut self, signal: i32) -> Result<(), Over> {
+        if signals::ends(signal) && self.asked.replace(signal).is_some() {
+            return Err(Over::Signalled(signal));
+        }
+        let Ok(number) = u8::try_from(signal) else { return Ok(()) };
+        self.host.signal(None, number);
+        // Other nodes would take a head that is stopped for one that is lost.
+        if signal == SIGTSTP && self.plan.node_count() == 1 {
+            // Answered when the signal has left.
+            let _ = self.host.ask(Request::Databases, KILLED);
+            signals::stop();
+        }
+        Ok(())
+    }
+
+    /// Has the ends of a group's processes told, those of the past as well.
+    fn subscribe(&mut self, group: GroupId, count: u32) -> Result<(), Over> {
+        self.left.insert(group, count);
+        match self.host.ask(Request::Subscribe(group), ASK) {
+            Ok(_) => Ok(()),
+            // It has been freed: nobody is left of it.
+            Err(fault) if fault.kind == FaultKind::NoGroup => {
+                self.left.insert(group, 0);
+                Ok(())
+            }
+            Err(fault) => Err(Over::Unseen(fault)),
+        }
+    }
+
+    /// Looks for groups that were spawned meanwhile; whether there are some that have not ended.
+    fn find_more(&mut self) -> Result<bool, Over> {
+        let groups = match self.host.ask(Request::Groups, ASK) {
+            Ok(Answer::Groups(groups)) => groups,
+            Ok(other) => return Err(Over::Unseen(unexpected(&other))),
+            Err(fault) if fault.kind == FaultKind::DomainEnded => return Ok(false),
+            Err(fault) => return Err(Over::Unseen(fault)),
+        };
+        let new: Vec<GroupStatus> =
+            groups.into_iter().filter(|found| !self.left.contains_key(&found.group)).collect();
+        for found in &new {
+            match found.state {
+                // There is nobody who could close it.
+                GroupState::Open | GroupState::Merged => {}
+                _ => self.subscribe(found.group, found.members.len() as u32)?,
+            }
+        }
+        Ok(self.left.values().any(|&left| left > 0))
+    }
+
+    /// Kills all groups: in two steps, so that processes which want to can end in order.
+    fn kill(&mut self) {
+        self.failures.close();
+        let (tell, told) = mpsc::channel();
+        let groups = match self.host.ask(Request::Groups, ASK) {
+            Ok(Answer::Groups(groups)) => groups,
+            // It ends by force.
+            _ => return,
+        };
+        for found in
+            groups.iter().filter(|found| !matches!(found.state, GroupState::Ended | GroupState::Merged))
+        {
+            let tell = tell.clone();
+            self.host.ask_then(Request::Kill(found.group), move |_| {
+                // Nobody waits any more.
+                let _ = tell.send(());
+            });
+        }
+        drop(tell);
+        self.wait_killed(&told, Instant::now() + self.plan.limits.grace + KILLED);
+    }
+
+    /// Waits until all groups are killed; gives up when another signal comes.
+    fn wait_killed(&mut self, told: &Receiver<()>, end: Instant) {
+        while Instant::now() < end {
+            match told.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Disconnected) => return,
+                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+            }
+            if std::iter::from_fn(|| self.signals.next(Duration::ZERO)).any(signals::ends) {
+                return;
+            }
+        }
+    }
+
+    /// Waits until what the processes have written is out. Whoever reads it may be slow.
+    fn drain(&mut self) -> Result<(), Over> {
+        while !self.host.drain(LOOK) {
+            while let Ok(event) = self.host.events().try_recv() {
+                self.event(event)?;
+            }
+            // Nobody is left whom a signal could be sent on to.
+            while let Some(signal) = self.signals.next(Duration::ZERO) {
+                if signals::ends(signal) {
+                    return Err(Over::Signalled(signal));
+                }
+            }
+            self.check_time()?;
+        }
+        while let Ok(event) = self.host.events().try_recv() {
+            self.event(event)?;
+        }
+        Ok(())
+    }
+
+    fn check_time(&self) -> Result<(), Over> {
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Over::TimedOut),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long a turn may wait.
+    fn turn(&self) -> Duration {
+        let left = self.deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
+        left.min(LOOK)
+    }
+}
+
+fn unexpected(answer: &Answer) -> Fault {
+    let text = format!("{answer:?}");
+    Fault::new(FaultKind::System, format!("the domain answers something else: {}", Shown(&text)))
+}
+
+/// What a terminal shows while starting takes long.
+struct Progress {
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Progress {
+    fn new(plan: &RunPlan) -> Progress {
+        let bar = ProgressBar::hidden();
+        let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed} so far");
+        bar.set_style(style.expect("the template is well formed"));
+        bar.set_message(format!("starting {} processes on {} nodes", plan.count(), plan.node_count()));
+        Progress { bar, begun: Instant::now() }
+    }
+
+    fn waiting(&self) {
+        self.bar.tick();
+        if self.bar.is_hidden() && self.begun.elapsed() >= SILENCE {
+            // Draws only where that is a terminal.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,167 @@
+//! `gpc run`: programs as process groups, on this machine or on running nodes; and `gpc ps`, `gpc db` and `gpc kill`, which look at what runs.
+//!
+//! Source: BNR; the groups, their databases and their nodes are `gpc_bnr`'s.
+
+mod failures;
+mod heads;
+mod input;
+mod job;
+mod nodes;
+mod output;
+mod plan;
+mod ranks;
+mod show;
+mod signals;
+mod tools;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use gpc_bnr::host::{Host, HostSettings, KeeperCommand};
+
+use self::heads::Listening;
+use self::job::{Job, Over};
+use self::nodes::Nodes;
+use self::output::Sink;
+use self::plan::RunPlan;
+use self::signals::Signals;
+use super::args::run::RunArgs;
+use super::{CommandResult, say};
+
+pub(super) use self::nodes::{run_launched, serving};
+pub(super) use self::tools::{db, kill, ps};
+
+/// The argument of a keeper.
+const KEEP: &str = "keep";
+
+/// Exit status where the time is over, as of `timeout`.
+const TIMED_OUT: u8 = 124;
+
+/// How long the end of a domain may take: it kills, and so waits for nobody's program.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// Whether this process was started as the keeper of a host's processes.
+pub(super) fn is_keeper(arguments: impl IntoIterator<Item = OsString>) -> bool {
+    arguments.into_iter().skip(1).eq([KEEP])
+}
+
+/// Keeps the processes of a host, until the socket at standard input is closed.
+pub(super) fn keep() -> CommandResult {
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    gpc_bnr::keeper::run(UnixStream::from(control)).map_err(|error| {
+        format!("`gpc {KEEP}` is started by nodes, which speak with it through a socket that is its standard input: {error}")
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How nodes start their keepers: this program.
+fn keeper_command() -> io::Result<KeeperCommand> {
+    Ok(KeeperCommand { program: std::env::current_exe()?, args: vec![KEEP.into()] })
+}
+
+/// Runs `gpc run`.
+pub(super) fn run(args: &RunArgs) -> CommandResult {
+    let plan = RunPlan::new(args)?;
+    // Before anything is started, so that nothing is left over.
+    let signals = Signals::listen()?;
+    let (nodes, settings) = match Nodes::open(&plan, &signals) {
+        Ok(opened) => opened,
+        Err(error) => match signals.ending() {
+            Some(signal) => return Ok(ExitCode::from(signals::status_of(signal))),
+            None => return Err(error),
+        },
+    };
+    let (settings, mut listening) = with_tools(settings);
+    let settings = with_output(settings, plan.tags)?;
+    let host = Host::start(settings)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot start the domain: {error}")))?;
+    if let Some(listening) = &mut listening {
+        listening.name(host.name())?;
+    }
+    let mut job = Job::new(&host, &plan, &signals);
+    let over = job.run();
+    let failures = job.into_failures();
+    // Nobody finds a domain that ends.
+    drop(listening);
+    let written = !matches!(over, Over::Signalled(_) | Over::Unread(_));
+    end(host, written);
+    nodes.close();
+    failures.say();
+    Ok(ExitCode::from(status(over, &plan, failures.status())))
+}
+
+/// The exit status, after what is to be said of the end.
+fn status(over: Over, plan: &RunPlan, failed: Option<u8>) -> u8 {
+    match over {
+        Over::Ended => failed.unwrap_or(0),
+        Over::NotStarted(errors) => plan.not_started(&errors),
+        Over::Refused(fault) => {
+            say(&format!("the processes were not started: {fault}"));
+            super::FAILED
+        }
+        Over::Unseen(fault) => {
+            say(&format!("the processes were killed, since it cannot be seen how they end: {fault}"));
+            failed.unwrap_or(super::FAILED)
+        }
+        Over::TimedOut => {
+            let limit = plan.time_limit.map(|limit| limit.to_string()).unwrap_or_default();
+            say(&format!("the processes were killed: they ran for longer than {limit}"));
+            TIMED_OUT
+        }
+        Over::Signalled(signal) => {
+            say(&format!("the processes were killed, after signal {}", signals::name(signal)));
+            signals::status_of(signal)
+        }
+        Over::Unread(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            signals::status_of(signal_hook::consts::SIGPIPE)
+        }
+        Over::Unread(error) => {
+            say(&format!("the processes were killed, since their output cannot be written: {error}"));
+            super::FAILED
+        }
+        Over::Lost => {
+            say("the domain has ended before its processes");
+            failed.unwrap_or(super::FAILED)
+        }
+    }
+}
+
+/// Has tools of this user find the domain. It runs all the same where they cannot.
+fn with_tools(mut settings: HostSettings) -> (HostSettings, Option<Listening>) {
+    match heads::listen() {
+        Ok((listener, listening)) => {
+            settings.tools = Some(listener);
+            (settings, Some(listening))
+        }
+        Err(error) => {
+            say(&format!("`gpc ps`, `gpc db` and `gpc kill` will not find this run: {error}"));
+            (settings, None)
+        }
+    }
+}
+
+fn with_output(mut settings: HostSettings, tags: bool) -> io::Result<HostSettings> {
+    let mut sink = Sink::new(tags)?;
+    settings.output = Some(Box::new(move |piece| sink.write(piece)));
+    Ok(settings)
+}
+
+/// Ends the domain: nothing of it is left. What its processes have written is written if `written`; the thread that writes it may wait for a reader who never reads, and is left behind then.
+fn end(host: Host, written: bool) {
+    let (tell, told) = mpsc::channel();
+    let ending = thread::Builder::new().name("gpc-end".into()).spawn(move || {
+        let ended = host.end(END_LIMIT);
+        // Nobody waits any more.
+        let _ = tell.send(ended);
+    });
+    let limit = if written { END_LIMIT + END_LIMIT } else { END_LIMIT };
+    if ending.is_err() || !matches!(told.recv_timeout(limit), Ok(true)) {
+        tracing::warn!("the domain has not ended within {limit:?}; its keepers end what is left");
+    }
+}

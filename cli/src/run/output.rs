@@ -1,0 +1,106 @@
+//! What processes write goes to standard output and standard error, whole lines at a time, with the name of the writer in front if that is wanted.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd as _;
+
+use gpc_bnr::names::Member;
+use gpc_bnr::streams::{Piece, Stream};
+
+/// Both ways out.
+#[derive(Debug)]
+pub(super) struct Sink {
+    out: Way<File>,
+    err: Way<File>,
+}
+
+impl Sink {
+    /// The ways out of this process. `tags`: each line begins with `[g1.3] `, its group and rank.
+    ///
+    /// # Errors
+    /// When they are closed.
+    pub(super) fn new(tags: bool) -> io::Result<Sink> {
+        // Not through the buffers of this process: what is written is out.
+        let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let err = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        Ok(Sink { out: Way::new(out, tags), err: Way::new(err, tags) })
+    }
+
+    /// Writes a piece; waits as long as the reader does not read.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn write(&mut self, piece: &Piece) -> io::Result<()> {
+        let way = match piece.stream {
+            Stream::Out => &mut self.out,
+            Stream::Err => &mut self.err,
+        };
+        way.write(piece.member, &piece.bytes)
+    }
+}
+
+/// One way out.
+#[derive(Debug)]
+struct Way<W> {
+    to: W,
+    tags: bool,
+    /// Who has written the beginning of a line whose end is not there yet.
+    open: Option<Member>,
+    /// Lines with their tags; its memory is used again.
+    tagged: Vec<u8>,
+}
+
+impl<W: Write> Way<W> {
+    fn new(to: W, tags: bool) -> Way<W> {
+        Way { to, tags, open: None, tagged: Vec::new() }
+    }
+
+    fn write(&mut self, member: Member, bytes: &[u8]) -> io::Result<()> {
+        if !self.tags {
+            return self.to.write_all(bytes);
+        }
+        self.tagged.clear();
+        let mut goes_on = self.open == Some(member);
+        if self.open.is_some() && !goes_on {
+            // Else a tag would stand in the middle of a line.
+            self.tagged.push(b'\n');
+        }
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if !goes_on {
+                write!(self.tagged, "[{member}] ")?;
+            }
+            self.tagged.extend_from_slice(line);
+            goes_on = !line.ends_with(b"\n");
+        }
+        self.open = goes_on.then_some(member);
+        self.to.write_all(&self.tagged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpc_bnr::names::GroupId;
+
+    use super::*;
+
+    fn written(tags: bool, pieces: &[(u32, &str)]) -> String {
+        let mut way = Way::new(Vec::new(), tags);
+        for (rank, text) in pieces {
+            way.write(Member { group: GroupId(1), rank: *rank }, text.as_bytes()).unwrap();
+        }
+        String::from_utf8(way.to).unwrap()
+    }
+
+    #[test]
+    fn each_line_says_who_has_written_it() {
+        assert_eq!(written(true, &[(0, "a\n\nb\n"), (3, "c\n")]), "[g1.0] a\n[g1.0] \n[g1.0] b\n[g1.3] c\n");
+        assert_eq!(written(false, &[(0, "a\n\nb\n"), (3, "c\n")]), "a\n\nb\nc\n");
+    }
+
+    #[test]
+    fn a_line_that_comes_in_parts_has_one_tag_and_no_other_in_its_middle() {
+        assert_eq!(written(true, &[(0, "a"), (0, "b"), (0, "c\nd\n")]), "[g1.0] abc\n[g1.0] d\n");
+        assert_eq!(written(true, &[(0, "a"), (1, "b\n"), (0, "c\n")]), "[g1.0] a\n[g1.1] b\n[g1.0] c\n");
+        assert_eq!(written(false, &[(0, "a"), (1, "b\n")]), "ab\n");
+    }
+}

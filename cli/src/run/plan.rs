@@ -1,0 +1,257 @@
+//! A run as it is to be: what the arguments mean together, checked before anything is started.
+
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf, absolute};
+
+use chained_gpc::runtime::{Address, Peers};
+use chained_gpc::wire::Shown;
+use gpc_bnr::names::Rank;
+use gpc_bnr::{Limits, OnDeath, Spec};
+use gpc_trees::Id;
+use rustix::io::Errno;
+
+use super::ranks;
+use crate::args::run::{BindKind, OnDeathKind, ProgramArgs, RunArgs};
+use crate::duration::Span;
+use crate::files::read_peers;
+use crate::refused::Refused;
+use crate::say;
+use crate::trust::Trust;
+
+/// How many programs that could not be started are told of.
+const TOLD_MAX: usize = 8;
+
+/// Exit statuses of a shell: the program is not there; it is, and cannot be executed.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTED: u8 = 126;
+
+/// Where the processes run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Where {
+    /// In this node alone.
+    Here,
+    /// In so many nodes of this machine, this one among them.
+    Launched(u32),
+    /// In running nodes, and in this one.
+    Joined(Box<Joined>),
+}
+
+/// Nodes that run, and this one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Joined {
+    /// The id of this one.
+    pub(super) me: Id,
+    /// Where it listens.
+    pub(super) listen: Address,
+    /// All of them.
+    pub(super) peers: Peers,
+    /// What is proved to them, and asked of them.
+    pub(super) trust: Trust,
+}
+
+/// A run: checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RunPlan {
+    /// The programs.
+    pub(super) specs: Vec<Spec>,
+    pub(super) on_death: OnDeath,
+    pub(super) nodes: Where,
+    pub(super) tags: bool,
+    pub(super) time_limit: Option<Span>,
+    pub(super) pmi_port: bool,
+    pub(super) limits: Limits,
+}
+
+impl RunPlan {
+    /// Checks the arguments together, and reads the files that they name.
+    ///
+    /// # Errors
+    /// Everything that can be wrong before anything is started, in words for the one who wrote the arguments.
+    pub(super) fn new(args: &RunArgs) -> Result<RunPlan, Refused> {
+        let programs = args.programs().map_err(|error| Refused::Usage(error.to_string()))?;
+        let limits = Limits::default();
+        let count: u64 = programs.iter().map(|program| u64::from(program.n)).sum();
+        if count > u64::from(limits.group) {
+            return Err(format!("{count} processes: a group has at most {}", limits.group).into());
+        }
+        if args.time_limit.is_some_and(|limit| limit.duration().is_zero()) {
+            return Err("--time-limit 0s leaves no time for the processes".into());
+        }
+        let nodes = nodes(args)?;
+        let far = matches!(nodes, Where::Joined(_));
+        let specs = programs.iter().map(|program| spec(program, args.bind, far));
+        Ok(RunPlan {
+            specs: specs.collect::<Result<_, _>>()?,
+            on_death: match args.on_death {
+                OnDeathKind::Kill => OnDeath::Kill,
+                OnDeathKind::Notify => OnDeath::Notify,
+            },
+            nodes,
+            tags: args.tag_output,
+            time_limit: args.time_limit,
+            pmi_port: args.pmi_port,
+            limits,
+        })
+    }
+
+    /// How many processes there are.
+    pub(super) fn count(&self) -> u32 {
+        self.specs.iter().map(|spec| spec.count).sum()
+    }
+
+    /// How many nodes there are.
+    pub(super) fn node_count(&self) -> usize {
+        match &self.nodes {
+            Where::Here => 1,
+            Where::Launched(count) => *count as usize,
+            Where::Joined(joined) => joined.peers.len(),
+        }
+    }
+
+    /// Says which programs could not be started, and why; the exit status. `errors`: for each rank 0, or the number of the system's error.
+    pub(super) fn not_started(&self, errors: &[i32]) -> u8 {
+        let lines = self.wrong(errors);
+        for (line, _) in lines.iter().take(TOLD_MAX) {
+            say(line);
+        }
+        if lines.len() > TOLD_MAX {
+            say(&format!("{} more programs were not started", lines.len() - TOLD_MAX));
+        }
+        lines.first().map_or(crate::FAILED, |(_, status)| *status)
+    }
+
+    /// A line for each program and error, with the exit status that it means.
+    fn wrong(&self, errors: &[i32]) -> Vec<(String, u8)> {
+        let mut first = 0;
+        let mut lines = Vec::new();
+        for spec in &self.specs {
+            let end = first + spec.count as usize;
+            let own = errors.get(first..end.min(errors.len())).unwrap_or_default();
+            let mut kinds: Vec<i32> = own.iter().copied().filter(|&error| error != 0).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            for error in kinds {
+                let ranks = (first as Rank..).zip(own).filter(|(_, found)| **found == error);
+                let ranks = ranks::shown(ranks.map(|(rank, _)| rank));
+                lines.push(told(spec, error, &ranks));
+            }
+            first = end;
+        }
+        lines
+    }
+}
+
+/// What is said of a program that could not be started.
+fn told(spec: &Spec, error: i32, ranks: &str) -> (String, u8) {
+    let program = String::from_utf8_lossy(&spec.program).into_owned();
+    let folder = spec.info.iter().find(|(name, _)| name == "wdir").map(|(_, folder)| folder);
+    let folder = folder.map(|folder| PathBuf::from(std::ffi::OsString::from_vec(folder.clone())));
+    let missing = folder.filter(|folder| !folder.is_dir());
+    let (why, status) = match (error == Errno::NOENT.raw_os_error(), missing) {
+        (true, Some(folder)) => {
+            (format!("there is no folder {} to start it in", folder.display()), NOT_EXECUTED)
+        }
+        (true, None) => ("there is no such program".into(), NOT_FOUND),
+        (false, _) => {
+            let text = io::Error::from_raw_os_error(error).to_string();
+            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            (text, NOT_EXECUTED)
+        }
+    };
+    (format!("cannot start {} (rank {ranks}): {why}", Shown(&program)), status)
+}
+
+/// A program as nodes know it. `far`: other nodes are not in the folder of this process.
+fn spec(program: &ProgramArgs, bind: BindKind, far: bool) -> Result<Spec, Refused> {
+    let (name, args) = program.words.split_first().ok_or("no program is named")?;
+    if name.is_empty() {
+        return Err("the name of a program is empty".into());
+    }
+    if let Some(word) = program.env.iter().find(|word| word.is_empty() || word.as_bytes().starts_with(b"=")) {
+        return Err(format!("--env {}: no variable is named", Shown(&word.to_string_lossy())).into());
+    }
+    let here = |path: &Path| {
+        absolute(path).map_err(|error| Refused::File(format!("--wdir {}: {error}", path.display())))
+    };
+    let folder = match &program.wdir {
+        Some(folder) => Some(here(folder)?),
+        None if far => Some(here(Path::new("."))?),
+        None => None,
+    };
+    let folder = folder.map(|folder| ("wdir".to_owned(), folder.into_os_string().into_vec()));
+    let core = (bind == BindKind::Core).then(|| ("bind".to_owned(), b"core".to_vec()));
+    Ok(Spec {
+        count: program.n,
+        program: name.as_bytes().to_vec(),
+        args: args.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        env: program.variables(|name| std::env::var_os(name)),
+        info: folder.into_iter().chain(core).collect(),
+    })
+}
+
+fn nodes(args: &RunArgs) -> Result<Where, Refused> {
+    let (Some(path), Some(me)) = (&args.peers, args.id) else {
+        if args.trust.secret_file.is_some() {
+            return Err(
+                "--secret-file goes with --hosts PEERS: nodes that are started here draw a secret".into()
+            );
+        }
+        return Ok(match args.nodes {
+            None | Some(1) => Where::Here,
+            Some(count) => Where::Launched(count),
+        });
+    };
+    let peers = read_peers(path).map_err(Refused::File)?;
+    let trust = Trust::read(&args.trust, me, &peers)?;
+    let listen = peers.address(me).ok_or_else(|| {
+        Refused::File(format!(
+            "{} does not say where id {me} listens: the other nodes call this process, too; add a line `{me} ADDRESS` to the file of each",
+            path.display()
+        ))
+    })?;
+    trust.check_listen(&listen)?;
+    Ok(Where::Joined(Box::new(Joined { me, listen, peers, trust })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(programs: &[(u32, &str)]) -> RunPlan {
+        let spec =
+            |&(count, program): &(u32, &str)| Spec { count, program: program.into(), ..Spec::default() };
+        RunPlan {
+            specs: programs.iter().map(spec).collect(),
+            on_death: OnDeath::Kill,
+            nodes: Where::Here,
+            tags: false,
+            time_limit: None,
+            pmi_port: false,
+            limits: Limits::default(),
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_started_is_named_with_its_ranks() {
+        let plan = plan(&[(2, "true"), (3, "no\u{1b}pe"), (1, "file")]);
+        let lines = plan.wrong(&[0, 0, 2, 2, 2, 13]);
+        let texts = [
+            ("cannot start no\\u{1b}pe (rank 2-4): there is no such program".to_owned(), 127),
+            ("cannot start file (rank 5): Permission denied".to_owned(), 126),
+        ];
+        assert_eq!(lines, texts);
+        assert_eq!(plan.wrong(&[]), []);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_told_from_a_program() {
+        let mut plan = plan(&[(1, "true")]);
+        plan.specs[0].info = vec![("wdir".into(), b"/nowhere".to_vec())];
+        let lines = plan.wrong(&[2]);
+        assert_eq!(
+            lines,
+            [("cannot start true (rank 0): there is no folder /nowhere to start it in".into(), 126)]
+        );
+    }
+}

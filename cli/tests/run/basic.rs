@@ -1,0 +1,249 @@
+//! What a run does where nothing goes wrong, and where it cannot begin.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use super::support::*;
+
+#[test]
+fn four_processes_say_hello() {
+    let place = Place::new();
+    let ended = ended(place.script("-n 4", "echo hello from $PMI_RANK of $PMI_SIZE, $GPC_BNR_GROUP"));
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+    let group = ended.lines()[0].rsplit_once(", ").unwrap().1;
+    let expected: Vec<String> = (0..4).map(|rank| format!("hello from {rank} of 4, {group}")).collect();
+    assert_eq!(ended.lines(), expected);
+    let (domain, name) = group.split_once('/').unwrap();
+    assert!(name == "g1" && domain.len() == 16, "{group}");
+    place.empty();
+}
+
+#[test]
+fn many_processes_run_and_all_they_say_is_written() {
+    let place = Place::new();
+    let ended = ended(place.script("-n 48", "echo $PMI_RANK; echo $PMI_RANK >&2"));
+    let mut ranks: Vec<u32> = ended.out.lines().map(|line| line.parse().unwrap()).collect();
+    ranks.sort_unstable();
+    assert_eq!((ended.status, ranks), (0, (0..48).collect()));
+    assert_eq!(ended.err.lines().count(), 48);
+    place.empty();
+}
+
+#[test]
+fn programs_stand_behind_each_other_in_one_group() {
+    let place = Place::new();
+    fs::create_dir(place.path("there")).unwrap();
+    let there = place.path("there");
+    let words = format!("run -n 1 --env A=one sh -c E : -n 2 --env A=two --env A_ --wdir {there} sh -c E");
+    let script = "echo $PMI_RANK of $PMI_SIZE $A $A_ $(basename $PWD)";
+    let words = words.split_whitespace().map(|word| if word == "E" { script } else { word });
+    let mut command = place.gpc(words);
+    command.env("A", "mine").env("A_", "own").current_dir("/");
+    let ended = ended(command);
+    assert_eq!(ended.lines(), ["0 of 3 one own /", "1 of 3 two own there", "2 of 3 two own there"]);
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+}
+
+#[test]
+fn lines_have_tags() {
+    let place = Place::new();
+    let ended =
+        ended(place.script("-n 2 --tag-output", "echo a; printf 'b\\n'; printf c; echo e$PMI_RANK >&2"));
+    let mut expected: Vec<String> =
+        (0..2).flat_map(|rank| ["a", "b", "c"].map(|text| format!("[g1.{rank}] {text}"))).collect();
+    expected.sort();
+    assert_eq!((ended.status, ended.lines()), (0, expected.iter().map(String::as_str).collect()));
+    let mut errors: Vec<&str> = ended.err.lines().collect();
+    errors.sort_unstable();
+    assert_eq!(errors, ["[g1.0] e0", "[g1.1] e1"]);
+}
+
+#[test]
+fn rank_0_reads_standard_input_and_nobody_else_does() {
+    let place = Place::new();
+    let mut command = place.script("-n 3", "echo $PMI_RANK $(wc -c)");
+    command.stdin(Stdio::piped());
+    let mut run = Run::start(command);
+    // More than pipes hold.
+    run.write(&"0123456789".repeat(100_000));
+    let ended = run.ended();
+    assert_eq!((ended.status, ended.lines()), (0, vec!["0 1000000", "1 0", "2 0"]));
+}
+
+/// A program that reads nothing must not keep the command, whose input does not end.
+#[test]
+fn input_that_nobody_reads_keeps_nobody() {
+    let place = Place::new();
+    let mut command = place.script("-n 2", "exec <&-; echo ready");
+    let (from, mut to) = std::io::pipe().unwrap();
+    command.stdin(from);
+    let run = Run::start(command);
+    let _ = to.write_all(&[b'x'; 10]);
+    let ended = run.ended();
+    assert_eq!((ended.status, ended.lines()), (0, vec!["ready"; 2]));
+    drop(to);
+    place.empty();
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_first_that_fails() {
+    let place = Place::new();
+    for (script, status, said) in [
+        ("exit 0", 0, ""),
+        ("[ $PMI_RANK != 2 ] || exit 7; sleep 1000", 7, "gpc: g1.2: ended with status 7\n"),
+        (
+            "[ $PMI_RANK != 1 ] || kill -SEGV $$; sleep 1000",
+            139,
+            "gpc: g1.1: killed by signal 11 (SIGSEGV)\n",
+        ),
+        ("exit 255", 255, "ended with status 255\n"),
+    ] {
+        let ended = ended(place.script("-n 3", script));
+        assert_eq!(ended.status, status, "{script}: {}", ended.err);
+        assert!(ended.err.contains(said) && (!said.is_empty() || ended.err.is_empty()), "{}", ended.err);
+        place.empty();
+    }
+}
+
+#[test]
+fn the_others_go_on_where_a_death_is_no_more_than_told() {
+    let place = Place::new();
+    let ended = ended(
+        place.script("-n 3 --on-death notify", "[ $PMI_RANK != 1 ] || kill -9 $$; echo done $PMI_RANK"),
+    );
+    assert_eq!((ended.status, ended.lines()), (137, vec!["done 0", "done 2"]));
+    assert_eq!(ended.err, "gpc: g1.1: killed by signal 9 (SIGKILL)\n");
+}
+
+#[test]
+fn what_cannot_be_started_is_named() {
+    let place = Place::new();
+    let text = place.path("text");
+    fs::write(&text, "no program").unwrap();
+    fs::set_permissions(&text, fs::Permissions::from_mode(0o644)).unwrap();
+    for (words, status, said) in [
+        (format!("run -n 2 {}", place.path("nothing")), 127, "(rank 0-1): there is no such program"),
+        (
+            "run no-such-program-anywhere".into(),
+            127,
+            "cannot start no-such-program-anywhere (rank 0): there is",
+        ),
+        (format!("run {text}"), 126, "Permission denied"),
+        ("run --wdir /nowhere true".into(), 126, "there is no folder /nowhere to start it in"),
+        // One cannot be, so none is.
+        ("run -n 2 sleep 1000 : no-such-program-anywhere".into(), 127, "(rank 2): there is no such program"),
+    ] {
+        let ended = ended(place.gpc(words.split_whitespace()));
+        assert_eq!((ended.status, ended.out.as_str()), (status, ""), "{words}: {}", ended.err);
+        assert!(ended.err.contains(said), "{words}: {}", ended.err);
+        assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
+        place.empty();
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let place = Place::new();
+    for (words, said) in [
+        ("run", "<PROGRAM>"),
+        ("run -n 0 true", "0 is not in 1..="),
+        ("run --bogus true", "--bogus"),
+        ("run true :", "program 2: no program stands there"),
+        ("run true : --nodes 2 true", "program 2: unexpected argument '--nodes'"),
+        ("run --time-limit 0s true", "leaves no time"),
+        ("run --time-limit soon true", "is no length of time"),
+        ("run --hosts peers true", "--id"),
+        ("run --nodes 2 --hosts peers --id 0 true", "cannot be used with"),
+        ("run --secret-file f true", "--secret-file goes with --hosts"),
+        ("run --env =V true", "no variable is named"),
+        ("run --bind socket true", "[possible values: none, core]"),
+        ("run -n 1048576 true : true", "a group has at most"),
+        ("kill one", "a group is written g and its number"),
+        ("kill", "<GROUP>"),
+        ("db", "Usage: gpc db"),
+    ] {
+        let ended = ended(place.gpc(words.split_whitespace()));
+        assert_eq!((ended.status, ended.out.as_str()), (2, ""), "{words}: {}", ended.err);
+        assert!(ended.err.contains(said), "{words}: {}", ended.err);
+    }
+    let ended = ended(place.gpc(["run", "--hosts", "/nowhere/peers", "--id", "0", "true"]));
+    assert!(ended.status == 1 && ended.err.starts_with("gpc: /nowhere/peers: "), "{}", ended.err);
+}
+
+#[test]
+fn help_has_examples() {
+    let place = Place::new();
+    for (words, said) in [
+        ("run --help", "gpc run -n 1 ./leader : -n 7 ./worker --fast"),
+        ("ps --help", "gpc ps --domain 3f --output json"),
+        ("db show --help", "\\xff"),
+        ("kill --help", "gpc kill g2"),
+        ("node --help", "--runs"),
+        ("--help", "gpc run -n 4 ./hello"),
+    ] {
+        let ended = ended(place.gpc(words.split_whitespace()));
+        assert!(ended.status == 0 && ended.out.contains(said), "{words}: {}", ended.out);
+        assert!(!ended.out.contains("keep"), "what nodes start is for nobody else: {}", ended.out);
+    }
+    let ended = ended(place.gpc(["keep"]));
+    assert!(ended.status == 1 && ended.err.contains("is started by nodes"), "{}", ended.err);
+}
+
+/// What the outer one has said to its processes was taken for their own by those of the inner one.
+#[test]
+fn a_run_in_a_run_is_a_run_of_its_own() {
+    let place = Place::new();
+    let inner = format!("{EXE} run -n 2 sh -c 'echo $PMI_RANK of $PMI_SIZE in '$PMI_RANK' $GPC_BNR_GROUP'");
+    let ended = ended(place.script("-n 3", &inner));
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+    let ranks: Vec<&str> = ended.lines().iter().map(|line| line.rsplit_once(' ').unwrap().0).collect();
+    let expected = ["0 of 2 in 0", "0 of 2 in 1", "0 of 2 in 2", "1 of 2 in 0", "1 of 2 in 1", "1 of 2 in 2"];
+    assert_eq!(ranks, expected);
+    place.empty();
+}
+
+/// A process took itself for one that another launcher had started.
+#[test]
+fn what_other_launchers_say_stays_outside() {
+    let place = Place::new();
+    let mut command = place.script("-n 1", "env");
+    for (name, value) in [("PMIX_RANK", "7"), ("PMI_ID", "7"), ("SLURM_PROCID", "7"), ("PMI_PORT", "x:1")] {
+        command.env(name, value);
+    }
+    command.env("SLURM_JOB_ID", "17");
+    let ended = ended(command);
+    let has = |begin: &str| ended.out.lines().any(|line| line.starts_with(begin));
+    assert!(has("PMI_RANK=0") && has("PMI_FD=") && has("SLURM_JOB_ID=17"), "{}", ended.out);
+    for name in ["PMIX_RANK", "PMI_ID", "SLURM_PROCID", "PMI_PORT"] {
+        assert!(!has(name), "{name}");
+    }
+}
+
+#[test]
+fn time_that_has_passed_ends_it() {
+    let place = Place::new();
+    let ended = ended(
+        place.script("-n 2 --time-limit 300ms", "trap 'echo last words; exit 3' TERM; sleep 1000 & wait"),
+    );
+    assert_eq!(ended.status, 124, "{}", ended.err);
+    assert_eq!(ended.err, "gpc: the processes were killed: they ran for longer than 300ms\n");
+    place.empty();
+}
+
+#[test]
+fn whoever_reads_no_more_ends_it() {
+    let place = Place::new();
+    let script = format!("{EXE} run -n 2 yes | head -n 3; echo ${{PIPESTATUS[0]}}");
+    let mut command = std::process::Command::new("bash");
+    // The same place, by way of a shell.
+    let model = place.gpc(["ps"]);
+    for (name, value) in model.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+        command.env(name, value);
+    }
+    command.args(["-c", &script]).stdin(Stdio::null());
+    let ended = ended(command);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("y\ny\ny\n141\n", ""));
+    place.empty();
+}

@@ -1,0 +1,16 @@
+//! `gpc run` as its users run it: real processes, which are killed, flood, fork and lie; and `gpc ps`, `gpc db` and `gpc kill` beside it. Whatever happens, nothing is left.
+#![cfg(all(feature = "bnr", target_os = "linux"))]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "every wait has a limit; a process of another program tells of itself in /proc alone"
+)]
+
+mod basic;
+mod ends;
+mod flood;
+mod mpi;
+mod nodes;
+mod pmi;
+mod support;
+mod tools;

@@ -1,0 +1,198 @@
+//! Several nodes: those that a run starts, and those that run already.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use super::support::*;
+
+#[test]
+fn processes_are_divided_among_nodes() {
+    let place = Place::new();
+    let ended = ended(
+        place.script("-n 7 --nodes 3", "echo $PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS"),
+    );
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+    assert_eq!(ended.lines().len(), 7, "{}", ended.out);
+    let local: Vec<u32> =
+        ended.lines().iter().map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap()).collect();
+    assert!(local.iter().all(|count| [2, 3].contains(count)), "as even as possible: {}", ended.out);
+    place.empty();
+}
+
+#[test]
+fn standard_input_tags_and_statuses_go_through_nodes() {
+    let place = Place::new();
+    let mut command = place.script(
+        "-n 6 --nodes 3 --tag-output --on-death notify",
+        "echo $PMI_RANK $(wc -c); [ $PMI_RANK != 5 ] || exit 9",
+    );
+    command.stdin(Stdio::piped());
+    let mut run = Run::start(command);
+    run.write(&"x".repeat(200_000));
+    let ended = run.ended();
+    assert_eq!(ended.status, 9, "{}", ended.err);
+    assert!(ended.err.contains("g1.5: ended with status 9"), "{}", ended.err);
+    assert!(ended.out.contains("[g1.5] 5 0\n"), "{}", ended.out);
+    place.empty();
+}
+
+#[test]
+fn a_node_that_is_killed_ends_the_job_and_leaves_nothing() {
+    let place = Place::new();
+    let run = Run::start(place.script("-n 6 --nodes 3", "echo up; exec sleep 1000"));
+    run.says("up", 6);
+    place.with("node --launched --runs --id 2")[0].signal(Signal::KILL);
+    let ended = run.ended();
+    assert_eq!(ended.status, 1, "{}", ended.err);
+    assert!(ended.err.contains("lost with node 2"), "{}", ended.err);
+    place.empty();
+}
+
+#[test]
+fn the_others_go_on_without_a_node_where_a_death_is_no_more_than_told() {
+    let place = Place::new();
+    let script = "echo up; [ $PMI_RANK = 0 ] && { read line; echo $line; exit 0; }; exec sleep 1000";
+    let mut command = place.script("-n 2 --nodes 2 --on-death notify", script);
+    command.stdin(Stdio::piped());
+    let mut run = Run::start(command);
+    run.says("up", 2);
+    place.with("node --launched --runs --id 1")[0].signal(Signal::KILL);
+    until("its process is gone", || {
+        place.with("sleep 1000").iter().all(|process| !process.line.starts_with("sleep"))
+    });
+    run.write("still here\n");
+    let ended = run.ended();
+    assert_eq!(ended.status, 1, "{}", ended.err);
+    assert!(
+        ended.out.contains("still here") && ended.err.contains("g1.1: lost with node 1"),
+        "{}",
+        ended.err
+    );
+    place.empty();
+}
+
+#[test]
+fn a_killed_head_ends_all_nodes() {
+    let place = Place::new();
+    let run = Run::start(place.script("-n 6 --nodes 3", "setsid sleep 1000 & echo up; exec sleep 1000"));
+    run.says("up", 6);
+    run.signal(Signal::KILL);
+    run.ended();
+    place.empty();
+}
+
+/// Two nodes that run, ids 1 and 2, and a peers file for each head, ids 0 and 3, of its own nodes: `peers-0` and `peers-3`.
+fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> Vec<Run> {
+    let lines = |ids: &[usize]| ids.iter().map(|&id| format!("{id} {}\n", addresses[id])).collect::<String>();
+    for (name, ids) in [("peers", &[0, 1, 2, 3][..]), ("peers-0", &[0, 1, 2]), ("peers-3", &[1, 2, 3])] {
+        fs::write(place.path(name), lines(ids)).unwrap();
+    }
+    if secret {
+        assert_eq!(ended(place.gpc(["secret", &place.path("secret")])).status, 0);
+    }
+    let start = |id: &str| {
+        let mut words = vec![
+            "node".to_owned(),
+            "--runs".into(),
+            "--id".into(),
+            id.into(),
+            "--peers".into(),
+            place.path("peers"),
+        ];
+        if secret {
+            // Processes of one user on one machine would need none.
+            let proved = ["--link".into(), "tcp".into(), "--secret-file".into(), place.path("secret")];
+            words.extend(proved);
+        }
+        let run = Run::start(place.gpc(words));
+        run.complains("listens at");
+        run
+    };
+    ["1", "2"].map(start).into_iter().collect()
+}
+
+/// Addresses on loopback where nobody listens.
+fn tcp() -> [String; 4] {
+    let sockets = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    sockets.map(|socket| socket.local_addr().unwrap().to_string())
+}
+
+/// Addresses of this test alone.
+fn unix(test: &str) -> [String; 4] {
+    [0, 1, 2, 3].map(|id| format!("unix:@gpc-{test}-{}-{id}", std::process::id()))
+}
+
+/// A run of this head on the running nodes.
+fn joined(place: &Place, head: u32, words: &str, script: &str) -> Command {
+    let peers = place.path(&format!("peers-{head}"));
+    place.script(&format!("--hosts {peers} --id {head} {words}"), script)
+}
+
+#[test]
+fn running_nodes_run_programs_for_who_has_their_secret() {
+    let place = Place::new();
+    let nodes = daemons(&place, &tcp(), true);
+    let words = format!("-n 6 --secret-file {}", place.path("secret"));
+    for _ in 0..2 {
+        let ended = ended(joined(&place, 0, &words, "echo $PMI_RANK of $PMI_SIZE in $PWD"));
+        let here = std::env::current_dir().unwrap();
+        let expected: Vec<String> = (0..6).map(|rank| format!("{rank} of 6 in {}", here.display())).collect();
+        assert_eq!(
+            (ended.status, ended.lines()),
+            (0, expected.iter().map(String::as_str).collect()),
+            "{}",
+            ended.err
+        );
+    }
+    // Another secret proves nothing: they start nothing for it.
+    assert_eq!(ended(place.gpc(["secret", &place.path("other")])).status, 0);
+    let words = format!("-n 6 --secret-file {}", place.path("other"));
+    let refused = ended(joined(&place, 0, &words, "echo $MPI_LOCALNRANKS"));
+    assert_eq!((refused.status, refused.out.as_str()), (0, "6\n6\n6\n6\n6\n6\n"), "{}", refused.err);
+    for id in [1, 2] {
+        assert!(refused.err.contains(&format!("node {id} has no part in the domain")), "{}", refused.err);
+    }
+    for node in nodes {
+        node.signal(Signal::TERM);
+        node.ended();
+    }
+    place.empty();
+}
+
+#[test]
+fn a_head_that_is_killed_leaves_nothing_at_running_nodes_and_they_go_on() {
+    let place = Place::new();
+    let nodes = daemons(&place, &unix("left"), false);
+    let run = Run::start(joined(&place, 0, "-n 6", "setsid sleep 1000 & echo up; exec sleep 1000"));
+    run.says("up", 6);
+    run.signal(Signal::KILL);
+    run.ended();
+    until("nothing of it is left", || place.with("sleep 1000").is_empty());
+    let ended = ended(joined(&place, 0, "-n 3", "echo again"));
+    assert_eq!((ended.status, ended.out.as_str()), (0, "again\nagain\nagain\n"), "{}", ended.err);
+    for node in nodes {
+        node.signal(Signal::TERM);
+        node.ended();
+    }
+    place.empty();
+}
+
+#[test]
+fn two_jobs_share_running_nodes() {
+    let place = Place::new();
+    let nodes = daemons(&place, &unix("both"), false);
+    let run = Run::start(joined(&place, 0, "-n 3", "echo up; exec sleep 1000"));
+    run.says("up", 3);
+    let ended = ended(joined(&place, 3, "-n 3", "echo other"));
+    assert_eq!((ended.status, ended.out.as_str()), (0, "other\nother\nother\n"), "{}", ended.err);
+    run.signal(Signal::TERM);
+    assert_eq!(run.ended().status, 143);
+    for node in nodes {
+        node.signal(Signal::TERM);
+        node.ended();
+    }
+    place.empty();
+}

@@ -1,0 +1,268 @@
+//! Runs that can be looked at from outside, and that must leave nothing behind.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_gpc");
+
+/// Long enough for any machine: it only passes where something is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks at a condition that nothing announces, as is so for all of /proc.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The variable by which processes of a test are known.
+const MARK: &str = "GPC_TEST_MARK";
+
+/// What a process of bash needs to speak PMI-1: `ask LINE` puts the answer into `$line`.
+pub(crate) const PMI: &str = r#"
+say() { printf '%s\n' "$1" >&"$PMI_FD"; }
+hear() { IFS= read -r line <&"$PMI_FD"; }
+ask() { say "$1"; hear; }
+ask 'cmd=init pmi_version=1 pmi_subversion=1'
+ask 'cmd=get_my_kvsname'
+kvs=${line#*kvsname=}
+kvs=${kvs%% *}
+put() { ask "cmd=put kvsname=$kvs key=$1 value=$2"; }
+get() { ask "cmd=get kvsname=$kvs key=$1"; }
+fence() { ask 'cmd=barrier_in'; }
+finalize() { ask 'cmd=finalize'; }
+"#;
+
+/// Waits for a condition.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "after {PATIENCE:?} this is not so: {what}");
+        thread::sleep(PAUSE);
+    }
+}
+
+/// A place where runs do not see those of other tests, and a name by which their processes are known.
+pub(crate) struct Place {
+    folder: TempDir,
+    mark: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        Place { folder: tempfile::tempdir().unwrap(), mark }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// The command with these arguments.
+    pub(crate) fn gpc<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(EXE);
+        command.args(args).stdin(Stdio::null());
+        command.env("XDG_RUNTIME_DIR", self.folder.path()).env(MARK, &self.mark).env_remove("GPC_LOG");
+        command
+    }
+
+    /// `gpc run` with these words, and a script of bash behind them as the program of every process.
+    pub(crate) fn script(&self, words: &str, script: &str) -> Command {
+        let words = ["run"].into_iter().chain(words.split_whitespace());
+        self.gpc(words.chain(["bash", "-c", script]))
+    }
+
+    /// The processes of this place that run.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let wanted = format!("{MARK}={}", self.mark);
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // Those that have ended meanwhile, and those that have ended and are not yet waited for, have none.
+            let Ok(environ) = fs::read(entry.path().join("environ")) else { continue };
+            if environ.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes()) {
+                let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line).replace('\0', " ");
+                found.push(Process { pid: Pid::from_raw(pid).unwrap(), line });
+            }
+        }
+        found
+    }
+
+    /// Those whose command line has a text.
+    pub(crate) fn with(&self, text: &str) -> Vec<Process> {
+        let mut found = self.processes();
+        found.retain(|process| process.line.contains(text));
+        found
+    }
+
+    /// Waits until nothing of what was started here is left.
+    #[track_caller]
+    pub(crate) fn empty(&self) {
+        let mut left = Vec::new();
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+        panic!("after {PATIENCE:?} this is left: {left:?}");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What a failed test has left.
+        self.processes().iter().for_each(|process| process.signal(Signal::KILL));
+    }
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    pub(crate) line: String,
+}
+
+impl Process {
+    /// Sends a signal, if it is still there.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = kill_process(self.pid, signal);
+    }
+}
+
+/// What a run has come to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Ended {
+    /// As a shell shows it.
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    /// The lines of standard output, sorted: processes write when they like.
+    pub(crate) fn lines(&self) -> Vec<&str> {
+        let mut lines: Vec<&str> = self.out.lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+/// A run.
+pub(crate) struct Run {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    out: Said,
+    err: Said,
+}
+
+/// What is said on one of its outputs.
+struct Said {
+    text: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
+}
+
+impl Said {
+    fn read(mut from: impl std::io::Read + Send + 'static) -> Said {
+        let text = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&text);
+        let reader = thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(count @ 1..) = from.read(&mut chunk) {
+                heard.lock().unwrap().push_str(&String::from_utf8_lossy(&chunk[..count]));
+            }
+        });
+        Said { text, reader }
+    }
+
+    fn so_far(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    fn whole(self) -> String {
+        self.reader.join().unwrap();
+        self.text.lock().unwrap().clone()
+    }
+}
+
+impl Run {
+    pub(crate) fn start(mut command: Command) -> Run {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let out = Said::read(child.stdout.take().unwrap());
+        let err = Said::read(child.stderr.take().unwrap());
+        Run { stdin: child.stdin.take(), child, out, err }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Waits until standard output has a text so many times.
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str, times: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.out.so_far().matches(text).count() < times {
+            let (out, err) = (self.out.so_far(), self.err.so_far());
+            assert!(Instant::now() < deadline, "`{text}` is not said {times} times:\n{out}\n{err}");
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits until standard error has a text.
+    #[track_caller]
+    pub(crate) fn complains(&self, text: &str) {
+        until(text, || self.err.so_far().contains(text));
+    }
+
+    pub(crate) fn write(&mut self, text: &str) {
+        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub(crate) fn ended(mut self) -> Ended {
+        drop(self.stdin.take());
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() > deadline => {
+                    let (out, err) = (self.out.so_far(), self.err.so_far());
+                    self.child.kill().unwrap();
+                    panic!("it has not ended after {PATIENCE:?}:\n{out}\n{err}");
+                }
+                None => thread::sleep(PAUSE),
+            }
+        };
+        let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+        Ended { status, out: self.out.whole(), err: self.err.whole() }
+    }
+}
+
+/// Runs a command to its end.
+#[track_caller]
+pub(crate) fn ended(command: Command) -> Ended {
+    Run::start(command).ended()
+}
+
+/// A number from the `/proc/PID/status` of a process, KiB.
+pub(crate) fn kib(pid: Pid, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+}

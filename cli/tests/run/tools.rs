@@ -1,0 +1,115 @@
+//! `gpc ps`, `gpc db` and `gpc kill` beside a run.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::support::*;
+
+#[track_caller]
+fn json(place: &Place, words: &str) -> Value {
+    let ended = ended(place.gpc(words.split_whitespace()));
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{words}");
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+#[test]
+fn what_runs_is_shown_and_killed() {
+    let place = Place::new();
+    let run = Run::start(place.script("-n 3", "echo up; exec sleep 1000"));
+    run.says("up", 3);
+    let found = json(&place, "ps --output json");
+    let domain = &found["domains"][0];
+    assert_eq!(domain["head"], i64::from(run.pid().as_raw_nonzero().get()));
+    let group = &domain["groups"][0];
+    assert_eq!(
+        (&group["group"], &group["state"], &group["program"]),
+        (&"g1".into(), &"running".into(), &"bash".into())
+    );
+    let pids: Vec<i64> =
+        group["members"].as_array().unwrap().iter().map(|member| member["pid"].as_i64().unwrap()).collect();
+    let mut running: Vec<i64> =
+        place.with("sleep 1000").iter().map(|process| process.pid.as_raw_nonzero().get().into()).collect();
+    running.retain(|pid| pids.contains(pid));
+    assert_eq!(running.len(), 3, "{pids:?}");
+    let name = domain["domain"].as_str().unwrap();
+    let table = ended(place.gpc(["ps", "--domain", &name[..4]]));
+    let line: Vec<&str> = table.out.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((&line[..5], line[6]), (&[name, "g1", "0-2", "running", "0"][..], "bash"), "{}", table.out);
+    let refused = ended(place.gpc(["kill", "g7"]));
+    assert!(refused.status == 1 && refused.err.contains("g7"), "{}", refused.err);
+    let killed = ended(place.gpc(["kill", "g1", "--domain", name]));
+    assert_eq!((killed.status, killed.out.as_str(), killed.err.as_str()), (0, "", ""));
+    let ended = run.ended();
+    assert_eq!(ended.status, 143, "{}", ended.err);
+    place.empty();
+}
+
+#[test]
+fn databases_are_shown_and_harm_no_terminal() {
+    let place = Place::new();
+    let script = format!("{PMI} put key-$PMI_RANK $'a\\\\b\\x1b[2J\\xff'; fence; echo up; exec sleep 1000");
+    let run = Run::start(place.script("-n 2", &script));
+    run.says("up", 2);
+    let names = json(&place, "db list --output json");
+    let domain = names["domains"][0]["domain"].as_str().unwrap();
+    let database = names["domains"][0]["databases"][0].as_str().unwrap();
+    assert_eq!(database, format!("kvs_{domain}_1"));
+    let list = ended(place.gpc(["db", "list"]));
+    assert!(list.out.contains(&format!("{domain}  {database}\n")), "{}", list.out);
+    let shown = ended(place.gpc(["db", "show", database]));
+    assert_eq!((shown.status, shown.err.as_str()), (0, ""));
+    for rank in 0..2 {
+        let line = shown.out.lines().find(|line| line.starts_with(&format!("key-{rank} "))).unwrap();
+        assert!(line.ends_with("  a\\\\b\\u{1b}[2J\\xff"), "{line}");
+    }
+    let pairs = json(&place, &format!("db show {database} --output json"));
+    let pairs = pairs["pairs"].as_array().unwrap();
+    assert!(
+        pairs.iter().any(|pair| pair["key"] == "key-1" && pair["value"] == "a\\\\b\\u{1b}[2J\\xff"),
+        "{pairs:?}"
+    );
+    let missing = ended(place.gpc(["db", "show", "nothing"]));
+    assert!(missing.status == 1 && missing.err.contains("nothing"), "{}", missing.err);
+    run.signal(Signal::TERM);
+    run.ended();
+}
+
+#[test]
+fn one_of_several_domains_is_chosen_and_none_is_said() {
+    let place = Place::new();
+    let none = ended(place.gpc(["kill", "g1"]));
+    assert!(none.status == 1 && none.err.contains("this user runs nothing on this machine"), "{}", none.err);
+    let none = ended(place.gpc(["ps"]));
+    assert_eq!((none.status, none.out.lines().count()), (0, 1), "{}", none.out);
+    let runs = [(); 2].map(|()| Run::start(place.script("-n 1", "echo up; exec sleep 1000")));
+    runs.iter().for_each(|run| run.says("up", 1));
+    assert_eq!(json(&place, "ps --output json")["domains"].as_array().unwrap().len(), 2);
+    let several = ended(place.gpc(["kill", "g1"]));
+    assert!(
+        several.status == 2 && several.err.contains("2 domains are meant: choose one"),
+        "{}",
+        several.err
+    );
+    let database = json(&place, "db list --output json")["domains"][1]["databases"][0].clone();
+    let shown = ended(place.gpc(["db", "show", database.as_str().unwrap()]));
+    assert_eq!(shown.status, 0, "its name says the domain: {}", shown.err);
+    for run in runs {
+        run.signal(Signal::INT);
+        assert_eq!(run.ended().status, 130);
+    }
+    place.empty();
+}
+
+/// A head that is stopped keeps its own tools waiting, and nobody who looks for others.
+#[test]
+fn a_folder_of_somebody_else_is_said_and_the_run_goes_on() {
+    let place = Place::new();
+    std::os::unix::fs::symlink("/", place.path("gpc-bnr")).unwrap();
+    let ended = ended(place.script("-n 1", "echo up"));
+    assert_eq!((ended.status, ended.out.as_str()), (0, "up\n"));
+    assert!(
+        ended.err.contains("will not find this run") && ended.err.contains("it is no folder"),
+        "{}",
+        ended.err
+    );
+}
