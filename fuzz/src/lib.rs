@@ -13,6 +13,7 @@ pub mod input;
 pub mod level;
 pub mod memory;
 pub mod peering;
+pub mod pmi_seeds;
 pub mod rendezvous_seeds;
 pub mod seeds;
 pub mod tree_file;

@@ -93,6 +93,7 @@ fn of_other_packages() -> Vec<Seed> {
         numbered("impi_server", super::impi_seeds::server_seeds()),
         numbered("bnr_orders", super::bnr_seeds::order_seeds()),
         numbered("bnr_frames", super::bnr_seeds::frame_seeds()),
+        numbered("bnr_pmi", super::pmi_seeds::seeds()),
     ]
     .into_iter()
     .flatten()

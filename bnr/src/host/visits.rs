@@ -133,6 +133,8 @@ impl Engine {
     pub(super) fn read_unknown(&mut self, number: u64, buffer: &mut [u8]) -> bool {
         let Some(link) = self.unknown.get_mut(&number) else { return false };
         let heard = link.read(buffer);
+        // PMI-2's opening is answered before it is said which process this is.
+        link.write();
         if let Some(secret) = heard.who {
             self.welcome(number, &secret);
             return false;

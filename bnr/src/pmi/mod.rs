@@ -150,7 +150,7 @@ impl Pmi {
         Pmi { port: true, ..Pmi::new() }
     }
 
-    /// Tells clients that ask for 1.1 that 1.2 is spoken, as `hydra` does. MPICH 5 asks for 1.1, and makes communicators of a part of its processes by groups only if it is told so; clients that know 1.1 alone, such as Flux's, refuse it.
+    /// Tells clients that ask for 1.1 that 1.2 is spoken, as `hydra` does: MPICH 5 asks for 1.1, and uses barriers of groups where it is told so. Clients that know 1.1 alone, such as Flux's, refuse it.
     pub fn with_groups(self) -> Pmi {
         Pmi { groups: true, ..self }
     }

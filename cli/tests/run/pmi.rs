@@ -123,3 +123,35 @@ fn pmi_by_a_port_needs_the_secret_of_a_process() {
     );
     place.empty();
 }
+
+/// PMI-2 says behind its opening which process it is: the opening was not answered at the port, and both sides waited.
+#[test]
+fn pmi_2_by_a_port_is_answered_before_it_says_who_it_is() {
+    let place = Place::new();
+    let script = r#"
+        exec 9<>"/dev/tcp/${PMI_PORT%:*}/${PMI_PORT##*:}"
+        printf 'cmd=init pmi_version=2 pmi_subversion=0\n' >&9
+        IFS= read -r line <&9
+        echo "$line"
+        body="cmd=fullinit;pmirank=$PMI_ID;"
+        printf '%6d%s' ${#body} "$body" >&9
+        IFS= read -r -N 69 line <&9
+        echo "$line"
+        printf '13    cmd=finalize;' >&9
+        IFS= read -r -N 33 line <&9
+        echo "$line"
+    "#;
+    let ended = ended(place.script("-n 1 --pmi-port", script));
+    let expected = [
+        "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0",
+        "    63cmd=fullinit-response;rc=0;rank=0;size=1;appnum=0;pmiverbose=0;",
+        "    27cmd=finalize-response;rc=0;",
+    ];
+    assert_eq!(
+        (ended.status, ended.out.lines().collect::<Vec<&str>>()),
+        (0, expected.to_vec()),
+        "{}",
+        ended.err
+    );
+    place.empty();
+}
