@@ -297,11 +297,10 @@ impl<'a> History<'a> {
             FaultKind::NodeLost => {
                 fault.node.is_some_and(|node| self.crashed.get(&node).is_some_and(|crash| *crash < at))
             }
-            // Nobody waits a minute in a world unless somebody never comes.
             FaultKind::TimedOut => {
-                parts.iter().any(limited)
-                    || parts.len() < members.len()
-                    || parts.iter().any(|part| matches!(part.answered, Some((_, Err(_)))))
+                let first = parts.iter().filter_map(|part| part.answered.as_ref().map(|(at, _)| *at)).min();
+                let come = parts.iter().filter(|part| Some(part.asked) < first).count();
+                parts.iter().any(limited) || come < members.len()
             }
             FaultKind::Mismatch => parts
                 .iter()

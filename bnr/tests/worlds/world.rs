@@ -217,6 +217,22 @@ impl World {
         self.after(at, Event::Ends);
     }
 
+    /// What was asked, and answered.
+    pub(crate) fn answers(&self) -> Vec<(&Request, &Result<Answer, Fault>)> {
+        let mut asked = BTreeMap::new();
+        let mut answers = Vec::new();
+        for seen in &self.seen {
+            match seen {
+                Seen::Asked { client, serial, request } => drop(asked.insert((*client, *serial), request)),
+                Seen::Answered { client, serial, answer, .. } => {
+                    answers.extend(asked.get(&(*client, *serial)).map(|request| (*request, answer)));
+                }
+                _ => {}
+            }
+        }
+        answers
+    }
+
     fn see(&mut self, seen: Seen) {
         self.seen.push(seen);
         self.times.push(self.now);
@@ -272,9 +288,6 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        if std::env::var("EV").is_ok() {
-            println!("EV {} {event:?}", self.now);
-        }
         match event {
             Event::Deliver { root, call, id, order } => self.deliver(root, call, id, &order),
             Event::Replied { root, call, id, report } => self.replied(root, call, id, report),
