@@ -99,6 +99,9 @@ enum Event {
     Ends,
 }
 
+/// Process numbers, or errors.
+type Ranks = Vec<(Rank, Result<u32, i32>)>;
+
 struct Node {
     domain: Domain,
     up: bool,
@@ -106,7 +109,7 @@ struct Node {
     next_token: Token,
     wake: Option<Duration>,
     /// What it starts, and what is known of that.
-    starting: BTreeMap<GroupId, (usize, Vec<(Rank, Result<u32, i32>)>)>,
+    starting: BTreeMap<GroupId, (usize, Ranks)>,
 }
 
 struct Flight {
