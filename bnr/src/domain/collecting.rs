@@ -35,8 +35,11 @@ pub(super) struct Collecting {
 impl Domain {
     /// Does what can be done for a meeting of which this node may be the coordinator. `purpose`: what those want who have come elsewhere.
     pub(super) fn coordinate(&mut self, meeting: &Meeting, purpose: Option<&Purpose>) {
-        if self.kinds.get(meeting).is_some_and(|kind| kind.finished(meeting.epoch).is_some()) {
-            return;
+        match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
+            None => {}
+            // Somebody comes late to what has failed.
+            Some(Err(fault)) => return self.release(meeting, &[], Err(fault)),
+            Some(Ok(())) => return,
         }
         let here = self.meetings.get(meeting).filter(|gathering| !gathering.entered.is_empty());
         let here = here.map(|gathering| gathering.purpose.clone());
