@@ -14,7 +14,7 @@ use super::sets::purpose_in;
 use super::telling::{Errand, PAUSE, Then, Timer};
 use super::{CallNumber, Domain};
 use crate::exit::Death;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::Fault;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Entry, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
@@ -39,8 +39,11 @@ pub(super) struct Collecting {
 impl Domain {
     /// Does what can be done for a meeting of which this node may be the coordinator. `purpose`: what those want who have come elsewhere.
     pub(super) fn coordinate(&mut self, meeting: &Meeting, purpose: Option<&Purpose>) {
-        if self.kinds.get(meeting).is_some_and(|kind| kind.finished(meeting.epoch).is_some()) {
-            return;
+        match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
+            None => {}
+            // Somebody comes late to what has failed.
+            Some(Err(fault)) => return self.release(meeting, &[], Err(fault)),
+            Some(Ok(())) => return,
         }
         let here = self.meetings.get(meeting).filter(|gathering| !gathering.entered.is_empty());
         let here = here.map(|gathering| gathering.purpose.clone());
@@ -201,7 +204,7 @@ impl Domain {
             None => self.nodes_of(&meeting.set, &purpose).unwrap_or_default(),
         };
         if let Some(kind) = self.kinds.of_meeting(meeting) {
-            kind.finish(meeting.epoch, outcome.is_err());
+            kind.finish(meeting.epoch, outcome.as_ref().err());
         }
         let merged = match (&purpose, &outcome) {
             (Purpose::Merge(..), Ok((_, Answer::Group(group)))) => Then::Merged(*group),
@@ -220,14 +223,14 @@ impl Domain {
         if self.nodes_of(&meeting.set, &purpose).is_err() && !self.collecting.contains_key(meeting) {
             // Nobody else can have come to what is not there.
             let fault = self.nodes_of(&meeting.set, &purpose).err();
-            return self.refuse_elsewhere(root, meeting, fault);
+            return self.refuse_elsewhere(root, meeting, Vec::new(), fault);
         }
         self.coordinate(meeting, Some(&purpose));
     }
 
-    fn refuse_elsewhere(&mut self, root: Id, meeting: &Meeting, fault: Option<Fault>) {
+    fn refuse_elsewhere(&mut self, root: Id, meeting: &Meeting, deaths: Vec<Death>, fault: Option<Fault>) {
         let Some(fault) = fault else { return };
-        let order = Order::Release { meeting: meeting.clone(), deaths: Vec::new(), outcome: Err(fault) };
+        let order = Order::Release { meeting: meeting.clone(), deaths, outcome: Err(fault) };
         self.tell(vec![root], order, Then::Nothing);
     }
 
@@ -247,18 +250,18 @@ impl Domain {
         {
             return self.fail_meeting(meeting, fault);
         }
-        self.refuse_elsewhere(root, meeting, Some(fault));
+        self.refuse_elsewhere(root, meeting, Vec::new(), Some(fault));
     }
 
     /// Whether a meeting is over. One that has failed is told again to a member that has not heard of it.
     fn is_finished_for(&mut self, root: Id, meeting: &Meeting) -> bool {
         match self.kinds.get(meeting).and_then(|kind| kind.finished(meeting.epoch)) {
             None => false,
-            Some(false) => true,
-            Some(true) => {
-                let message = "the meeting has failed at the other members before";
-                let fault = Fault::new(FaultKind::TimedOut, message);
-                self.refuse_elsewhere(root, meeting, Some(fault));
+            Some(Ok(())) => true,
+            Some(Err(fault)) => {
+                let purpose = self.purpose_of(meeting);
+                let (deaths, fault) = self.broken(&meeting.set, &purpose).unwrap_or((Vec::new(), fault));
+                self.refuse_elsewhere(root, meeting, deaths, Some(fault));
                 true
             }
         }

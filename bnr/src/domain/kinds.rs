@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Epoch, Meeting};
 
@@ -14,6 +14,9 @@ const FAILED_MAX: usize = 1 << 12;
 
 /// Most failed meetings of one set and tag that a coordinator tells again to somebody who has not heard of it.
 const FINISHED_MAX: usize = 1 << 16;
+
+/// Most deaths that are kept with a failure.
+const TOLD_AGAIN_MAX: usize = 16;
 
 /// How many sets of groups that are gone are known still: more than are freed while a call is on its way.
 const GONE_MAX: usize = 1 << 10;
@@ -37,6 +40,8 @@ struct Finished {
     above: BTreeSet<Epoch>,
     /// Those of them that have failed.
     failed: BTreeSet<Epoch>,
+    /// Why, of the last ones.
+    faults: BTreeMap<Epoch, Fault>,
 }
 
 /// What is known of the meetings of all sets.
@@ -70,25 +75,39 @@ impl Kind {
     }
 
     /// A meeting is over, as its coordinator says.
-    pub(super) fn finish(&mut self, epoch: Epoch, failed: bool) {
+    pub(super) fn finish(&mut self, epoch: Epoch, failure: Option<&Fault>) {
         let finished = &mut self.finished;
         finished.above.insert(epoch);
         while finished.above.remove(&finished.below) {
             finished.below += 1;
         }
-        if failed {
-            finished.failed.insert(epoch);
-            if finished.failed.len() > FINISHED_MAX {
-                finished.failed.pop_first();
-            }
+        let Some(fault) = failure else { return };
+        finished.failed.insert(epoch);
+        let mut fault = fault.clone();
+        fault.deaths.truncate(TOLD_AGAIN_MAX);
+        finished.faults.insert(epoch, fault);
+        if finished.failed.len() > FINISHED_MAX {
+            finished.failed.pop_first();
+        }
+        if finished.faults.len() > FAILED_MAX {
+            finished.faults.pop_first();
         }
     }
 
-    /// Whether its coordinator has said that a meeting is over, and whether it had failed.
-    pub(super) fn finished(&self, epoch: Epoch) -> Option<bool> {
-        let over = epoch < self.finished.below || self.finished.above.contains(&epoch);
-        over.then(|| self.finished.failed.contains(&epoch))
+    /// Whether its coordinator has said that a meeting is over, and why it had failed, if it has.
+    pub(super) fn finished(&self, epoch: Epoch) -> Option<Result<(), Fault>> {
+        let finished = &self.finished;
+        if epoch >= finished.below && !finished.above.contains(&epoch) {
+            return None;
+        }
+        let failed = finished.failed.contains(&epoch);
+        let fault = || finished.faults.get(&epoch).cloned().unwrap_or_else(failed_before);
+        Some(if failed { Err(fault()) } else { Ok(()) })
     }
+}
+
+fn failed_before() -> Fault {
+    Fault::new(FaultKind::TimedOut, "the meeting has failed at the other members before")
 }
 
 impl Kinds {

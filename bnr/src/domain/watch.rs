@@ -1,6 +1,6 @@
 //! The life of a domain: its head begins it at all nodes and watches them, nodes are lost, and it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ const PROBES: u32 = 3;
 pub(super) struct Watched {
     /// At the head: who has not answered lately, and how often.
     silent: BTreeMap<Id, u32>,
-    /// The head's standing order.
-    by: Option<Token>,
+    /// The head's standing orders: one, or two while it begins to watch anew. The older may come after the newer.
+    by: BTreeSet<Token>,
     /// When the domain is taken for ended without one.
     until: Option<TimerKey>,
 }
@@ -161,15 +161,12 @@ impl Domain {
         if let Some(until) = self.watched.until.take() {
             self.timers.cancel(until);
         }
-        if let Some(before) = self.watched.by.replace(token) {
-            self.report(before, Report::Done);
-        }
+        self.watched.by.insert(token);
     }
 
     /// The head watches anew, or is lost.
     pub(super) fn watch_cancelled(&mut self, token: Token) {
-        if self.watched.by == Some(token) {
-            self.watched.by = None;
+        if self.watched.by.remove(&token) && self.watched.by.is_empty() {
             self.wait_for_watch(UNWATCHED);
         }
     }
@@ -182,7 +179,7 @@ impl Domain {
     /// The head is gone.
     pub(super) fn unwatched(&mut self) {
         self.watched.until = None;
-        if self.watched.by.is_none() && self.head.is_none() {
+        if self.watched.by.is_empty() && self.head.is_none() {
             self.end(None);
         }
     }

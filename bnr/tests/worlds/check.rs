@@ -23,6 +23,9 @@ struct Part {
     what: Request,
 }
 
+/// Where in the history something was answered, what, and whether at once.
+type Told<'a> = (usize, &'a Result<Answer, Fault>, bool);
+
 struct History<'a> {
     seen: &'a [Seen],
     /// When each was seen, in microseconds.
@@ -35,7 +38,7 @@ struct History<'a> {
     ends: Option<usize>,
     merged: BTreeMap<GroupId, (GroupId, GroupId)>,
     requests: BTreeMap<(Client, Serial), (usize, &'a Request)>,
-    answers: BTreeMap<(Client, Serial), (usize, &'a Result<Answer, Fault>, bool)>,
+    answers: BTreeMap<(Client, Serial), Told<'a>>,
 }
 
 /// # Errors
@@ -297,11 +300,11 @@ impl<'a> History<'a> {
             FaultKind::NodeLost => {
                 fault.node.is_some_and(|node| self.crashed.get(&node).is_some_and(|crash| *crash < at))
             }
-            // Nobody waits a minute in a world unless somebody never comes.
             FaultKind::TimedOut => {
-                parts.iter().any(limited)
-                    || parts.len() < members.len()
-                    || parts.iter().any(|part| matches!(part.answered, Some((_, Err(_)))))
+                // Without a limit of its own somebody waits a minute; in none of these worlds that is how long a call takes.
+                let times = || parts.iter().map(|part| self.times[part.asked]);
+                let late = times().max() > times().min().map(|first| first + 50_000_000);
+                parts.iter().any(limited) || parts.len() < members.len() || late
             }
             FaultKind::Mismatch => parts
                 .iter()
@@ -479,16 +482,20 @@ impl<'a> History<'a> {
                 self.none_left(base, *at)?;
             }
         }
-        for (group, layout) in &self.layouts {
-            let abnormal = self.over.iter().find(|(member, (at, exit))| {
-                member.group == *group && self.is_settled(*at) && *exit != Exit::Code(0)
-            });
-            if let (Some((member, _)), OnDeath::Kill) = (abnormal, layout.on_death)
-                && let Some(ends) = self.ends
-                && !self.crashed.contains_key(&3)
-                && !self.lost_with_its_node(*member)
-            {
-                self.none_left(*group, ends)?;
+        for (group, _) in self.layouts.iter().filter(|(_, layout)| layout.on_death == OnDeath::Kill) {
+            let of_group = |member: &&Member| member.group == *group && !self.lost_with_its_node(**member);
+            let abnormal =
+                self.over.iter().filter(|(member, (_, exit))| of_group(member) && *exit != Exit::Code(0));
+            let Some(first) = abnormal.map(|(_, (at, _))| *at).min() else { continue };
+            if self.crashed.contains_key(&3) || !self.is_settled(first) {
+                continue;
+            }
+            for (member, runs) in self.runs.iter().filter(|(member, _)| of_group(member)) {
+                let over = self.over.get(member).map_or(u64::MAX, |(over, _)| self.times[*over]);
+                // Long enough for calls that are late or fail, and for a node that is told after others.
+                if over > self.times[first].max(self.times[*runs]) + 6_000_000 {
+                    return Err(format!("{member} lives on, long after another one of its group has died"));
+                }
             }
         }
         Ok(())

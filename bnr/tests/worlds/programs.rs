@@ -240,7 +240,8 @@ impl Programs {
         let tag = if shared.one_in(3) { b"tag".to_vec() } else { Vec::new() };
         let opens = shared.one_in(5);
         if self.rng.one_in(4) {
-            steps.push_back(Step::Wait(self.rng.below(300)));
+            let most = if self.rng.one_in(20) { 30_000 } else { 300 };
+            steps.push_back(Step::Wait(self.rng.below(most)));
         }
         if let Some(request) = self.noise(Some(member)) {
             steps.push_back(Step::Also(request));
@@ -336,6 +337,10 @@ impl Programs {
             Step::Read { round, of, own: group } => {
                 if matches!(mind.last, Some(Ok(Answer::Done))) {
                     for other in of.into_iter().rev() {
+                        if round > 0 {
+                            let key = once(round - 1, other);
+                            mind.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
+                        }
                         for key in [once(round, other), again(other)] {
                             mind.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
                         }

@@ -86,6 +86,7 @@ type When = (u64, u64);
 enum Event {
     Deliver { root: Id, call: CallNumber, id: Id, order: Arc<Order> },
     Replied { root: Id, call: CallNumber, id: Id, report: Result<Report, Fault> },
+    Stray { root: Id, id: Id, order: Arc<Order> },
     Limit { root: Id, call: CallNumber },
     Cancelled { id: Id, token: Token },
     Runs { member: Member, started: Result<u32, i32> },
@@ -99,6 +100,9 @@ enum Event {
     Ends,
 }
 
+/// Process numbers, or errors.
+type Ranks = Vec<(Rank, Result<u32, i32>)>;
+
 struct Node {
     domain: Domain,
     up: bool,
@@ -106,7 +110,7 @@ struct Node {
     next_token: Token,
     wake: Option<Duration>,
     /// What it starts, and what is known of that.
-    starting: BTreeMap<GroupId, (usize, Vec<(Rank, Result<u32, i32>)>)>,
+    starting: BTreeMap<GroupId, (usize, Ranks)>,
 }
 
 struct Flight {
@@ -217,6 +221,22 @@ impl World {
         self.after(at, Event::Ends);
     }
 
+    /// What was asked, and answered.
+    pub(crate) fn answers(&self) -> Vec<(&Request, &Result<Answer, Fault>)> {
+        let mut asked = BTreeMap::new();
+        let mut answers = Vec::new();
+        for seen in &self.seen {
+            match seen {
+                Seen::Asked { client, serial, request } => drop(asked.insert((*client, *serial), request)),
+                Seen::Answered { client, serial, answer, .. } => {
+                    answers.extend(asked.get(&(*client, *serial)).map(|request| (*request, answer)));
+                }
+                _ => {}
+            }
+        }
+        answers
+    }
+
     fn see(&mut self, seen: Seen) {
         self.seen.push(seen);
         self.times.push(self.now);
@@ -272,12 +292,10 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
-        if std::env::var("EV").is_ok() {
-            println!("EV {} {event:?}", self.now);
-        }
         match event {
             Event::Deliver { root, call, id, order } => self.deliver(root, call, id, &order),
             Event::Replied { root, call, id, report } => self.replied(root, call, id, report),
+            Event::Stray { root, id, order } => self.stray(root, id, &order),
             Event::Limit { root, call } => self.limit_passed(root, call),
             Event::Cancelled { id, token } => self.input(id, Input::Cancelled(token)),
             Event::Runs { member, started } => self.runs(member, started),
@@ -419,11 +437,14 @@ impl World {
             && self.rng.one_in(self.config.glitches);
         if glitch && self.rng.one_in(2) {
             let delay = self.delay();
+            if self.rng.one_in(2) {
+                // It comes when nobody waits for it any more.
+                let late = delay + self.rng.below(3_000 * MILLI);
+                self.after(late, Event::Stray { root, id, order: order.clone() });
+            }
             return self.after(delay, Event::Replied { root, call, id, report: Err(glitched()) });
         }
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        let token = node.next_token;
-        node.next_token += 1;
+        let Some(token) = self.new_token(id) else { return };
         if let Some(flight) = self.flights.get_mut(&(root, call)) {
             flight.tokens.insert(id, token);
             self.tokens.insert((id, token), (root, call));
@@ -439,6 +460,24 @@ impl World {
             self.after(delay, Event::Cancelled { id, token });
             self.after(delay, Event::Replied { root, call, id, report: Err(glitched()) });
         }
+    }
+
+    /// An order that is carried out long after its call has ended.
+    fn stray(&mut self, root: Id, id: Id, order: &Arc<Order>) {
+        let node = &self.nodes[&id];
+        if node.ended {
+            return;
+        }
+        let Some(token) = self.new_token(id) else { return };
+        self.input(id, Input::Order { token, root, order: (**order).clone() });
+        let delay = self.delay();
+        self.after(delay, Event::Cancelled { id, token });
+    }
+
+    fn new_token(&mut self, id: Id) -> Option<Token> {
+        let node = self.nodes.get_mut(&id)?;
+        node.next_token += 1;
+        Some(node.next_token)
     }
 
     fn replied(&mut self, root: Id, call: CallNumber, id: Id, report: Result<Report, Fault>) {
