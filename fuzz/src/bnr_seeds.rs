@@ -56,7 +56,9 @@ fn status() -> Vec<u8> {
 /// Where fuzzing of the encodings begins: most orders, reports, requests and answers.
 pub fn order_seeds() -> Vec<Vec<u8>> {
     let members = [&[1][..], &list(&[vec![1, 0, 0, 0, 0, 0, 0, 0], vec![2, 0, 0, 0, 1, 0, 0, 0]])].concat();
-    let entry = [counted(b"kvs"), pair(b"k", b"v")].concat();
+    // The stamp: a clock, member g3.1, and which of its puts.
+    let stamp = [vec![2, 0, 0, 0, 0, 0, 0, 0], number(3), number(1), vec![7, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let entry = [counted(b"kvs"), pair(b"k", b"v"), stamp].concat();
     let orders = [
         [vec![0], list(&[number(0), number(1)])].concat(),
         [vec![2], meeting(&members), vec![0]].concat(),
