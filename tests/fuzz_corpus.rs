@@ -19,7 +19,8 @@ const MADE_MAX: usize = 4096;
 const MADE: u32 = 400;
 
 /// Targets of other packages, which replay them.
-const ELSEWHERE: [&str; 5] = ["bnr_frames", "bnr_orders", "impi_client", "impi_server", "rendezvous"];
+const ELSEWHERE: [&str; 6] =
+    ["bnr_frames", "bnr_orders", "bnr_pmi", "impi_client", "impi_server", "rendezvous"];
 
 fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")

@@ -8,11 +8,14 @@ use gpc_bnr::names::{GroupId, Member, Rank, Set};
 use gpc_bnr::request::{Answer, Client, Request};
 use gpc_bnr::{Death, Exit, Fault, FaultKind, Layout, OnDeath};
 
-use crate::programs::{again, once, value};
+use crate::programs::{again, once};
 use crate::world::Seen;
 
 /// A collective request, as its members count them: what the set is, which tag it has, and the number.
 type Meeting = (Set, Vec<u8>, u64);
+
+/// More rounds than a program has.
+const ROUNDS_MAX: u32 = 20;
 
 /// A member's part in a meeting.
 struct Part {
@@ -226,10 +229,26 @@ impl<'a> History<'a> {
                 }
             }
             for part in &parts {
+                self.in_time(part).map_err(|what| told(&what))?;
                 if let Some((_, Err(fault))) = &part.answered {
                     self.has_reason(&members, &parts, fault, part).map_err(|what| told(&what))?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Whoever says how long it waits waits no longer, but for calls that are late or fail.
+    fn in_time(&self, part: &Part) -> Result<(), String> {
+        let (Request::Fence { limit: Some(limit), .. } | Request::Open { limit: Some(limit), .. }) =
+            &part.what
+        else {
+            return Ok(());
+        };
+        let Some((answered, _)) = &part.answered else { return Ok(()) };
+        let waited = self.times[*answered] - self.times[part.asked];
+        if u128::from(waited) > limit.as_micros() + 8_000_000 {
+            return Err(format!("{} waits for {waited} microseconds, its limit is {limit:?}", part.member));
         }
         Ok(())
     }
@@ -412,13 +431,13 @@ impl<'a> History<'a> {
 
     /// After a fence, what each of its members had put before is read at the first look, and nothing older.
     fn reads(&self) -> Result<(), String> {
-        let meetings = self.all_meetings();
+        let fences = Fences::new(self);
         for ((client, serial), (_, request)) in &self.requests {
             let (Client::Process(reader), Request::Get { key, database }) = (client, request) else {
                 continue;
             };
             let Some((at, answer, at_once)) = self.answers.get(&(*client, *serial)) else { continue };
-            let Some(entered) = self.put_before_entering(&meetings, *reader, key, *at) else { continue };
+            let Some(entered) = fences.put_before(*reader, key, *at) else { continue };
             let text = String::from_utf8_lossy(key);
             if matches!(answer, Err(fault) if fault.kind == FaultKind::DomainEnded) {
                 continue;
@@ -431,46 +450,15 @@ impl<'a> History<'a> {
             if !at_once {
                 return Err(format!("{reader} reads {text} after a fence, and its node asks others"));
             }
-            let found = String::from_utf8_lossy(found);
-            let round = found.split(' ').next().and_then(|round| round.parse::<u32>().ok());
             // Whoever is in the fence may have put again since; rounds grow.
-            if round < Some(entered) {
+            if round_of(found) < Some(entered) {
+                let found = String::from_utf8_lossy(found);
                 return Err(format!(
                     "{reader} reads an old value of {text}: {found}, of round {entered} at least"
                 ));
             }
         }
         Ok(())
-    }
-
-    /// The round that the owner of a key had put before it came to the reader's last fence.
-    fn put_before_entering(
-        &self,
-        meetings: &BTreeMap<Meeting, Vec<Part>>,
-        reader: Member,
-        key: &[u8],
-        at: usize,
-    ) -> Option<u32> {
-        let fence = self.seen[..at].iter().rposition(|seen| {
-            matches!(seen, Seen::Answered { client, answer: Ok(Answer::Done), serial, .. }
-                if *client == Client::Process(reader) && matches!(self.requests.get(&(*client, *serial)), Some((_, Request::Fence { .. }))))
-        })?;
-        let is_it =
-            |part: &Part| part.member == reader && part.answered.as_ref().is_some_and(|(at, _)| *at == fence);
-        let parts = meetings.values().find(|parts| parts.iter().any(is_it))?;
-        let owns = |member: Member| again(member) == key || (0..9).any(|round| once(round, member) == key);
-        let owner = parts.iter().find(|part| owns(part.member))?;
-        let mut last = None;
-        for seen in &self.seen[..owner.asked] {
-            if let Seen::Asked { client: Client::Process(member), request: Request::Put { pair, .. }, .. } =
-                seen
-                && *member == owner.member
-                && pair.key == key
-            {
-                last = (0..9).find(|round| value(*round, *member) == pair.value);
-            }
-        }
-        last
     }
 
     /// When a kill is answered nothing is left; and a group whose member dies abnormally goes with it.
@@ -554,6 +542,59 @@ impl<'a> History<'a> {
         }
         Ok(())
     }
+}
+
+/// Who puts a key; where in the history, and in which round.
+type Puts = (Member, Vec<(usize, u32)>);
+
+/// The fences that have succeeded, and what was put.
+struct Fences {
+    /// Of each member, where it was answered, and when each of the set had come to that fence.
+    done: BTreeMap<Member, BTreeMap<usize, BTreeMap<Member, usize>>>,
+    /// Of each key, who has put it where, and the round.
+    puts: BTreeMap<Vec<u8>, Puts>,
+}
+
+impl Fences {
+    fn new(history: &History<'_>) -> Fences {
+        let mut done: BTreeMap<Member, BTreeMap<usize, BTreeMap<Member, usize>>> = BTreeMap::new();
+        for parts in history.all_meetings().into_values() {
+            let came: BTreeMap<Member, usize> = parts.iter().map(|part| (part.member, part.asked)).collect();
+            for part in &parts {
+                if let (Request::Fence { .. }, Some((at, Ok(_)))) = (&part.what, &part.answered) {
+                    done.entry(part.member).or_default().insert(*at, came.clone());
+                }
+            }
+        }
+        let mut puts: BTreeMap<Vec<u8>, Puts> = BTreeMap::new();
+        for (at, seen) in history.seen.iter().enumerate() {
+            if let Seen::Asked { client: Client::Process(member), request: Request::Put { pair, .. }, .. } =
+                seen
+                && is_own(&pair.key, *member)
+                && let Some(round) = round_of(&pair.value)
+            {
+                puts.entry(pair.key.clone()).or_insert((*member, Vec::new())).1.push((at, round));
+            }
+        }
+        Fences { done, puts }
+    }
+
+    /// The round that the owner of a key had put before it came to the reader's last fence.
+    fn put_before(&self, reader: Member, key: &[u8], at: usize) -> Option<u32> {
+        let (_, came) = self.done.get(&reader)?.range(..at).next_back()?;
+        let (owner, puts) = self.puts.get(key)?;
+        let came = came.get(owner)?;
+        puts.iter().rfind(|(put, _)| put < came).map(|(_, round)| *round)
+    }
+}
+
+/// Whether a key is one that its member alone puts.
+fn is_own(key: &[u8], member: Member) -> bool {
+    again(member) == key || (0..ROUNDS_MAX).any(|round| once(round, member) == key)
+}
+
+fn round_of(value: &[u8]) -> Option<u32> {
+    String::from_utf8_lossy(value).split(' ').next()?.parse().ok()
 }
 
 fn merge_tag(first: GroupId, second: GroupId) -> Vec<u8> {

@@ -203,7 +203,7 @@ impl Programs {
             steps.push_back(Step::FenceMerged);
         }
         let mut spawned = merges || member.group.0 > 3;
-        for round in 0..2 + shared.below(4) as u32 {
+        for round in 0..2 + (shared.below(4) + self.config.rounds) as u32 {
             self.round(&mut steps, &mut shared, &layout, member, round);
             if !spawned && shared.one_in(4) {
                 spawned = true;

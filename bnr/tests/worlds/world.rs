@@ -1,5 +1,7 @@
 //! Nodes of a domain in virtual time: calls that are delayed, cancelled and lost with nodes, processes that start and end, and whoever asks.
 
+mod processes;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use gpc_bnr::order::{Order, Report};
 use gpc_bnr::request::{Answer, Client, Request};
 use gpc_bnr::{Death, Exit, Fault, FaultKind, Layout, Limits};
 
-use crate::programs::{Program, Programs};
+use crate::programs::Programs;
 use crate::rng::Rng;
 
 /// What may go wrong in a world: each is one time in so many, 0 is never.
@@ -36,6 +38,10 @@ pub(crate) struct Config {
     pub(crate) mismatches: u64,
     /// Requests beside the programs: kills, names, databases.
     pub(crate) noise: u64,
+    /// Messages that take long.
+    pub(crate) late: u64,
+    /// How many rounds programs have beside the first ones.
+    pub(crate) rounds: u64,
 }
 
 /// What was seen from outside, in its order.
@@ -253,7 +259,7 @@ impl World {
 
     /// Some time that a message takes: mostly short, now and then long.
     fn delay(&mut self) -> u64 {
-        let most = if self.rng.one_in(12) { 400 * MILLI } else { 5 * MILLI };
+        let most = if self.rng.one_in(self.config.late) { 400 * MILLI } else { 5 * MILLI };
         self.rng.below(most) + 1
     }
 
@@ -555,149 +561,6 @@ impl World {
         }
         if id == 3 {
             self.programs.over(TOOL);
-        }
-    }
-
-    fn start(&mut self, id: Id, layout: Arc<Layout>) {
-        let ranks: Vec<Rank> = layout.ranks_on(id).collect();
-        let group = layout.group;
-        self.programs.know(&layout);
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.starting.insert(group, (ranks.len(), Vec::new()));
-        }
-        for rank in ranks {
-            let member = Member { group, rank };
-            let before = self.lives.insert(member, (id, Life::Starts));
-            assert!(before.is_none(), "{member} is started twice");
-            let started = match self.rng.one_in(self.config.not_started) {
-                true => Err(2),
-                false => Ok(1000 + rank),
-            };
-            let delay = self.delay();
-            self.after(delay, Event::Runs { member, started });
-        }
-        self.see(Seen::Started { layout });
-    }
-
-    fn runs(&mut self, member: Member, started: Result<u32, i32>) {
-        let Some((id, life)) = self.lives.get_mut(&member) else { return };
-        let id = *id;
-        if !self.nodes[&id].up {
-            return;
-        }
-        match started {
-            Ok(_) => {
-                *life = Life::Runs;
-                let client = Client::Process(member);
-                self.see(Seen::Runs { member });
-                self.programs.begin(client);
-                let delay = self.delay();
-                self.after(delay, Event::Acts { client });
-                if self.rng.one_in(self.config.deaths) {
-                    let at = self.rng.below(3_000 * MILLI);
-                    let exit = self.an_exit();
-                    self.after(at, Event::Dies { member, exit });
-                }
-            }
-            Err(_) => {
-                *life = Life::Over;
-                self.see(Seen::Over { member, exit: Exit::Never });
-            }
-        }
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        let Some((expected, known)) = node.starting.get_mut(&member.group) else { return };
-        known.push((member.rank, started));
-        if known.len() == *expected {
-            // What has ended meanwhile may be told before.
-            let delay = self.delay();
-            self.after(delay, Event::Started { id, group: member.group });
-        }
-    }
-
-    fn an_exit(&mut self) -> Exit {
-        match self.rng.below(4) {
-            0 => Exit::Code(0),
-            1 => Exit::Code(7),
-            _ => Exit::Signal(11),
-        }
-    }
-
-    fn started(&mut self, id: Id, group: GroupId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        if let Some((_, mut ranks)) = node.starting.remove(&group) {
-            ranks.sort_unstable();
-            self.input(id, Input::Started { group, ranks });
-        }
-    }
-
-    fn dies(&mut self, member: Member, exit: Exit) {
-        let Some((id, life)) = self.lives.get_mut(&member) else { return };
-        let id = *id;
-        if *life != Life::Runs {
-            return;
-        }
-        *life = Life::Over;
-        let client = Client::Process(member);
-        self.programs.over(client);
-        self.see(Seen::Over { member, exit });
-        // The link ends before or after.
-        if self.rng.one_in(2) {
-            self.see(Seen::Gone { client });
-            self.input(id, Input::Gone(client));
-            self.input(id, Input::Ended { member, exit });
-        } else {
-            self.input(id, Input::Ended { member, exit });
-            let delay = self.delay();
-            self.after(delay, Event::Gone { client, id });
-        }
-    }
-
-    /// All processes of a group at a node end, and then none is left.
-    fn killed(&mut self, id: Id, group: GroupId, signal: u8) {
-        if !self.nodes[&id].up {
-            return;
-        }
-        let here = self.lives.iter().filter(|(member, (at, _))| member.group == group && *at == id);
-        let here: Vec<(Member, Life)> = here.map(|(member, (_, life))| (*member, *life)).collect();
-        let starts = here.iter().any(|(_, life)| *life == Life::Starts)
-            || self.nodes[&id].starting.contains_key(&group);
-        for (member, _) in here.iter().filter(|(_, life)| *life == Life::Runs) {
-            self.dies(*member, Exit::Signal(signal));
-        }
-        if starts {
-            // The keeper does what it is told in its order.
-            let delay = self.delay();
-            return self.after(delay, Event::Killed { id, group, signal });
-        }
-        self.input(id, Input::Emptied(group));
-    }
-
-    fn acts(&mut self, client: Client) {
-        let Some(id) = self.node_of(client) else { return };
-        let (node, head) = (&self.nodes[&id], self.head());
-        if !node.up || node.ended && client != TOOL {
-            return;
-        }
-        for asked in self.programs.next(client) {
-            let (serial, request) = match asked {
-                Program::Asks(serial, request) => (serial, request),
-                Program::Ends(exit) => {
-                    if let Client::Process(member) = client {
-                        let delay = self.delay();
-                        self.after(delay, Event::Dies { member, exit });
-                    }
-                    continue;
-                }
-                Program::Waits(millis) => {
-                    self.after(millis * MILLI, Event::Acts { client });
-                    continue;
-                }
-            };
-            self.see(Seen::Asked { client, serial, request: request.clone() });
-            self.asking = Some((client, serial));
-            let id = self.node_of(client).unwrap_or(head);
-            self.input(id, Input::Request { client, serial, request });
-            self.asking = None;
         }
     }
 
