@@ -12,7 +12,7 @@ use super::root;
 pub(super) const SWITCH: &str = "GPC_PLANTED";
 
 /// What of the project a build needs.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "Cargo.toml",
     "Cargo.lock",
     "README.md",
@@ -21,6 +21,7 @@ const SOURCES: [&str; 11] = [
     "pmix",
     "rendezvous",
     "impi",
+    "bnr",
     "benches",
     "cli/Cargo.toml",
     "cli/src",
