@@ -211,6 +211,12 @@ const FLOORS: &[Floor] = &[
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {
+        folder: "bnr/src/domain",
+        floors: &[],
+        packages: &["chained_gpc", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
+    Floor {
         folder: "bnr/src/native.rs",
         floors: &[],
         packages: &["chained_gpc", "bytes"],

@@ -76,7 +76,7 @@ pub enum Request {
         /// Whether rank 0 reads the head's standard input. Of tools at the head alone.
         input: bool,
     },
-    /// Makes a group of all processes of two groups, those of the first in front. Collective over both. Answered by [`Answer::Group`].
+    /// Makes a group of all processes of two groups, those of the one with the lower number in front, whichever a caller counts as its own. Collective over both. Answered by [`Answer::Group`].
     Merge {
         /// The group that the caller counts as its own.
         first: GroupId,

@@ -204,16 +204,14 @@ impl Domain {
             Client::Process(member) => Some(member.group),
             Client::Tool(_) => None,
         };
+        let limits = self.settings.limits;
+        let checked = check_spawn(&[], &specs, &limits).and_then(|()| check_preputs(&[], &preputs, &limits));
         let mut group = Group::new(Stage::Open(None), parent, on_death, self.now);
-        group.input = input;
-        let number = match self.new_group(group) {
+        (group.specs, group.preputs, group.input) = (specs, preputs, input);
+        let number = match checked.and_then(|()| self.new_group(group)) {
             Ok(number) => number,
             Err(fault) => return self.settle(asker, Err(fault)),
         };
-        if let Err(fault) = self.spawn(number, specs, preputs, None) {
-            self.remove_group(number);
-            return self.settle(asker, Err(fault));
-        }
         self.start(asker, number);
     }
 

@@ -137,7 +137,8 @@ fn a_killed_command_is_not_shown_any_more() {
 fn signals_are_the_jobs() {
     let place = Place::new();
     let script = "trap 'echo one' USR1; trap 'echo two' USR2; trap 'echo ends; exit 5' INT; echo up; while :; do sleep 0.05; done";
-    let run = Run::start(place.script("-n 2", script));
+    // Each ends by itself: otherwise the end of the first may kill the second before that has said so.
+    let run = Run::start(place.script("-n 2 --on-death notify", script));
     run.says("up", 2);
     run.signal(Signal::USR1);
     run.says("one", 2);

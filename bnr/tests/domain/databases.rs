@@ -1,0 +1,61 @@
+//! Databases with names, and global names.
+
+use gpc_bnr::names::Set;
+use gpc_bnr::request::{Answer, Pair, Request};
+use gpc_bnr::{FaultKind, Limits, OnDeath};
+
+use crate::nodes::{Nodes, TOOL, get, own, pair, process, put, says};
+
+#[test]
+fn a_database_is_reached_from_every_group_that_knows_its_name() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let (one, other) = (nodes.group(2, OnDeath::Kill), nodes.group(2, OnDeath::Kill));
+    assert_eq!(
+        nodes.ask(process(one, 1), Request::Create(Some("named".into()))),
+        Ok(Answer::Name("named".into()))
+    );
+    says(&nodes.refused(TOOL, Request::Create(Some("named".into()))), FaultKind::DatabaseExists, "named");
+    nodes.ask(process(one, 1), put("named", "b", "1")).unwrap();
+    nodes.ask(process(other, 0), put("named", "a", "2")).unwrap();
+    for reader in [process(one, 0), process(other, 1), TOOL] {
+        assert_eq!(nodes.ask(reader, get("named", "b")), Ok(Answer::Value(b"1".to_vec())));
+        let pairs: Vec<Pair> = vec![pair("a", "2"), pair("b", "1")];
+        assert_eq!(nodes.ask(reader, Request::Iterate("named".into())), Ok(Answer::Pairs(pairs)));
+    }
+    let names = vec![own(one), own(other), "named".into()];
+    assert_eq!(nodes.ask(TOOL, Request::Databases), Ok(Answer::Names(names)));
+}
+
+#[test]
+fn a_database_that_is_destroyed_is_gone_everywhere_with_what_was_to_be_fenced() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Kill);
+    let Ok(Answer::Name(name)) = nodes.ask(process(group, 1), Request::Create(None)) else { panic!() };
+    nodes.ask(process(group, 1), put(&name, "key", "1")).unwrap();
+    nodes.ask(process(group, 0), Request::Destroy(name.clone())).unwrap();
+    let over = Set::Group(group);
+    let fence = Request::Fence { over, limit: None, tag: Vec::new() };
+    nodes.asks(process(group, 0), fence.clone());
+    nodes.ask(process(group, 1), fence).unwrap();
+    for client in [TOOL, process(group, 0), process(group, 1)] {
+        says(&nodes.refused(client, get(&name, "key")), FaultKind::NoDatabase, &name);
+        says(&nodes.refused(client, put(&name, "key", "1")), FaultKind::NoDatabase, &name);
+        says(&nodes.refused(client, Request::Destroy(name.clone())), FaultKind::NoDatabase, &name);
+    }
+    says(&nodes.refused(TOOL, Request::Destroy(own(group))), FaultKind::BadRequest, "with its group");
+    says(&nodes.refused(TOOL, Request::Create(Some(own(group)))), FaultKind::BadRequest, "begin with");
+}
+
+#[test]
+fn a_global_name_is_known_until_it_is_taken_back() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Kill);
+    let client = process(group, 1);
+    let lookup = || Request::Lookup(b"port".to_vec());
+    says(&nodes.refused(client, lookup()), FaultKind::NotFound, "port");
+    nodes.ask(client, Request::Deposit(pair("port", "1"))).unwrap();
+    says(&nodes.refused(TOOL, Request::Deposit(pair("port", "2"))), FaultKind::NameExists, "port");
+    assert_eq!(nodes.ask(TOOL, lookup()), Ok(Answer::Value(b"1".to_vec())));
+    nodes.ask(TOOL, Request::Withdraw(b"port".to_vec())).unwrap();
+    says(&nodes.refused(client, Request::Withdraw(b"port".to_vec())), FaultKind::NotFound, "port");
+}

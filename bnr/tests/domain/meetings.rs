@@ -1,0 +1,150 @@
+//! Meetings: who waits, what is brought, and why one fails.
+
+use std::time::Duration;
+
+use gpc_bnr::names::{GroupId, Set};
+use gpc_bnr::order::Order;
+use gpc_bnr::request::{Answer, Client, Request};
+use gpc_bnr::{Exit, FaultKind, Limits, OnDeath};
+
+use crate::nodes::{Nodes, TOOL, get, member, own, process, put, says};
+
+fn fence(over: Set) -> Request {
+    Request::Fence { over, limit: None, tag: Vec::new() }
+}
+
+fn some(group: GroupId, ranks: &[u32]) -> Set {
+    Set::Members(ranks.iter().map(|rank| member(group, *rank)).collect())
+}
+
+/// All of these come to a meeting over a set; what each is told.
+fn meet(nodes: &mut Nodes, clients: &[Client], over: &Set) -> Vec<Result<Answer, gpc_bnr::Fault>> {
+    let serials: Vec<_> = clients.iter().map(|client| nodes.asks(*client, fence(over.clone()))).collect();
+    let told = clients.iter().zip(serials).map(|(client, serial)| nodes.answer(*client, serial));
+    told.map(|answer| answer.expect("all have come")).collect()
+}
+
+#[test]
+fn a_fence_waits_for_all_and_the_last_rank_and_put_counts_everywhere() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Kill);
+    let all: Vec<Client> = (0..4).map(|rank| process(group, rank)).collect();
+    for (rank, value) in [(3, "of 3"), (2, "of 2"), (0, "of 0"), (1, "first of 1"), (1, "of 1")] {
+        nodes.ask(process(group, rank), put(&own(group), "key", value)).unwrap();
+    }
+    let early = nodes.asks(all[0], fence(Set::Group(group)));
+    assert_eq!(nodes.answer(all[0], early), None);
+    // However a member names them, they are the same.
+    let mine = meet(&mut nodes, &all[1..], &some(group, &[0, 1, 2, 3]));
+    assert!(mine.iter().all(|answer| *answer == Ok(Answer::Done)));
+    assert_eq!(nodes.answer(all[0], early), Some(Ok(Answer::Done)));
+    for client in all {
+        assert_eq!(nodes.ask(client, get(&own(group), "key")), Ok(Answer::Value(b"of 3".to_vec())));
+    }
+}
+
+#[test]
+fn before_a_fence_others_are_asked() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Kill);
+    nodes.ask(process(group, 0), put(&own(group), "key", "1")).unwrap();
+    assert_eq!(nodes.ask(process(group, 1), get(&own(group), "key")), Ok(Answer::Value(b"1".to_vec())));
+    says(&nodes.refused(process(group, 1), get(&own(group), "none")), FaultKind::NotFound, "none");
+}
+
+#[test]
+fn a_fence_of_some_waits_for_nobody_else() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Kill);
+    let answers = meet(&mut nodes, &[process(group, 1), process(group, 2)], &some(group, &[1, 2]));
+    assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
+    says(&nodes.refused(process(group, 3), fence(some(group, &[1, 2]))), FaultKind::NotMember, "g1.3");
+    says(&nodes.refused(process(group, 3), fence(some(group, &[3, 9]))), FaultKind::NoMember, "g1.9");
+    says(&nodes.refused(TOOL, fence(Set::Group(group))), FaultKind::NotMember, "tool");
+}
+
+#[test]
+fn a_member_that_ends_without_coming_fails_the_fence_at_all_naming_it_after_the_notice() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(4, OnDeath::Notify);
+    let far = process(group, 2);
+    nodes.ask(far, Request::Subscribe(group)).unwrap();
+    let waiting = [(far, nodes.asks(far, fence(Set::Group(group))))];
+    nodes.ends(member(group, 0), Exit::Signal(9));
+    for (client, serial) in waiting {
+        let fault = nodes.answer(client, serial).unwrap().unwrap_err();
+        says(&fault, FaultKind::MemberDied, "g1.0 was killed by signal 9");
+        assert_eq!(fault.deaths.len(), 1);
+    }
+    assert_eq!(nodes.notices.len(), 1);
+    // Who comes later is told the same; fences without it go on.
+    says(&nodes.refused(process(group, 1), fence(Set::Group(group))), FaultKind::MemberDied, "g1.0");
+    let answers = meet(&mut nodes, &[process(group, 1), far], &some(group, &[1, 2]));
+    assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
+}
+
+/// A member came to a fence and died before its node was asked who had come: the node said that all were in, and had forgotten what the dead one had put. The fence succeeded without it.
+#[test]
+fn a_node_whose_member_has_come_and_died_does_not_say_that_all_are_in() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Notify);
+    nodes.ask(process(group, 1), put(&own(group), "key", "1")).unwrap();
+    nodes.asks(process(group, 1), fence(Set::Group(group)));
+    nodes.holds = |order| matches!(order, Order::Died(_) | Order::Fail { .. });
+    nodes.ends(member(group, 1), Exit::Signal(9));
+    let serial = nodes.asks(process(group, 0), fence(Set::Group(group)));
+    assert_eq!(nodes.answer(process(group, 0), serial), None);
+    nodes.let_go();
+    says(&nodes.answer(process(group, 0), serial).unwrap().unwrap_err(), FaultKind::MemberDied, "g1.1");
+}
+
+#[test]
+fn a_limit_fails_the_meeting_at_all_also_at_those_who_come_later() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Notify);
+    let limit = Some(Duration::from_secs(1));
+    let request = Request::Fence { over: Set::Group(group), limit, tag: Vec::new() };
+    let serial = nodes.asks(process(group, 1), request);
+    nodes.after(Duration::from_millis(900));
+    assert_eq!(nodes.answer(process(group, 1), serial), None);
+    nodes.after(Duration::from_millis(100));
+    says(&nodes.answer(process(group, 1), serial).unwrap().unwrap_err(), FaultKind::TimedOut, "g1.1");
+    says(&nodes.refused(process(group, 0), fence(Set::Group(group))), FaultKind::TimedOut, "g1.1");
+    let answers = meet(&mut nodes, &[process(group, 0), process(group, 1)], &Set::Group(group));
+    assert_eq!(answers, [Ok(Answer::Done), Ok(Answer::Done)]);
+}
+
+#[test]
+fn members_who_want_different_things_are_told() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Kill);
+    let serial = nodes.asks(process(group, 1), fence(Set::Group(group)));
+    let fault = nodes.refused(process(group, 0), Request::Open { over: Set::Group(group), limit: None });
+    says(&fault, FaultKind::Mismatch, "open a group");
+    says(&nodes.answer(process(group, 1), serial).unwrap().unwrap_err(), FaultKind::Mismatch, "fence");
+}
+
+#[test]
+fn nobody_fences_with_members_of_a_group_that_is_open() {
+    let mut nodes = Nodes::one();
+    let group = nodes.group(1, OnDeath::Kill);
+    let open = Request::Open { over: Set::Group(group), limit: None };
+    let Ok(Answer::Group(child)) = nodes.ask(process(group, 0), open) else { panic!() };
+    let both = Set::Members([member(group, 0), member(child, 0)].into());
+    says(&nodes.refused(process(group, 0), fence(both)), FaultKind::GroupOpen, "close it");
+    let gone = Set::Members([member(group, 0), member(GroupId(9), 0)].into());
+    says(&nodes.refused(process(group, 0), fence(gone)), FaultKind::NoGroup, "g9");
+}
+
+#[test]
+fn two_fences_of_one_member_with_two_tags_are_on_at_a_time() {
+    let mut nodes = Nodes::one();
+    let group = nodes.group(2, OnDeath::Kill);
+    let tagged = |tag: &str| Request::Fence { over: Set::Group(group), limit: None, tag: tag.into() };
+    let one = nodes.asks(process(group, 0), tagged("one"));
+    let two = nodes.asks(process(group, 0), tagged("two"));
+    assert_eq!(nodes.ask(process(group, 1), tagged("two")), Ok(Answer::Done));
+    assert_eq!(nodes.answer(process(group, 0), one), None);
+    assert_eq!(nodes.answer(process(group, 0), two), Some(Ok(Answer::Done)));
+    says(&nodes.refused(process(group, 0), tagged("\0own")), FaultKind::BadRequest, "tag");
+}

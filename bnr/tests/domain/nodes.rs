@@ -1,0 +1,265 @@
+//! Nodes whose calls arrive at once, in the order in which they were made, unless a test holds them back. Processes start when they are told to, and end when the test says so.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chained_gpc::trees::Id;
+use gpc_bnr::domain::{CallNumber, Domain, Input, Output, Serial, Settings, Token};
+use gpc_bnr::names::{GroupId, Member, Rank};
+use gpc_bnr::order::{Order, Report};
+use gpc_bnr::request::{Answer, Client, Pair, Request};
+use gpc_bnr::{Death, Exit, Fault, FaultKind, Layout, Limits, OnDeath, Spec};
+
+pub(crate) const TOOL: Client = Client::Tool(0);
+const NAME: &str = "0123456789abcdef";
+
+struct Flight {
+    ids: Vec<Id>,
+    replies: BTreeMap<Id, Report>,
+}
+
+pub(crate) struct Nodes {
+    pub(crate) now: Duration,
+    domains: BTreeMap<Id, Domain>,
+    inputs: VecDeque<(Id, Input)>,
+    flights: BTreeMap<(Id, CallNumber), Flight>,
+    tokens: BTreeMap<(Id, Token), (Id, CallNumber)>,
+    next_token: Token,
+    serial: Serial,
+    answers: BTreeMap<(Client, Serial), Result<Answer, Fault>>,
+    pub(crate) notices: Vec<(Client, Death)>,
+    pub(crate) started: Vec<Arc<Layout>>,
+    pub(crate) kills: Vec<(Id, GroupId, Option<Duration>)>,
+    pub(crate) ended: Vec<Id>,
+    /// Ranks that cannot be started, and why.
+    pub(crate) broken: BTreeMap<Rank, i32>,
+    /// Orders that are not delivered before the test says so.
+    pub(crate) holds: fn(&Order) -> bool,
+    held: Vec<(Id, CallNumber, Id, Arc<Order>)>,
+}
+
+impl Nodes {
+    pub(crate) fn new(ids: &[Id], limits: Limits) -> Nodes {
+        let domain = |id: Id| {
+            let settings = Settings { me: id, nodes: ids.to_vec(), runs: true, name: NAME.into(), limits };
+            (id, Domain::new(settings, Duration::ZERO))
+        };
+        let mut nodes = Nodes {
+            now: Duration::ZERO,
+            domains: ids.iter().map(|id| domain(*id)).collect(),
+            inputs: VecDeque::new(),
+            flights: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            next_token: 0,
+            serial: 0,
+            answers: BTreeMap::new(),
+            notices: Vec::new(),
+            started: Vec::new(),
+            kills: Vec::new(),
+            ended: Vec::new(),
+            broken: BTreeMap::new(),
+            holds: |_| false,
+            held: Vec::new(),
+        };
+        ids.iter().for_each(|id| nodes.inputs.push_back((*id, Input::Time)));
+        nodes.settle();
+        nodes
+    }
+
+    pub(crate) fn one() -> Nodes {
+        Nodes::new(&[7], Limits::default())
+    }
+
+    pub(crate) fn input(&mut self, id: Id, input: Input) {
+        self.inputs.push_back((id, input));
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some((id, input)) = self.inputs.pop_front() {
+            let Some(domain) = self.domains.get_mut(&id) else { continue };
+            domain.handle(input, self.now);
+            while let Some(output) = self.domains.get_mut(&id).and_then(Domain::next_output) {
+                self.carry_out(id, output);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, id: Id, output: Output) {
+        match output {
+            Output::Answer { client, serial, answer } => {
+                let before = self.answers.insert((client, serial), answer);
+                assert!(before.is_none(), "{client:?} is answered twice");
+            }
+            Output::Notice { client, death } => self.notices.push((client, death)),
+            Output::Call { call, ids, order, .. } => {
+                self.flights.insert((id, call), Flight { ids: ids.clone(), replies: BTreeMap::new() });
+                for to in ids {
+                    if (self.holds)(&order) {
+                        self.held.push((id, call, to, order.clone()));
+                    } else {
+                        self.deliver(id, call, to, &order);
+                    }
+                }
+            }
+            Output::Cancel(call) => drop(self.flights.remove(&(id, call))),
+            Output::Report { token, report } => self.report(id, token, report),
+            Output::Start(layout) => {
+                let ranks: Vec<Rank> = layout.ranks_on(id).collect();
+                let one =
+                    |rank: Rank| (rank, self.broken.get(&rank).map_or(Ok(100 + rank), |errno| Err(*errno)));
+                let ranks = ranks.into_iter().map(one).collect();
+                self.inputs.push_back((id, Input::Started { group: layout.group, ranks }));
+                self.started.push(layout);
+            }
+            Output::Kill { group, grace } => self.kills.push((id, group, grace)),
+            Output::End => self.ended.push(id),
+            Output::Signal(..) | Output::Aborted { .. } | Output::Warning(_) => {}
+        }
+    }
+
+    fn deliver(&mut self, root: Id, call: CallNumber, to: Id, order: &Arc<Order>) {
+        self.next_token += 1;
+        self.tokens.insert((to, self.next_token), (root, call));
+        self.inputs.push_back((to, Input::Order { token: self.next_token, root, order: (**order).clone() }));
+    }
+
+    fn report(&mut self, id: Id, token: Token, report: Report) {
+        let Some((root, call)) = self.tokens.remove(&(id, token)) else { return };
+        let Some(flight) = self.flights.get_mut(&(root, call)) else { return };
+        flight.replies.insert(id, report);
+        if flight.replies.len() == flight.ids.len()
+            && let Some(flight) = self.flights.remove(&(root, call))
+        {
+            let reports = flight.replies.into_iter().map(|(id, report)| (id, Ok(report))).collect();
+            self.inputs.push_back((root, Input::Called { call, reports }));
+        }
+    }
+
+    /// Delivers what was held back.
+    pub(crate) fn let_go(&mut self) {
+        self.holds = |_| false;
+        for (root, call, to, order) in std::mem::take(&mut self.held) {
+            self.deliver(root, call, to, &order);
+        }
+        self.settle();
+    }
+
+    pub(crate) fn after(&mut self, time: Duration) {
+        self.now += time;
+        let ids: Vec<Id> = self.domains.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.input(id, Input::Time));
+    }
+
+    fn node_of(&self, client: Client) -> Id {
+        match client {
+            Client::Tool(_) => self.head(),
+            Client::Process(member) => {
+                let layout = self.started.iter().rfind(|layout| layout.group == member.group);
+                layout.and_then(|layout| layout.node_of(member.rank)).unwrap()
+            }
+        }
+    }
+
+    fn head(&self) -> Id {
+        *self.domains.keys().next().unwrap()
+    }
+
+    /// Asks; the answer may come later.
+    pub(crate) fn asks(&mut self, client: Client, request: Request) -> Serial {
+        self.serial += 1;
+        let serial = self.serial;
+        self.input(self.node_of(client), Input::Request { client, serial, request });
+        serial
+    }
+
+    /// What was answered, if it was.
+    pub(crate) fn answer(&self, client: Client, serial: Serial) -> Option<Result<Answer, Fault>> {
+        self.answers.get(&(client, serial)).cloned()
+    }
+
+    /// Asks, and is answered at once.
+    pub(crate) fn ask(&mut self, client: Client, request: Request) -> Result<Answer, Fault> {
+        let serial = self.asks(client, request.clone());
+        self.answer(client, serial).unwrap_or_else(|| panic!("{request:?} is not answered"))
+    }
+
+    /// Asks, and is refused.
+    pub(crate) fn refused(&mut self, client: Client, request: Request) -> Fault {
+        self.ask(client, request).unwrap_err()
+    }
+
+    /// A group of so many processes.
+    pub(crate) fn group(&mut self, count: u32, on_death: OnDeath) -> GroupId {
+        match self.ask(TOOL, spawn(count, on_death)) {
+            Ok(Answer::Spawned { group, errors, .. }) => {
+                assert!(errors.iter().all(|error| *error == 0));
+                group
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn ends(&mut self, member: Member, exit: Exit) {
+        let id = self.node_of(Client::Process(member));
+        self.input(id, Input::Ended { member, exit });
+    }
+
+    /// The head is gone: its calls end at the others.
+    pub(crate) fn head_is_lost(&mut self) {
+        let head = self.head();
+        self.domains.remove(&head);
+        let tokens: Vec<(Id, Token)> =
+            self.tokens.iter().filter(|(_, (root, _))| *root == head).map(|(key, _)| *key).collect();
+        for (id, token) in tokens {
+            self.tokens.remove(&(id, token));
+            self.input(id, Input::Cancelled(token));
+        }
+    }
+
+    /// The groups that are to be killed are.
+    pub(crate) fn kill_all(&mut self) {
+        for (id, group, _) in std::mem::take(&mut self.kills) {
+            self.input(id, Input::Emptied(group));
+        }
+    }
+}
+
+pub(crate) fn spec(count: u32) -> Spec {
+    Spec { count, program: b"./a".to_vec(), ..Spec::default() }
+}
+
+pub(crate) fn spawn(count: u32, on_death: OnDeath) -> Request {
+    Request::SpawnMultiple { specs: vec![spec(count)], preputs: Vec::new(), on_death, input: false }
+}
+
+pub(crate) fn member(group: GroupId, rank: Rank) -> Member {
+    Member { group, rank }
+}
+
+pub(crate) fn process(group: GroupId, rank: Rank) -> Client {
+    Client::Process(member(group, rank))
+}
+
+pub(crate) fn own(group: GroupId) -> String {
+    format!("kvs_{NAME}_{}", group.0)
+}
+
+pub(crate) fn pair(key: &str, value: &str) -> Pair {
+    Pair { key: key.into(), value: value.into() }
+}
+
+pub(crate) fn put(database: &str, key: &str, value: &str) -> Request {
+    Request::Put { database: database.into(), pair: pair(key, value), advice: None }
+}
+
+pub(crate) fn get(database: &str, key: &str) -> Request {
+    Request::Get { database: database.into(), key: key.into() }
+}
+
+/// Whether a fault is of this kind, and says this.
+pub(crate) fn says(fault: &Fault, kind: FaultKind, text: &str) {
+    assert_eq!(fault.kind, kind, "{fault}");
+    assert!(fault.message.contains(text), "{fault} does not say {text}");
+}
