@@ -120,9 +120,9 @@ The processes are one group, whose ranks go through the programs in the order in
 here. They find each other by PMI-1 or PMI-2 (whatever was linked with MPICH or one of its kin), or
 by the crate gpc-bnr. Rank 0 reads the standard input of this command, the others read nothing.
 
-SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are sent on to all processes; a second
-SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9, nothing that it has
-started is left.
+SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are sent on to all processes;
+a second SIGINT, SIGTERM or SIGHUP kills them. Whatever ends this command, even kill -9, nothing
+that it has started is left.
 
 The exit status is that of the first process that has failed, 128 + N where signal N has killed it;
 124 where the time limit has passed; 127 where a program was not found, 126 where it could not be
