@@ -26,6 +26,9 @@ const UNANSWERED: u8 = 128;
 /// Who comes to the port.
 const SECRET: &str = "7";
 
+/// Bytes of the longest reason for a close.
+const CLOSE_MAX: usize = 2000;
+
 /// Most requests that are unanswered at a time.
 const WAITING_MAX: usize = 256;
 
@@ -101,7 +104,8 @@ impl Node {
                     self.conversation.identified((secret == SECRET).then_some((1, 2)));
                 }
                 Said::Close(why) => {
-                    assert!(why.len() < 500 && !why.contains(['\n', '\u{1b}']), "{why:?}");
+                    // What it quotes is bounded, and each byte of it may be shown by ten.
+                    assert!(why.len() < CLOSE_MAX && !why.contains(['\n', '\u{1b}']), "{why:?}");
                     self.heard.closed = true;
                 }
             }
