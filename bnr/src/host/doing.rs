@@ -107,13 +107,14 @@ impl Engine {
             return self.inputs.push_back(Input::Started { group, ranks });
         }
         self.groups.insert(layout.group, layout.clone());
-        let ranks: Vec<_> = layout.ranks_on(self.me).collect();
-        for rank in ranks {
+        let neighbours: Vec<_> = layout.ranks_on(self.me).collect();
+        for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
+            let here = (local, neighbours.len());
             let prepared = self
                 .doors
                 .invite(member)
-                .and_then(|port| prepare(&layout, rank, &Telling { me: self.me, domain: &self.name, port }));
+                .and_then(|port| prepare(&layout, rank, &Telling { here, domain: &self.name, port }));
             if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
                 self.started(member, Err(error.raw_os_error().unwrap_or(Errno::IO)));
             }

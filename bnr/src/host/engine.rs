@@ -89,6 +89,8 @@ pub(super) struct Parts {
     pub(super) began: Instant,
     pub(super) outflow: Outflow,
     pub(super) keeper: KeeperCommand,
+    /// Whether it surely runs processes, so that a keeper is wanted at once.
+    pub(super) keeps: bool,
     pub(super) doors: Doors,
     pub(super) events: Option<Sender<HostEvent>>,
     pub(super) calls: Option<super::calls::Handles>,
@@ -126,6 +128,7 @@ pub(super) struct Engine {
     pub(super) starting: Starting,
     pub(super) keeper: Option<Keeper>,
     pub(super) command: KeeperCommand,
+    pub(super) keeps: bool,
     pub(super) doors: Doors,
     pub(super) outflow: Outflow,
     pub(super) input: super::input::Feeding,
@@ -176,6 +179,7 @@ impl Engine {
             starting: Starting::default(),
             keeper: None,
             command: parts.keeper,
+            keeps: parts.keeps,
             doors: parts.doors,
             outflow: parts.outflow,
             input: super::input::Feeding::default(),
@@ -196,6 +200,10 @@ impl Engine {
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS);
         let mut buffer = vec![0; 64 << 10];
+        if self.keeps {
+            // While it comes up, others say what it is to start. Where it cannot be started, the first process says why.
+            let _ = self.ensure_keeper();
+        }
         self.turn();
         while !self.over {
             match self.poll.poll(&mut events, self.patience()) {

@@ -160,11 +160,12 @@ impl Host {
             None => (Way::Dropped, None),
         };
         let began = Instant::now();
+        let runs = settings.runs || settings.nodes.len() == 1;
         let domain = Domain::new(
             Settings {
                 me: settings.me,
                 nodes: settings.nodes.clone(),
-                runs: settings.runs || settings.nodes.len() == 1,
+                runs,
                 name: name.clone(),
                 limits: settings.limits,
             },
@@ -185,6 +186,7 @@ impl Host {
             domain,
             began,
             keeper: settings.keeper,
+            keeps: runs,
             doors: Doors::open(settings.tools, settings.pmi_port)?,
             events: Some(tell),
             calls: shared.as_ref().and_then(|shared| shared.handles.get().copied()),
@@ -322,6 +324,7 @@ fn begin_elsewhere(
         domain: Domain::new(settings, Duration::ZERO),
         began: Instant::now(),
         keeper: shared.command.clone(),
+        keeps: false,
         doors: Doors::default(),
         events: None,
         calls: shared.handles.get().copied(),

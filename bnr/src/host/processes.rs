@@ -77,7 +77,8 @@ pub(super) struct Started {
 
 /// What processes are told beside their group.
 pub(super) struct Telling<'a> {
-    pub(super) me: Id,
+    /// Which of its group's processes on this node it is, and of how many.
+    pub(super) here: (usize, usize),
     pub(super) domain: &'a str,
     /// Where processes connect that do not inherit a socket, and by which secret this one is known there.
     pub(super) port: Option<(String, String)>,
@@ -124,8 +125,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     let empty = Spec::default();
     let block = layout.blocks.iter().find(|block| rank >= block.first && rank - block.first < block.count);
     let spec = block.and_then(|block| layout.specs.get(block.spec as usize)).unwrap_or(&empty);
-    let neighbours: Vec<Rank> = layout.ranks_on(telling.me).collect();
-    let local = neighbours.iter().position(|near| *near == rank).unwrap_or_default();
+    let (local, neighbours) = telling.here;
     let mut env: Vec<(Vec<u8>, Vec<u8>)> = spec.env.clone();
     let mut say = |name: &str, value: String| env.push((name.into(), value.into_bytes()));
     match &telling.port {
@@ -143,7 +143,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
         say("PMI_SPAWNED", "1".into());
     }
     say("MPI_LOCALRANKID", local.to_string());
-    say("MPI_LOCALNRANKS", neighbours.len().to_string());
+    say("MPI_LOCALNRANKS", neighbours.to_string());
     say("GPC_BNR_GROUP", format!("{}/{}", telling.domain, layout.group));
     let info = |name: &str| spec.info.iter().rfind(|(key, _)| key == name).map(|(_, value)| value.clone());
     if let Some(front) = info("path") {
@@ -152,14 +152,15 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
         let path = [front, rest.unwrap_or_default()].join(&b':');
         env.push((b"PATH".to_vec(), path));
     }
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // Asked for where it is used alone: the answer takes the system as long as a pipe.
+    let core = || local % std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     KeeperOrder::Start {
         member: Member { group: layout.group, rank },
         program: spec.program.clone(),
         args: spec.args.clone(),
         env,
         wdir: info("wdir"),
-        bind: (info("bind").as_deref() == Some(b"core")).then_some(local % cores),
+        bind: (info("bind").as_deref() == Some(b"core")).then(core),
     }
 }
 
