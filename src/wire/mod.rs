@@ -11,6 +11,7 @@ pub mod budget;
 pub mod cause_kind;
 pub mod coverage;
 pub mod failure;
+pub mod fields;
 pub mod flow;
 pub mod frame;
 pub mod head;

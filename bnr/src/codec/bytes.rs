@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::CodecError;
+use chained_gpc::wire::fields::Fields;
 
-/// Bytes that are read from the front.
-pub(super) struct Reader<'a>(&'a [u8]);
+use super::CodecError;
 
 /// Bytes that are written behind each other.
 #[derive(Default)]
@@ -22,7 +21,7 @@ pub(super) trait Coded: Sized {
     ///
     /// # Errors
     /// When the bytes are none.
-    fn get(bytes: &mut Reader<'_>) -> Result<Self, CodecError>;
+    fn get(bytes: &mut Fields<'_>) -> Result<Self, CodecError>;
 
     /// Writes several, with their number in front.
     fn put_all(values: &[Self], out: &mut Writer) {
@@ -34,7 +33,7 @@ pub(super) trait Coded: Sized {
     ///
     /// # Errors
     /// When the bytes are none.
-    fn get_all(bytes: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+    fn get_all(bytes: &mut Fields<'_>) -> Result<Vec<Self>, CodecError> {
         let count = u32::get(bytes)?;
         // No room is made for them in advance. Ends: each reads one byte at least.
         let mut values = Vec::new();
@@ -52,29 +51,6 @@ fn numbered<'a, T>(values: &'a [T], out: &mut Writer) -> &'a [T] {
     &values[..count as usize]
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader(bytes)
-    }
-
-    fn take(&mut self, len: usize) -> Result<&'a [u8], CodecError> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(CodecError::Short)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(CodecError::Short)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    /// Nothing may be left.
-    pub(super) fn end(self) -> Result<(), CodecError> {
-        if self.0.is_empty() { Ok(()) } else { Err(CodecError::Long) }
-    }
-}
-
 macro_rules! integers {
     ($($type:ty),+) => {
         $(impl Coded for $type {
@@ -82,7 +58,7 @@ macro_rules! integers {
                 out.0.extend_from_slice(&self.to_le_bytes());
             }
 
-            fn get(bytes: &mut Reader<'_>) -> Result<Self, CodecError> {
+            fn get(bytes: &mut Fields<'_>) -> Result<Self, CodecError> {
                 bytes.array().map(Self::from_le_bytes)
             }
         })+
@@ -96,8 +72,8 @@ impl Coded for u8 {
         out.0.push(*self);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<u8, CodecError> {
-        bytes.array().map(|[byte]| byte)
+    fn get(bytes: &mut Fields<'_>) -> Result<u8, CodecError> {
+        bytes.u8()
     }
 
     fn put_all(values: &[u8], out: &mut Writer) {
@@ -105,7 +81,7 @@ impl Coded for u8 {
         out.0.extend_from_slice(values);
     }
 
-    fn get_all(bytes: &mut Reader<'_>) -> Result<Vec<u8>, CodecError> {
+    fn get_all(bytes: &mut Fields<'_>) -> Result<Vec<u8>, CodecError> {
         let len = u32::get(bytes)?;
         bytes.take(len as usize).map(<[u8]>::to_vec)
     }
@@ -116,12 +92,8 @@ impl Coded for bool {
         u8::from(*self).put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<bool, CodecError> {
-        match u8::get(bytes)? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(CodecError::Field("a flag is 0 or 1")),
-        }
+    fn get(bytes: &mut Fields<'_>) -> Result<bool, CodecError> {
+        bytes.flag()
     }
 }
 
@@ -133,7 +105,7 @@ impl<T: Coded> Coded for Option<T> {
         }
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<Option<T>, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<Option<T>, CodecError> {
         match bool::get(bytes)? {
             true => T::get(bytes).map(Some),
             false => Ok(None),
@@ -150,7 +122,7 @@ impl<T: Coded, E: Coded> Coded for Result<T, E> {
         }
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<Result<T, E>, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<Result<T, E>, CodecError> {
         match bool::get(bytes)? {
             true => T::get(bytes).map(Ok),
             false => E::get(bytes).map(Err),
@@ -163,7 +135,7 @@ impl<T: Coded> Coded for Vec<T> {
         T::put_all(self, out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<Vec<T>, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<Vec<T>, CodecError> {
         T::get_all(bytes)
     }
 }
@@ -174,7 +146,7 @@ impl<T: Coded, U: Coded> Coded for (T, U) {
         self.1.put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<(T, U), CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<(T, U), CodecError> {
         Ok((T::get(bytes)?, U::get(bytes)?))
     }
 }
@@ -184,7 +156,7 @@ impl<T: Coded> Coded for Arc<T> {
         T::put(self, out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<Arc<T>, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<Arc<T>, CodecError> {
         T::get(bytes).map(Arc::new)
     }
 }
@@ -195,10 +167,9 @@ impl Coded for String {
         u8::put_all(&self.as_bytes()[..len], out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<String, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<String, CodecError> {
         let len = u32::get(bytes)?;
-        let text = std::str::from_utf8(bytes.take(len as usize)?);
-        text.map(str::to_owned).map_err(|_| CodecError::Field("a text is no UTF-8"))
+        bytes.text(len as usize).map(str::to_owned)
     }
 }
 
@@ -208,7 +179,7 @@ impl Coded for Duration {
         u64::try_from(self.as_nanos()).unwrap_or(u64::MAX).put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<Duration, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<Duration, CodecError> {
         u64::get(bytes).map(Duration::from_nanos)
     }
 }
@@ -220,7 +191,7 @@ impl<T: Coded + Ord + Copy> Coded for BTreeSet<T> {
         members.put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<BTreeSet<T>, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<BTreeSet<T>, CodecError> {
         let members: Vec<T> = Coded::get(bytes)?;
         if !members.is_sorted_by(|one, next| one < next) {
             return Err(CodecError::Field("elements of a set are not in ascending order"));

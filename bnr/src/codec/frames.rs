@@ -1,8 +1,9 @@
 //! The frames by which a process, or a command, and its node speak: [`MAGIC`] once, then frames, each a length of 4 bytes and a body. Up go requests, down answers and notices.
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use chained_gpc::wire::fields::Fields;
 
-use super::bytes::{Coded, Reader, Writer};
+use super::bytes::{Coded, Writer};
 use super::{CodecError, whole};
 use crate::domain::Serial;
 use crate::exit::Death;
@@ -82,7 +83,7 @@ pub fn encode_up(serial: Serial, request: &Request) -> Result<Bytes, Fault> {
 /// # Errors
 /// When it is no request.
 pub fn decode_up(body: &[u8]) -> Result<(Serial, Request), CodecError> {
-    whole(Reader::new(body))
+    whole(Fields::new(body))
 }
 
 /// An answer or a notice as a frame. An answer that is larger than a client reads becomes a fault that says so.
@@ -101,7 +102,7 @@ pub fn encode_down(down: &Down) -> Bytes {
 /// # Errors
 /// When it is neither an answer nor a notice.
 pub fn decode_down(body: &[u8]) -> Result<Down, CodecError> {
-    whole(Reader::new(body))
+    whole(Fields::new(body))
 }
 
 fn framed(max: usize, write: impl FnOnce(&mut Writer)) -> Result<Bytes, Fault> {
@@ -133,7 +134,7 @@ impl Coded for Down {
         }
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<Down, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<Down, CodecError> {
         match u8::get(bytes)? {
             0 => Ok(Down::Answer(Coded::get(bytes)?, Coded::get(bytes)?)),
             1 => Death::get(bytes).map(Down::Notice),

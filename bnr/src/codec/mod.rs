@@ -7,8 +7,9 @@ mod frames;
 mod types;
 
 use ::bytes::Bytes;
+use chained_gpc::wire::fields::Fields;
 
-use self::bytes::{Coded, Reader, Writer};
+use self::bytes::{Coded, Writer};
 use crate::order::{Order, Report};
 
 pub use frames::{
@@ -20,22 +21,7 @@ pub use frames::{
 pub const VERSION: u8 = 1;
 
 /// Bytes that say nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CodecError {
-    /// They are of another version.
-    #[error("they are of version {0}, and this is version {VERSION}: run the same version everywhere")]
-    Version(u8),
-    /// They end too early.
-    #[error("they end too early")]
-    Short,
-    /// More comes behind what they say.
-    #[error("more comes behind their end")]
-    Long,
-    /// One of their fields cannot be as it is.
-    #[error("{0}")]
-    Field(&'static str),
-}
+pub use chained_gpc::wire::fields::FieldsError as CodecError;
 
 /// An order as the data of a call.
 pub fn encode_order(order: &Order) -> Bytes {
@@ -71,15 +57,13 @@ fn encode(value: &impl Coded) -> Bytes {
 }
 
 fn decode<T: Coded>(bytes: &[u8]) -> Result<T, CodecError> {
-    let mut bytes = Reader::new(bytes);
-    match u8::get(&mut bytes)? {
-        VERSION => whole(bytes),
-        other => Err(CodecError::Version(other)),
-    }
+    let mut bytes = Fields::new(bytes);
+    bytes.version(VERSION)?;
+    whole(bytes)
 }
 
 /// A value, and nothing behind it.
-fn whole<T: Coded>(mut bytes: Reader<'_>) -> Result<T, CodecError> {
+fn whole<T: Coded>(mut bytes: Fields<'_>) -> Result<T, CodecError> {
     let value = T::get(&mut bytes)?;
     bytes.end().map(|()| value)
 }

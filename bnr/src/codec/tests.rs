@@ -355,7 +355,7 @@ fn the_bytes_of_an_order() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert_eq!(decode_order(&[2, 1]), Err(CodecError::Version(2)));
+    assert_eq!(decode_order(&[2, 1]), Err(CodecError::Version { found: 2, known: VERSION }));
     assert_eq!(decode_order(&[1, 99]), Err(CodecError::Field("there is no such order")));
     // A text, a flag, a fault, members out of order, the same twice.
     assert_eq!(decode_order(&[1, 13, 1, 0, 0, 0, 255]), Err(CodecError::Field("a text is no UTF-8")));

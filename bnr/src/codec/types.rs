@@ -1,7 +1,9 @@
 //! The encodings of the types of a domain: which fields in which order, and the number of each variant. A number never changes its meaning.
 
+use chained_gpc::wire::fields::Fields;
+
 use super::CodecError;
-use super::bytes::{Coded, Reader, Writer};
+use super::bytes::{Coded, Writer};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
@@ -17,7 +19,7 @@ macro_rules! record {
                 $(self.$field.put(out);)+
             }
 
-            fn get(bytes: &mut Reader<'_>) -> Result<Self, CodecError> {
+            fn get(bytes: &mut Fields<'_>) -> Result<Self, CodecError> {
                 Ok($type { $($field: Coded::get(bytes)?),+ })
             }
         }
@@ -40,7 +42,7 @@ macro_rules! choice {
                 }
             }
 
-            fn get(bytes: &mut Reader<'_>) -> Result<Self, CodecError> {
+            fn get(bytes: &mut Fields<'_>) -> Result<Self, CodecError> {
                 match u8::get(bytes)? {
                     $($number => {
                         $($(let $place = Coded::get(bytes)?;)+)?
@@ -59,7 +61,7 @@ impl Coded for GroupId {
         self.0.put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<GroupId, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<GroupId, CodecError> {
         u32::get(bytes).map(GroupId)
     }
 }
@@ -83,7 +85,7 @@ impl Coded for FaultKind {
         self.number().put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<FaultKind, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<FaultKind, CodecError> {
         FaultKind::of_number(u32::get(bytes)?).ok_or(CodecError::Field("there is no such fault"))
     }
 }
@@ -111,7 +113,7 @@ impl Coded for Layout {
         input.put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<Layout, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<Layout, CodecError> {
         let layout = Layout {
             group: Coded::get(bytes)?,
             parent: Coded::get(bytes)?,

@@ -1,56 +1,31 @@
 //! Reading and writing the fields of which requests and answers consist: integers in little-endian order, texts with their lengths before them.
 
+use chained_gpc::wire::fields::Fields;
 use chained_gpc::{Job, Secret};
 
 use super::codec::CodecError;
 use crate::machine::{Handle, Life, ResourceId, Token, Wanted};
 
-/// Bytes that are read from the front.
-pub(super) struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader(bytes)
-    }
-
-    fn take(&mut self, len: usize) -> Result<&'a [u8], CodecError> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(CodecError::Short)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(CodecError::Short)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    pub(super) fn u8(&mut self) -> Result<u8, CodecError> {
-        self.array().map(|[byte]| byte)
-    }
-
-    pub(super) fn u16(&mut self) -> Result<u16, CodecError> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    pub(super) fn u32(&mut self) -> Result<u32, CodecError> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub(super) fn u64(&mut self) -> Result<u64, CodecError> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    pub(super) fn flag(&mut self) -> Result<bool, CodecError> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(CodecError::Field("a flag is 0 or 1")),
-        }
-    }
-
+/// What the fields of this service are, beyond integers.
+pub(super) trait Read<'a>: Sized {
     /// A field that may be missing.
-    pub(super) fn option<T>(
+    fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<Option<T>, CodecError>;
+    /// A text behind its length.
+    fn named(&mut self) -> Result<&'a str, CodecError>;
+    fn resource(&mut self) -> Result<ResourceId, CodecError>;
+    fn job(&mut self) -> Result<Job, CodecError>;
+    fn secret(&mut self) -> Result<Secret, CodecError>;
+    fn token(&mut self) -> Result<Token, CodecError>;
+    fn handle(&mut self) -> Result<Handle, CodecError>;
+    fn wanted(&mut self) -> Result<Wanted, CodecError>;
+    fn life(&mut self) -> Result<Life, CodecError>;
+}
+
+impl<'a> Read<'a> for Fields<'a> {
+    fn option<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
     ) -> Result<Option<T>, CodecError> {
@@ -60,37 +35,37 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn text(&mut self) -> Result<&'a str, CodecError> {
+    fn named(&mut self) -> Result<&'a str, CodecError> {
         let len = self.u16()?;
-        std::str::from_utf8(self.take(len.into())?).map_err(|_| CodecError::Field("a text is no UTF-8"))
+        self.text(len.into())
     }
 
-    pub(super) fn resource(&mut self) -> Result<ResourceId, CodecError> {
+    fn resource(&mut self) -> Result<ResourceId, CodecError> {
         self.array().map(ResourceId)
     }
 
-    pub(super) fn job(&mut self) -> Result<Job, CodecError> {
+    fn job(&mut self) -> Result<Job, CodecError> {
         self.array().map(Job)
     }
 
-    pub(super) fn secret(&mut self) -> Result<Secret, CodecError> {
+    fn secret(&mut self) -> Result<Secret, CodecError> {
         let len = self.u16()?;
         Secret::new(self.take(len.into())?).map_err(|_| CodecError::Field("the secret has no length of one"))
     }
 
-    pub(super) fn token(&mut self) -> Result<Token, CodecError> {
-        Token::new(self.text()?).ok_or(CodecError::Field("a token is none"))
+    fn token(&mut self) -> Result<Token, CodecError> {
+        Token::new(self.named()?).ok_or(CodecError::Field("a token is none"))
     }
 
-    pub(super) fn handle(&mut self) -> Result<Handle, CodecError> {
-        self.text()?.parse().map_err(|_| CodecError::Field("a handle is none"))
+    fn handle(&mut self) -> Result<Handle, CodecError> {
+        self.named()?.parse().map_err(|_| CodecError::Field("a handle is none"))
     }
 
-    pub(super) fn wanted(&mut self) -> Result<Wanted, CodecError> {
+    fn wanted(&mut self) -> Result<Wanted, CodecError> {
         Ok(self.option(Self::u64)?.map_or(Wanted::Assign, Wanted::Rank))
     }
 
-    pub(super) fn life(&mut self) -> Result<Life, CodecError> {
+    fn life(&mut self) -> Result<Life, CodecError> {
         match self.u8()? {
             0 => Ok(Life::Unseen),
             1 => self.u64().map(Life::Lease),
@@ -98,11 +73,6 @@ impl<'a> Reader<'a> {
             2 => Ok(Life::Member(0)),
             _ => Err(CodecError::Field("a life is 0, 1 or 2")),
         }
-    }
-
-    /// Nothing may be left.
-    pub(super) fn end(self) -> Result<(), CodecError> {
-        if self.0.is_empty() { Ok(()) } else { Err(CodecError::Long) }
     }
 }
 

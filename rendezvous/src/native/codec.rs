@@ -1,9 +1,10 @@
 //! What is asked of a service on a node and what it answers, as bytes: see the tables in the description of [`native`](super).
 
 use bytes::Bytes;
+use chained_gpc::wire::fields::Fields;
 use chained_gpc::{Id, Job};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{Read as _, Writer};
 use crate::machine::{
     Answer, Completion, Fault, FaultKind, Joint, Life, MISSING_MAX, Of, Parent, Properties, Registered,
     ResourceId, Spec, Token, Unit, Wanted,
@@ -13,22 +14,7 @@ use crate::machine::{
 pub const VERSION: u8 = 1;
 
 /// Bytes that are no request, or no answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CodecError {
-    /// They are of another version.
-    #[error("they are of version {0}, and this is version {VERSION}: run the same version everywhere")]
-    Version(u8),
-    /// They end too early.
-    #[error("they end too early")]
-    Short,
-    /// More comes behind what they say.
-    #[error("more comes behind their end")]
-    Long,
-    /// One of their fields cannot be as it is.
-    #[error("{0}")]
-    Field(&'static str),
-}
+pub use chained_gpc::wire::fields::FieldsError as CodecError;
 
 macro_rules! operations {
     ($($(#[doc = $doc:literal])+ $operation:ident = $name:literal,)+) => {
@@ -208,14 +194,14 @@ impl Ask {
                 resource: bytes.resource()?,
                 of: if bytes.flag()? { Of::Top } else { Of::Own },
                 limit: bytes.u64()?,
-                token: bytes.option(Reader::token)?,
+                token: bytes.option(Fields::token)?,
             },
             Operation::Properties => Ask::Properties(bytes.resource()?),
             Operation::Registrant => Ask::Registrant { resource: bytes.resource()?, rank: bytes.u64()? },
             Operation::Control => Ask::Control {
                 resource: bytes.resource()?,
                 unit: unit(&mut bytes)?,
-                name: bytes.text()?.to_owned(),
+                name: bytes.named()?.to_owned(),
                 token: bytes.token()?,
                 life: of(bytes.life()?, from),
             },
@@ -223,7 +209,7 @@ impl Ask {
                 resource: bytes.resource()?,
                 unit: unit(&mut bytes)?,
                 token: bytes.token()?,
-                lost: bytes.option(Reader::text)?.map(str::to_owned),
+                lost: bytes.option(Fields::named)?.map(str::to_owned),
             },
             Operation::Destroy => Ask::Destroy(bytes.resource()?),
             Operation::EndJob => Ask::EndJob(bytes.job()?),
@@ -311,12 +297,9 @@ pub fn decode_answer(header: &[u8], data: Bytes) -> Result<Result<Answer, Fault>
     bytes.end().map(|()| answer)
 }
 
-fn versioned(header: &[u8]) -> Result<Reader<'_>, CodecError> {
-    let mut bytes = Reader::new(header);
-    match bytes.u8()? {
-        VERSION => Ok(bytes),
-        other => Err(CodecError::Version(other)),
-    }
+fn versioned(header: &[u8]) -> Result<Fields<'_>, CodecError> {
+    let mut bytes = Fields::new(header);
+    bytes.version(VERSION).map(|()| bytes)
 }
 
 /// The life of who asks.
@@ -340,12 +323,12 @@ fn put_spec(out: &mut Writer, spec: &Spec) {
     });
 }
 
-fn spec(bytes: &mut Reader<'_>) -> Result<Spec, CodecError> {
+fn spec(bytes: &mut Fields<'_>) -> Result<Spec, CodecError> {
     Ok(Spec {
         capacity: bytes.u64()?,
         level: bytes.u64()?,
-        lifetime: bytes.option(Reader::u64)?,
-        job: bytes.option(Reader::job)?,
+        lifetime: bytes.option(Fields::u64)?,
+        job: bytes.option(Fields::job)?,
         joint: bytes.flag()?,
         parent: bytes.option(|bytes| Ok(Parent { handle: bytes.handle()?, rank: bytes.wanted()? }))?,
     })
@@ -359,8 +342,8 @@ fn put_unit(out: &mut Writer, unit: Unit) {
     out.option(rank, Writer::u32);
 }
 
-fn unit(bytes: &mut Reader<'_>) -> Result<Unit, CodecError> {
-    Ok(bytes.option(Reader::u32)?.map_or(Unit::Own, Unit::Rank))
+fn unit(bytes: &mut Fields<'_>) -> Result<Unit, CodecError> {
+    Ok(bytes.option(Fields::u32)?.map_or(Unit::Own, Unit::Rank))
 }
 
 fn put_fault(out: &mut Writer, fault: &Fault) {
@@ -370,12 +353,12 @@ fn put_fault(out: &mut Writer, fault: &Fault) {
     out.option(fault.task.as_deref(), Writer::text);
 }
 
-fn fault(bytes: &mut Reader<'_>) -> Result<Fault, CodecError> {
+fn fault(bytes: &mut Fields<'_>) -> Result<Fault, CodecError> {
     let kind = FaultKind::from_number(bytes.u16()?).ok_or(CodecError::Field("there is no such fault"))?;
-    let fault = Fault::new(kind, bytes.text()?);
+    let fault = Fault::new(kind, bytes.named()?);
     Ok(Fault {
-        rank: bytes.option(Reader::u64)?,
-        task: bytes.option(Reader::text)?.map(str::to_owned),
+        rank: bytes.option(Fields::u64)?,
+        task: bytes.option(Fields::named)?.map(str::to_owned),
         ..fault
     })
 }
@@ -398,7 +381,7 @@ fn put_properties(out: &mut Writer, properties: &Properties) {
     out.option(properties.above.as_deref(), Writer::text);
 }
 
-fn properties(bytes: &mut Reader<'_>) -> Result<Properties, CodecError> {
+fn properties(bytes: &mut Fields<'_>) -> Result<Properties, CodecError> {
     let (id, level, capacity, tally) = (bytes.resource()?, bytes.u16()?, bytes.u32()?, bytes.u32()?);
     let missing = match usize::from(bytes.u8()?) {
         count if count <= MISSING_MAX => (0..count).map(|_| bytes.u32()).collect::<Result<_, _>>()?,
@@ -416,8 +399,8 @@ fn properties(bytes: &mut Reader<'_>) -> Result<Properties, CodecError> {
         waiting: usize::try_from(bytes.u64()?).unwrap_or(usize::MAX),
         created: bytes.u64()?,
         expires: bytes.u64()?,
-        job: bytes.option(Reader::job)?,
-        above: bytes.option(Reader::text)?.map(str::to_owned),
+        job: bytes.option(Fields::job)?,
+        above: bytes.option(Fields::named)?.map(str::to_owned),
     })
 }
 

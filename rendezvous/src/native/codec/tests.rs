@@ -142,7 +142,7 @@ proptest! {
         header.push(more);
         prop_assert!(decode(&header).is_err());
         header[0] = VERSION + 1;
-        prop_assert_eq!(decode(&header), Err(CodecError::Version(VERSION + 1)));
+        prop_assert_eq!(decode(&header), Err(CodecError::Version { found: VERSION + 1, known: VERSION }));
     }
 
     #[test]
