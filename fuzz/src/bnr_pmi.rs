@@ -1,6 +1,6 @@
 //! What a process says in PMI-1 and PMI-2 to its node: however the reads cut it, the same is asked and answered, and nobody is answered more than they have asked.
 //!
-//! Input: options, among them how many cuts; the cuts; and what is said, behind an opening or without one. Not in the library of the targets: the project's main package, which replays those, knows nothing of domains; `bnr/tests/fuzz_pmi.rs` replays this one.
+//! Input: options, among them how many cuts; the cuts; and what is said, behind an opening or without one. Not in the library of the targets: the project's main package, which replays those, knows nothing of domains; `bnr/tests/fuzz_corpus.rs` replays this one.
 
 use std::collections::BTreeMap;
 
