@@ -206,7 +206,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "bnr/src/codec",
-        floors: &[],
+        floors: &["wire"],
         packages: &["chained_gpc", "bytes", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
@@ -291,7 +291,7 @@ const FLOORS: &[Floor] = &[
     },
     Floor {
         folder: "rendezvous/src/native",
-        floors: &["runtime"],
+        floors: &["runtime", "wire"],
         packages: &["chained_gpc", "bytes", "thiserror", "tracing"],
         banned: &["net", "fs", "process", "env", "HashMap", "HashSet"],
     },
