@@ -92,8 +92,7 @@ fn a_thousand_processes_of_64_nodes_begin_speak_fence_and_end() {
 
 /// So many nodes that run, from id 1 on, at addresses on loopback; the file `peers` has them and id 0.
 fn running(place: &Place, count: usize) -> Vec<Run> {
-    let sockets: Vec<TcpListener> =
-        (0..=count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let sockets: Vec<TcpListener> = (0..=count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let address = |socket: &TcpListener| socket.local_addr().unwrap();
     let lines = sockets.iter().enumerate().map(|(id, socket)| format!("{id} {}\n", address(socket)));
     fs::write(place.path("peers"), lines.collect::<String>()).unwrap();
