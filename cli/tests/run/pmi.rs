@@ -94,6 +94,26 @@ fn a_spawn_that_fails_is_the_spawners_alone() {
     place.empty();
 }
 
+/// A job whose first group had aborted, or failed, was said to be at its end, and waited for the output of what it had spawned.
+#[test]
+fn an_abort_ends_what_was_spawned() {
+    let place = Place::new();
+    let spawn = "printf 'mcmd=spawn\\nnprocs=2\\nexecname=sleep\\ntotspawns=1\\nspawnssofar=1\\nargcnt=1\\narg1=1000\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' >&$PMI_FD; hear; echo \"$line\"";
+    for (end, status) in [("say 'cmd=abort exitcode=43'; exec sleep 1000", 43), ("exit 9", 9)] {
+        for words in ["-n 2", "-n 2 --nodes 2"] {
+            let script = format!("{PMI} [ $PMI_RANK = 0 ] && exec sleep 1000; {spawn}; {end}");
+            let ended = ended(place.script(words, &script));
+            assert_eq!(
+                (ended.status, ended.out.as_str()),
+                (status, "cmd=spawn_result rc=0 errcodes=0,0\n"),
+                "{}",
+                ended.err
+            );
+            place.empty();
+        }
+    }
+}
+
 #[test]
 fn pmi_by_a_port_needs_the_secret_of_a_process() {
     let place = Place::new();
