@@ -108,6 +108,73 @@ static void names(void) {
   if (rank == 0) printf("names: gone\n");
 }
 
+/* Two groups that have parted find each other by a name: the one that was started publishes it, and takes it back. */
+static void part(char *self) {
+  char *args[] = {"serve", NULL}, port[MPI_MAX_PORT_NAME] = "";
+  const char *name = "a service";
+  int codes[2] = {-1, -1}, found = MPI_ERR_NAME;
+  MPI_Comm other;
+  MPI_Comm_spawn(self, args, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other, codes);
+  for (int i = 0; i < 2; i++) expect(codes[i] == MPI_SUCCESS, "an error code of 0");
+  MPI_Comm_disconnect(&other);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  for (int turn = 0; turn < 6000 && found != MPI_SUCCESS; turn++) {
+    if (turn > 0) usleep(10000);
+    found = MPI_Lookup_name(name, MPI_INFO_NULL, port);
+  }
+  expect(found == MPI_SUCCESS, "a name that another group has published");
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other);
+  sum(other, 0, "parted");
+  MPI_Barrier(other);
+  expect(MPI_Lookup_name(name, MPI_INFO_NULL, port) != MPI_SUCCESS, "a name that another group has taken back");
+  if (rank == 0) printf("parted: gone\n");
+  MPI_Comm_disconnect(&other);
+}
+
+static void serve(MPI_Comm parent) {
+  char port[MPI_MAX_PORT_NAME] = "";
+  const char *name = "a service";
+  MPI_Comm other;
+  MPI_Comm_disconnect(&parent);
+  if (rank == 0) {
+    MPI_Open_port(MPI_INFO_NULL, port);
+    MPI_Publish_name(name, MPI_INFO_NULL, port);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    expect(MPI_Publish_name(name, MPI_INFO_NULL, port) != MPI_SUCCESS, "a name is published once");
+  }
+  MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other);
+  sum(other, 1, "server");
+  if (rank == 0) {
+    MPI_Unpublish_name(name, MPI_INFO_NULL, port);
+    MPI_Close_port(port);
+  }
+  MPI_Barrier(other);
+  printf("served: %d of %d\n", rank, size);
+  MPI_Comm_disconnect(&other);
+}
+
+/* Processes that never call MPI_Init are started: those who start them wait, and the last rank ends all when it has seen that they are there. */
+static void middle(const char *seen) {
+  char *args[] = {"-c", "touch \"$0-$PMI_RANK\"; exec sleep 1000", (char *) seen, NULL};
+  MPI_Comm children;
+  char name[4096];
+  if (rank != size - 1) {
+    MPI_Comm_spawn("sh", args, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+    expect(0, "nobody returns from this spawn");
+  }
+  for (int child = 0, turn = 0; child < 2; turn++) {
+    expect(turn < 6000, "children that have begun");
+    snprintf(name, sizeof name, "%s-%d", seen, child);
+    if (access(name, F_OK) == 0) child++;
+    else usleep(10000);
+  }
+  printf("middle: the children are up\n");
+  fflush(stdout);
+  MPI_Abort(MPI_COMM_WORLD, 43);
+}
+
 int main(int argc, char **argv) {
   MPI_Comm parent;
   MPI_Init(&argc, &argv);
@@ -118,6 +185,9 @@ int main(int argc, char **argv) {
   if (strcmp(way, "child") == 0) {
     expect(parent != MPI_COMM_NULL, "a parent");
     child(parent, argc, argv);
+  } else if (strcmp(way, "serve") == 0) {
+    expect(parent != MPI_COMM_NULL, "a parent");
+    serve(parent);
   } else {
     expect(parent == MPI_COMM_NULL, "no parent");
     if (strcmp(way, "spawn") == 0) {
@@ -128,6 +198,11 @@ int main(int argc, char **argv) {
       ports();
     } else if (strcmp(way, "names") == 0) {
       names();
+    } else if (strcmp(way, "part") == 0) {
+      part(argv[0]);
+    } else if (strcmp(way, "middle") == 0) {
+      expect(argc == 3, "a name for files");
+      middle(argv[2]);
     } else if (strcmp(way, "abort") == 0) {
       printf("abort: rank %d is up\n", rank);
       fflush(stdout);
@@ -135,7 +210,7 @@ int main(int argc, char **argv) {
       if (rank == size - 1) MPI_Abort(MPI_COMM_WORLD, 42);
       MPI_Barrier(MPI_COMM_WORLD);
     } else {
-      expect(0, "one of spawn, multiple, ports, names, abort");
+      expect(0, "one of spawn, multiple, ports, names, part, middle, abort");
     }
   }
   MPI_Finalize();

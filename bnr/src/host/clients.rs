@@ -27,7 +27,11 @@ pub(super) struct Link {
     pub(super) conversation: Conversation,
     queue: VecDeque<Bytes>,
     queued: usize,
-    /// Whether the peer has closed its side.
+    /// Whether the system tells of room for what waits.
+    room: bool,
+    /// Whether the system has told that the peer has closed its side: there is an end behind what can be read.
+    hung_up: bool,
+    /// Whether the peer has closed its side, and all that it has said is read.
     pub(super) ended: bool,
     /// Why it is to be closed.
     pub(super) broken: Option<String>,
@@ -48,21 +52,44 @@ pub(super) struct Heard {
 
 impl Link {
     pub(super) fn new(socket: OwnedFd, conversation: Conversation) -> Link {
-        Link { socket, conversation, queue: VecDeque::new(), queued: 0, ended: false, broken: None }
+        Link {
+            socket,
+            conversation,
+            queue: VecDeque::new(),
+            queued: 0,
+            room: false,
+            hung_up: false,
+            ended: false,
+            broken: None,
+        }
     }
 
     pub(super) fn socket(&self) -> &OwnedFd {
         &self.socket
     }
 
-    /// Reads some of what has come.
+    /// The system has told that the peer has closed its side.
+    pub(super) fn hung_up(&mut self) {
+        self.hung_up = true;
+    }
+
+    /// Whether the system is to tell of room for what waits to be written, where that has changed since it was asked last. It is not while nothing waits: it would tell of each answer that the peer has read.
+    pub(super) fn room_wanted(&mut self) -> Option<bool> {
+        let wanted = !self.queue.is_empty();
+        (std::mem::replace(&mut self.room, wanted) != wanted).then_some(wanted)
+    }
+
+    /// Reads some of what has come. Where the buffer is not filled there was no more, and the system tells of what comes later; but of the end it has told, if it has.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Heard {
         let mut heard = Heard { more: true, ..Heard::default() };
         let room = buffer.len().min(READ_MAX);
         if !self.ended && self.broken.is_none() {
             match rustix::io::read(&self.socket, &mut buffer[..room]) {
                 Ok(0) => self.ended = true,
-                Ok(count) => self.conversation.bytes(&buffer[..count]),
+                Ok(count) => {
+                    self.conversation.bytes(&buffer[..count]);
+                    heard.more = count == room || self.hung_up;
+                }
                 Err(Errno::AGAIN) => heard.more = false,
                 Err(Errno::INTR) => {}
                 Err(_) => self.ended = true,

@@ -124,11 +124,7 @@ impl Engine {
     pub(super) fn begin(&mut self, member: Member, started: Started) -> io::Result<()> {
         self.ensure_keeper()?;
         let client = Client::Process(member);
-        self.watch(
-            Source::Client(client),
-            started.link.as_raw_fd(),
-            Interest::READABLE | Interest::WRITABLE,
-        )?;
+        self.watch(Source::Client(client), started.link.as_raw_fd(), Interest::READABLE)?;
         self.clients.insert(client, Link::new(started.link, Conversation::new()));
         for output in [started.out, started.err] {
             let number = self.next_source;

@@ -212,9 +212,7 @@ impl Engine {
                     self.warn(format!("the loop of a domain's node cannot wait: {error}"));
                     break;
                 }
-                Ok(()) => {
-                    self.ready.extend(events.iter().map(|event| event.token().0).filter(|key| *key >= FIRST))
-                }
+                Ok(()) => self.told_by_system(&events),
             }
             self.listen();
             self.read(&mut buffer);
@@ -222,6 +220,24 @@ impl Engine {
             self.turn();
         }
         self.end();
+    }
+
+    fn told_by_system(&mut self, events: &Events) {
+        for event in events {
+            let key = event.token().0;
+            if key < FIRST {
+                continue;
+            }
+            self.ready.insert(key);
+            if event.is_read_closed() {
+                let link = match self.sources.get(&key) {
+                    Some(Source::Client(client)) => self.clients.get_mut(client),
+                    Some(Source::Unknown(number)) => self.unknown.get_mut(number),
+                    _ => None,
+                };
+                link.into_iter().for_each(Link::hung_up);
+            }
+        }
     }
 
     pub(super) fn now(&self) -> Duration {

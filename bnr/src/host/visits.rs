@@ -1,8 +1,9 @@
 //! Connections of processes, and of others that come by themselves: reading, answering, closing.
 
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, RawFd};
 
-use mio::Interest;
+use mio::unix::SourceFd;
+use mio::{Interest, Token as Key};
 
 use super::clients::{Heard, Link};
 use super::doors::{TOOLS_MAX, UNKNOWN_MAX};
@@ -40,6 +41,9 @@ impl Engine {
 
     /// Reads what a process has left behind: at most what its socket held, since whoever shares the socket may go on writing.
     pub(super) fn hear_out(&mut self, client: Client, buffer: &mut [u8]) {
+        if let Some(link) = self.clients.get_mut(&client) {
+            link.hung_up();
+        }
         for _ in 0..64 {
             if !self.read_client(client, buffer) {
                 return;
@@ -54,10 +58,14 @@ impl Engine {
             let mut heard = Heard::default();
             let more = link.said(&mut heard);
             link.write();
+            let room = link.room_wanted().map(|wanted| (wanted, link.socket().as_raw_fd()));
             let silent = heard.asked.is_empty() && heard.node.is_empty();
             let gone = link.broken.is_some() || link.ended && !more && silent;
             let ends = link.ended && !gone;
             self.heard(client, heard);
+            if let Some((wanted, descriptor)) = room {
+                self.watch_room(client, descriptor, wanted);
+            }
             if ends {
                 self.touched.insert(client);
             }
@@ -70,6 +78,15 @@ impl Engine {
         if !self.inputs.is_empty() {
             // The next turn begins at once.
             let _ = self.post.tell(Told::CallReady(u64::MAX));
+        }
+    }
+
+    /// Has the system tell of room for what a connection is to be told, or not any more.
+    fn watch_room(&mut self, client: Client, descriptor: RawFd, wanted: bool) {
+        let Some(key) = self.keys.get(&Source::Client(client)) else { return };
+        let interest = if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        if let Err(error) = self.poll.registry().reregister(&mut SourceFd(&descriptor), Key(*key), interest) {
+            self.warn(format!("{client:?} may be answered late: {error}"));
         }
     }
 
@@ -117,7 +134,7 @@ impl Engine {
             false => (Source::Unknown(number), self.unknown.len() >= UNKNOWN_MAX),
         };
         let descriptor = socket.as_raw_fd();
-        if full || self.watch(source, descriptor, Interest::READABLE | Interest::WRITABLE).is_err() {
+        if full || self.watch(source, descriptor, Interest::READABLE).is_err() {
             return true;
         }
         let conversation = if tools { Conversation::new() } else { Conversation::by_port() };
@@ -154,8 +171,7 @@ impl Engine {
         self.forget(Source::Unknown(number), Some(descriptor));
         let client = Client::Process(member);
         let size = self.groups.get(&member.group).map_or(0, |layout| layout.size());
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.watch(Source::Client(client), descriptor, interest).is_ok() {
+        if self.watch(Source::Client(client), descriptor, Interest::READABLE).is_ok() {
             // The socket that it has inherited besides is not used, then.
             if let Some(before) = self.clients.insert(client, link) {
                 drop(before);

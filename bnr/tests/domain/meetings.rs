@@ -53,6 +53,36 @@ fn before_a_fence_others_are_asked() {
 }
 
 #[test]
+fn a_fence_is_two_calls_and_gets_after_it_are_none() {
+    let ids: Vec<u32> = (0..8).collect();
+    let mut nodes = Nodes::new(&ids, Limits::default());
+    let group = nodes.group(64, OnDeath::Kill);
+    let all: Vec<Client> = (0..64).map(|rank| process(group, rank)).collect();
+    let value = "x".repeat(1024);
+    for round in 0..3 {
+        let before = nodes.calls;
+        for (rank, client) in all.iter().enumerate() {
+            let key = format!("{round} of {rank}");
+            nodes.ask(*client, put(&own(group), &key, &value)).unwrap();
+        }
+        assert_eq!(nodes.calls, before, "what is put stays where it is");
+        let told = meet(&mut nodes, &all, &Set::Group(group));
+        assert!(told.iter().all(|answer| *answer == Ok(Answer::Done)));
+        assert_eq!(nodes.calls, before + 2, "the members are collected, and released");
+        for client in &all {
+            for rank in 0..64 {
+                let key = format!("{round} of {rank}");
+                assert_eq!(
+                    nodes.ask(*client, get(&own(group), &key)),
+                    Ok(Answer::Value(value.clone().into()))
+                );
+            }
+        }
+        assert_eq!(nodes.calls, before + 2, "all that is got is here");
+    }
+}
+
+#[test]
 fn a_fence_of_some_waits_for_nobody_else() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());
     let group = nodes.group(4, OnDeath::Kill);

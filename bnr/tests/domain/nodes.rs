@@ -32,6 +32,8 @@ pub(crate) struct Nodes {
     pub(crate) started: Vec<Arc<Layout>>,
     pub(crate) kills: Vec<(Id, GroupId, Option<Duration>)>,
     pub(crate) ended: Vec<Id>,
+    /// How many calls nodes have made.
+    pub(crate) calls: usize,
     /// Ranks that cannot be started, and why.
     pub(crate) broken: BTreeMap<Rank, i32>,
     /// Orders that are not delivered before the test says so.
@@ -58,6 +60,7 @@ impl Nodes {
             started: Vec::new(),
             kills: Vec::new(),
             ended: Vec::new(),
+            calls: 0,
             broken: BTreeMap::new(),
             holds: |_| false,
             held: Vec::new(),
@@ -94,6 +97,7 @@ impl Nodes {
             }
             Output::Notice { client, death } => self.notices.push((client, death)),
             Output::Call { call, ids, order, .. } => {
+                self.calls += 1;
                 self.flights.insert((id, call), Flight { ids: ids.clone(), replies: BTreeMap::new() });
                 for to in ids {
                     if (self.holds)(&order) {

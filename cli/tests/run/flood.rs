@@ -74,3 +74,46 @@ fn a_slow_reader_stops_the_writers_and_fills_no_memory() {
 fn so_it_is_with_several_nodes() {
     flood("-n 4 --nodes 4", 4);
 }
+
+/// Bytes of a line with its end, and how many lines each of eight processes writes: 300 MB in all.
+const LINE: usize = 100;
+const LINES: usize = 375_000;
+
+/// By how much a process of gpc may grow, KiB: what it holds of output does not depend on how much there is. `benches/run/output` has the same bound for 10 GB.
+const GROWTH_MAX: u64 = 16 << 10;
+
+#[test]
+fn a_lot_of_output_takes_no_more_memory_than_a_little() {
+    let place = Place::new();
+    let (go, end) = (place.path("go"), place.path("end"));
+    let script = format!(
+        "until [ -e {go} ]; do sleep 0.05; done; yes \"$(printf '%-3d%096d' $PMI_RANK 0)\" | head -c {}; until [ -e {end} ]; do sleep 0.05; done",
+        LINE * LINES
+    );
+    let mut child = place.script("-n 8 --nodes 4", &script).stdout(Stdio::piped()).spawn().unwrap();
+    let writers = || place.with(&go).iter().filter(|process| process.line.starts_with("bash")).count();
+    until("all have begun", || writers() == 8);
+    let own = place.processes().into_iter().filter(|process| process.line.starts_with(EXE));
+    let own: Vec<Pid> = own.map(|process| process.pid).collect();
+    assert_eq!(own.len(), 8, "four nodes, and their keepers");
+    let before: Vec<u64> = own.iter().map(|pid| kib(*pid, "VmHWM")).collect();
+    std::fs::write(&go, "").unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut line = [0; LINE];
+    let mut counts = [0; 8];
+    let mut reader = std::io::BufReader::with_capacity(1 << 20, &mut out);
+    for _ in 0..8 * LINES {
+        reader.read_exact(&mut line).unwrap();
+        assert!(line.ends_with(b"0\n") && line[3..LINE - 1].iter().all(|byte| *byte == b'0'), "a torn line");
+        counts[usize::from(line[0] - b'0')] += 1;
+    }
+    assert_eq!(counts, [LINES; 8]);
+    for (pid, before) in own.iter().zip(before) {
+        let after = kib(*pid, "VmHWM");
+        assert!(after < before + GROWTH_MAX, "{before} KiB have become {after}");
+    }
+    std::fs::write(&end, "").unwrap();
+    assert_eq!(reader.read(&mut line).unwrap(), 0);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    place.empty();
+}

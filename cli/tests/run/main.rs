@@ -12,5 +12,6 @@ mod flood;
 mod mpi;
 mod nodes;
 mod pmi;
+mod scale;
 mod support;
 mod tools;

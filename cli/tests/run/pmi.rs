@@ -94,6 +94,26 @@ fn a_spawn_that_fails_is_the_spawners_alone() {
     place.empty();
 }
 
+/// A job whose first group had aborted, or failed, was said to be at its end, and waited for the output of what it had spawned.
+#[test]
+fn an_abort_ends_what_was_spawned() {
+    let place = Place::new();
+    let spawn = "printf 'mcmd=spawn\\nnprocs=2\\nexecname=sleep\\ntotspawns=1\\nspawnssofar=1\\nargcnt=1\\narg1=1000\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' >&$PMI_FD; hear; echo \"$line\"";
+    for (end, status) in [("say 'cmd=abort exitcode=43'; exec sleep 1000", 43), ("exit 9", 9)] {
+        for words in ["-n 2", "-n 2 --nodes 2"] {
+            let script = format!("{PMI} [ $PMI_RANK = 0 ] && exec sleep 1000; {spawn}; {end}");
+            let ended = ended(place.script(words, &script));
+            assert_eq!(
+                (ended.status, ended.out.as_str()),
+                (status, "cmd=spawn_result rc=0 errcodes=0,0\n"),
+                "{}",
+                ended.err
+            );
+            place.empty();
+        }
+    }
+}
+
 #[test]
 fn pmi_by_a_port_needs_the_secret_of_a_process() {
     let place = Place::new();
@@ -150,6 +170,135 @@ fn pmi_2_by_a_port_is_answered_before_it_says_who_it_is() {
     assert_eq!(
         (ended.status, ended.out.lines().collect::<Vec<&str>>()),
         (0, expected.to_vec()),
+        "{}",
+        ended.err
+    );
+    place.empty();
+}
+
+/// What the launchers of GASNet (pmi-spawner) and of Sandia OpenSHMEM (runtime-pmi) ask of PMI-1: the lengths that they may use, keys as long as those, and values that are full: the digits of base 85 in which `=`, quotes and backslashes stand, and hexadecimal ones.
+#[test]
+fn clients_that_put_bytes_get_them_whatever_their_digits_are() {
+    let place = Place::new();
+    let script = format!(
+        r##"{PMI}
+        ask 'cmd=get_maxes'; maxes=$line
+        length() {{ rest=${{maxes#*$1=}}; echo ${{rest%% *}}; }}
+        keys=$(($(length keylen_max) - 1)) values=$(($(length vallen_max) - 1))
+        [ ${{#kvs}} -lt $(length kvsname_max) ] || echo the name $kvs is too long
+        digits='!"#$%&'"'"'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefghijklmnopqrstuzy'
+        full() {{ local text=$1; while [ ${{#text}} -lt $2 ]; do text=$text$3; done; echo "${{text:0:$2}}"; }}
+        key() {{ full "GNE0-$1" $keys _; }}
+        value() {{ full "!$1=value=" $values "$digits"; }}
+        hex() {{ full "20001a990c00$1" $((values / 2 * 2)) 20; }}
+        put "$(key $PMI_RANK)" "$(value $PMI_RANK)"
+        put "shmem-$PMI_RANK-fi_epname" "$(hex $PMI_RANK)"
+        fence
+        for ((other = 0; other < PMI_SIZE; other++)); do
+            get "$(key $other)"
+            [ "$line" = "cmd=get_result rc=0 msg=success value=$(value $other)" ] && echo $PMI_RANK has $other
+            get "shmem-$other-fi_epname"
+            [ "$line" = "cmd=get_result rc=0 msg=success value=$(hex $other)" ] && echo $PMI_RANK has the name of $other
+        done
+        # All barriers are in before a database is walked through.
+        fence
+        index=0 found=0
+        while ask "cmd=getbyidx kvsname=$kvs idx=$index" && [ "${{line#*rc=0}}" != "$line" ]; do
+            case $line in *' key=GNE0-'*|*' key=shmem-'*) found=$((found + 1)) ;; esac
+            index=$((index + 1))
+        done
+        echo $PMI_RANK walks by $found
+        fence
+        finalize"##
+    );
+    for words in ["-n 4", "-n 4 --nodes 2"] {
+        let ended = ended(place.script(words, &script));
+        let mut expected: Vec<String> = (0..4).map(|rank| format!("{rank} walks by 8")).collect();
+        for (rank, other) in (0..16).map(|pair| (pair / 4, pair % 4)) {
+            expected.extend([format!("{rank} has {other}"), format!("{rank} has the name of {other}")]);
+        }
+        expected.sort();
+        assert_eq!(
+            (ended.status, ended.lines()),
+            (0, expected.iter().map(String::as_str).collect()),
+            "{}",
+            ended.err
+        );
+        place.empty();
+    }
+}
+
+/// The same by PMI-2, as GASNet with Slurm's library says it: `srcid=-1`, the name of the job for each get, and a fence behind each put. That client writes `w` for the semicolon.
+#[test]
+fn clients_of_pmi_2_that_put_bytes_get_them() {
+    let place = Place::new();
+    let script = r##"
+        export LC_ALL=C
+        say() { printf '%-6d%s' ${#1} "$1" >&"$PMI_FD"; }
+        hear() { IFS= read -r -N 6 size <&"$PMI_FD"; IFS= read -r -N $((size)) line <&"$PMI_FD"; }
+        ask() { say "$1"; hear; }
+        printf 'cmd=init pmi_version=2 pmi_subversion=0
+' >&"$PMI_FD"
+        IFS= read -r line <&"$PMI_FD"
+        ask "cmd=fullinit;pmirank=$PMI_RANK;threaded=FALSE;"
+        ask 'cmd=job-getid;'; job=${line#*jobid=}; job=${job%;}
+        digits='!"#$%&'"'"'()*+,-.v0123456789:w<x>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefghijklmnopqrstuzy'
+        full() { local text=$1; while [ ${#text} -lt $2 ]; do text=$text$3; done; echo "${text:0:$2}"; }
+        for ((round = 0; round < 3; round++)); do
+            ask "cmd=kvs-put;key=$(full GNE$round-$PMI_RANK 63 _);value=$(full $PMI_RANK-$round 1023 "$digits");"
+            ask 'cmd=kvs-fence;'
+            for ((other = 0; other < PMI_SIZE; other++)); do
+                ask "cmd=kvs-get;jobid=$job;srcid=-1;key=$(full GNE$round-$other 63 _);"
+                [ "$line" = "cmd=kvs-get-response;rc=0;found=TRUE;value=$(full $other-$round 1023 "$digits");" ] && echo $PMI_RANK has $round of $other
+            done
+        done
+        ask 'cmd=finalize;'
+    "##;
+    for words in ["-n 3", "-n 3 --nodes 3"] {
+        let ended = ended(place.script(words, script));
+        let each = (0..27).map(|which| (which / 9, which / 3 % 3, which % 3));
+        let mut expected: Vec<String> =
+            each.map(|(rank, round, other)| format!("{rank} has {round} of {other}")).collect();
+        expected.sort();
+        assert_eq!(
+            (ended.status, ended.lines()),
+            (0, expected.iter().map(String::as_str).collect()),
+            "{}",
+            ended.err
+        );
+        place.empty();
+    }
+}
+
+/// The end of a connection can come together with the last that is said there, and is told once.
+#[test]
+fn who_says_something_and_goes_at_once_leaves_its_place_to_others() {
+    let place = Place::new();
+    let script = r#"
+        host=${PMI_PORT%:*} port=${PMI_PORT##*:}
+        for ((turn = 0; turn < 300; turn++)); do
+            exec 8<>"/dev/tcp/$host/$port" && printf 'cmd=initack pmi' >&8
+            exec 8>&-
+        done
+        exec 9<>"/dev/tcp/$host/$port"
+        printf 'cmd=initack pmiid=%s
+cmd=init pmi_version=1 pmi_subversion=1
+' "$PMI_ID" >&9
+        for word in initack size rank debug init; do IFS= read -r line <&9; done
+        # Nobody reads the answers.
+        printf 'cmd=put key=a value=b
+cmd=finalize
+' >&9
+        echo "$line"
+    "#;
+    let ended = ended(place.script("-n 1 --pmi-port", script));
+    assert_eq!(
+        (ended.status, ended.out.as_str()),
+        (
+            0,
+            "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
+"
+        ),
         "{}",
         ended.err
     );

@@ -1,0 +1,133 @@
+//! A domain of 64 nodes, and a thousand processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use super::support::*;
+
+const NODES: usize = 64;
+const PROCESSES: usize = 1024;
+
+/// Each puts, fences, gets what its neighbour has put, and comes to a barrier, to which rank 0 comes when it has read a line.
+const EXCHANGE: &str = "put k$PMI_RANK v$PMI_RANK; fence; get k$(((PMI_RANK + 1) % PMI_SIZE)); echo \"$line\"; [ $PMI_RANK != 0 ] || read line; fence; finalize";
+
+/// Most links of one node: the nodes that give it their output, those to which it sends calls on, and those to which it gives its own output and from which it has calls. For 64 nodes both trees together have 10 below the head; a tree whose root is another node's has 6.
+const LINKS_MAX: usize = 24;
+
+/// Names of the sockets that are connected by TCP, as /proc has them in the descriptors of processes.
+fn connected() -> BTreeSet<String> {
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<&str>>());
+    // The state is the fourth column, the name the tenth.
+    rows.filter(|row| row[3] == "01").map(|row| format!("socket:[{}]", row[9])).collect()
+}
+
+/// What the descriptors of a process are.
+fn descriptors(process: &Process) -> Vec<String> {
+    let folder = fs::read_dir(format!("/proc/{}/fd", process.pid.as_raw_nonzero())).unwrap();
+    let named = folder.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    named.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+/// What is said in [`EXCHANGE`].
+fn exchanged() -> Vec<String> {
+    let mut said: Vec<String> =
+        (0..PROCESSES).map(|rank| format!("cmd=get_result rc=0 msg=success value=v{rank}")).collect();
+    said.sort();
+    said
+}
+
+/// Runs the exchange, and looks at what the nodes have when all have fenced and none has ended.
+fn exchange(mut command: Command, look: impl FnOnce()) {
+    command.stdin(Stdio::piped());
+    let mut run = Run::start(command);
+    run.says("cmd=get_result", PROCESSES);
+    look();
+    run.write("go on\n");
+    let ended = run.ended();
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+    assert_eq!(ended.lines(), exchanged());
+}
+
+/// The processes of gpc itself, nodes and keepers.
+fn own(place: &Place) -> Vec<Process> {
+    let mut own = place.processes();
+    own.retain(|process| process.line.starts_with(EXE));
+    own
+}
+
+#[test]
+fn a_thousand_processes_of_64_nodes_begin_speak_fence_and_end() {
+    let place = Place::new();
+    let words = format!("run --nodes {NODES} -n {PROCESSES}");
+    let silent = ended(place.gpc(words.split_whitespace().chain(["true"])));
+    assert_eq!((silent.status, silent.out.as_str(), silent.err.as_str()), (0, "", ""));
+    place.empty();
+
+    let loud = ended(place.gpc(words.split_whitespace().chain(["sh", "-c", "echo $PMI_RANK"])));
+    let mut ranks: Vec<usize> = loud.out.lines().map(|line| line.parse().unwrap()).collect();
+    ranks.sort_unstable();
+    assert_eq!((loud.status, loud.err.as_str(), ranks), (0, "", (0..PROCESSES).collect()));
+    place.empty();
+
+    let script = format!("{PMI}{EXCHANGE}");
+    exchange(place.script(&words["run ".len()..], &script), || {
+        let own = own(&place);
+        assert_eq!(own.len(), 2 * NODES, "a keeper for each node");
+        for process in own {
+            let memory = kib(process.pid, "VmHWM");
+            assert!(memory < 64 << 10, "{memory} KiB: {process:?}");
+            // Three for each of its processes (the socket, standard output and error); the head has one for each node that it has started beside these.
+            let most = 3 * PROCESSES / NODES + NODES + 64;
+            let count = descriptors(&process).len();
+            assert!(count < most, "{count} descriptors: {process:?}");
+        }
+    });
+    place.empty();
+}
+
+/// So many nodes that run, from id 1 on, at addresses on loopback; the file `peers` has them and id 0.
+fn running(place: &Place, count: usize) -> Vec<Run> {
+    let sockets: Vec<TcpListener> = (0..=count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let address = |socket: &TcpListener| socket.local_addr().unwrap();
+    let lines = sockets.iter().enumerate().map(|(id, socket)| format!("{id} {}\n", address(socket)));
+    fs::write(place.path("peers"), lines.collect::<String>()).unwrap();
+    drop(sockets);
+    assert_eq!(ended(place.gpc(["secret", &place.path("secret")])).status, 0);
+    let (peers, secret) = (place.path("peers"), place.path("secret"));
+    let start = |id: usize| {
+        let words = format!("node --runs --id {id} --peers {peers} --link tcp --secret-file {secret}");
+        Run::start(place.gpc(words.split_whitespace()))
+    };
+    let nodes: Vec<Run> = (1..=count).map(start).collect();
+    nodes.iter().for_each(|node| node.complains("listens at"));
+    nodes
+}
+
+#[test]
+fn no_node_of_64_opens_as_many_links_as_there_are_nodes() {
+    let place = Place::new();
+    let nodes = running(&place, NODES);
+    let (peers, secret) = (place.path("peers"), place.path("secret"));
+    let words = format!("--hosts {peers} --id 0 --secret-file {secret} -n {PROCESSES}");
+    exchange(place.script(&words, &format!("{PMI}{EXCHANGE}")), || {
+        let connected = connected();
+        let links: BTreeMap<String, usize> = own(&place)
+            .into_iter()
+            .map(|process| {
+                let found = descriptors(&process);
+                (process.line.clone(), found.iter().filter(|name| connected.contains(*name)).count())
+            })
+            .collect();
+        let all: usize = links.values().sum();
+        assert!(all >= 2 * NODES, "each node has a link with two ends: {links:?}");
+        assert!(links.values().all(|count| *count <= LINKS_MAX), "{links:?}");
+    });
+    nodes.iter().for_each(|node| node.signal(Signal::TERM));
+    nodes.into_iter().for_each(|node| drop(node.ended()));
+    place.empty();
+}
