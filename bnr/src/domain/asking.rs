@@ -11,7 +11,7 @@ use super::telling::Errand;
 use super::watch::Life;
 use super::{Domain, Output, Serial, Token};
 use crate::fault::{Fault, FaultKind};
-use crate::names::{GroupId, Member};
+use crate::names::{GroupId, Member, RESERVED};
 use crate::order::{Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Identity, Pair, Request};
 
@@ -121,6 +121,8 @@ impl Domain {
                 }
                 self.enter(client, serial, over, &tag, Purpose::Fence, limit);
             }
+            // Those of the head: it has said them when the domain began here.
+            Request::Limits => self.settle(asker, Ok(Answer::Limits(self.settings.limits))),
             Request::Size(group) => match self.here.get(&group) {
                 Some(here) => {
                     let size = here.layout.size();
@@ -321,7 +323,8 @@ impl Domain {
         let limits = self.settings.limits;
         let checked = check_length("the database's name", database.as_bytes(), limits.name)
             .and_then(|()| check_key(&pair.key, &limits))
-            .and_then(|()| check_value(&pair.key, &pair.value, &limits));
+            .and_then(|()| check_value(&pair.key, &pair.value, &limits))
+            .and_then(|()| self.check_reserved(&database, &pair.key));
         if let Err(fault) = checked {
             return self.answer(client, serial, Err(fault));
         }
@@ -367,9 +370,33 @@ impl Domain {
     fn get(&mut self, asker: Asker, client: Client, database: String, key: Vec<u8>) {
         match self.databases.get(&database).map(|copy| copy.get(&key).cloned()) {
             Some(Some(value)) => self.settle(asker, Ok(Answer::Value(value))),
+            // It would have been here when the group was started.
+            Some(None) if key.starts_with(RESERVED) && self.is_own_here(&database) => {
+                self.settle(asker, Err(not_found(&key)));
+            }
             Some(None) => self.find(asker, database, key),
             None => self.ask_head(asker, client, Request::Get { database, key }),
         }
+    }
+
+    /// Whether a database is that of a group with processes here.
+    fn is_own_here(&self, database: &str) -> bool {
+        let group = database.strip_prefix(&self.own_prefix()).and_then(|number| number.parse().ok());
+        let here = group.and_then(|group| self.here.get(&GroupId(group)));
+        here.is_some_and(|here| here.layout.database == database)
+    }
+
+    /// Whether anybody but the domain may put such a key.
+    ///
+    /// # Errors
+    /// It is one of the domain's own.
+    fn check_reserved(&self, database: &str, key: &[u8]) -> Result<(), Fault> {
+        if !key.starts_with(RESERVED) || !database.starts_with(&self.own_prefix()) {
+            return Ok(());
+        }
+        let message =
+            format!("{}: keys that begin with PMI_ are the domain's in a group's own database", shown(key));
+        Err(Fault::new(FaultKind::BadRequest, message))
     }
 
     /// Asks all others for a value.

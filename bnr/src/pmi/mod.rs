@@ -25,7 +25,7 @@ use self::message::LENGTH;
 use self::one::One;
 use crate::domain::Serial;
 use crate::fault::Fault;
-use crate::names::Rank;
+use crate::names::{RESERVED, Rank};
 use crate::request::{Answer, Identity, Request};
 use crate::speak::Said;
 
@@ -112,7 +112,7 @@ enum Unit {
 
 /// Whether only the server writes such keys.
 fn is_reserved(key: &[u8]) -> bool {
-    key.starts_with(b"PMI_")
+    key.starts_with(RESERVED)
 }
 
 /// Foreign bytes for people: bounded, and nothing in them that a terminal obeys.

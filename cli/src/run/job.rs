@@ -162,8 +162,12 @@ impl<'a> Job<'a> {
                 self.step()?;
             }
             // One process that has failed is the end of the job, whatever else it has spawned.
-            let failed = self.plan.on_death == OnDeath::Kill && self.failures.has(first);
-            if failed || !self.find_more()? {
+            if self.plan.on_death == OnDeath::Kill && self.failures.has(first) {
+                // What it has spawned would hold its output open for as long as it likes.
+                self.kill();
+                return Ok(Over::Ended);
+            }
+            if !self.find_more()? {
                 return Ok(Over::Ended);
             }
         }

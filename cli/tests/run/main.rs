@@ -7,6 +7,7 @@
 )]
 
 mod basic;
+mod crashes;
 mod ends;
 mod flood;
 mod mpi;
