@@ -2,18 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
 use super::database::{check_key, check_length, check_value, shown};
-use super::starting::Whom;
-use super::telling::Errand;
+use super::starting::{Process, Whom};
+use super::telling::{Errand, Timer};
 use super::watch::Life;
 use super::{Domain, Output, Serial, Token};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, RESERVED};
 use crate::order::{Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Identity, Pair, Request};
+use crate::spec::OnDeath;
+
+/// How long a process may run on whose link has ended though it takes part: far longer than it takes to hear that it has ended.
+const UNLINKED: Duration = Duration::from_secs(10);
+
+/// The exit status of its job, as that of one that has ended without finalizing.
+const UNLINKED_STATUS: u8 = 1;
 
 /// Who waits for an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,6 +166,33 @@ impl Domain {
             clients.remove(&client);
             !clients.is_empty()
         });
+        if let Client::Process(member) = client
+            && let Some(process) = self.process_here(member)
+        {
+            process.unlinked = true;
+            // Mostly it has ended, and that is told in a moment.
+            self.timers.at(self.now.saturating_add(UNLINKED), Timer::Unlinked(member));
+        }
+    }
+
+    fn process_here(&mut self, member: Member) -> Option<&mut Process> {
+        self.here.get_mut(&member.group)?.processes.get_mut(&member.rank)
+    }
+
+    /// A process that takes part runs on without a link: it comes to no meeting any more, so it has failed, as one that has ended.
+    pub(super) fn unlinked(&mut self, member: Member) {
+        let Some(here) = self.here.get(&member.group) else { return };
+        let left = here.processes.get(&member.rank).is_some_and(|process| {
+            process.unlinked && process.takes_part && !process.finalized && !process.ended
+        });
+        if left && !here.is_killed() && here.layout.on_death == OnDeath::Kill {
+            let message = format!(
+                "its link to node {} has ended without finalizing, and it has run on for {} s",
+                self.me(),
+                UNLINKED.as_secs()
+            );
+            self.abort_here(member, UNLINKED_STATUS, message);
+        }
     }
 
     fn refuse(&mut self, client: Client, serial: Serial, fault: Fault) {
@@ -290,6 +325,7 @@ impl Domain {
         if let Some(process) = here.processes.get_mut(&member.rank) {
             process.takes_part = true;
             process.finalized = false;
+            process.unlinked = false;
         }
         let layout = &here.layout;
         let of_rank = |block: &&crate::spec::Block| {

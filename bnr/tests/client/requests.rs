@@ -10,7 +10,7 @@ use std::time::Duration;
 use gpc_bnr::client::{Process, Spawned, Tool};
 use gpc_bnr::names::{GroupId, Member, Set};
 use gpc_bnr::request::{Answer, GroupState, GroupStatus, Pair, Request};
-use gpc_bnr::{Fault, FaultKind, OnDeath, Spec};
+use gpc_bnr::{Fault, FaultKind, Limits, OnDeath, Spec};
 
 use crate::fake::{Fake, GROUP, PATIENCE, begun, identity, meanwhile};
 

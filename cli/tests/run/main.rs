@@ -6,8 +6,10 @@
     reason = "every wait has a limit; a process of another program tells of itself in /proc alone"
 )]
 
+mod bad;
 mod basic;
 mod crashes;
+mod crashes_output;
 mod ends;
 mod flood;
 mod mpi;
