@@ -144,6 +144,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     }
     say("MPI_LOCALRANKID", local.to_string());
     say("MPI_LOCALNRANKS", neighbours.len().to_string());
+    say("GPC_BNR_NODE", telling.me.to_string());
     say("GPC_BNR_GROUP", format!("{}/{}", telling.domain, layout.group));
     let info = |name: &str| spec.info.iter().rfind(|(key, _)| key == name).map(|(_, value)| value.clone());
     if let Some(front) = info("path") {

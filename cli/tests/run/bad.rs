@@ -68,6 +68,7 @@ fn a_line_of_more_than_a_mebibyte_closes_the_link() {
     assert!(ended.err.len() < 1024, "{}", ended.err);
 }
 
+/// It had been taken and answered.
 #[test]
 fn what_is_asked_after_the_goodbye_is_not_answered() {
     let place = Place::new();

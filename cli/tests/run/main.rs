@@ -10,6 +10,7 @@ mod bad;
 mod basic;
 mod crashes;
 mod crashes_output;
+mod crashes_random;
 mod ends;
 mod flood;
 mod mpi;
