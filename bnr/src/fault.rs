@@ -112,6 +112,11 @@ impl Fault {
         Fault { kind, message: message.into(), deaths: Vec::new(), node: None }
     }
 
+    /// A fault that a node has caused.
+    pub fn at(node: Id, kind: FaultKind, message: impl Into<String>) -> Fault {
+        Fault { node: Some(node), ..Fault::new(kind, message) }
+    }
+
     /// The death of these members, of which there is one at least.
     pub fn died(deaths: Vec<Death>) -> Fault {
         let mut message = String::new();

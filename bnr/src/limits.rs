@@ -34,6 +34,25 @@ pub struct Limits {
     pub grace: Duration,
 }
 
+impl Limits {
+    /// The first of these limits that is beyond what somebody else allows, in words; none if all are within that.
+    pub fn beyond(&self, most: &Limits) -> Option<&'static str> {
+        let counts = [
+            ("bytes of a key", self.key, most.key),
+            ("bytes of a value", self.value, most.value),
+            ("bytes of a database's name", self.name, most.name),
+            ("bytes of a database", self.database, most.database),
+            ("databases", self.databases, most.databases),
+            ("global names", self.names, most.names),
+            ("processes of a group", self.group as usize, most.group as usize),
+            ("groups", self.groups, most.groups),
+            ("bytes of a spawn", self.spawn, most.spawn),
+            ("requests that wait", self.waiting, most.waiting),
+        ];
+        counts.into_iter().find(|(_, own, most)| own > most).map(|(what, ..)| what)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

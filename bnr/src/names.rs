@@ -9,6 +9,9 @@ use std::str::FromStr;
 /// Which process of its group, from 0.
 pub type Rank = u32;
 
+/// How keys begin that the domain alone writes into the groups' own databases, such as `PMI_process_mapping`: all of them before the first process runs.
+pub const RESERVED: &[u8] = b"PMI_";
+
 /// A group: a number that the head of the domain has given, never twice. Shown as `g3`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(pub u32);

@@ -6,6 +6,7 @@ use chained_gpc::trees::Id;
 
 use crate::exit::Death;
 use crate::fault::Fault;
+use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::request::{Answer, Client, GroupStatus, Pair, Request};
 use crate::spec::Layout;
@@ -69,6 +70,8 @@ pub enum Order {
     Begin {
         /// All nodes, the head first.
         nodes: Vec<Id>,
+        /// How much of everything there may be in it. A node that allows less has no part in it.
+        limits: Limits,
     },
     /// Stands as long as the domain: whoever does not answer it is there. Never answered.
     Watch,

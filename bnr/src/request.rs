@@ -7,6 +7,7 @@ use std::time::Duration;
 use chained_gpc::trees::Id;
 
 use crate::exit::Death;
+use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank, Set};
 use crate::spec::{OnDeath, Spec};
 
@@ -141,6 +142,8 @@ pub enum Request {
         /// Why.
         message: String,
     },
+    /// How much of everything there may be in the domain. Answered by [`Answer::Limits`].
+    Limits,
 }
 
 /// What became of a process.
@@ -240,4 +243,6 @@ pub enum Answer {
     Pairs(Vec<Pair>),
     /// Groups.
     Groups(Vec<GroupStatus>),
+    /// How much of everything there may be.
+    Limits(Limits),
 }

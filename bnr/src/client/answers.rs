@@ -1,6 +1,7 @@
 //! What each request is answered by.
 
 use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
 use crate::names::{GroupId, Rank};
 use crate::request::{Answer, GroupStatus, Identity, Pair};
 
@@ -62,6 +63,7 @@ answers! {
     value: Answer::Value(value) => value, Vec<u8>;
     pairs: Answer::Pairs(pairs) => pairs, Vec<Pair>;
     groups: Answer::Groups(groups) => groups, Vec<GroupStatus>;
+    limits: Answer::Limits(limits) => limits, Limits;
 }
 
 /// The one group that was asked for.

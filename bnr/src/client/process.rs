@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub struct Process {
     link: Link,
     identity: Identity,
     waits: Waits,
+    /// Those of the domain, once they were asked for.
+    limits: OnceLock<Limits>,
 }
 
 impl std::fmt::Debug for Process {
@@ -71,7 +74,7 @@ impl Process {
     pub fn over(socket: OwnedFd, waits: Waits) -> Result<Process, ClientError> {
         let link = Link::begin(socket, waits.margin)?;
         let identity = link.ask(&Request::Init, waits.other).and_then(answers::identity)?;
-        Ok(Process { link, identity, waits })
+        Ok(Process { link, identity, waits, limits: OnceLock::new() })
     }
 
     /// The group and the rank: which process of the domain this is.
@@ -125,9 +128,17 @@ impl Process {
         Set::Members(ranks.into_iter().map(member).collect::<BTreeSet<_>>())
     }
 
-    /// The lengths of keys, values and names, and how much of everything there may be: those of every domain that `gpc run` begins.
-    pub fn limits(&self) -> Limits {
-        Limits::default()
+    /// The lengths of keys, values and names, and how much of everything there may be in the domain: its head says it. The node is asked once.
+    ///
+    /// # Errors
+    /// Only those of all methods.
+    pub fn limits(&self) -> Result<Limits, Fault> {
+        if let Some(limits) = self.limits.get() {
+            return Ok(*limits);
+        }
+        let limits = self.link.ask(&Request::Limits, self.waits.other).and_then(answers::limits)?;
+        // Of two threads that ask at a time both are told the same.
+        Ok(*self.limits.get_or_init(|| limits))
     }
 
     /// Takes part no longer: if the process ends now, that harms nobody. All requests fail from then on.

@@ -67,6 +67,18 @@ macro_rules! integers {
 
 integers!(u32, u64, i32);
 
+/// As a u64, on every machine.
+impl Coded for usize {
+    fn put(&self, out: &mut Writer) {
+        (*self as u64).put(out);
+    }
+
+    fn get(bytes: &mut Reader<'_>) -> Result<usize, CodecError> {
+        usize::try_from(u64::get(bytes)?)
+            .map_err(|_| CodecError::Field("a number is larger than this machine counts"))
+    }
+}
+
 impl Coded for u8 {
     fn put(&self, out: &mut Writer) {
         out.0.push(*self);

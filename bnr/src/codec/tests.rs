@@ -11,6 +11,7 @@ use proptest::sample::select;
 use super::*;
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
@@ -100,7 +101,7 @@ fn request() -> impl Strategy<Value = Request> {
         |(specs, preputs, on_death, input)| Request::SpawnMultiple { specs, preputs, on_death, input },
     );
     prop_oneof![
-        select(vec![Request::Init, Request::Finalize, Request::Groups, Request::Databases]),
+        select(vec![Request::Init, Request::Finalize, Request::Groups, Request::Databases, Request::Limits]),
         group().prop_map(Request::Size),
         (set(), limit()).prop_map(|(over, limit)| Request::Open { over, limit }),
         spawn,
@@ -156,6 +157,28 @@ fn group_status() -> impl Strategy<Value = GroupStatus> {
     )
 }
 
+fn limits() -> impl Strategy<Value = Limits> {
+    let counts = proptest::array::uniform9(any::<usize>());
+    (counts, any::<u32>(), time(), time(), time()).prop_map(|(counts, group, fence, ask, grace)| {
+        let [key, value, name, database, databases, names, groups, spawn, waiting] = counts;
+        Limits {
+            key,
+            value,
+            name,
+            database,
+            databases,
+            names,
+            group,
+            groups,
+            spawn,
+            waiting,
+            fence,
+            ask,
+            grace,
+        }
+    })
+}
+
 fn answer() -> impl Strategy<Value = Answer> {
     let neighbours = vec(any::<u32>(), 0..4);
     let identity = (member(), any::<u32>(), option::of(group()), text(), any::<u32>(), neighbours).prop_map(
@@ -175,6 +198,7 @@ fn answer() -> impl Strategy<Value = Answer> {
         bytes().prop_map(Answer::Value),
         vec(pair(), 0..3).prop_map(Answer::Pairs),
         vec(group_status(), 0..2).prop_map(Answer::Groups),
+        limits().prop_map(Answer::Limits),
     ]
 }
 
@@ -204,7 +228,7 @@ fn order() -> impl Strategy<Value = Order> {
     let client = prop_oneof![member().prop_map(Client::Process), any::<u64>().prop_map(Client::Tool)];
     let outcome = prop_oneof![(entries(), answer()).prop_map(Ok), fault().prop_map(Err)];
     prop_oneof![
-        vec(any::<u32>(), 0..4).prop_map(|nodes| Order::Begin { nodes }),
+        (vec(any::<u32>(), 0..4), limits()).prop_map(|(nodes, limits)| Order::Begin { nodes, limits }),
         select(vec![Order::Watch, Order::End]),
         (meeting(), purpose()).prop_map(|(meeting, purpose)| Order::Enter { meeting, purpose }),
         (meeting(), purpose()).prop_map(|(meeting, purpose)| Order::Collect { meeting, purpose }),

@@ -6,6 +6,7 @@ use super::CodecError;
 use super::bytes::{Coded, Writer};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
+use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
 use crate::order::{Entry, Meeting, Order, Purpose, Report, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
@@ -164,6 +165,7 @@ choice!(Request, "there is no such request", {
     21 = Lookup(name),
     22 = Fence { over, limit, tag },
     23 = Abort { code, message },
+    24 = Limits,
 });
 
 record!(MemberStatus { rank, node, pid, death });
@@ -188,6 +190,22 @@ choice!(Answer, "there is no such answer", {
     7 = Value(value),
     8 = Pairs(pairs),
     9 = Groups(groups),
+    10 = Limits(limits),
+});
+record!(Limits {
+    key,
+    value,
+    name,
+    database,
+    databases,
+    names,
+    group,
+    groups,
+    spawn,
+    waiting,
+    fence,
+    ask,
+    grace,
 });
 
 record!(Meeting { set, tag, epoch });
@@ -200,7 +218,7 @@ choice!(Purpose, "a meeting has no such purpose", {
 record!(Stamp { clock, member, number });
 record!(Entry { database, pair, stamp });
 choice!(Order, "there is no such order", {
-    0 = Begin { nodes },
+    0 = Begin { nodes, limits },
     1 = Watch,
     2 = Enter { meeting, purpose },
     3 = Collect { meeting, purpose },

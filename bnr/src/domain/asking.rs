@@ -2,18 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
 use super::database::{check_key, check_length, check_value, shown};
-use super::starting::Whom;
-use super::telling::Errand;
+use super::starting::{Process, Whom};
+use super::telling::{Errand, Timer};
 use super::watch::Life;
 use super::{Domain, Output, Serial, Token};
 use crate::fault::{Fault, FaultKind};
-use crate::names::{GroupId, Member};
+use crate::names::{GroupId, Member, RESERVED};
 use crate::order::{Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Identity, Pair, Request};
+use crate::spec::OnDeath;
+
+/// How long a process may run on whose link has ended though it takes part: far longer than it takes to hear that it has ended.
+const UNLINKED: Duration = Duration::from_secs(10);
+
+/// The exit status of its job, as that of one that has ended without finalizing.
+const UNLINKED_STATUS: u8 = 1;
 
 /// Who waits for an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,6 +129,8 @@ impl Domain {
                 }
                 self.enter(client, serial, over, &tag, Purpose::Fence, limit);
             }
+            // Those of the head: it has said them when the domain began here.
+            Request::Limits => self.settle(asker, Ok(Answer::Limits(self.settings.limits))),
             Request::Size(group) => match self.here.get(&group) {
                 Some(here) => {
                     let size = here.layout.size();
@@ -156,6 +166,33 @@ impl Domain {
             clients.remove(&client);
             !clients.is_empty()
         });
+        if let Client::Process(member) = client
+            && let Some(process) = self.process_here(member)
+        {
+            process.unlinked = true;
+            // Mostly it has ended, and that is told in a moment.
+            self.timers.at(self.now.saturating_add(UNLINKED), Timer::Unlinked(member));
+        }
+    }
+
+    fn process_here(&mut self, member: Member) -> Option<&mut Process> {
+        self.here.get_mut(&member.group)?.processes.get_mut(&member.rank)
+    }
+
+    /// A process that takes part runs on without a link: it comes to no meeting any more, so it has failed, as one that has ended.
+    pub(super) fn unlinked(&mut self, member: Member) {
+        let Some(here) = self.here.get(&member.group) else { return };
+        let left = here.processes.get(&member.rank).is_some_and(|process| {
+            process.unlinked && process.takes_part && !process.finalized && !process.ended
+        });
+        if left && !here.is_killed() && here.layout.on_death == OnDeath::Kill {
+            let message = format!(
+                "its link to node {} has ended without finalizing, and it has run on for {} s",
+                self.me(),
+                UNLINKED.as_secs()
+            );
+            self.abort_here(member, UNLINKED_STATUS, message);
+        }
     }
 
     fn refuse(&mut self, client: Client, serial: Serial, fault: Fault) {
@@ -288,6 +325,7 @@ impl Domain {
         if let Some(process) = here.processes.get_mut(&member.rank) {
             process.takes_part = true;
             process.finalized = false;
+            process.unlinked = false;
         }
         let layout = &here.layout;
         let of_rank = |block: &&crate::spec::Block| {
@@ -321,7 +359,8 @@ impl Domain {
         let limits = self.settings.limits;
         let checked = check_length("the database's name", database.as_bytes(), limits.name)
             .and_then(|()| check_key(&pair.key, &limits))
-            .and_then(|()| check_value(&pair.key, &pair.value, &limits));
+            .and_then(|()| check_value(&pair.key, &pair.value, &limits))
+            .and_then(|()| self.check_reserved(&database, &pair.key));
         if let Err(fault) = checked {
             return self.answer(client, serial, Err(fault));
         }
@@ -367,9 +406,33 @@ impl Domain {
     fn get(&mut self, asker: Asker, client: Client, database: String, key: Vec<u8>) {
         match self.databases.get(&database).map(|copy| copy.get(&key).cloned()) {
             Some(Some(value)) => self.settle(asker, Ok(Answer::Value(value))),
+            // It would have been here when the group was started.
+            Some(None) if key.starts_with(RESERVED) && self.is_own_here(&database) => {
+                self.settle(asker, Err(not_found(&key)));
+            }
             Some(None) => self.find(asker, database, key),
             None => self.ask_head(asker, client, Request::Get { database, key }),
         }
+    }
+
+    /// Whether a database is that of a group with processes here.
+    fn is_own_here(&self, database: &str) -> bool {
+        let group = database.strip_prefix(&self.own_prefix()).and_then(|number| number.parse().ok());
+        let here = group.and_then(|group| self.here.get(&GroupId(group)));
+        here.is_some_and(|here| here.layout.database == database)
+    }
+
+    /// Whether anybody but the domain may put such a key.
+    ///
+    /// # Errors
+    /// It is one of the domain's own.
+    fn check_reserved(&self, database: &str, key: &[u8]) -> Result<(), Fault> {
+        if !key.starts_with(RESERVED) || !database.starts_with(&self.own_prefix()) {
+            return Ok(());
+        }
+        let message =
+            format!("{}: keys that begin with PMI_ are the domain's in a group's own database", shown(key));
+        Err(Fault::new(FaultKind::BadRequest, message))
     }
 
     /// Asks all others for a value.

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use chained_gpc::trees::Id;
 
-use super::Domain;
 use super::asking::{Asker, no_group};
 use super::database::{check_key, check_value};
 use super::placement::place;
@@ -16,6 +15,7 @@ use super::sets::group_open;
 use super::starting::Whom;
 use super::telling::{Errand, Then};
 use super::watch::Life;
+use super::{Domain, Output};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
@@ -29,6 +29,9 @@ pub(super) const SHOWN_MAX: usize = 4096;
 
 /// The system's errors for nodes that do not say what they have started: `EIO`, `ETIMEDOUT`, `EHOSTUNREACH` of Linux.
 const IO: i32 = 5;
+
+/// How many nodes are told of that could not start their part of a group.
+const CAUSES_MAX: usize = 8;
 const TIMED_OUT: i32 = 110;
 const UNREACHABLE: i32 = 113;
 
@@ -330,6 +333,8 @@ impl Domain {
         let Ok(known) = self.group(group) else { return };
         let Some(layout) = known.layout.clone() else { return };
         let mut ranks = Vec::new();
+        // A number is all that each rank has: the first causes are told in words.
+        let mut causes = Vec::new();
         for (id, report) in reports {
             let mut said = BTreeMap::new();
             let unsaid = match report {
@@ -338,14 +343,23 @@ impl Domain {
                     IO
                 }
                 Ok(_) => IO,
-                Err(fault) if fault.kind == FaultKind::NodeLost => UNREACHABLE,
-                Err(fault) if fault.kind == FaultKind::TimedOut => TIMED_OUT,
-                Err(_) => IO,
+                Err(fault) => {
+                    let errno = match fault.kind {
+                        FaultKind::NodeLost => UNREACHABLE,
+                        FaultKind::TimedOut => TIMED_OUT,
+                        _ => IO,
+                    };
+                    if causes.len() < CAUSES_MAX {
+                        causes.push(format!("{group} was not started on node {id}: {fault}"));
+                    }
+                    errno
+                }
             };
             for rank in layout.ranks_on(id) {
                 ranks.push((rank, said.remove(&rank).unwrap_or(Err(unsaid))));
             }
         }
+        self.outputs.extend(causes.into_iter().map(Output::Warning));
         self.started_part(group, ranks);
     }
 

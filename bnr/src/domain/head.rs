@@ -87,7 +87,7 @@ impl Domain {
             Request::Put { database, pair, .. } => self.put_at_head(&database, pair, client),
             Request::Get { database, key } => return self.get_at_head(asker, database, key),
             Request::Iterate(database) => return self.iterate_at_head(asker, database),
-            Request::Init | Request::Finalize | Request::Fence { .. } => {
+            Request::Init | Request::Finalize | Request::Fence { .. } | Request::Limits => {
                 Err(Fault::new(FaultKind::Unsupported, "that is asked of a process's own node"))
             }
         };

@@ -18,7 +18,8 @@ impl Domain {
         format!("{}{}", self.own_prefix(), group.0)
     }
 
-    fn own_prefix(&self) -> String {
+    /// How the names of the groups' own databases begin.
+    pub(super) fn own_prefix(&self) -> String {
         format!("kvs_{}_", self.settings.name)
     }
 

@@ -42,6 +42,8 @@ pub(super) struct Process {
     pub(super) takes_part: bool,
     /// It has said goodbye.
     pub(super) finalized: bool,
+    /// Its link has ended.
+    pub(super) unlinked: bool,
     pub(super) ended: bool,
     pub(super) log: Log,
 }
@@ -53,6 +55,13 @@ pub(super) enum Whom {
     Head,
     /// Another node.
     Order(Token),
+}
+
+impl Here {
+    /// Whether its processes are being killed, or were.
+    pub(super) fn is_killed(&self) -> bool {
+        self.killing || self.emptied
+    }
 }
 
 impl Domain {

@@ -79,6 +79,8 @@ pub(super) enum Timer {
     Watch,
     /// The head has not watched this node for too long.
     Unwatched,
+    /// A process has had time to end since its link has.
+    Unlinked(Member),
     /// What is left after the domain's end has not gone.
     GiveUp,
 }
@@ -249,6 +251,7 @@ impl Domain {
                 Timer::Retry(ids, telling) => drop(self.tell_again(ids, telling)),
                 Timer::Watch => self.watch_others(),
                 Timer::Unwatched => self.unwatched(),
+                Timer::Unlinked(member) => self.unlinked(member),
                 Timer::GiveUp => self.give_up(),
             }
         }

@@ -57,7 +57,8 @@ impl Domain {
             self.life = Life::Runs;
             return;
         }
-        let order = Arc::new(Order::Begin { nodes: self.settings.nodes.clone() });
+        let order =
+            Arc::new(Order::Begin { nodes: self.settings.nodes.clone(), limits: self.settings.limits });
         self.call(others, order, true, self.settings.limits.ask, Errand::Begin);
     }
 
@@ -91,8 +92,12 @@ impl Domain {
     pub(super) fn watch_ended(&mut self, reports: &[(Id, Result<Report, Fault>)]) {
         let faults = || reports.iter().filter_map(|(_, report)| report.as_ref().err());
         let others = self.others();
-        let lost: Vec<Id> =
-            faults().filter_map(|fault| fault.node).filter(|node| others.contains(node)).collect();
+        // Of one that says why it does not go on, another call says whether it is there.
+        let lost: Vec<Id> = faults()
+            .filter(|fault| fault.kind == FaultKind::NodeLost)
+            .filter_map(|fault| fault.node)
+            .filter(|node| others.contains(node))
+            .collect();
         if lost.is_empty() && !faults().all(|fault| fault.kind == FaultKind::TimedOut) {
             // Somebody does not take part any more, and the call does not say who: whoever answers does.
             let order = Arc::new(Order::Status(Some(GroupId(0))));

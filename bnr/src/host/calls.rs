@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::trees::Id;
-use chained_gpc::{Call, CallError, CallHandle, Caller, Cause, CauseKind, FuncHandle, Outcome, Tree};
+use chained_gpc::{Call, CallError, CallHandle, Caller, Cause, CauseKind, FuncHandle, Outcome, Shown, Tree};
 
 use super::mailbox::{Post, Told};
 use crate::codec::decode_report;
@@ -127,7 +127,7 @@ pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Faul
         Ok(outcome) => match outcome.reply(id) {
             Some(reply) => decode_report(reply.data).map_err(|error| {
                 let message = format!("node {id} answers what makes no sense: {error}");
-                Fault::new(FaultKind::System, message)
+                Fault::at(id, FaultKind::System, message)
             }),
             None => Err(match outcome.cause(id) {
                 Some(cause) => fault_of(cause),
@@ -143,22 +143,18 @@ pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Faul
 }
 
 fn unreached(id: Id) -> Fault {
-    let mut fault = Fault::new(FaultKind::NodeLost, format!("node {id} was not reached"));
-    fault.node = Some(id);
-    fault
+    Fault::at(id, FaultKind::NodeLost, format!("node {id} was not reached"))
 }
 
-/// A cause as a fault of the domain.
+/// A cause as a fault of the domain: which node, where in the call, and what it has said.
 pub(super) fn fault_of(cause: &Cause) -> Fault {
-    let lost = is_loss(cause.kind);
     let kind = match cause.kind {
-        _ if lost => FaultKind::NodeLost,
+        lost if is_loss(lost) => FaultKind::NodeLost,
         CauseKind::TimeLimit => FaultKind::TimedOut,
         _ => FaultKind::System,
     };
-    let mut fault = Fault::new(kind, format!("node {}: {}", cause.id, cause.message));
-    fault.node = lost.then_some(cause.id);
-    fault
+    let Cause { id, stage, message, .. } = cause;
+    Fault::at(*id, kind, format!("node {id} (stage {stage}): {}", Shown(message)))
 }
 
 /// Whether a cause says that its id is gone, or cannot be reached.
@@ -172,4 +168,29 @@ pub(super) fn is_loss(kind: CauseKind) -> bool {
             | CauseKind::NotAuthorised
             | CauseKind::UnknownFunction
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use chained_gpc::Stage;
+
+    use super::*;
+
+    /// A fault of a function that had failed at a node named no node: whoever was told of it did not know where to look.
+    #[test]
+    fn a_fault_names_the_node_and_the_stage_and_says_what_was_said() {
+        let fault = |kind, message: &str| fault_of(&Cause::new(7, Stage::Func, kind, message));
+        for (kind, becomes) in [
+            (CauseKind::Failed, FaultKind::System),
+            (CauseKind::TimeLimit, FaultKind::TimedOut),
+            (CauseKind::LinkLost, FaultKind::NodeLost),
+            (CauseKind::NotAuthorised, FaultKind::NodeLost),
+        ] {
+            let fault = fault(kind, "the disk is full");
+            assert_eq!((fault.kind, fault.node), (becomes, Some(7)));
+            assert_eq!(fault.message, "node 7 (stage func): the disk is full");
+        }
+        let hostile = fault(CauseKind::Failed, "\u{1b}[2J");
+        assert!(!hostile.message.contains('\u{1b}'), "{hostile}");
+    }
 }

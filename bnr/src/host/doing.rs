@@ -111,10 +111,9 @@ impl Engine {
         for (local, &rank) in neighbours.iter().enumerate() {
             let member = Member { group: layout.group, rank };
             let here = (local, neighbours.len());
-            let prepared = self
-                .doors
-                .invite(member)
-                .and_then(|port| prepare(&layout, rank, &Telling { here, domain: &self.name, port }));
+            let prepared = self.doors.invite(member).and_then(|port| {
+                prepare(&layout, rank, &Telling { me: self.me, here, domain: &self.name, port })
+            });
             if let Err(error) = prepared.and_then(|started| self.begin(member, started)) {
                 self.started(member, Err(error.raw_os_error().unwrap_or(Errno::IO)));
             }

@@ -307,12 +307,12 @@ fn begin_elsewhere(
     name: &str,
     me: Id,
     nodes: &[Id],
+    limits: Limits,
     caller: Caller,
 ) -> io::Result<Post> {
     let poll = Poll::new()?;
     let (post, inbox) = Post::new(poll.registry(), WAKER)?;
-    let settings =
-        Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits: shared.limits };
+    let settings = Settings { me, nodes: nodes.to_vec(), runs: true, name: name.into(), limits };
     let engine = Engine::new(Parts {
         poll,
         post: post.clone(),

@@ -77,6 +77,7 @@ pub(super) struct Started {
 
 /// What processes are told beside their group.
 pub(super) struct Telling<'a> {
+    pub(super) me: Id,
     /// Which of its group's processes on this node it is, and of how many.
     pub(super) here: (usize, usize),
     pub(super) domain: &'a str,
@@ -144,6 +145,7 @@ fn order(layout: &Layout, rank: Rank, telling: &Telling<'_>) -> KeeperOrder {
     }
     say("MPI_LOCALRANKID", local.to_string());
     say("MPI_LOCALNRANKS", neighbours.to_string());
+    say("GPC_BNR_NODE", telling.me.to_string());
     say("GPC_BNR_GROUP", format!("{}/{}", telling.domain, layout.group));
     let info = |name: &str| spec.info.iter().rfind(|(key, _)| key == name).map(|(_, value)| value.clone());
     if let Some(front) = info("path") {

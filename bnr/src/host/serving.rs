@@ -24,6 +24,7 @@ pub struct Serving {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) command: KeeperCommand,
+    /// The most that a domain may have here.
     pub(super) limits: Limits,
     pub(super) caller: OnceLock<Caller>,
     pub(super) handles: OnceLock<Handles>,
@@ -108,7 +109,7 @@ impl Shared {
         };
         let post = match (self.find(request.header()), &order) {
             (Some(post), _) => post,
-            (None, Order::Begin { nodes }) => match self.begin(request, nodes) {
+            (None, Order::Begin { nodes, limits }) => match self.begin(request, nodes, *limits) {
                 Ok(post) => post,
                 Err(why) => return answer.fail(why),
             },
@@ -117,7 +118,12 @@ impl Shared {
         tell(&post, Told::Order { root: request.root(), order: Box::new(order), answer });
     }
 
-    fn begin(self: &Arc<Self>, request: &Call<'_>, nodes: &[chained_gpc::Id]) -> Result<Post, String> {
+    fn begin(
+        self: &Arc<Self>,
+        request: &Call<'_>,
+        nodes: &[chained_gpc::Id],
+        limits: Limits,
+    ) -> Result<Post, String> {
         let name = str::from_utf8(request.header()).map_err(|_| "the name of a domain is text")?;
         if name.is_empty() || name.len() > 64 || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err("the name of a domain has 1 to 64 letters and digits".into());
@@ -129,8 +135,11 @@ impl Shared {
         if count >= DOMAINS_MAX {
             return Err(format!("this node has a part in {DOMAINS_MAX} domains already"));
         }
+        if let Some(what) = limits.beyond(&self.limits) {
+            return Err(format!("the domain is to have more {what} than this node allows"));
+        }
         // Its time limit is for calls that say none, and those of a domain do.
-        let begun = begin_elsewhere(self, name, request.me(), nodes, request.caller());
+        let begun = begin_elsewhere(self, name, request.me(), nodes, limits, request.caller());
         begun.map_err(|error| format!("the domain cannot begin here: {error}"))
     }
 }

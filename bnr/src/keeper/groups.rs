@@ -14,7 +14,7 @@ use rustix::process::{
 use super::killing::{Do, Killing, PAUSE, PAUSE_MAX};
 use super::orders::KeeperEvent;
 use super::tree::{Tree, signal_below, variable};
-use super::{EMPTY_LIMIT, GROUP, tag};
+use super::{EMPTY_LIMIT, GROUP, told};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
 
@@ -50,7 +50,7 @@ impl Groups {
         self.childless = false;
         let group = self.groups.entry(member.group).or_default();
         if group.tag.is_none() {
-            group.tag = tag(env).map(<[u8]>::to_vec);
+            group.tag = told(env, GROUP).map(<[u8]>::to_vec);
         }
         group.running.insert(member.rank, pid);
         group.process_groups.insert(pid);

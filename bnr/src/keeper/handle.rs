@@ -23,7 +23,7 @@ use super::codec::{Frames, Sent, get_event, put_sent};
 use super::orders::{KeeperEvent, KeeperOrder};
 use super::passing::{PASSED_MAX, receive, send};
 use super::tree::kill_tagged;
-use super::{GROUP, tag};
+use super::{GROUP, NODE, Tag, told};
 use crate::names::{GroupId, Member};
 
 /// Descriptors of a process that is started.
@@ -71,8 +71,8 @@ pub struct Keeper {
     frames: Frames,
     /// Who runs: the first of its process group.
     running: BTreeMap<Member, u32>,
-    /// What the processes of a group have in [`GROUP`]: those groups that were not emptied.
-    tags: BTreeMap<GroupId, Vec<u8>>,
+    /// What the processes of a group have in [`GROUP`] and [`NODE`]: those groups that were not emptied.
+    tags: BTreeMap<GroupId, Tag>,
     ended: bool,
 }
 
@@ -146,7 +146,8 @@ impl Keeper {
             Sent::Order(KeeperOrder::Start { member, env, .. }, _) => {
                 message.starts += 1;
                 if let Entry::Vacant(vacant) = self.tags.entry(member.group) {
-                    vacant.insert(tag(&env).map(<[u8]>::to_vec).unwrap_or_default());
+                    let value = |name| told(&env, name).map(<[u8]>::to_vec).unwrap_or_default();
+                    vacant.insert((value(GROUP), value(NODE)));
                 }
                 if put {
                     message.descriptors.extend(descriptors);
@@ -228,7 +229,7 @@ impl Keeper {
         self.finish(limit);
     }
 
-    /// Gives up a keeper that is gone, or makes no sense: has it end, and kills what it can have left: the process groups of those that were not said to have ended, and processes that have `GPC_BNR_GROUP` of a group that was not emptied in the environment that they were started with. Others go on.
+    /// Gives up a keeper that is gone, or makes no sense: has it end, and kills what it can have left: the process groups of those that were not said to have ended, and processes that have `GPC_BNR_GROUP` of a group that was not emptied, and `GPC_BNR_NODE` of this node, in the environment that they were started with. Others go on.
     pub fn abandon(mut self) {
         self.finish(EMPTY_LIMIT);
         for pid in std::mem::take(&mut self.running).into_values() {
@@ -237,10 +238,10 @@ impl Keeper {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
         }
-        let tags: BTreeSet<Vec<u8>> = std::mem::take(&mut self.tags).into_values().collect();
+        let tags: BTreeSet<Tag> = std::mem::take(&mut self.tags).into_values().collect();
         // What is started while one looks is found the next time.
         for _ in 0..SEARCHES {
-            if kill_tagged(GROUP, &tags) == 0 {
+            if kill_tagged(&tags) == 0 {
                 return;
             }
         }

@@ -41,7 +41,13 @@ pub const EMPTY_LIMIT: Duration = Duration::from_secs(10);
 /// The variable by which a process knows its group.
 const GROUP: &[u8] = b"GPC_BNR_GROUP";
 
-/// What a process is told about its group.
-fn tag(env: &[(Vec<u8>, Vec<u8>)]) -> Option<&[u8]> {
-    env.iter().rfind(|(name, _)| name == GROUP).map(|(_, value)| value.as_slice())
+/// The variable by which it knows its node: several nodes of a domain may be on one host, each with a keeper.
+const NODE: &[u8] = b"GPC_BNR_NODE";
+
+/// What a process is told about its group, and about its node.
+type Tag = (Vec<u8>, Vec<u8>);
+
+/// The value of a variable that a process is told.
+fn told<'a>(env: &'a [(Vec<u8>, Vec<u8>)], wanted: &[u8]) -> Option<&'a [u8]> {
+    env.iter().rfind(|(name, _)| name == wanted).map(|(_, value)| value.as_slice())
 }

@@ -7,6 +7,8 @@ use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
+use super::{GROUP, NODE, Tag};
+
 /// Who is whose child.
 pub(super) enum Tree {
     /// The system lists the children of each thread.
@@ -88,10 +90,13 @@ pub(super) fn variable(pid: Pid, name: &[u8]) -> Option<Vec<u8>> {
     variables.find_map(|variable| variable.strip_prefix(name)?.strip_prefix(b"=")).map(<[u8]>::to_vec)
 }
 
-/// Kills all processes that were started with one of these values of a variable, wherever they are; how many.
-pub(super) fn kill_tagged(name: &[u8], values: &BTreeSet<Vec<u8>>) -> usize {
-    let is_tagged =
-        |pid| variable(pid, name).is_some_and(|value| !value.is_empty() && values.contains(&value));
+/// Kills all processes that were started with one of these tags, wherever they are; how many. A group that was told to nobody has none.
+pub(super) fn kill_tagged(tags: &BTreeSet<Tag>) -> usize {
+    let is_tagged = |pid| {
+        let value = |name| variable(pid, name).unwrap_or_default();
+        let group = value(GROUP);
+        !group.is_empty() && tags.contains(&(group, value(NODE)))
+    };
     let mut killed = 0;
     for pid in all().filter(|pid| is_tagged(*pid)) {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
@@ -170,18 +175,26 @@ mod tests {
 
     #[test]
     fn who_was_started_with_a_variable_is_killed_and_nobody_else() {
-        let start =
-            |value: &str| Command::new("sleep").arg("600").env("BNR_TREE_TEST", value).spawn().unwrap();
         let tag = format!("one/{}", std::process::id());
-        let (mut one, mut other) = (start(&tag), start("other"));
+        // Another node of the domain may be on this host: its processes are its own.
+        let start = |group: &str, node: &str| {
+            let mut command = Command::new("sleep");
+            command.arg("600").env("GPC_BNR_GROUP", group).env("GPC_BNR_NODE", node).spawn().unwrap()
+        };
+        let (mut one, mut other, mut third) = (start(&tag, "1"), start("other", "1"), start(&tag, "2"));
         // The environment is the program's when it runs; until then it is this process's.
-        while variable(Pid::from_child(&one), b"BNR_TREE_TEST").is_none() {
-            std::thread::yield_now();
+        for child in [&one, &other, &third] {
+            while variable(Pid::from_child(child), NODE).is_none() {
+                std::thread::yield_now();
+            }
         }
-        assert_eq!(kill_tagged(b"BNR_TREE_TEST", &[tag.into_bytes(), Vec::new()].into()), 1);
+        let tags = [(tag.into_bytes(), b"1".to_vec()), (Vec::new(), Vec::new())];
+        assert_eq!(kill_tagged(&tags.into()), 1);
         assert!(!one.wait().unwrap().success());
-        assert_eq!(other.try_wait().unwrap(), None);
-        other.kill().unwrap();
-        other.wait().unwrap();
+        for other in [&mut other, &mut third] {
+            assert_eq!(other.try_wait().unwrap(), None);
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
     }
 }

@@ -25,7 +25,7 @@ use self::message::LENGTH;
 use self::one::One;
 use crate::domain::Serial;
 use crate::fault::Fault;
-use crate::names::Rank;
+use crate::names::{RESERVED, Rank};
 use crate::request::{Answer, Identity, Request};
 use crate::speak::Said;
 
@@ -55,6 +55,8 @@ pub struct Pmi {
     waiting: BTreeMap<Serial, Then>,
     turn: Turn,
     me: Option<Identity>,
+    /// By which request it says goodbye.
+    leaving: Option<Serial>,
     /// Whether it has come to the port, and nobody has said which process it is.
     port: bool,
     /// Whether who asks for 1.1 is told 1.2.
@@ -112,7 +114,7 @@ enum Unit {
 
 /// Whether only the server writes such keys.
 fn is_reserved(key: &[u8]) -> bool {
-    key.starts_with(b"PMI_")
+    key.starts_with(RESERVED)
 }
 
 /// Foreign bytes for people: bounded, and nothing in them that a terminal obeys.
@@ -138,6 +140,7 @@ impl Pmi {
             waiting: BTreeMap::new(),
             turn: Turn::Free,
             me: None,
+            leaving: None,
             port: false,
             groups: false,
             one: One::default(),
@@ -175,11 +178,16 @@ impl Pmi {
         if let Ok(Answer::Identity(me)) = &answer {
             self.me = Some(me.clone());
         }
+        let left = answer.is_ok() && self.leaving.take_if(|leaving| *leaving == serial).is_some();
         let bytes = match then {
             Then::Init(version, subversion) => return self.begun(version, subversion, answer),
             Then::One(what) => self.one.answer(&what, answer),
             Then::Two(asked) => asked.answer(self.me.as_ref(), answer),
         };
+        if left {
+            // It may begin again, and is nobody until then.
+            self.me = None;
+        }
         self.send(bytes);
     }
 
@@ -301,6 +309,9 @@ impl Pmi {
 
     fn ask(&mut self, request: Request, then: Then, holds_up: bool) {
         let serial = self.wait(then, holds_up);
+        if request == Request::Finalize {
+            self.leaving = Some(serial);
+        }
         self.out.push_back(Said::Ask(serial, request));
     }
 

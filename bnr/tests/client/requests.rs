@@ -10,7 +10,7 @@ use std::time::Duration;
 use gpc_bnr::client::{Process, Spawned, Tool};
 use gpc_bnr::names::{GroupId, Member, Set};
 use gpc_bnr::request::{Answer, GroupState, GroupStatus, Pair, Request};
-use gpc_bnr::{Fault, FaultKind, OnDeath, Spec};
+use gpc_bnr::{Fault, FaultKind, Limits, OnDeath, Spec};
 
 use crate::fake::{Fake, GROUP, PATIENCE, begun, identity, meanwhile};
 
@@ -67,7 +67,23 @@ fn who_it_is() {
     assert_eq!(process.everybody(), Set::Group(GROUP));
     let member = |rank| Member { group: GROUP, rank };
     assert_eq!(process.some([3, 1, 3]), Set::Members(BTreeSet::from([member(1), member(3)])));
-    assert_eq!(process.limits().value, 64 << 10);
+}
+
+/// They were those of this crate, whatever the domain's were.
+#[test]
+fn the_limits_are_the_domains_and_asked_for_once() {
+    let mut limits = Limits::default();
+    limits.value = 77;
+    let (process, mut fake) = begun();
+    let asked = meanwhile(&process, Process::limits);
+    let refused = Fault::new(FaultKind::TimedOut, "later");
+    fake.expect(&Request::Limits, Err(refused.clone()));
+    assert_eq!(asked.join().unwrap(), Err(refused));
+    let asked = meanwhile(&process, Process::limits);
+    fake.expect(&Request::Limits, Ok(Answer::Limits(limits)));
+    assert_eq!(asked.join().unwrap(), Ok(limits));
+    assert_eq!(process.limits(), Ok(limits));
+    assert!(fake.has_heard_nothing());
 }
 
 #[test]

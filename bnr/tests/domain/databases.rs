@@ -1,6 +1,7 @@
 //! Databases with names, and global names.
 
 use gpc_bnr::names::Set;
+use gpc_bnr::order::Order;
 use gpc_bnr::request::{Answer, Pair, Request};
 use gpc_bnr::{FaultKind, Limits, OnDeath};
 
@@ -58,4 +59,67 @@ fn a_global_name_is_known_until_it_is_taken_back() {
     assert_eq!(nodes.ask(TOOL, lookup()), Ok(Answer::Value(b"1".to_vec())));
     nodes.ask(TOOL, Request::Withdraw(b"port".to_vec())).unwrap();
     says(&nodes.refused(client, Request::Withdraw(b"port".to_vec())), FaultKind::NotFound, "port");
+}
+
+/// Nobody finds out whether other nodes have a key.
+fn nobody_is_asked(nodes: &mut Nodes) {
+    nodes.holds = |order| matches!(order, Order::Find { .. });
+}
+
+#[test]
+fn what_was_fenced_is_got_without_asking_another_node() {
+    let mut nodes = Nodes::new(&[3, 5, 8], Limits::default());
+    let group = nodes.group(3, OnDeath::Kill);
+    let fence = || Request::Fence { over: Set::Group(group), limit: None, tag: Vec::new() };
+    for rank in 0..3 {
+        nodes.ask(process(group, rank), put(&own(group), &format!("key-{rank}"), "1")).unwrap();
+    }
+    let waiting: Vec<_> = (0..3).map(|rank| (rank, nodes.asks(process(group, rank), fence()))).collect();
+    for (rank, serial) in waiting {
+        assert_eq!(nodes.answer(process(group, rank), serial), Some(Ok(Answer::Done)));
+    }
+    nobody_is_asked(&mut nodes);
+    for reader in 0..3 {
+        for key in ["key-0", "key-1", "key-2"] {
+            let value = nodes.ask(process(group, reader), get(&own(group), key));
+            assert_eq!(value, Ok(Answer::Value(b"1".to_vec())), "rank {reader} gets {key}");
+        }
+    }
+}
+
+/// Each process of MPICH asks for some keys of the server's that are not there, and each time all nodes were asked.
+#[test]
+fn a_key_of_the_domains_own_is_here_or_nowhere() {
+    let mut nodes = Nodes::new(&[3, 5, 8], Limits::default());
+    let group = nodes.group(3, OnDeath::Kill);
+    nobody_is_asked(&mut nodes);
+    for rank in 0..3 {
+        let client = process(group, rank);
+        nodes.ask(client, get(&own(group), "PMI_process_mapping")).unwrap();
+        says(&nodes.refused(client, get(&own(group), "PMI_hwloc_xmlfile")), FaultKind::NotFound, "PMI_hwloc");
+        says(&nodes.refused(client, put(&own(group), "PMI_mine", "1")), FaultKind::BadRequest, "domain's");
+    }
+    // In other databases it is a key like others.
+    let Ok(Answer::Name(name)) = nodes.ask(TOOL, Request::Create(None)) else { panic!() };
+    nodes.ask(process(group, 1), put(&name, "PMI_mine", "1")).unwrap();
+    nodes.let_go();
+    assert_eq!(nodes.ask(process(group, 2), get(&name, "PMI_mine")), Ok(Answer::Value(b"1".to_vec())));
+}
+
+/// A negative answer holds for its moment alone: others may put at any time.
+#[test]
+fn what_is_put_after_a_fence_is_found_before_the_next() {
+    let mut nodes = Nodes::new(&[3, 5, 8], Limits::default());
+    let group = nodes.group(3, OnDeath::Kill);
+    let fence = || Request::Fence { over: Set::Group(group), limit: None, tag: Vec::new() };
+    (0..3).for_each(|rank| drop(nodes.asks(process(group, rank), fence())));
+    for turn in ["1", "2"] {
+        let key = format!("late-{turn}");
+        says(&nodes.refused(process(group, 2), get(&own(group), &key)), FaultKind::NotFound, &key);
+        nodes.ask(process(group, 1), put(&own(group), &key, turn)).unwrap();
+        for reader in [0, 2] {
+            let value = nodes.ask(process(group, reader), get(&own(group), &key));
+            assert_eq!(value, Ok(Answer::Value(turn.into())));
+        }
+    }
 }

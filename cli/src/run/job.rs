@@ -163,7 +163,7 @@ impl<'a> Job<'a> {
             }
             // One process that has failed is the end of the job, whatever else it has spawned.
             if self.plan.on_death == OnDeath::Kill && self.failures.has(first) {
-                // What it has spawned holds its output open, and would be waited for.
+                // What it has spawned would hold its output open for as long as it likes.
                 self.kill();
                 return Ok(Over::Ended);
             }

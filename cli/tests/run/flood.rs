@@ -18,7 +18,7 @@ fn ticks(processes: &[Process]) -> u64 {
 }
 
 /// Waits until those who write wait for who reads: they run no more.
-fn stall(writers: &[Process]) {
+pub(crate) fn stall(writers: &[Process]) {
     let mut last = (ticks(writers), 0);
     until("the writers wait", || {
         let now = ticks(writers);

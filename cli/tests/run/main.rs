@@ -6,7 +6,11 @@
     reason = "every wait has a limit; a process of another program tells of itself in /proc alone"
 )]
 
+mod bad;
 mod basic;
+mod crashes;
+mod crashes_output;
+mod crashes_random;
 mod ends;
 mod flood;
 mod mpi;

@@ -71,6 +71,9 @@ impl Place {
         let mut command = Command::new(EXE);
         command.args(args).stdin(Stdio::null());
         command.env("XDG_RUNTIME_DIR", self.folder.path()).env(MARK, &self.mark).env_remove("GPC_LOG");
+        let temporary = self.folder.path().join("tmp");
+        fs::create_dir_all(&temporary).unwrap();
+        command.env("TMPDIR", temporary);
         command
     }
 
@@ -120,6 +123,58 @@ impl Place {
     }
 }
 
+/// What a crash may not leave behind.
+impl Place {
+    /// Waits until nothing is left: no process, no keeper, no socket that a tool does not take away, no temporary file.
+    #[track_caller]
+    pub(crate) fn nothing_left(&self) {
+        self.empty();
+        // What it shows is perhaps somebody else's: it also looks into a folder that all runs of a user share.
+        assert_eq!(ended(self.gpc(["ps"])).status, 0);
+        for folder in ["gpc-bnr", "tmp"] {
+            let left: Vec<_> = fs::read_dir(self.path(folder)).into_iter().flatten().flatten().collect();
+            assert!(left.is_empty(), "{folder}: {left:?}");
+        }
+    }
+
+    /// The nodes' keepers.
+    pub(crate) fn keepers(&self) -> Vec<Process> {
+        self.with(" keep ")
+    }
+
+    /// The keeper of a node: its child.
+    #[track_caller]
+    pub(crate) fn keeper_of(&self, node: Pid) -> Process {
+        let of_node = |keeper: &Process| keeper.parent() == Some(node);
+        self.keepers().into_iter().find(of_node).expect("the node has a keeper")
+    }
+
+    /// A node that a run has started.
+    #[track_caller]
+    pub(crate) fn node(&self, id: u32) -> Process {
+        let node = self.with(&format!("node --launched --runs --id {id} ")).into_iter().next();
+        node.expect("the node runs")
+    }
+
+    /// A process of a group, such as `g1.2`: the first that was started with this name.
+    #[track_caller]
+    pub(crate) fn member(&self, name: &str) -> Process {
+        let (group, rank) = name.split_once('.').unwrap();
+        let (group, rank) = (format!("/{group}"), format!("PMI_RANK={rank}"));
+        let mut found = self.processes();
+        found.retain(|process| {
+            let environ = fs::read(format!("/proc/{}/environ", process.pid.as_raw_nonzero()));
+            let environ = environ.unwrap_or_default();
+            let variables: Vec<&[u8]> = environ.split(|&byte| byte == 0).collect();
+            let of_group = |variable: &&[u8]| {
+                variable.starts_with(b"GPC_BNR_GROUP=") && variable.ends_with(group.as_bytes())
+            };
+            variables.contains(&rank.as_bytes()) && variables.iter().any(of_group)
+        });
+        found.into_iter().min_by_key(|process| process.pid.as_raw_nonzero()).expect(name)
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         // What a failed test has left.
@@ -135,6 +190,22 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Its parent, while it is there.
+    pub(crate) fn parent(&self) -> Option<Pid> {
+        self.stat().and_then(|stat| Pid::from_raw(stat[1].parse().unwrap()))
+    }
+
+    /// Whether it is stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stat().is_some_and(|stat| stat[0] == "T")
+    }
+
+    /// What /proc says of it, from its state on.
+    fn stat(&self) -> Option<Vec<String>> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero())).ok()?;
+        Some(stat.rsplit_once(") ").unwrap().1.split(' ').map(str::to_owned).collect())
+    }
+
     /// Sends a signal, if it is still there.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = kill_process(self.pid, signal);

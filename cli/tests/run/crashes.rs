@@ -1,0 +1,240 @@
+//! `kill -9` of ranks, keepers, nodes and of the command itself, each in the middle of a start, a fence, a spawn and of output that nobody reads: the first cause is said, all ends, and nothing is left.
+//!
+//! Each test makes the moment certain: a keeper that is stopped starts nothing more, a rank that stays away keeps a fence, and whoever does not read keeps those who write.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use super::support::*;
+
+/// Fewest processes of a start that is to be stopped in its middle; if that comes too late, twice as many are tried.
+const STARTED: usize = 300;
+
+/// A start that stands: the first process stops its keeper, which has started some of the others and not all.
+fn standing_start(place: &Place, nodes: u32) -> Run {
+    for count in [STARTED, 2 * STARTED, 4 * STARTED] {
+        let first = "kill -STOP $PPID; echo up; exec sleep 1000";
+        let count_word = count.to_string();
+        let nodes_word = nodes.to_string();
+        let mut words = vec!["run", "--nodes", &nodes_word, "-n", "1", "bash", "-c", first];
+        words.extend([":", "-n", &count_word, "sleep", "1000"]);
+        let run = Run::start(place.gpc(words));
+        run.says("up", 1);
+        let keeper = place.keeper_of(run.pid());
+        until("its keeper stands", || keeper.is_stopped());
+        let here = || place.processes().iter().filter(|process| process.parent() == Some(keeper.pid)).count();
+        if here() < count / nodes as usize {
+            return run;
+        }
+        // All were started before the first one ran.
+        run.signal(Signal::KILL);
+        keeper.signal(Signal::CONT);
+        run.ended();
+        place.empty();
+    }
+    panic!("no start was stopped in its middle");
+}
+
+#[test]
+fn the_command_is_killed_in_the_middle_of_a_start() {
+    for nodes in [1, 3] {
+        let place = Place::new();
+        let run = standing_start(&place, nodes);
+        let keeper = place.keeper_of(run.pid());
+        run.signal(Signal::KILL);
+        keeper.signal(Signal::CONT);
+        assert_eq!(run.ended().status, 137);
+        place.nothing_left();
+    }
+}
+
+#[test]
+fn a_rank_is_killed_in_the_middle_of_a_start() {
+    let place = Place::new();
+    let run = standing_start(&place, 1);
+    place.member("g1.0").signal(Signal::KILL);
+    place.keeper_of(run.pid()).signal(Signal::CONT);
+    let ended = run.ended();
+    assert_eq!(ended.status, 137, "{}", ended.err);
+    assert!(ended.err.starts_with("gpc: g1.0: killed by signal 9 (SIGKILL)\n"), "{}", ended.err);
+    place.nothing_left();
+}
+
+#[test]
+fn a_keeper_is_killed_in_the_middle_of_a_start() {
+    let place = Place::new();
+    let run = standing_start(&place, 1);
+    place.keeper_of(run.pid()).signal(Signal::KILL);
+    let ended = run.ended();
+    assert_ne!(ended.status, 0, "{}", ended.err);
+    assert!(ended.err.starts_with("gpc: the keeper of this host's processes is gone"), "{}", ended.err);
+    place.nothing_left();
+}
+
+#[test]
+fn a_node_is_killed_in_the_middle_of_a_start() {
+    let place = Place::new();
+    let run = standing_start(&place, 3);
+    let mine = place.keeper_of(run.pid());
+    place.node(2).signal(Signal::KILL);
+    run.complains("node 2");
+    mine.signal(Signal::CONT);
+    let ended = run.ended();
+    assert_ne!(ended.status, 0, "{}", ended.err);
+    assert!(ended.err.lines().next().unwrap().contains("node 2"), "{}", ended.err);
+    place.nothing_left();
+}
+
+/// A job whose last rank does not come to the fence that all others wait in.
+fn standing_fence(place: &Place, words: &str, count: usize) -> Run {
+    let script = format!(
+        "{PMI} [ $PMI_RANK = {last} ] && {{ echo away; until [ -e {go} ]; do sleep 0.05; done; finalize; exit; }}; say 'cmd=barrier_in'; echo in; hear; echo \"after: $line\"; finalize",
+        last = count - 1,
+        go = place.path("go"),
+    );
+    let run = Run::start(place.script(&format!("-n {count} {words}"), &script));
+    run.says("in\n", count - 1);
+    run.says("away", 1);
+    run
+}
+
+#[test]
+fn a_rank_is_killed_in_the_middle_of_a_fence() {
+    for words in ["", "--nodes 3"] {
+        let place = Place::new();
+        let run = standing_fence(&place, words, 6);
+        place.member("g1.3").signal(Signal::KILL);
+        let ended = run.ended();
+        assert_eq!(ended.status, 137, "{}", ended.err);
+        assert!(ended.err.starts_with("gpc: g1.3: killed by signal 9 (SIGKILL)\n"), "{}", ended.err);
+        assert!(!ended.out.contains("barrier_out"), "{}", ended.out);
+        place.nothing_left();
+    }
+}
+
+#[test]
+fn a_rank_that_is_killed_in_a_fence_fails_it_at_those_who_go_on() {
+    let place = Place::new();
+    let run = standing_fence(&place, "--nodes 3 --on-death notify", 6);
+    place.member("g1.3").signal(Signal::KILL);
+    run.says("after: cmd=barrier_failed", 4);
+    std::fs::write(place.path("go"), "").unwrap();
+    let ended = run.ended();
+    assert_eq!(ended.status, 137, "{}", ended.err);
+    assert_eq!(ended.out.matches("g1.3").count(), 4, "who has died is named: {}", ended.out);
+    assert_eq!(ended.err, "gpc: g1.3: killed by signal 9 (SIGKILL)\n");
+    place.nothing_left();
+}
+
+#[test]
+fn a_node_is_killed_in_the_middle_of_a_fence() {
+    let place = Place::new();
+    let run = standing_fence(&place, "--nodes 3", 6);
+    place.node(1).signal(Signal::KILL);
+    let ended = run.ended();
+    assert_eq!(ended.status, 1, "{}", ended.err);
+    assert!(ended.err.starts_with("gpc: node 1 was lost"), "{}", ended.err);
+    assert!(ended.err.contains("gpc: g1.2-3: lost with node 1\n"), "{}", ended.err);
+    assert!(!ended.out.contains("barrier_out"), "{}", ended.out);
+    place.nothing_left();
+}
+
+#[test]
+fn a_node_that_is_killed_in_a_fence_fails_it_at_those_who_go_on() {
+    let place = Place::new();
+    let run = standing_fence(&place, "--nodes 3 --on-death notify", 6);
+    place.node(1).signal(Signal::KILL);
+    run.says("after: cmd=barrier_failed", 3);
+    std::fs::write(place.path("go"), "").unwrap();
+    let ended = run.ended();
+    assert_eq!(ended.status, 1, "{}", ended.err);
+    assert_eq!(
+        ended.out.matches("lost_with_node_1,").count(),
+        3,
+        "which node was lost is named: {}",
+        ended.out
+    );
+    assert!(ended.err.contains("gpc: g1.2-3: lost with node 1\n"), "{}", ended.err);
+    place.nothing_left();
+}
+
+#[test]
+fn the_command_is_killed_in_the_middle_of_a_fence() {
+    for words in ["", "--nodes 3"] {
+        let place = Place::new();
+        let run = standing_fence(&place, words, 6);
+        run.signal(Signal::KILL);
+        let ended = run.ended();
+        assert_eq!((ended.status, ended.out.contains("barrier_out")), (137, false));
+        place.nothing_left();
+    }
+}
+
+/// A spawn of two processes that stands: the one of the first node was started, the keeper of the second is stopped.
+fn standing_spawn(place: &Place, words: &str) -> (Run, Process) {
+    let child = "echo child; exec sleep 1000";
+    let script = format!(
+        "{PMI} echo up; [ $PMI_RANK = 0 ] || exec sleep 1000; read go; printf 'mcmd=spawn\\nnprocs=2\\nexecname=bash\\ntotspawns=1\\nspawnssofar=1\\nargcnt=2\\narg1=-c\\narg2=%s\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' '{child}' >&$PMI_FD; hear; echo \"spawned: $line\"; finalize"
+    );
+    let mut command = place.script(&format!("-n 2 --nodes 2 {words}"), &script);
+    command.stdin(Stdio::piped());
+    let mut run = Run::start(command);
+    run.says("up", 2);
+    let keeper = place.keeper_of(place.node(1).pid);
+    keeper.signal(Signal::STOP);
+    until("the second keeper stands", || keeper.is_stopped());
+    run.write("go\n");
+    run.says("child", 1);
+    (run, keeper)
+}
+
+/// The job had waited for ever: what the rank had spawned ran on, and held its output open.
+#[test]
+fn a_rank_is_killed_in_the_middle_of_its_spawn() {
+    let place = Place::new();
+    let (run, keeper) = standing_spawn(&place, "");
+    place.member("g1.0").signal(Signal::KILL);
+    keeper.signal(Signal::CONT);
+    let ended = run.ended();
+    assert_eq!(ended.status, 137, "{}", ended.err);
+    assert!(ended.err.starts_with("gpc: g1.0: killed by signal 9 (SIGKILL)\n"), "{}", ended.err);
+    place.nothing_left();
+}
+
+#[test]
+fn a_spawned_process_is_killed_in_the_middle_of_the_spawn() {
+    let place = Place::new();
+    let (run, keeper) = standing_spawn(&place, "--on-death notify");
+    place.member("g2.0").signal(Signal::KILL);
+    keeper.signal(Signal::CONT);
+    run.says("spawned: ", 1);
+    // Rank 1 and the other of the spawned ones would sleep on.
+    run.signal(Signal::TERM);
+    let ended = run.ended();
+    assert!(ended.err.contains("g2.0"), "{}\n{}", ended.out, ended.err);
+    place.nothing_left();
+}
+
+#[test]
+fn a_node_is_killed_in_the_middle_of_a_spawn() {
+    let place = Place::new();
+    let (run, keeper) = standing_spawn(&place, "");
+    place.node(1).signal(Signal::KILL);
+    keeper.signal(Signal::CONT);
+    let ended = run.ended();
+    assert_eq!(ended.status, 1, "{}", ended.err);
+    assert!(ended.err.lines().next().unwrap().contains("node 1"), "{}", ended.err);
+    assert!(ended.err.contains("g1.1: lost with node 1\n"), "{}", ended.err);
+    place.nothing_left();
+}
+
+#[test]
+fn the_command_is_killed_in_the_middle_of_a_spawn() {
+    let place = Place::new();
+    let (run, keeper) = standing_spawn(&place, "");
+    run.signal(Signal::KILL);
+    keeper.signal(Signal::CONT);
+    assert_eq!(run.ended().status, 137);
+    place.nothing_left();
+}

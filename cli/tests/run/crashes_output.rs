@@ -1,0 +1,158 @@
+//! `kill -9` in the middle of output that nobody reads: those who write stand, and the window of every node is full.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ChildStdout, Stdio};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::flood::stall;
+use super::support::*;
+
+/// A job whose writers stand.
+struct Flood {
+    child: Child,
+    out: ChildStdout,
+}
+
+/// Writers that write to both outputs; they stand since nobody reads the first one.
+fn standing(place: &Place, words: &str, count: usize, script: &str) -> Flood {
+    let mut command = place.script(&format!("-n {count} {words}"), script);
+    command.stdout(Stdio::piped()).stderr(Stdio::from(std::fs::File::create(place.path("err")).unwrap()));
+    let mut child = command.spawn().unwrap();
+    let out = child.stdout.take().unwrap();
+    let yes = || -> Vec<Process> {
+        let mut found = place.with("yes ");
+        found.retain(|process| process.line.starts_with("yes "));
+        found
+    };
+    until("all write", || yes().len() == count);
+    stall(&yes());
+    Flood { child, out }
+}
+
+impl Flood {
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Reads what there is until all have closed it, and waits for the end: the status, and the lines that are not the flood's.
+    fn ended(mut self) -> (i32, Vec<String>) {
+        let out = BufReader::new(self.out);
+        let reader = thread::spawn(move || {
+            let lines = out.lines().map(|line| line.unwrap());
+            lines.filter(|line| !FLOOD.starts_with(line.as_str())).collect()
+        });
+        until("it has ended", || self.child.try_wait().unwrap().is_some());
+        let status = self.child.wait().unwrap();
+        let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+        (status, reader.join().unwrap())
+    }
+}
+
+/// What was said on standard error by `gpc` itself.
+fn told(place: &Place) -> Vec<String> {
+    let err = std::fs::read_to_string(place.path("err")).unwrap();
+    err.lines().filter(|line| line.starts_with("gpc: ")).map(str::to_owned).collect()
+}
+
+const FLOOD: &str = "0123456789012345678901234567890123456789";
+const YES: &str = "exec yes 0123456789012345678901234567890123456789";
+
+#[test]
+fn a_rank_is_killed_in_the_middle_of_output() {
+    for words in ["", "--nodes 3"] {
+        let place = Place::new();
+        let flood = standing(&place, words, 3, YES);
+        place.member("g1.1").signal(Signal::KILL);
+        let (status, out) = flood.ended();
+        let told = told(&place);
+        assert_eq!(status, 137, "{told:?}");
+        assert_eq!(told[0], "gpc: g1.1: killed by signal 9 (SIGKILL)", "{told:?}");
+        assert!(out.is_empty(), "lines are whole: {out:?}");
+        place.nothing_left();
+    }
+}
+
+#[test]
+fn a_node_is_killed_in_the_middle_of_output() {
+    let place = Place::new();
+    let flood = standing(&place, "--nodes 3", 3, YES);
+    place.node(1).signal(Signal::KILL);
+    let (status, _) = flood.ended();
+    let told = told(&place);
+    assert_eq!(status, 1, "{told:?}");
+    assert!(told[0].starts_with("gpc: node 1 was lost"), "{told:?}");
+    assert!(told.contains(&"gpc: g1.1: lost with node 1".into()), "{told:?}");
+    place.nothing_left();
+}
+
+/// Node 4 sends its output by node 0 or by one of the others; whichever is lost, what the rest says comes out.
+#[test]
+fn what_went_by_a_node_that_is_lost_comes_by_another() {
+    for lost in 1..4 {
+        let place = Place::new();
+        // Whoever is asked to end says so behind all that it has written.
+        let script = format!(
+            "trap 'kill $!; wait; echo end of $PMI_RANK; exit 0' USR1; {} & while :; do wait; done",
+            &YES[5..]
+        );
+        let flood = standing(&place, "--nodes 5 --on-death notify", 5, &script);
+        place.node(lost).signal(Signal::KILL);
+        until("its process is gone", || {
+            place.with("yes ").iter().filter(|process| process.line.starts_with("yes ")).count() == 4
+        });
+        kill_process(flood.pid(), Signal::USR1).unwrap();
+        let (status, out) = flood.ended();
+        assert_eq!(status, 1, "{:?}", told(&place));
+        for rank in (0..5).filter(|rank| *rank != lost) {
+            assert!(out.contains(&format!("end of {rank}")), "rank {rank} without node {lost}: {out:?}");
+        }
+        place.nothing_left();
+    }
+}
+
+#[test]
+fn the_command_is_killed_in_the_middle_of_output() {
+    for words in ["", "--nodes 3"] {
+        let place = Place::new();
+        let flood = standing(&place, words, 3, YES);
+        kill_process(flood.pid(), Signal::KILL).unwrap();
+        assert_eq!(flood.ended().0, 137);
+        place.nothing_left();
+    }
+}
+
+/// A node that had lost its keeper killed the processes of the other nodes on its host, too, and those were told of as the first cause.
+#[test]
+fn a_keeper_is_killed_in_the_middle_of_output() {
+    let place = Place::new();
+    let flood = standing(&place, "--nodes 3", 3, YES);
+    place.keeper_of(place.node(2).pid).signal(Signal::KILL);
+    let (status, _) = flood.ended();
+    let told = told(&place);
+    assert_eq!(status, 137, "{told:?}");
+    assert!(told.iter().any(|line| line.starts_with("gpc: g1.2: killed by signal 9")), "{told:?}");
+    place.nothing_left();
+}
+
+/// Both outputs, of several ranks, and neither is read: the time limit ends it all the same.
+#[test]
+fn a_flood_of_both_outputs_ends_with_the_time_limit() {
+    let place = Place::new();
+    let script = "yes error >&2 & exec yes output";
+    let mut command = place.script("-n 3 --nodes 2 --time-limit 5s", script);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("they flood", || {
+        place.with("yes ").iter().filter(|process| process.line.starts_with("yes ")).count() == 6
+    });
+    until("they are killed", || {
+        // Nobody has read a byte.
+        !place.with("yes ").iter().any(|process| process.line.starts_with("yes "))
+    });
+    drop((child.stdout.take(), child.stderr.take()));
+    let status = child.wait().unwrap();
+    assert!(!status.success(), "{status:?}");
+    place.nothing_left();
+}
