@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::trees::Id;
-use chained_gpc::{Call, CallError, CallHandle, Caller, Cause, CauseKind, FuncHandle, Outcome, Tree};
+use chained_gpc::{Call, CallError, CallHandle, Caller, FuncHandle, Outcome, Tree};
 
 use super::mailbox::{Post, Told};
-use crate::codec::decode_report;
+use crate::causes::{fault_of, report_of};
 use crate::fault::{Fault, FaultKind};
 use crate::order::Report;
 
@@ -124,52 +124,11 @@ impl Wake for Ready {
 /// What each of the ids has said, or why it has not.
 pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Fault>)> {
     let each = |id: Id| match ended {
-        Ok(outcome) => match outcome.reply(id) {
-            Some(reply) => decode_report(reply.data).map_err(|error| {
-                let message = format!("node {id} answers what makes no sense: {error}");
-                Fault::new(FaultKind::System, message)
-            }),
-            None => Err(match outcome.cause(id) {
-                Some(cause) => fault_of(cause),
-                None => unreached(id),
-            }),
-        },
+        Ok(outcome) => report_of(id, outcome.reply(id).map(|reply| reply.data), outcome.cause(id)),
         Err(error) => Err(match error.cause() {
             Some(cause) => fault_of(cause),
             None => Fault::new(FaultKind::System, format!("a call to other nodes: {error}")),
         }),
     };
     ids.iter().map(|&id| (id, each(id))).collect()
-}
-
-fn unreached(id: Id) -> Fault {
-    let mut fault = Fault::new(FaultKind::NodeLost, format!("node {id} was not reached"));
-    fault.node = Some(id);
-    fault
-}
-
-/// A cause as a fault of the domain.
-pub(super) fn fault_of(cause: &Cause) -> Fault {
-    let lost = is_loss(cause.kind);
-    let kind = match cause.kind {
-        _ if lost => FaultKind::NodeLost,
-        CauseKind::TimeLimit => FaultKind::TimedOut,
-        _ => FaultKind::System,
-    };
-    let mut fault = Fault::new(kind, format!("node {}: {}", cause.id, cause.message));
-    fault.node = lost.then_some(cause.id);
-    fault
-}
-
-/// Whether a cause says that its id is gone, or cannot be reached.
-pub(super) fn is_loss(kind: CauseKind) -> bool {
-    matches!(
-        kind,
-        CauseKind::Unreachable
-            | CauseKind::LinkLost
-            | CauseKind::LostIncarnation
-            | CauseKind::ShuttingDown
-            | CauseKind::NotAuthorised
-            | CauseKind::UnknownFunction
-    )
 }
