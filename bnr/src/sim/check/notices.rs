@@ -28,8 +28,15 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         if history.is_excused(*client, usize::MAX) || history.is_away(*client) || freed {
             continue;
         }
-        let all = Member { group: *group, rank: 0 }..=Member { group: *group, rank: Rank::MAX };
-        for (member, (at, _)) in history.over.range(all) {
+        let all = || Member { group: *group, rank: 0 }..=Member { group: *group, rank: Rank::MAX };
+        for member in history.runs.range(all()).map(|(member, _)| member) {
+            let crash = history.node_of(Client::Process(*member)).and_then(|id| history.crashed.get(&id));
+            let Some(crash) = crash.filter(|crash| history.is_settled(**crash)) else { continue };
+            if !told.contains(&(*client, *member)) {
+                wrong.push((*crash, format!("{client:?} is never told that {member} was lost")));
+            }
+        }
+        for (member, (at, _)) in history.over.range(all()) {
             // Nobody can say how a process has ended whose node is lost.
             let lost = history.is_excused(Client::Process(*member), usize::MAX);
             if history.is_settled(*at) && !lost && !told.contains(&(*client, *member)) {
