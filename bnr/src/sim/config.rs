@@ -129,7 +129,7 @@ impl Config {
         }
         match profile {
             Profile::Calm => {}
-            Profile::Deaths => (config.deaths, config.not_started, config.faults) = (5, 14, vec![Die]),
+            Profile::Deaths => (config.deaths, config.not_started, config.faults) = (4, 14, vec![Die, Late]),
             Profile::Overlaps => {
                 (config.rounds, config.lateness) = (8, 3);
                 config.deaths = if random.chance(1, 2) { 0 } else { 8 };

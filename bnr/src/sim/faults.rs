@@ -141,12 +141,16 @@ impl World {
                 let exit = self.an_exit();
                 self.dies(member, exit);
             }),
-            Fault::End => self.is_up(self.head()).then(|| self.end_domain()),
+            Fault::End => self.is_awake(self.head()).then(|| self.end_domain()),
         };
         if done.is_some() {
             self.say(format_args!("-- {fault}"));
             *self.injected.entry(fault).or_default() += 1;
         }
+    }
+
+    fn is_awake(&self, id: Id) -> bool {
+        self.is_up(id) && !self.is_paused(id)
     }
 
     fn some_up(&mut self) -> Option<Id> {
@@ -168,8 +172,10 @@ impl World {
         Some((one, *self.random.pick(&others)?))
     }
 
+    /// A process of a node that sees it end at once.
     fn some_process(&mut self) -> Option<Member> {
-        let running = self.running_members();
+        let mut running = self.running_members();
+        running.retain(|member| self.lives.get(member).is_some_and(|(id, _)| self.is_awake(*id)));
         self.random.pick(&running).copied()
     }
 

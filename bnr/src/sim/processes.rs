@@ -55,7 +55,9 @@ impl World {
                 self.push(at, Event::Acts(client));
                 let dies = self.config.deaths > 0 && !self.programs.is_probe(member.group);
                 if dies && self.random.chance(1, self.config.deaths) {
-                    let at = self.now + self.random.below(3_000 * MS);
+                    // Often before all of its group are started.
+                    let most = if self.random.chance(1, 2) { 30 } else { 3_000 };
+                    let at = self.now + self.random.below(most * MS);
                     let exit = self.an_exit();
                     self.push(at, Event::Dies(member, exit));
                 }

@@ -271,6 +271,9 @@ impl Programs {
                 self.merging(&mut steps, member);
             }
         }
+        if one_in(&mut self.random, 4) {
+            steps.push_back(Step::Wait(self.random.below(20_000)));
+        }
         steps.push_back(Step::Leave);
         steps
     }

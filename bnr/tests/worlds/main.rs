@@ -41,7 +41,11 @@ fn worlds_have_something_of_everything() {
     assert_good(&swarm);
     let missing: Vec<&&str> = WANTED.iter().filter(|wanted| !swarm.counts.contains_key(**wanted)).collect();
     let faults: Vec<&Fault> = Fault::ALL.iter().filter(|fault| !swarm.injected.contains_key(fault)).collect();
-    assert!(missing.is_empty() && faults.is_empty(), "no world has {missing:?} {faults:?}: {:#?}", swarm.counts);
+    assert!(
+        missing.is_empty() && faults.is_empty(),
+        "no world has {missing:?} {faults:?}: {:#?}",
+        swarm.counts
+    );
 }
 
 /// Every seventh of the faults at every event of a small world: the rest is for the command.

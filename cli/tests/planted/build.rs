@@ -49,7 +49,11 @@ pub(super) fn build(bugs: &[Bug]) -> PathBuf {
     // Its own target folder: no build waits for another's lock. What is run often is made a little faster; nobody debugs it.
     cargo.args(["build", "--quiet", "--package", "gpc-cli", "--bin", "gpc"]);
     // What simulates needs nothing else.
-    cargo.args(["--no-default-features", "--features", "bnr"]).arg("--target-dir").arg(&target).current_dir(&copy);
+    cargo
+        .args(["--no-default-features", "--features", "bnr"])
+        .arg("--target-dir")
+        .arg(&target)
+        .current_dir(&copy);
     for package in ["chained-gpc", "gpc-bnr"] {
         cargo.args(["--config", &format!("profile.dev.package.{package}.opt-level=1")]);
     }

@@ -15,6 +15,9 @@ use crate::request::{Client, Request};
 /// How much later than its limit a member may be answered, microseconds: calls are late, or fail and are made again; and where somebody is silent, until that is noticed.
 const LATE: [u64; 2] = [8_000_000, 45_000_000];
 
+/// The longest limit of a member that names none, microseconds.
+const LIMIT_MAX: u128 = 40_000_000;
+
 fn first_success<'h>(parts: &'h [Part<'_>]) -> Option<(usize, &'h Part<'h>)> {
     let done = parts.iter().filter_map(|part| match part.answered {
         Some((at, Ok(_))) => Some((at, part)),
@@ -161,11 +164,12 @@ fn has_reason(
     }
 }
 
-/// Whoever says how long it waits waits no longer.
+/// Nobody waits longer than it says, or than the domain says for those who do not.
 pub(super) fn in_time(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
         for part in parts {
-            let (Some(limit), Some((at, _))) = (limit_of(part.what), part.answered) else { continue };
+            let Some((at, _)) = part.answered else { continue };
+            let limit = limit_of(part.what).unwrap_or(LIMIT_MAX);
             // All have come, and what they want takes as long as starting and killing.
             if matches!(part.what, Request::Close { .. })
                 || history.is_excused(Client::Process(part.member), at)
