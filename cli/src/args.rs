@@ -459,7 +459,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "LIST", value_parser = crashes, conflicts_with_all = ["faults", "runs", "compare", "svg"], requires = "n")]
     pub crash: Option<Crashes>,
 
-    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls; with --peering or --groups every fault, or every two, for N nodes and 8 seeds from S on, or one
+    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls; with --peering every fault, or every two, for N ids and 8 seeds from S on, or one; with --groups for N nodes and one seed
     #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u32).range(1..=2), conflicts_with_all = ["crash", "faults", "runs", "compare", "svg", "trace"], requires = "n")]
     pub exhaustive: Option<u32>,
 

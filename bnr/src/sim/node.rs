@@ -59,8 +59,11 @@ pub(super) struct Part {
     asked: BTreeMap<Token, Asked>,
     inputs: VecDeque<Input>,
     /// What it starts, and what is known of that.
-    pub(super) starting: BTreeMap<GroupId, (usize, Vec<(Rank, Result<u32, i32>)>)>,
+    pub(super) starting: BTreeMap<GroupId, Starting>,
 }
+
+/// How many processes are started together, and what is known of them: process numbers, or errors.
+type Starting = (usize, Vec<(Rank, Result<u32, i32>)>);
 
 enum Asked {
     Deferred(CallId),
@@ -464,8 +467,8 @@ impl World {
     }
 
     /// A message comes, if the network lets it through.
-    pub(super) fn arrive(&mut self, parcel: Box<Parcel>) {
-        let Parcel { from, to, epoch, begun, message } = *parcel;
+    pub(super) fn arrive(&mut self, parcel: Parcel) {
+        let Parcel { from, to, epoch, begun, message } = parcel;
         if !self.is_up(to) {
             return;
         }

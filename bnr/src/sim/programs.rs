@@ -412,20 +412,7 @@ impl Programs {
         match step {
             Step::Read { round, of, own: group } => {
                 if matches!(mind.last, Some(Ok(Answer::Done))) {
-                    if !probe {
-                        let (database, key) = (own(group), together(round));
-                        mind.steps.push_front(Step::Ask(Request::Get { database, key }));
-                    }
-                    for other in of.into_iter().rev() {
-                        if round > 0 {
-                            let key = once(round - 1, other);
-                            mind.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
-                        }
-                        let keys = [once(round, other), again(other)];
-                        for key in keys.into_iter().take(if probe { 1 } else { 2 }) {
-                            mind.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
-                        }
-                    }
+                    mind.read(round, &of, group, probe);
                 }
             }
             Step::CloseOpened { over, first } => {
@@ -479,6 +466,22 @@ impl Programs {
 }
 
 impl Mind {
+    /// Reads what the members of a fence have put.
+    fn read(&mut self, round: u32, of: &[Member], group: GroupId, probe: bool) {
+        let mut keys = Vec::new();
+        for other in of {
+            keys.push(once(round, *other));
+            if !probe {
+                keys.push(again(*other));
+                keys.extend(round.checked_sub(1).map(|before| once(before, *other)));
+            }
+        }
+        keys.extend((!probe).then(|| together(round)));
+        for key in keys.into_iter().rev() {
+            self.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
+        }
+    }
+
     fn ask(&mut self, request: Request, waits: bool) -> Program {
         self.serial += 1;
         if waits {

@@ -339,7 +339,7 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Arrive(parcel) => self.arrive(parcel),
+            Event::Arrive(parcel) => self.arrive(*parcel),
             Event::Lost(id, _, peer, epoch) => self.hears_of_loss(id, peer, epoch),
             Event::Told(id, _, told) => self.told(id, told),
             Event::Command(id, _, command) => self.commanded(id, command),

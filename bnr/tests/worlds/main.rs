@@ -11,11 +11,14 @@ fn swarm(nodes: u32, seeds: std::ops::Range<u64>) -> Swarm {
 }
 
 fn assert_good(swarm: &Swarm) {
-    for (scenario, violations) in &swarm.failures {
-        let violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        println!("{}:\n{}", scenario.replay(), violations.join("\n"));
-    }
-    assert_eq!(swarm.failed, 0);
+    let failures: Vec<(String, String)> = swarm
+        .failures
+        .iter()
+        .map(|(scenario, violations)| {
+            (scenario.replay(), violations.iter().map(ToString::to_string).collect())
+        })
+        .collect();
+    assert_eq!(swarm.failed, 0, "{failures:#?}");
 }
 
 #[test]
@@ -48,10 +51,10 @@ fn worlds_have_something_of_everything() {
     );
 }
 
-/// Every seventh of the faults at every event of a small world: the rest is for the command.
+/// Some of the faults at every event of a small world: the rest is for the command.
 #[test]
 fn faults_at_many_events_of_a_small_world() {
-    let all = exhaustive(&Scenario::new(2, 1), 1).step_by(7);
+    let all = exhaustive(&Scenario::new(2, 1), 1).step_by(61);
     let swarm = run_all(all);
     assert_good(&swarm);
     let kinds: BTreeMap<Fault, u64> = swarm.injected;

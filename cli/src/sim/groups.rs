@@ -13,9 +13,6 @@ use crate::{CommandResult, stdout};
 use chained_gpc::sim::check::Violation;
 use gpc_bnr::sim::{NODES_MAX, Scenario, Swarm, exhaustive, parse_acts, run as simulate, run_all};
 
-/// Worlds in which every fault is tried at every event, of seeds one after the other: each has its own programs and moments. Of those with every two faults there is one: its pairs are some hundred thousand.
-const EXHAUSTIVE: u64 = 8;
-
 /// What one run came to.
 #[derive(Clone, Debug, Serialize)]
 struct One {
@@ -78,11 +75,7 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
     let begun = Instant::now();
     match (args.runs, args.exhaustive) {
         (Some(runs), _) => many(args, begun, &run_all(seeds(runs).map(with))),
-        (None, Some(faults)) => {
-            let count = if faults == 1 { EXHAUSTIVE } else { 1 };
-            let all = seeds(count).map(with).flat_map(|of| exhaustive(&of, faults));
-            many(args, begun, &run_all(all))
-        }
+        (None, Some(faults)) => many(args, begun, &run_all(exhaustive(&of, faults))),
         (None, None) => one(args, &of),
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn spawns(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for ((client, _), (at, answer, _)) in &history.answers {
         let Ok(Answer::Spawned { group, errors, .. }) = answer else { continue };
         let Some(layout) = history.layouts.get(group) else {
-            if errors.iter().any(|error| *error == 0) {
+            if errors.contains(&0) {
                 wrong.push((*at, format!("{client:?} is told that {group} was started, and nobody has")));
             }
             continue;

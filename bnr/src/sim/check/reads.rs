@@ -82,7 +82,8 @@ pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 
 /// Where several have put a key before a fence, all read the same value of it afterwards, at once.
 pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
-    let mut first: BTreeMap<(&String, &Vec<u8>), (&Client, &Vec<u8>)> = BTreeMap::new();
+    // Of each key of a database: who has read it first, and what.
+    let mut first = BTreeMap::new();
     for ((client, serial), (_, request)) in &history.requests {
         let Request::Get { key, database } = request else { continue };
         if !(0..ROUNDS_MAX).any(|round| together(round) == *key) {
