@@ -216,6 +216,13 @@ const FLOORS: &[Floor] = &[
         packages: &["chained_gpc", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
+    Floor { folder: "bnr/src/causes.rs", floors: &[], packages: &["chained_gpc"], banned: SYSTEM_AND_LOCKS },
+    Floor {
+        folder: "bnr/src/sim",
+        floors: &["wire", "chain", "sim"],
+        packages: &["chained_gpc", "rayon", "thiserror"],
+        banned: SYSTEM_AND_LOCKS,
+    },
     Floor {
         folder: "bnr/src/native.rs",
         floors: &[],

@@ -21,6 +21,7 @@
 //! Source: BNR, "Classic Groups", "Thoughts from David and Brian", "Thoughts about BNR Domains".
 #![deny(unsafe_code)]
 
+mod causes;
 pub mod client;
 pub mod codec;
 pub mod domain;
@@ -34,6 +35,8 @@ pub mod native;
 pub mod order;
 pub mod pmi;
 pub mod request;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod speak;
 mod spec;
 pub mod streams;

@@ -30,7 +30,7 @@ use super::duration::Span;
 use super::wait::WaitName;
 use chained_gpc::launch::PROCESSES_MAX;
 use chained_gpc::runtime::{Address, LinkKind};
-use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost, peering};
+use chained_gpc::sim::{Crash, CrashError, FaultSet, LinkCost};
 
 /// Most positions of a tree that is drawn: a million, with room.
 pub const DRAWN_MAX: u32 = 1 << 20;
@@ -459,17 +459,22 @@ pub struct SimArgs {
     #[arg(long, value_name = "LIST", value_parser = crashes, conflicts_with_all = ["faults", "runs", "compare", "svg"], requires = "n")]
     pub crash: Option<Crashes>,
 
-    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls; with --peering every fault, or every two, for N ids and 8 seeds from S on, or one
+    /// Try every crash at every event (1), or every two (2), for up to N ids, each tree and both kinds of calls; with --peering every fault, or every two, for N ids and 8 seeds from S on, or one; with --groups for N nodes and one seed
     #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u32).range(1..=2), conflicts_with_all = ["crash", "faults", "runs", "compare", "svg", "trace"], requires = "n")]
     pub exhaustive: Option<u32>,
 
     /// Simulate who may come in, instead of calls: 2 to 16 nodes that link with each other, with faults and an attacker
-    #[arg(long, conflicts_with_all = ["fit", "tree", "hosts", "faults", "crash", "compare", "svg", "partial"], requires = "n")]
+    #[arg(long, group = "world", conflicts_with_all = ["fit", "tree", "hosts", "faults", "crash", "compare", "svg", "partial"], requires = "n")]
     pub peering: bool,
 
-    /// With --peering: what goes wrong after how many events, and nothing else: FAULT@EVENT, several with commas
-    #[arg(long, value_name = "LIST", value_parser = acts, requires = "peering", conflicts_with_all = ["runs", "exhaustive"])]
-    pub acts: Option<Acts>,
+    /// Simulate process groups, instead of calls: 1 to N nodes, N up to 16, of a domain, whose processes fence, put, spawn and die, with faults
+    #[cfg(feature = "bnr")]
+    #[arg(long, group = "world", conflicts_with_all = ["peering", "fit", "tree", "hosts", "faults", "crash", "compare", "svg", "partial"], requires = "n")]
+    pub groups: bool,
+
+    /// With --peering or --groups: what goes wrong after how many events, and nothing else: FAULT@EVENT, several with commas
+    #[arg(long, value_name = "LIST", requires = "world", conflicts_with_all = ["runs", "exhaustive"])]
+    pub acts: Option<String>,
 
     /// What to print
     #[arg(long, value_enum, default_value_t = SimOutput::Table)]
@@ -493,13 +498,6 @@ pub type Crashes = Vec<Crash>;
 
 fn crashes(text: &str) -> Result<Crashes, CrashError> {
     Crash::parse_list(text)
-}
-
-/// What goes wrong between nodes that link with each other.
-pub type Acts = Vec<(u64, peering::Fault)>;
-
-fn acts(text: &str) -> Result<Acts, peering::FaultError> {
-    peering::parse_acts(text)
 }
 
 /// Where fitted costs are kept unless another file is named.
@@ -567,6 +565,8 @@ Examples:
   gpc sim -n 7 --tree chain --partial --crash 3@17,4@30 --trace
   gpc sim -n 4 --peering --runs 10000            who may come in: hellos, proofs, faults and an attacker
   gpc sim -n 2 --peering --seed 3 --acts cross@0,restart@17 --trace
+  gpc sim -n 4 --groups --runs 2000              groups, fences, databases and death notices, with faults
+  gpc sim -n 3 --groups --seed 3 --acts crash@200,link@300 --trace
 
 The exit status is 0 only if no checker complains; else standard error says what is wrong and how to replay it.";
 

@@ -73,7 +73,7 @@ impl Coded for usize {
         (*self as u64).put(out);
     }
 
-    fn get(bytes: &mut Reader<'_>) -> Result<usize, CodecError> {
+    fn get(bytes: &mut Fields<'_>) -> Result<usize, CodecError> {
         usize::try_from(u64::get(bytes)?)
             .map_err(|_| CodecError::Field("a number is larger than this machine counts"))
     }

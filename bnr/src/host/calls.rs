@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::trees::Id;
-use chained_gpc::{Call, CallError, CallHandle, Caller, Cause, CauseKind, FuncHandle, Outcome, Shown, Tree};
+use chained_gpc::{Call, CallError, CallHandle, Caller, FuncHandle, Outcome, Tree};
 
 use super::mailbox::{Post, Told};
-use crate::codec::decode_report;
+use crate::causes::{fault_of, report_of};
 use crate::fault::{Fault, FaultKind};
 use crate::order::Report;
 
@@ -124,73 +124,11 @@ impl Wake for Ready {
 /// What each of the ids has said, or why it has not.
 pub(super) fn reports(ids: &[Id], ended: &Ended) -> Vec<(Id, Result<Report, Fault>)> {
     let each = |id: Id| match ended {
-        Ok(outcome) => match outcome.reply(id) {
-            Some(reply) => decode_report(reply.data).map_err(|error| {
-                let message = format!("node {id} answers what makes no sense: {error}");
-                Fault::at(id, FaultKind::System, message)
-            }),
-            None => Err(match outcome.cause(id) {
-                Some(cause) => fault_of(cause),
-                None => unreached(id),
-            }),
-        },
+        Ok(outcome) => report_of(id, outcome.reply(id).map(|reply| reply.data), outcome.cause(id)),
         Err(error) => Err(match error.cause() {
             Some(cause) => fault_of(cause),
             None => Fault::new(FaultKind::System, format!("a call to other nodes: {error}")),
         }),
     };
     ids.iter().map(|&id| (id, each(id))).collect()
-}
-
-fn unreached(id: Id) -> Fault {
-    Fault::at(id, FaultKind::NodeLost, format!("node {id} was not reached"))
-}
-
-/// A cause as a fault of the domain: which node, where in the call, and what it has said.
-pub(super) fn fault_of(cause: &Cause) -> Fault {
-    let kind = match cause.kind {
-        lost if is_loss(lost) => FaultKind::NodeLost,
-        CauseKind::TimeLimit => FaultKind::TimedOut,
-        _ => FaultKind::System,
-    };
-    let Cause { id, stage, message, .. } = cause;
-    Fault::at(*id, kind, format!("node {id} (stage {stage}): {}", Shown(message)))
-}
-
-/// Whether a cause says that its id is gone, or cannot be reached.
-pub(super) fn is_loss(kind: CauseKind) -> bool {
-    matches!(
-        kind,
-        CauseKind::Unreachable
-            | CauseKind::LinkLost
-            | CauseKind::LostIncarnation
-            | CauseKind::ShuttingDown
-            | CauseKind::NotAuthorised
-            | CauseKind::UnknownFunction
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use chained_gpc::Stage;
-
-    use super::*;
-
-    /// A fault of a function that had failed at a node named no node: whoever was told of it did not know where to look.
-    #[test]
-    fn a_fault_names_the_node_and_the_stage_and_says_what_was_said() {
-        let fault = |kind, message: &str| fault_of(&Cause::new(7, Stage::Func, kind, message));
-        for (kind, becomes) in [
-            (CauseKind::Failed, FaultKind::System),
-            (CauseKind::TimeLimit, FaultKind::TimedOut),
-            (CauseKind::LinkLost, FaultKind::NodeLost),
-            (CauseKind::NotAuthorised, FaultKind::NodeLost),
-        ] {
-            let fault = fault(kind, "the disk is full");
-            assert_eq!((fault.kind, fault.node), (becomes, Some(7)));
-            assert_eq!(fault.message, "node 7 (stage func): the disk is full");
-        }
-        let hostile = fault(CauseKind::Failed, "\u{1b}[2J");
-        assert!(!hostile.message.contains('\u{1b}'), "{hostile}");
-    }
 }

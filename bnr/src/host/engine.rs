@@ -12,13 +12,14 @@ use chained_gpc::{Deferred, Reply};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token as Key};
 
-use super::calls::{Calls, Ended, is_loss, reports};
+use super::calls::{Calls, Ended, reports};
 use super::clients::Link;
 use super::doors::Doors;
 use super::mailbox::{Post, Then, Told};
 use super::outflow::Outflow;
 use super::processes::{Output as ProcessOutput, Read, Starting};
 use super::{HostEvent, KeeperCommand};
+use crate::causes::is_loss;
 use crate::codec::encode_report;
 use crate::domain::{CallNumber, Domain, Input, Serial, Token};
 use crate::fault::{Fault, FaultKind};

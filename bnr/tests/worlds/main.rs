@@ -1,136 +1,85 @@
-//! Whole domains in virtual time: nodes that crash, calls that are late, processes that end at any moment, and whoever asks at random. Judged from what was seen outside alone.
+//! Whole domains in virtual time, many at once: `gpc sim --groups` has more of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
-
-mod check;
-mod programs;
-mod rng;
-mod world;
 
 use std::collections::BTreeMap;
 
-use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use gpc_bnr::sim::{Fault, Scenario, Swarm, exhaustive, run, run_all};
 
-use crate::check::check;
-use crate::world::{Config, Seen, World};
-
-/// One world, from its beginning until nothing happens any more.
-fn judge(config: Config) -> Result<World, String> {
-    let mut world = World::new(config);
-    let rest = world.run();
-    check(&world.seen, &world.times, 3).map_err(|wrong| format!("{wrong} ({config:?})"))?;
-    rest.map_err(|wrong| format!("{wrong} ({config:?})"))?;
-    Ok(world)
+/// Fixed worlds of this many nodes.
+fn swarm(nodes: u32, seeds: std::ops::Range<u64>) -> Swarm {
+    run_all(seeds.map(|seed| Scenario::new(nodes, seed)))
 }
 
-fn sane(seed: u64) -> Config {
-    Config { seed, nodes: 1 + seed % 5, head_runs: seed % 4 != 3, late: 12, ..Config::default() }
+fn assert_good(swarm: &Swarm) {
+    let failures: Vec<(String, String)> = swarm
+        .failures
+        .iter()
+        .map(|(scenario, violations)| {
+            (scenario.replay(), violations.iter().map(ToString::to_string).collect())
+        })
+        .collect();
+    assert_eq!(swarm.failed, 0, "{failures:#?}");
 }
 
-proptest! {
-    #![proptest_config(search())]
-
-    #[test]
-    fn nothing_goes_wrong(seed: u64) {
-        let world = judge(Config { noise: 4, ..sane(seed) });
-        prop_assert!(world.is_ok(), "{}", world.err().unwrap());
-    }
-
-    #[test]
-    fn processes_die(seed: u64) {
-        let world = judge(Config { deaths: 4, not_started: 12, noise: 2, ..sane(seed) });
-        prop_assert!(world.is_ok(), "{}", world.err().unwrap());
-    }
-
-    #[test]
-    fn subsets_overlap(seed: u64) {
-        let world = judge(Config { nodes: 3 + seed % 3, deaths: if seed % 2 == 0 { 0 } else { 6 }, late: 3, rounds: 8, ..sane(seed) });
-        prop_assert!(world.is_ok(), "{}", world.err().unwrap());
-    }
-
-    #[test]
-    fn nodes_are_lost(seed: u64) {
-        let world = judge(Config { crashes: 2, deaths: 12, noise: 3, ..sane(seed) });
-        prop_assert!(world.is_ok(), "{}", world.err().unwrap());
-    }
-
-    #[test]
-    fn the_head_is_lost(seed: u64) {
-        let world = judge(Config { crashes: 4, head_crashes: true, deaths: 20, noise: 3, ..sane(seed) });
-        prop_assert!(world.is_ok(), "{}", world.err().unwrap());
-    }
-
-    #[test]
-    fn limits_pass_and_members_differ(seed: u64) {
-        let world = judge(Config { short_limits: 5, mismatches: 12, noise: 3, ..sane(seed) });
-        prop_assert!(world.is_ok(), "{}", world.err().unwrap());
-    }
-
-    #[test]
-    fn everything_goes_wrong(seed: u64) {
-        let world = judge(Config {
-            crashes: 3, glitches: 30, deaths: 6, not_started: 20, short_limits: 9, mismatches: 25, noise: 2, ..sane(seed)
-        });
-        prop_assert!(world.is_ok(), "{}", world.err().unwrap());
+#[test]
+fn no_checker_complains_of_worlds_of_any_size() {
+    for nodes in [1, 2, 5, 16] {
+        assert_good(&swarm(nodes, 0..40));
     }
 }
+
+#[test]
+fn equal_scenarios_have_equal_hashes() {
+    let hash = |seed| run(&Scenario::new(4, seed)).hash;
+    assert_eq!(hash(5), hash(5));
+    assert_ne!(hash(5), hash(6));
+    let traced = run(&Scenario { trace: true, ..Scenario::new(4, 5) });
+    assert!(traced.hash == hash(5) && traced.trace.len() > 100);
+}
+
 /// Worlds in which nothing happens would find nothing.
 #[test]
 fn worlds_have_something_of_everything() {
-    let mut count: BTreeMap<String, u64> = BTreeMap::new();
-    for seed in 0..120 {
-        let config = Config {
-            crashes: 6,
-            glitches: 40,
-            deaths: 12,
-            not_started: 40,
-            short_limits: 12,
-            mismatches: 40,
-            noise: 2,
-            ..sane(seed)
-        };
-        let world = judge(config).unwrap();
-        for (name, calls) in &world.orders {
-            *count.entry(format!("call {name}")).or_default() += calls;
-        }
-        for (request, answer) in world.answers() {
-            let name = |text: String| {
-                text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
-            };
-            let outcome = match answer {
-                Ok(_) => "Ok".into(),
-                Err(fault) => format!("{:?}", fault.kind),
-            };
-            *count.entry(format!("{} {outcome}", name(format!("{request:?}")))).or_default() += 1;
-        }
-        *count.entry("notice".into()).or_default() +=
-            world.seen.iter().filter(|seen| matches!(seen, Seen::Noticed { .. })).count() as u64;
-    }
-    println!("{count:#?}");
-    for wanted in WANTED {
-        assert!(count.get(*wanted).is_some_and(|count| *count > 0), "no world has {wanted}");
-    }
+    let swarm = swarm(4, 1000..1300);
+    assert_good(&swarm);
+    let missing: Vec<&&str> = WANTED.iter().filter(|wanted| !swarm.counts.contains_key(**wanted)).collect();
+    let faults: Vec<&Fault> = Fault::ALL.iter().filter(|fault| !swarm.injected.contains_key(fault)).collect();
+    assert!(
+        missing.is_empty() && faults.is_empty(),
+        "no world has {missing:?} {faults:?}: {:#?}",
+        swarm.counts
+    );
 }
 
-/// What some world must have: calls, and requests with their outcomes.
+/// Some of the faults at every event of a small world: the rest is for the command.
+#[test]
+fn faults_at_many_events_of_a_small_world() {
+    let all = exhaustive(&Scenario::new(2, 1), 1).step_by(61);
+    let swarm = run_all(all);
+    assert_good(&swarm);
+    let kinds: BTreeMap<Fault, u64> = swarm.injected;
+    assert!(kinds.len() > 6, "{kinds:?}");
+}
+
+/// What some world must have: orders, and requests with their outcomes.
 const WANTED: &[&str] = &[
-    "call AtHead",
-    "call Begin",
-    "call Collect",
-    "call Destroyed",
-    "call Died",
-    "call End",
-    "call Enter",
-    "call Fail",
-    "call Find",
-    "call Forget",
-    "call Kill",
-    "call List",
-    "call Lost",
-    "call Release",
-    "call Start",
-    "call Status",
-    "call Watch",
+    "order AtHead",
+    "order Begin",
+    "order Collect",
+    "order Destroyed",
+    "order Died",
+    "order End",
+    "order Enter",
+    "order Fail",
+    "order Find",
+    "order Forget",
+    "order Kill",
+    "order List",
+    "order Lost",
+    "order Release",
+    "order Start",
+    "order Status",
+    "order Watch",
     "Fence Ok",
     "Fence MemberDied",
     "Fence NodeLost",
@@ -169,13 +118,7 @@ const WANTED: &[&str] = &[
     "Lookup Ok",
     "Lookup NotFound",
     "notice",
+    "not started",
+    "ended well",
+    "ended abnormally",
 ];
-
-/// The same worlds in each run, so that a change alone can fail it; `PROPTEST_CASES` searches so many new ones.
-fn search() -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    match cases {
-        Some(cases) => ProptestConfig::with_cases(cases),
-        None => ProptestConfig { rng_seed: RngSeed::Fixed(17), ..ProptestConfig::with_cases(150) },
-    }
-}

@@ -4,6 +4,8 @@ mod costs;
 mod exhaustive;
 mod fastest;
 mod fit;
+#[cfg(feature = "bnr")]
+mod groups;
 mod output;
 mod peering;
 
@@ -36,6 +38,10 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
     }
     if args.peering {
         return peering::run(args);
+    }
+    #[cfg(feature = "bnr")]
+    if args.groups {
+        return groups::run(args);
     }
     let costs = RunCosts::new(args)?;
     if let Some(path) = &args.svg {

@@ -11,7 +11,7 @@ use crate::args::{SimArgs, SimOutput};
 use crate::refused::Refused;
 use crate::{CommandResult, stdout};
 use chained_gpc::sim::check::Violation;
-use chained_gpc::sim::peering::{Scenario, Swarm, exhaustive, run as simulate, run_all};
+use chained_gpc::sim::peering::{Scenario, Swarm, exhaustive, parse_acts, run as simulate, run_all};
 
 /// Most ids: connections are as many as pairs, and each world has faults at all of them.
 const IDS_MAX: u32 = 16;
@@ -66,7 +66,8 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
     if !(2..=IDS_MAX).contains(&n) {
         return Err(Refused::from(format!("--peering takes 2 to {IDS_MAX} ids")).into());
     }
-    let of = Scenario { acts: args.acts.clone(), trace: args.trace, ..Scenario::new(n, args.seed) };
+    let acts = args.acts.as_deref().map(parse_acts).transpose().map_err(|error| error.to_string())?;
+    let of = Scenario { acts, trace: args.trace, ..Scenario::new(n, args.seed) };
     let seeds = |count: u64| (0..count).map(|next| of.seed.wrapping_add(next));
     let with = |seed| Scenario { seed, ..of.clone() };
     let begun = Instant::now();

@@ -83,7 +83,11 @@ fn add_line(text: &mut String, line: &str) {
 /// In words, if a piece's text is not there exactly once, or two pieces overlap.
 pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<String, String> {
     // In which crate the function that asks for the switch is at home.
-    let home = if file.starts_with("trees/") { "crate" } else { "gpc_trees" };
+    let home = match file.split('/').next() {
+        Some("trees") => "crate",
+        Some("bnr") => "chained_gpc::trees",
+        _ => "gpc_trees",
+    };
     let mut places: BTreeMap<usize, (&Bug, &Piece)> = BTreeMap::new();
     for bug in bugs {
         for piece in bug.pieces.iter().filter(|piece| piece.file == file) {

@@ -49,8 +49,14 @@ pub(super) fn build(bugs: &[Bug]) -> PathBuf {
     // Its own target folder: no build waits for another's lock. What is run often is made a little faster; nobody debugs it.
     cargo.args(["build", "--quiet", "--package", "gpc-cli", "--bin", "gpc"]);
     // What simulates needs nothing else.
-    cargo.arg("--no-default-features").arg("--target-dir").arg(&target).current_dir(&copy);
-    cargo.args(["--config", "profile.dev.package.chained-gpc.opt-level=1"]);
+    cargo
+        .args(["--no-default-features", "--features", "bnr"])
+        .arg("--target-dir")
+        .arg(&target)
+        .current_dir(&copy);
+    for package in ["chained-gpc", "gpc-bnr"] {
+        cargo.args(["--config", &format!("profile.dev.package.{package}.opt-level=1")]);
+    }
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0").env_remove("CARGO_BUILD_TARGET");
     let output = cargo.output().expect("cargo runs this test, so it is there");
     assert!(output.status.success(), "the test build: {}", String::from_utf8_lossy(&output.stderr));

@@ -3,32 +3,38 @@
 use std::sync::Arc;
 
 use chained_gpc::trees::Id;
-use gpc_bnr::domain::Input;
-use gpc_bnr::names::{GroupId, Member, Rank};
-use gpc_bnr::request::Client;
-use gpc_bnr::{Exit, Layout};
 
-use super::{Event, Life, MILLI, Seen, TOOL, World};
-use crate::programs::Program;
+use super::programs::Program;
+use super::seen::Seen;
+use super::world::{Event, Life, MS, TOOL, World};
+use crate::domain::Input;
+use crate::exit::Exit;
+use crate::names::{GroupId, Member, Rank};
+use crate::request::Client;
+use crate::spec::Layout;
+
+/// The system's number for a program that is not there.
+const NO_PROGRAM: i32 = 2;
 
 impl World {
     pub(super) fn start(&mut self, id: Id, layout: Arc<Layout>) {
         let ranks: Vec<Rank> = layout.ranks_on(id).collect();
         let group = layout.group;
         self.programs.know(&layout);
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.starting.insert(group, (ranks.len(), Vec::new()));
-        }
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.part.iter_mut().for_each(|part| drop(part.starting.insert(group, (ranks.len(), Vec::new()))));
         for rank in ranks {
             let member = Member { group, rank };
             let before = self.lives.insert(member, (id, Life::Starts));
-            assert!(before.is_none(), "{member} is started twice");
-            let started = match self.rng.one_in(self.config.not_started) {
-                true => Err(2),
-                false => Ok(1000 + rank),
-            };
-            let delay = self.delay();
-            self.after(delay, Event::Runs { member, started });
+            if before.is_some() {
+                self.see(Seen::Left(format!("{member} is started twice")));
+            }
+            let fails = self.config.not_started > 0
+                && !self.programs.is_probe(group)
+                && self.random.chance(1, self.config.not_started);
+            let started = if fails { Err(NO_PROGRAM) } else { Ok(1000 + rank) };
+            let at = self.now + self.moment();
+            self.push(at, Event::Runs(member, started));
         }
         self.see(Seen::Started { layout });
     }
@@ -36,7 +42,7 @@ impl World {
     pub(super) fn runs(&mut self, member: Member, started: Result<u32, i32>) {
         let Some((id, life)) = self.lives.get_mut(&member) else { return };
         let id = *id;
-        if !self.nodes[&id].up {
+        if *life != Life::Starts {
             return;
         }
         match started {
@@ -45,12 +51,15 @@ impl World {
                 let client = Client::Process(member);
                 self.see(Seen::Runs { member });
                 self.programs.begin(client);
-                let delay = self.delay();
-                self.after(delay, Event::Acts { client });
-                if self.rng.one_in(self.config.deaths) {
-                    let at = self.rng.below(3_000 * MILLI);
+                let at = self.now + self.moment();
+                self.push(at, Event::Acts(client));
+                let dies = self.config.deaths > 0 && !self.programs.is_probe(member.group);
+                if dies && self.random.chance(1, self.config.deaths) {
+                    // Often before all of its group are started.
+                    let most = if self.random.chance(1, 2) { 30 } else { 3_000 };
+                    let at = self.now + self.random.below(most * MS);
                     let exit = self.an_exit();
-                    self.after(at, Event::Dies { member, exit });
+                    self.push(at, Event::Dies(member, exit));
                 }
             }
             Err(_) => {
@@ -59,26 +68,20 @@ impl World {
             }
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        let Some((expected, known)) = node.starting.get_mut(&member.group) else { return };
+        let Some(part) = &mut node.part else { return };
+        let Some((expected, known)) = part.starting.get_mut(&member.group) else { return };
         known.push((member.rank, started));
         if known.len() == *expected {
+            let run = node.run;
             // What has ended meanwhile may be told before.
-            let delay = self.delay();
-            self.after(delay, Event::Started { id, group: member.group });
-        }
-    }
-
-    pub(super) fn an_exit(&mut self) -> Exit {
-        match self.rng.below(4) {
-            0 => Exit::Code(0),
-            1 => Exit::Code(7),
-            _ => Exit::Signal(11),
+            let at = self.now + self.moment();
+            self.push(at, Event::Started(id, run, member.group));
         }
     }
 
     pub(super) fn started(&mut self, id: Id, group: GroupId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        if let Some((_, mut ranks)) = node.starting.remove(&group) {
+        let part = self.nodes.get_mut(&id).and_then(|node| node.part.as_mut());
+        if let Some((_, mut ranks)) = part.and_then(|part| part.starting.remove(&group)) {
             ranks.sort_unstable();
             self.input(id, Input::Started { group, ranks });
         }
@@ -94,42 +97,58 @@ impl World {
         let client = Client::Process(member);
         self.programs.over(client);
         self.see(Seen::Over { member, exit });
+        // Its node may stand still: then it hears of it later.
+        let Some(run) = self.nodes.get(&id).map(|node| node.run) else { return };
         // The link ends before or after.
-        if self.rng.one_in(2) {
+        if self.random.chance(1, 2) {
             self.see(Seen::Gone { client });
             self.input(id, Input::Gone(client));
             self.input(id, Input::Ended { member, exit });
         } else {
             self.input(id, Input::Ended { member, exit });
-            let delay = self.delay();
-            self.after(delay, Event::Gone { client, id });
+            let at = self.now + self.moment();
+            self.push(at, Event::Gone(id, run, client));
         }
     }
 
     /// All processes of a group at a node end, and then none is left.
     pub(super) fn killed(&mut self, id: Id, group: GroupId, signal: u8) {
-        if !self.nodes[&id].up {
-            return;
-        }
         let here = self.lives.iter().filter(|(member, (at, _))| member.group == group && *at == id);
         let here: Vec<(Member, Life)> = here.map(|(member, (_, life))| (*member, *life)).collect();
+        let Some(node) = self.nodes.get(&id) else { return };
+        let (run, part) = (node.run, node.part.as_ref());
         let starts = here.iter().any(|(_, life)| *life == Life::Starts)
-            || self.nodes[&id].starting.contains_key(&group);
+            || part.is_some_and(|part| part.starting.contains_key(&group));
         for (member, _) in here.iter().filter(|(_, life)| *life == Life::Runs) {
             self.dies(*member, Exit::Signal(signal));
         }
         if starts {
             // The keeper does what it is told in its order.
-            let delay = self.delay();
-            return self.after(delay, Event::Killed { id, group, signal });
+            let at = self.now + self.moment();
+            return self.push(at, Event::Killed(id, run, group, signal));
         }
         self.input(id, Input::Emptied(group));
     }
 
+    /// A node's part has ended, and its keeper ends what is left.
+    pub(super) fn processes_end_with(&mut self, id: Id) {
+        let left = self.lives.iter().filter(|(_, (at, life))| *at == id && *life != Life::Over);
+        let left: Vec<Member> = left.map(|(member, _)| *member).collect();
+        for member in left {
+            if let Some((_, life)) = self.lives.get_mut(&member) {
+                *life = Life::Over;
+            }
+            self.programs.over(Client::Process(member));
+            self.see(Seen::Over { member, exit: Exit::Signal(9) });
+        }
+        if id == self.head() {
+            self.programs.over(TOOL);
+        }
+    }
+
     pub(super) fn acts(&mut self, client: Client) {
         let Some(id) = self.node_of(client) else { return };
-        let (node, head) = (&self.nodes[&id], self.head());
-        if !node.up || node.ended && client != TOOL {
+        if self.nodes.get(&id).is_none_or(|node| !node.up || node.part.is_none()) {
             return;
         }
         for asked in self.programs.next(client) {
@@ -137,19 +156,18 @@ impl World {
                 Program::Asks(serial, request) => (serial, request),
                 Program::Ends(exit) => {
                     if let Client::Process(member) = client {
-                        let delay = self.delay();
-                        self.after(delay, Event::Dies { member, exit });
+                        let at = self.now + self.moment();
+                        self.push(at, Event::Dies(member, exit));
                     }
                     continue;
                 }
                 Program::Waits(millis) => {
-                    self.after(millis * MILLI, Event::Acts { client });
+                    self.push(self.now + millis * MS, Event::Acts(client));
                     continue;
                 }
             };
             self.see(Seen::Asked { client, serial, request: request.clone() });
             self.asking = Some((client, serial));
-            let id = self.node_of(client).unwrap_or(head);
             self.input(id, Input::Request { client, serial, request });
             self.asking = None;
         }

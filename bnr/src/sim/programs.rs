@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use gpc_bnr::domain::Serial;
-use gpc_bnr::names::{GroupId, Member, Set};
-use gpc_bnr::request::{Answer, Client, Pair, Request};
-use gpc_bnr::{Exit, Fault, Layout, OnDeath, Spec};
+use chained_gpc::sim::Random;
 
-use crate::rng::Rng;
-use crate::world::Config;
+use super::config::Config;
+use crate::domain::Serial;
+use crate::exit::Exit;
+use crate::fault::Fault;
+use crate::names::{GroupId, Member, Set};
+use crate::request::{Answer, Client, Pair, Request};
+use crate::spec::{Layout, OnDeath, Spec};
 
 /// What a process does next.
-pub(crate) enum Program {
+pub(super) enum Program {
     Asks(Serial, Request),
     Ends(Exit),
     Waits(u64),
@@ -43,6 +45,8 @@ enum Step {
     /// Fences over the merged group, and asks its size.
     FenceMerged,
     Leave,
+    /// Lives on, and asks nothing more.
+    Stay,
 }
 
 struct Mind {
@@ -57,29 +61,42 @@ struct Mind {
     begun: bool,
 }
 
-pub(crate) struct Programs {
+pub(super) struct Programs {
     config: Config,
     seed: u64,
-    rng: Rng,
+    random: Random,
     layouts: BTreeMap<GroupId, Layout>,
     minds: BTreeMap<Client, Mind>,
 }
 
 /// What a process is told by its first argument.
 const MERGES: &[u8] = b"merges";
+const PROBE: &[u8] = b"probe";
 
-pub(crate) fn value(round: u32, member: Member) -> Vec<u8> {
+/// More rounds than a program has.
+pub(super) const ROUNDS_MAX: u32 = 20;
+
+fn one_in(random: &mut Random, times: u64) -> bool {
+    times != 0 && random.below(times) == 0
+}
+
+pub(super) fn value(round: u32, member: Member) -> Vec<u8> {
     format!("{round} of {member}").into_bytes()
 }
 
 /// The key that a member puts once a round.
-pub(crate) fn once(round: u32, member: Member) -> Vec<u8> {
+pub(super) fn once(round: u32, member: Member) -> Vec<u8> {
     format!("once {round} {member}").into_bytes()
 }
 
 /// The key that it puts again each round.
-pub(crate) fn again(member: Member) -> Vec<u8> {
+pub(super) fn again(member: Member) -> Vec<u8> {
     format!("again {member}").into_bytes()
+}
+
+/// The key that all members of a fence put before it, each another value.
+pub(super) fn together(round: u32) -> Vec<u8> {
+    format!("together {round}").into_bytes()
 }
 
 fn own(group: GroupId) -> String {
@@ -87,21 +104,27 @@ fn own(group: GroupId) -> String {
 }
 
 impl Programs {
-    pub(crate) fn new(config: Config, seed: u64) -> Programs {
-        Programs { config, seed, rng: Rng::new(seed ^ 77), layouts: BTreeMap::new(), minds: BTreeMap::new() }
+    pub(super) fn new(config: Config, seed: u64) -> Programs {
+        Programs {
+            config,
+            seed,
+            random: Random::new(seed ^ 77),
+            layouts: BTreeMap::new(),
+            minds: BTreeMap::new(),
+        }
     }
 
-    pub(crate) fn know(&mut self, layout: &Layout) {
+    pub(super) fn know(&mut self, layout: &Layout) {
         self.layouts.insert(layout.group, layout.clone());
     }
 
-    pub(crate) fn over(&mut self, client: Client) {
+    pub(super) fn over(&mut self, client: Client) {
         if let Some(mind) = self.minds.get_mut(&client) {
             mind.over = true;
         }
     }
 
-    pub(crate) fn begin(&mut self, client: Client) {
+    pub(super) fn begin(&mut self, client: Client) {
         let steps = match client {
             Client::Tool(_) => self.tool(),
             Client::Process(member) => self.process(member),
@@ -126,22 +149,22 @@ impl Programs {
     /// The tool spawns groups, and watches them.
     fn tool(&mut self) -> VecDeque<Step> {
         let mut steps = VecDeque::new();
-        for _ in 0..1 + self.rng.below(2) {
+        for _ in 0..1 + self.random.below(self.config.groups) {
             let specs = self.specs(&[]);
-            let on_death = if self.rng.one_in(2) { OnDeath::Notify } else { OnDeath::Kill };
+            let on_death = if one_in(&mut self.random, 2) { OnDeath::Notify } else { OnDeath::Kill };
             steps.push_back(Step::Ask(Request::SpawnMultiple {
                 specs,
                 preputs: vec![pair(b"given", b"1")],
                 on_death,
                 input: false,
             }));
-            steps.push_back(Step::Wait(self.rng.below(200)));
+            steps.push_back(Step::Wait(self.random.below(200)));
         }
         for group in 1..4 {
             steps.push_back(Step::Ask(Request::Subscribe(GroupId(group))));
         }
         for _ in 0..8 {
-            steps.push_back(Step::Wait(self.rng.below(800)));
+            steps.push_back(Step::Wait(self.random.below(800)));
             if let Some(request) = self.noise(None) {
                 steps.push_back(Step::Also(request));
             }
@@ -156,20 +179,21 @@ impl Programs {
             args: args.iter().map(|arg| arg.to_vec()).collect(),
             ..Spec::default()
         };
-        (0..1 + self.rng.below(2)).map(|_| spec(self.rng.below(4))).collect()
+        let specs = if self.config.processes > 2 { 1 + self.random.below(2) } else { 1 };
+        (0..specs).map(|_| spec(self.random.below(self.config.processes))).collect()
     }
 
     fn noise(&mut self, member: Option<Member>) -> Option<Request> {
-        if !self.rng.one_in(self.config.noise) {
+        if !one_in(&mut self.random, self.config.noise) {
             return None;
         }
-        let group = GroupId(1 + self.rng.below(6) as u32);
-        let name = format!("named {}", self.rng.below(2));
+        let group = GroupId(1 + self.random.below(6) as u32);
+        let name = format!("named {}", self.random.below(2));
         let pair = pair(
-            format!("key {}", self.rng.below(3)).as_bytes(),
-            format!("{}", self.rng.below(99)).as_bytes(),
+            format!("key {}", self.random.below(3)).as_bytes(),
+            format!("{}", self.random.below(99)).as_bytes(),
         );
-        Some(match self.rng.below(19) {
+        Some(match self.random.below(19) {
             0 => Request::Kill(group),
             1 => Request::Status(group),
             2 => Request::Groups,
@@ -189,13 +213,50 @@ impl Programs {
         })
     }
 
+    /// A new group of as many processes as there are nodes is started, when all faults are over.
+    pub(super) fn probe(&mut self, nodes: u32) {
+        let spec =
+            Spec { count: nodes, program: b"./a".to_vec(), args: vec![PROBE.to_vec()], ..Spec::default() };
+        let spawn = Request::SpawnMultiple {
+            specs: vec![spec],
+            preputs: Vec::new(),
+            on_death: OnDeath::Notify,
+            input: false,
+        };
+        if let Some(mind) = self.minds.get_mut(&Client::Tool(0)).filter(|mind| !mind.over) {
+            mind.waiting = None;
+            mind.steps = VecDeque::from([Step::Ask(spawn)]);
+        }
+    }
+
+    /// Whether a group is the one by which all is tried at the end.
+    pub(super) fn is_probe(&self, group: GroupId) -> bool {
+        self.layouts.get(&group).is_some_and(is_probe)
+    }
+
+    fn probes(&self, layout: &Layout, member: Member) -> Vec<Step> {
+        let database = layout.database.clone();
+        let put = Pair { key: once(0, member), value: value(0, member) };
+        let of = (0..layout.size()).map(|rank| Member { group: member.group, rank }).collect();
+        vec![
+            Step::Ask(Request::Init),
+            Step::Ask(Request::Put { database, pair: put, advice: None }),
+            Step::Ask(Request::Fence { over: Set::Group(member.group), limit: None, tag: Vec::new() }),
+            Step::Read { round: 0, of, own: member.group },
+            Step::Leave,
+        ]
+    }
+
     /// Who takes part in a round, what they do, and by which tag: the same for all of a group.
     fn process(&mut self, member: Member) -> VecDeque<Step> {
         let layout = self.layouts[&member.group].clone();
+        if self.is_probe(member.group) {
+            return VecDeque::from(self.probes(&layout, member));
+        }
         let merges = layout.specs.iter().any(|spec| spec.args.first().is_some_and(|arg| arg == MERGES));
-        let mut shared = Rng::new(self.seed ^ u64::from(member.group.0));
+        let mut shared = Random::new(self.seed ^ u64::from(member.group.0));
         let mut steps = VecDeque::new();
-        if !self.rng.one_in(9) {
+        if !one_in(&mut self.random, 9) {
             steps.push_back(Step::Ask(Request::Init));
         }
         if let (true, Some(parent)) = (merges, layout.parent) {
@@ -205,10 +266,13 @@ impl Programs {
         let mut spawned = merges || member.group.0 > 3;
         for round in 0..2 + (shared.below(4) + self.config.rounds) as u32 {
             self.round(&mut steps, &mut shared, &layout, member, round);
-            if !spawned && shared.one_in(4) {
+            if !spawned && one_in(&mut shared, 4) {
                 spawned = true;
                 self.merging(&mut steps, member);
             }
+        }
+        if one_in(&mut self.random, 4) {
+            steps.push_back(Step::Wait(self.random.below(20_000)));
         }
         steps.push_back(Step::Leave);
         steps
@@ -217,7 +281,7 @@ impl Programs {
     fn round(
         &mut self,
         steps: &mut VecDeque<Step>,
-        shared: &mut Rng,
+        shared: &mut Random,
         layout: &Layout,
         member: Member,
         round: u32,
@@ -231,17 +295,18 @@ impl Programs {
             }));
         }
         let all: Vec<Member> = (0..layout.size()).map(|rank| Member { group: member.group, rank }).collect();
-        let whole = shared.one_in(2);
-        let some: Vec<Member> = all.iter().copied().filter(|_| whole || shared.one_in(2)).collect();
+        let whole = one_in(shared, 2);
+        let some: Vec<Member> = all.iter().copied().filter(|_| whole || one_in(shared, 2)).collect();
         let over = match shared.below(2) {
             0 if whole => Set::Group(member.group),
             _ => Set::Members(some.iter().copied().collect()),
         };
-        let tag = if shared.one_in(3) { b"tag".to_vec() } else { Vec::new() };
-        let opens = shared.one_in(5);
-        if self.rng.one_in(4) {
-            let most = if self.rng.one_in(20) { 30_000 } else { 300 };
-            steps.push_back(Step::Wait(self.rng.below(most)));
+        let tag = if one_in(shared, 3) { b"tag".to_vec() } else { Vec::new() };
+        let opens = one_in(shared, 5);
+        let beside = one_in(shared, 4);
+        if one_in(&mut self.random, 4) {
+            let most = if one_in(&mut self.random, 20) { 30_000 } else { 300 };
+            steps.push_back(Step::Wait(self.random.below(most)));
         }
         if let Some(request) = self.noise(Some(member)) {
             steps.push_back(Step::Also(request));
@@ -249,9 +314,16 @@ impl Programs {
         if !some.contains(&member) {
             return;
         }
-        let limit =
-            self.rng.one_in(self.config.short_limits).then(|| Duration::from_millis(self.rng.below(500)));
-        let stray = self.rng.one_in(self.config.mismatches);
+        if one_in(&mut self.random, self.config.absent) {
+            return steps.push_back(Step::Stay);
+        }
+        if beside {
+            let (over, tag) = (over.clone(), b"beside".to_vec());
+            steps.push_back(Step::Also(Request::Fence { over, limit: None, tag }));
+        }
+        let limit = one_in(&mut self.random, self.config.short_limits)
+            .then(|| Duration::from_millis(self.random.below(500)));
+        let stray = one_in(&mut self.random, self.config.mismatches);
         if opens != stray {
             let over = over.clone();
             steps.push_back(Step::Ask(Request::Open { over: over.clone(), limit }));
@@ -260,6 +332,9 @@ impl Programs {
             }
             return;
         }
+        let pair = Pair { key: together(round), value: value(round, member) };
+        let database = layout.database.clone();
+        steps.push_back(Step::Ask(Request::Put { database, pair, advice: None }));
         steps.push_back(Step::Ask(Request::Fence { over, limit, tag }));
         steps.push_back(Step::Read { round, of: some, own: member.group });
     }
@@ -287,7 +362,7 @@ impl Programs {
         steps.push_back(Step::FenceMerged);
     }
 
-    pub(crate) fn answered(&mut self, client: Client, serial: Serial, answer: &Result<Answer, Fault>) {
+    pub(super) fn answered(&mut self, client: Client, serial: Serial, answer: &Result<Answer, Fault>) {
         let Some(mind) = self.minds.get_mut(&client) else { return };
         if mind.waiting == Some(serial) {
             mind.waiting = None;
@@ -296,12 +371,12 @@ impl Programs {
     }
 
     /// Whether a client goes on.
-    pub(crate) fn wants(&self, client: Client) -> bool {
+    pub(super) fn wants(&self, client: Client) -> bool {
         self.minds.get(&client).is_some_and(|mind| mind.begun && !mind.over && mind.waiting.is_none())
     }
 
     /// What a client does until it waits.
-    pub(crate) fn next(&mut self, client: Client) -> Vec<Program> {
+    pub(super) fn next(&mut self, client: Client) -> Vec<Program> {
         let mut done = Vec::new();
         while self.wants(client) {
             let Some(mind) = self.minds.get_mut(&client) else { break };
@@ -316,7 +391,7 @@ impl Programs {
                 step => {
                     // Groups spawn groups, though not for ever.
                     let child = mind.member.is_some_and(|member| {
-                        member.group.0 < 9 && self.rng.one_in(1 + u64::from(member.rank))
+                        member.group.0 < 9 && one_in(&mut self.random, 1 + u64::from(member.rank))
                     });
                     let specs = if child { self.specs(&[]) } else { Vec::new() };
                     self.go_on(client, step, specs, &mut done);
@@ -330,21 +405,14 @@ impl Programs {
     }
 
     fn go_on(&mut self, client: Client, step: Step, specs: Vec<Spec>, done: &mut Vec<Program>) {
-        let leaves_well = !self.rng.one_in(8);
+        let leaves_well = !one_in(&mut self.random, 8);
         let Some(mind) = self.minds.get_mut(&client) else { return };
         let Some(member) = mind.member else { return };
+        let probe = self.layouts.get(&member.group).is_some_and(is_probe);
         match step {
             Step::Read { round, of, own: group } => {
                 if matches!(mind.last, Some(Ok(Answer::Done))) {
-                    for other in of.into_iter().rev() {
-                        if round > 0 {
-                            let key = once(round - 1, other);
-                            mind.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
-                        }
-                        for key in [once(round, other), again(other)] {
-                            mind.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
-                        }
-                    }
+                    mind.read(round, &of, group, probe);
                 }
             }
             Step::CloseOpened { over, first } => {
@@ -386,17 +454,34 @@ impl Programs {
                 }
             }
             Step::Leave => {
-                if leaves_well {
+                if leaves_well || probe {
                     done.push(mind.ask(Request::Finalize, false));
                 }
                 done.push(Program::Ends(Exit::Code(0)));
             }
+            Step::Stay => mind.steps.clear(),
             Step::Ask(_) | Step::Also(_) | Step::Wait(_) => {}
         }
     }
 }
 
 impl Mind {
+    /// Reads what the members of a fence have put.
+    fn read(&mut self, round: u32, of: &[Member], group: GroupId, probe: bool) {
+        let mut keys = Vec::new();
+        for other in of {
+            keys.push(once(round, *other));
+            if !probe {
+                keys.push(again(*other));
+                keys.extend(round.checked_sub(1).map(|before| once(before, *other)));
+            }
+        }
+        keys.extend((!probe).then(|| together(round)));
+        for key in keys.into_iter().rev() {
+            self.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
+        }
+    }
+
     fn ask(&mut self, request: Request, waits: bool) -> Program {
         self.serial += 1;
         if waits {
@@ -405,6 +490,15 @@ impl Mind {
         }
         Program::Asks(self.serial, request)
     }
+}
+
+/// Whether a request starts the group by which all is tried at the end.
+pub(super) fn is_probing(request: &Request) -> bool {
+    matches!(request, Request::SpawnMultiple { specs, .. } if specs.iter().any(|spec| spec.args.first().is_some_and(|arg| arg == PROBE)))
+}
+
+fn is_probe(layout: &Layout) -> bool {
+    layout.specs.iter().any(|spec| spec.args.first().is_some_and(|arg| arg == PROBE))
 }
 
 fn pair(key: &[u8], value: &[u8]) -> Pair {

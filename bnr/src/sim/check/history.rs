@@ -1,0 +1,247 @@
+//! What was seen, arranged for those who judge it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chained_gpc::trees::Id;
+
+use crate::domain::Serial;
+use crate::exit::{Death, Exit};
+use crate::fault::{Fault, FaultKind};
+use crate::names::{GroupId, Member, Set};
+use crate::request::{Answer, Client, Request};
+use crate::sim::seen::Seen;
+use crate::spec::Layout;
+
+/// A collective request, as its members count them: what the set is, which tag it has, and the number.
+pub(super) type Meeting = (Set, Vec<u8>, u64);
+
+/// A member's part in a meeting.
+pub(super) struct Part<'a> {
+    pub(super) member: Member,
+    /// Where in the history it was asked, and answered.
+    pub(super) asked: usize,
+    pub(super) answered: Option<(usize, &'a Result<Answer, Fault>)>,
+    pub(super) what: &'a Request,
+}
+
+/// Where in the history something was answered, what, and whether at once.
+pub(super) type Told<'a> = (usize, &'a Result<Answer, Fault>, bool);
+
+pub(super) struct History<'a> {
+    pub(super) seen: &'a [Seen],
+    times: &'a [u64],
+    pub(super) head: Id,
+    pub(super) layouts: BTreeMap<GroupId, &'a Layout>,
+    /// Since when others may take a node for lost.
+    pub(super) disturbed: BTreeMap<Id, usize>,
+    pub(super) crashed: BTreeMap<Id, usize>,
+    pub(super) over: BTreeMap<Member, (usize, Exit)>,
+    pub(super) runs: BTreeMap<Member, usize>,
+    pub(super) gone: BTreeMap<Client, usize>,
+    pub(super) ends: Option<usize>,
+    pub(super) merged: BTreeMap<GroupId, (GroupId, GroupId)>,
+    pub(super) requests: BTreeMap<(Client, Serial), (usize, &'a Request)>,
+    pub(super) answers: BTreeMap<(Client, Serial), Told<'a>>,
+    /// What was answered that was not asked, or a second time, or to nobody.
+    pub(super) strays: Vec<(usize, String)>,
+    pub(super) meetings: BTreeMap<Meeting, Vec<Part<'a>>>,
+}
+
+impl<'a> History<'a> {
+    pub(super) fn new(seen: &'a [Seen], times: &'a [u64], head: Id) -> History<'a> {
+        let mut history = History {
+            seen,
+            times,
+            head,
+            layouts: BTreeMap::new(),
+            disturbed: BTreeMap::new(),
+            crashed: BTreeMap::new(),
+            over: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            ends: None,
+            merged: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            strays: Vec::new(),
+            meetings: BTreeMap::new(),
+        };
+        seen.iter().enumerate().for_each(|(at, seen)| history.take(at, seen));
+        history.meetings = history.all_meetings();
+        history
+    }
+
+    fn take(&mut self, at: usize, seen: &'a Seen) {
+        match seen {
+            Seen::Asked { client, serial, request } => {
+                self.requests.insert((*client, *serial), (at, request));
+            }
+            Seen::Answered { client, serial, answer, at_once } => {
+                self.answered(at, *client, *serial, answer, *at_once);
+            }
+            Seen::Started { layout } => drop(self.layouts.insert(layout.group, layout)),
+            Seen::Runs { member } => drop(self.runs.insert(*member, at)),
+            Seen::Over { member, exit } => drop(self.over.insert(*member, (at, *exit))),
+            Seen::Gone { client } => drop(self.gone.insert(*client, at)),
+            Seen::Crashed(id) => drop(self.crashed.entry(*id).or_insert(at)),
+            Seen::Disturbed(id) => drop(self.disturbed.entry(*id).or_insert(at)),
+            Seen::Ends => self.ends = self.ends.or(Some(at)),
+            Seen::Noticed { .. } | Seen::Ended(_) | Seen::Kills { .. } | Seen::Calm | Seen::Left(_) => {}
+        }
+    }
+
+    fn answered(
+        &mut self,
+        at: usize,
+        client: Client,
+        serial: Serial,
+        answer: &'a Result<Answer, Fault>,
+        at_once: bool,
+    ) {
+        let Some((_, request)) = self.requests.get(&(client, serial)) else {
+            return self.strays.push((at, format!("{client:?} is answered what it has not asked: {serial}")));
+        };
+        if let (Request::Merge { first, second, .. }, Ok(Answer::Group(group))) = (request, answer) {
+            self.merged.insert(*group, (*first.min(second), *first.max(second)));
+        }
+        if self.gone.contains_key(&client) {
+            self.strays.push((at, format!("{client:?} is answered after it has gone")));
+        }
+        if self.answers.insert((client, serial), (at, answer, at_once)).is_some() {
+            self.strays.push((at, format!("{client:?} is answered {serial} twice")));
+        }
+    }
+
+    pub(super) fn time(&self, at: usize) -> u64 {
+        self.times.get(at).copied().unwrap_or_default()
+    }
+
+    pub(super) fn node_of(&self, client: Client) -> Option<Id> {
+        match client {
+            Client::Tool(_) => Some(self.head),
+            Client::Process(member) => self.layouts.get(&member.group)?.node_of(member.rank),
+        }
+    }
+
+    /// Whether others may have taken a node for lost by then.
+    pub(super) fn is_disturbed(&self, id: Id, at: usize) -> bool {
+        self.disturbed.get(&id).is_some_and(|since| *since < at)
+    }
+
+    pub(super) fn any_disturbed(&self, at: usize) -> bool {
+        self.disturbed.values().any(|since| *since < at)
+    }
+
+    /// Whether a client's node, or the head, may have been taken for lost by then.
+    pub(super) fn is_excused(&self, client: Client, at: usize) -> bool {
+        self.is_disturbed(self.head, at) || self.node_of(client).is_none_or(|id| self.is_disturbed(id, at))
+    }
+
+    /// Whether nobody needs to be answered any more: who has asked is gone, or its node.
+    pub(super) fn is_away(&self, client: Client) -> bool {
+        let over = matches!(client, Client::Process(member) if self.over.contains_key(&member));
+        over || self.node_of(client).is_none_or(|id| self.crashed.contains_key(&id))
+    }
+
+    /// Whether all had time to hear of something before the domain ended.
+    pub(super) fn is_settled(&self, at: usize) -> bool {
+        self.ends.is_none_or(|ends| self.time(at) + 40_000_000 < self.time(ends))
+    }
+
+    pub(super) fn bases(&self, group: GroupId) -> Vec<GroupId> {
+        match self.merged.get(&group) {
+            Some((first, second)) => [self.bases(*first), self.bases(*second)].concat(),
+            None => vec![group],
+        }
+    }
+
+    pub(super) fn members(&self, set: &Set, request: &Request) -> BTreeSet<Member> {
+        let of_group = |group: GroupId| {
+            let size = self.layouts.get(&group).map_or(0, |layout| layout.size());
+            (0..size).map(move |rank| Member { group, rank })
+        };
+        match (request, set) {
+            (Request::Merge { first, second, .. }, _) => {
+                [self.bases(*first), self.bases(*second)].concat().into_iter().flat_map(of_group).collect()
+            }
+            (_, Set::Group(group)) => self.bases(*group).into_iter().flat_map(of_group).collect(),
+            (_, Set::Members(members)) => members.clone(),
+        }
+    }
+
+    /// The set and tag of a collective request.
+    fn kind(&self, request: &Request) -> Option<(Set, Vec<u8>)> {
+        let (set, tag) = match request {
+            Request::Fence { over, tag, .. } => (over, tag.clone()),
+            Request::Open { over, .. } | Request::Close { over, .. } => (over, Vec::new()),
+            Request::Merge { first, second, .. } => {
+                return Some((Set::Group(*first.min(second)), merge_tag(*first, *second)));
+            }
+            _ => return None,
+        };
+        let whole = match set {
+            Set::Members(members) => members
+                .first()
+                .map(|first| Set::Group(first.group))
+                .filter(|all| self.members(all, request) == *members),
+            Set::Group(_) => None,
+        };
+        Some((whole.unwrap_or_else(|| set.clone()), tag))
+    }
+
+    fn all_meetings(&self) -> BTreeMap<Meeting, Vec<Part<'a>>> {
+        let mut counts: BTreeMap<(Member, Set, Vec<u8>), u64> = BTreeMap::new();
+        let mut meetings: BTreeMap<Meeting, Vec<Part<'a>>> = BTreeMap::new();
+        for (at, seen) in self.seen.iter().enumerate() {
+            let Seen::Asked { client: Client::Process(member), serial, request } = seen else { continue };
+            let Some((set, tag)) = self.kind(request) else { continue };
+            let answer = self.answers.get(&(Client::Process(*member), *serial));
+            let refused = |answer: &Result<Answer, Fault>| matches!(answer, Err(fault) if fault.kind == FaultKind::NotMember);
+            if answer.is_some_and(|(_, answer, at_once)| *at_once && refused(answer)) {
+                continue;
+            }
+            let count = counts.entry((*member, set.clone(), tag.clone())).or_default();
+            let meeting = (set, tag, *count);
+            *count += 1;
+            meetings.entry(meeting).or_default().push(Part {
+                member: *member,
+                asked: at,
+                answered: answer.map(|(at, answer, _)| (*at, *answer)),
+                what: request,
+            });
+        }
+        meetings
+    }
+
+    /// Why a death that was told of was none.
+    pub(super) fn was_no_death(&self, death: &Death, at: usize) -> Option<String> {
+        let true_so = match death.exit {
+            Exit::Node(id) => self.is_disturbed(id, at) || self.is_disturbed(self.head, at),
+            // Its node could not start it, or was never told to.
+            Exit::Never => self.runs.get(&death.member).is_none_or(|_| self.any_disturbed(at)),
+            exit => self.over.get(&death.member).is_some_and(|(over, how)| *over < at && *how == exit),
+        };
+        (!true_so).then(|| format!("told of a death that was none: {death:?}"))
+    }
+
+    /// Since when a client is told of the deaths of a group.
+    pub(super) fn subscriptions(&self) -> BTreeMap<(Client, GroupId), usize> {
+        let mut since = BTreeMap::new();
+        for ((client, serial), (_, request)) in &self.requests {
+            let (Request::Subscribe(group), Some((at, Ok(_), _))) =
+                (request, self.answers.get(&(*client, *serial)))
+            else {
+                continue;
+            };
+            for base in self.bases(*group) {
+                let first = since.entry((*client, base)).or_insert(*at);
+                *first = (*first).min(*at);
+            }
+        }
+        since
+    }
+}
+
+fn merge_tag(first: GroupId, second: GroupId) -> Vec<u8> {
+    format!("\0merge {} {}", first.min(second), first.max(second)).into_bytes()
+}

@@ -1,0 +1,140 @@
+//! Processes: those that are started, and those that are killed, which have a reason.
+
+use std::collections::BTreeSet;
+
+use super::Wrong;
+use super::history::History;
+use super::meetings::is_abnormal;
+use crate::exit::Exit;
+use crate::names::{GroupId, Member, Rank};
+use crate::request::{Answer, Client, Request};
+use crate::sim::seen::Seen;
+use crate::spec::OnDeath;
+
+/// How long a member may live on when its group goes, microseconds: calls are late or fail, processes have a moment to end; and where somebody is silent, until that is noticed.
+const LIVES_ON: [u64; 2] = [6_000_000, 45_000_000];
+
+/// When a kill is answered nothing is left.
+pub(super) fn nothing_left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for ((client, serial), (_, request)) in &history.requests {
+        let Request::Kill(group) = request else { continue };
+        let Some((at, Ok(_), _)) = history.answers.get(&(*client, *serial)) else { continue };
+        for base in history.bases(*group) {
+            none_left(history, base, *at, wrong);
+        }
+    }
+}
+
+fn none_left(history: &History<'_>, group: GroupId, at: usize, wrong: &mut Vec<Wrong>) {
+    for (member, runs) in history.runs.range(of(group)) {
+        // A node that is taken for lost ends its processes later.
+        if history.is_excused(Client::Process(*member), usize::MAX) {
+            continue;
+        }
+        let over = history.over.get(member).is_some_and(|(over, _)| *over <= at);
+        if !over && *runs < at {
+            wrong.push((at, format!("{member} is left after its group was killed")));
+        }
+        if *runs > at {
+            wrong.push((*runs, format!("{member} is started after its group was killed")));
+        }
+    }
+}
+
+fn of(group: GroupId) -> std::ops::RangeInclusive<Member> {
+    Member { group, rank: 0 }..=Member { group, rank: Rank::MAX }
+}
+
+/// A group whose processes go together goes with the first that dies abnormally.
+pub(super) fn along(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for group in
+        history.layouts.values().filter(|layout| layout.on_death == OnDeath::Kill).map(|layout| layout.group)
+    {
+        let excused = |member: &Member| history.is_excused(Client::Process(*member), usize::MAX);
+        let abnormal = history
+            .over
+            .range(of(group))
+            .filter(|(member, (_, exit))| is_abnormal(*exit) && !excused(member));
+        let Some(first) = abnormal.map(|(_, (at, _))| *at).min() else { continue };
+        if !history.is_settled(first) {
+            continue;
+        }
+        let late = LIVES_ON[usize::from(!history.disturbed.is_empty())];
+        for (member, runs) in history.runs.range(of(group)).filter(|(member, _)| !excused(member)) {
+            let over = history.over.get(member).map_or(u64::MAX, |(over, _)| history.time(*over));
+            if over > history.time(first).max(history.time(*runs)) + late {
+                wrong.push((
+                    first,
+                    format!("{member} lives on, long after another one of its group has died"),
+                ));
+            }
+        }
+    }
+}
+
+/// Nobody who lives is killed without a reason: its group was killed, goes together, or could not be started; the domain ends there.
+pub(super) fn for_a_reason(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    let mut ended = BTreeSet::new();
+    for (at, seen) in history.seen.iter().enumerate() {
+        match seen {
+            Seen::Ended(id) => drop(ended.insert(*id)),
+            Seen::Kills { id, group } if !ended.contains(id) && !history.is_disturbed(*id, at) => {
+                let here = |member: &&Member| history.node_of(Client::Process(**member)) == Some(*id);
+                let lives = |member: &&Member| history.over.get(member).is_none_or(|(over, _)| *over > at);
+                let runs = history.runs.range(of(*group)).filter(|(_, runs)| **runs < at);
+                let alive = runs.map(|(member, _)| member).filter(here).find(lives);
+                if let Some(member) = alive.filter(|_| !has_reason(history, *group, at)) {
+                    wrong.push((at, format!("{member} is killed, and nobody has wanted that")));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn has_reason(history: &History<'_>, group: GroupId, at: usize) -> bool {
+    let asked = |request: &Request| match request {
+        Request::Kill(killed) => history.bases(*killed).contains(&group),
+        Request::Abort { .. } => true,
+        _ => false,
+    };
+    let wanted = history.requests.values().any(|(asked_at, request)| *asked_at < at && asked(request));
+    let Some(layout) = history.layouts.get(&group) else { return true };
+    let deaths = || history.over.range(of(group)).filter(|(_, (over, _))| *over < at);
+    let never = deaths().any(|(_, (_, exit))| *exit == Exit::Never);
+    let lost = layout.nodes().into_iter().any(|id| history.is_disturbed(id, at));
+    // What has ended by itself may have left without a word, which takes the others along.
+    let along = layout.on_death == OnDeath::Kill && (lost || deaths().next().is_some());
+    let started = history.answers.values().any(|(told, answer, _)| {
+        *told < at
+            && matches!(answer, Ok(Answer::Spawned { group: of, errors, .. }) if *of == group && errors.iter().all(|error| *error == 0))
+    });
+    let ends = history.ends.is_some_and(|ends| ends < at) || history.is_disturbed(history.head, at);
+    wanted || never || along || ends || (lost && !started)
+}
+
+/// What is said to be started has been started, and what is not has not.
+pub(super) fn spawns(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for ((client, _), (at, answer, _)) in &history.answers {
+        let Ok(Answer::Spawned { group, errors, .. }) = answer else { continue };
+        let Some(layout) = history.layouts.get(group) else {
+            if errors.contains(&0) {
+                wrong.push((*at, format!("{client:?} is told that {group} was started, and nobody has")));
+            }
+            continue;
+        };
+        if errors.len() != layout.size() as usize {
+            wrong
+                .push((*at, format!("{group} has {} processes, and {} errors", layout.size(), errors.len())));
+        }
+        for (rank, error) in errors.iter().enumerate() {
+            let member = Member { group: *group, rank: rank as Rank };
+            if *error == 0 && history.runs.get(&member).is_none_or(|runs| runs > at) {
+                wrong.push((*at, format!("{member} is said to be started, and is not")));
+            }
+        }
+        if errors.iter().any(|error| *error != 0) {
+            none_left(history, *group, *at, wrong);
+        }
+    }
+}

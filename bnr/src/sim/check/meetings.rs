@@ -1,0 +1,191 @@
+//! Fences, and opening, closing and merging of groups: who has come, how they end, why and when.
+
+use std::collections::BTreeSet;
+use std::mem::discriminant;
+
+use chained_gpc::trees::Id;
+
+use super::Wrong;
+use super::history::{History, Meeting, Part};
+use crate::exit::Exit;
+use crate::fault::{Fault, FaultKind};
+use crate::names::{Member, Set};
+use crate::request::{Client, Request};
+
+/// How much later than its limit a member may be answered, microseconds: calls are late, or fail and are made again; and where somebody is silent, until that is noticed.
+const LATE: [u64; 2] = [8_000_000, 45_000_000];
+
+/// The longest limit of a member that names none, microseconds.
+const LIMIT_MAX: u128 = 40_000_000;
+
+fn first_success<'h>(parts: &'h [Part<'_>]) -> Option<(usize, &'h Part<'h>)> {
+    let done = parts.iter().filter_map(|part| match part.answered {
+        Some((at, Ok(_))) => Some((at, part)),
+        _ => None,
+    });
+    done.min_by_key(|(at, _)| *at)
+}
+
+fn told(meeting: &Meeting, what: &str) -> String {
+    format!("meeting {meeting:?}: {what}")
+}
+
+/// A meeting completes when all its members have come, and want the same.
+pub(super) fn complete(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for (meeting, parts) in &history.meetings {
+        let Some((done, _)) = first_success(parts) else { continue };
+        let members = history.members(&meeting.0, parts[0].what);
+        let entered: BTreeSet<Member> =
+            parts.iter().filter(|part| part.asked < done).map(|part| part.member).collect();
+        if members != entered {
+            let what = format!("completes before all have come: {entered:?} of {members:?}");
+            wrong.push((done, told(meeting, &what)));
+        }
+        if !parts.iter().all(|part| discriminant(part.what) == discriminant(parts[0].what)) {
+            wrong.push((done, told(meeting, "completes though its members want different things")));
+        }
+    }
+}
+
+/// Where one has succeeded, nobody who lives has failed, and all are told the same.
+pub(super) fn agree(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for (meeting, parts) in &history.meetings {
+        let Some((_, first)) = first_success(parts) else { continue };
+        let coordinator = coordinator(history, meeting);
+        for part in parts {
+            let Some((at, answer)) = part.answered else { continue };
+            let client = Client::Process(part.member);
+            let excused =
+                history.is_excused(client, at) || coordinator.is_none_or(|id| history.is_disturbed(id, at));
+            match answer {
+                Ok(answer)
+                    if first.answered.is_some_and(|(_, first)| first.as_ref().ok() != Some(answer)) =>
+                {
+                    wrong.push((
+                        at,
+                        told(meeting, &format!("{} is told {answer:?}, others are not", part.member)),
+                    ));
+                }
+                Err(fault) if fault.kind != FaultKind::DomainEnded && !excused => {
+                    wrong.push((
+                        at,
+                        told(meeting, &format!("succeeds, and fails at {} with {fault:?}", part.member)),
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The node that says how a meeting ends: of the members of one group that of the first, else the head.
+fn coordinator(history: &History<'_>, meeting: &Meeting) -> Option<Id> {
+    let first = match &meeting.0 {
+        Set::Group(group) if !history.merged.contains_key(group) && !meeting.1.starts_with(b"\0") => {
+            Some(Member { group: *group, rank: 0 })
+        }
+        Set::Members(members) => {
+            members.first().copied().filter(|first| members.iter().all(|member| member.group == first.group))
+        }
+        Set::Group(_) => None,
+    };
+    first.map_or(Some(history.head), |first| history.node_of(Client::Process(first)))
+}
+
+/// A meeting fails for a reason that has happened before, and names it.
+pub(super) fn have_reasons(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for (meeting, parts) in &history.meetings {
+        let members = history.members(&meeting.0, parts[0].what);
+        for part in parts {
+            let Some((at, Err(fault))) = part.answered else { continue };
+            for death in &fault.deaths {
+                let known = history.layouts.contains_key(&death.member.group);
+                if known && !members.contains(&death.member) {
+                    wrong.push((
+                        at,
+                        told(meeting, &format!("fails with the death of somebody else: {death:?}")),
+                    ));
+                }
+                wrong.extend(history.was_no_death(death, at).map(|what| (at, told(meeting, &what))));
+            }
+            if !has_reason(history, &members, parts, fault, part, at) {
+                let what = format!("fails at {} without a reason: {fault:?}", part.member);
+                wrong.push((at, told(meeting, &what)));
+            }
+        }
+    }
+}
+
+fn limit_of(request: &Request) -> Option<u128> {
+    match request {
+        Request::Fence { limit, .. }
+        | Request::Open { limit, .. }
+        | Request::Close { limit, .. }
+        | Request::Merge { limit, .. } => limit.map(|limit| limit.as_micros()),
+        _ => None,
+    }
+}
+
+fn has_reason(
+    history: &History<'_>,
+    members: &BTreeSet<Member>,
+    parts: &[Part<'_>],
+    fault: &Fault,
+    part: &Part<'_>,
+    at: usize,
+) -> bool {
+    let excused = history.is_excused(Client::Process(part.member), at);
+    match fault.kind {
+        FaultKind::MemberDied => !fault.deaths.is_empty(),
+        FaultKind::NodeLost => fault.node.is_some_and(|node| history.is_disturbed(node, at)) || excused,
+        FaultKind::TimedOut => {
+            // Without a limit of its own each waits 20 seconds at least; no call takes nearly as long by itself.
+            let times = || parts.iter().map(|part| history.time(part.asked));
+            let late = times().max() > times().min().map(|first| first + 10_000_000);
+            parts.iter().any(|part| limit_of(part.what).is_some())
+                || parts.len() < members.len()
+                || late
+                || history.any_disturbed(at)
+        }
+        FaultKind::Mismatch => {
+            parts.iter().any(|other| discriminant(other.what) != discriminant(parts[0].what))
+        }
+        FaultKind::DomainEnded => history.ends.is_some_and(|ends| ends < at) || excused,
+        FaultKind::System => history.any_disturbed(at),
+        // Of groups that were freed meanwhile, or that nothing was spawned into.
+        FaultKind::NoGroup
+        | FaultKind::BadRequest
+        | FaultKind::NotMember
+        | FaultKind::GroupClosed
+        | FaultKind::NotStarted => {
+            !matches!(part.what, Request::Fence { over: Set::Group(group), .. } if !history.merged.contains_key(group))
+        }
+        _ => false,
+    }
+}
+
+/// Nobody waits longer than it says, or than the domain says for those who do not.
+pub(super) fn in_time(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for (meeting, parts) in &history.meetings {
+        for part in parts {
+            let Some((at, _)) = part.answered else { continue };
+            let limit = limit_of(part.what).unwrap_or(LIMIT_MAX);
+            // All have come, and what they want takes as long as starting and killing.
+            if matches!(part.what, Request::Close { .. })
+                || history.is_excused(Client::Process(part.member), at)
+            {
+                continue;
+            }
+            let waited = history.time(at) - history.time(part.asked);
+            if u128::from(waited) > limit + u128::from(LATE[usize::from(history.any_disturbed(at))]) {
+                let what = format!("{} waits for {waited} microseconds, its limit is {limit}", part.member);
+                wrong.push((at, told(meeting, &what)));
+            }
+        }
+    }
+}
+
+/// Whether a process has ended in a way that takes others along where its group wants that.
+pub(super) fn is_abnormal(exit: Exit) -> bool {
+    exit != Exit::Code(0)
+}

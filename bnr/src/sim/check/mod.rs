@@ -1,0 +1,66 @@
+//! What must hold of every world of groups, judged from what was seen outside alone.
+
+mod history;
+mod kills;
+mod meetings;
+mod notices;
+mod reads;
+mod rest;
+
+use chained_gpc::sim::check::Violation;
+use chained_gpc::trees::Id;
+
+use super::seen::Seen;
+use history::History;
+
+/// Most violations of one checker that are told: the first say most.
+const TOLD_MAX: usize = 4;
+
+/// Where in the history something is wrong, and what.
+type Wrong = (usize, String);
+
+/// A checker: its name, and what it finds wrong.
+type Checker = (&'static str, fn(&History<'_>, &mut Vec<Wrong>));
+
+/// All checkers, in the order in which they are asked.
+const CHECKERS: &[Checker] = &[
+    ("answers", rest::answers),
+    ("meetings", meetings::complete),
+    ("agreement", meetings::agree),
+    ("reasons", meetings::have_reasons),
+    ("limits", meetings::in_time),
+    ("notices", notices::notices),
+    ("told-first", notices::before_failures),
+    ("reads", reads::after_fences),
+    ("stamps", reads::one_value),
+    ("kills", kills::nothing_left),
+    ("along", kills::along),
+    ("killed", kills::for_a_reason),
+    ("spawns", kills::spawns),
+    ("numbers", rest::numbers),
+    ("names", rest::names),
+    ("ends", rest::ends),
+    ("left", rest::left),
+    ("liveness", rest::liveness),
+];
+
+/// Judges a history: what was seen, when (microseconds), and which node is the head.
+pub(super) fn check(seen: &[Seen], times: &[u64], head: Id) -> Vec<Violation> {
+    let history = History::new(seen, times, head);
+    let mut violations = Vec::new();
+    for (checker, judge) in CHECKERS {
+        let mut wrong = Vec::new();
+        judge(&history, &mut wrong);
+        violations.extend(wrong.into_iter().take(TOLD_MAX).map(|(at, what)| {
+            Violation {
+                checker,
+                at_ns: times
+                    .get(at)
+                    .or(times.last())
+                    .map_or(0, |time| (time - super::world::BEGIN.min(*time)) * 1_000),
+                what,
+            }
+        }));
+    }
+    violations
+}

@@ -1,0 +1,66 @@
+//! Notices of deaths: one to each subscriber, and before anything fails there because of it.
+
+use std::collections::BTreeSet;
+
+use super::Wrong;
+use super::history::History;
+use crate::names::{Member, Rank};
+use crate::request::{Client, Request};
+use crate::sim::seen::Seen;
+
+/// Deaths are told once to each subscriber, and never to others.
+pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    let since = history.subscriptions();
+    let mut told = BTreeSet::new();
+    for (at, seen) in history.seen.iter().enumerate() {
+        let Seen::Noticed { client, death } = seen else { continue };
+        if since.get(&(*client, death.member.group)).is_none_or(|since| *since > at) {
+            wrong.push((at, format!("{client:?} is told of {death:?}, and has not asked")));
+        }
+        if !told.insert((*client, death.member)) {
+            wrong.push((at, format!("{client:?} is told twice of {death:?}")));
+        }
+        wrong.extend(history.was_no_death(death, at).map(|what| (at, format!("{client:?} is {what}"))));
+    }
+    for (client, group) in since.keys() {
+        let freed = history.requests.values().any(|(_, request)| **request == Request::Free(*group));
+        // Whoever subscribes to a group that is gone is refused: nobody counts on the rest.
+        if history.is_excused(*client, usize::MAX) || history.is_away(*client) || freed {
+            continue;
+        }
+        let all = || Member { group: *group, rank: 0 }..=Member { group: *group, rank: Rank::MAX };
+        for member in history.runs.range(all()).map(|(member, _)| member) {
+            let crash = history.node_of(Client::Process(*member)).and_then(|id| history.crashed.get(&id));
+            let Some(crash) = crash.filter(|crash| history.is_settled(**crash)) else { continue };
+            if !told.contains(&(*client, *member)) {
+                wrong.push((*crash, format!("{client:?} is never told that {member} was lost")));
+            }
+        }
+        for (member, (at, _)) in history.over.range(all()) {
+            // Nobody can say how a process has ended whose node is lost.
+            let lost = history.is_excused(Client::Process(*member), usize::MAX);
+            if history.is_settled(*at) && !lost && !told.contains(&(*client, *member)) {
+                wrong.push((*at, format!("{client:?} is never told that {member} has ended")));
+            }
+        }
+    }
+}
+
+/// Who is told of deaths is told before a meeting fails by them.
+pub(super) fn before_failures(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    let since = history.subscriptions();
+    for part in history.meetings.values().flatten() {
+        let Some((at, Err(fault))) = part.answered else { continue };
+        let client = Client::Process(part.member);
+        for death in &fault.deaths {
+            if since.get(&(client, death.member.group)).is_none_or(|since| *since > at) {
+                continue;
+            }
+            let mut before = history.seen[..at].iter();
+            let noticed = before.any(|seen| matches!(seen, Seen::Noticed { client: of, death: told } if *of == client && told.member == death.member));
+            if !noticed {
+                wrong.push((at, format!("{client:?} was not told of {death:?} before what failed by it")));
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What is read after a fence.
+
+use std::collections::BTreeMap;
+
+use super::Wrong;
+use super::history::History;
+use crate::fault::FaultKind;
+use crate::names::Member;
+use crate::request::{Answer, Client, Request};
+use crate::sim::programs::{ROUNDS_MAX, again, once, together};
+use crate::sim::seen::Seen;
+
+/// Who puts a key; where in the history, and in which round.
+type Puts = (Member, Vec<(usize, u32)>);
+
+/// The fences that have succeeded, and what was put.
+struct Fences {
+    /// Of each member, where it was answered, and when each of the set had come to that fence.
+    done: BTreeMap<Member, BTreeMap<usize, BTreeMap<Member, usize>>>,
+    /// Of each key, who has put it where, and the round.
+    puts: BTreeMap<Vec<u8>, Puts>,
+}
+
+impl Fences {
+    fn new(history: &History<'_>) -> Fences {
+        let mut done: BTreeMap<Member, BTreeMap<usize, BTreeMap<Member, usize>>> = BTreeMap::new();
+        for parts in history.meetings.values() {
+            let came: BTreeMap<Member, usize> = parts.iter().map(|part| (part.member, part.asked)).collect();
+            for part in parts {
+                if let (Request::Fence { .. }, Some((at, Ok(_)))) = (part.what, part.answered) {
+                    done.entry(part.member).or_default().insert(at, came.clone());
+                }
+            }
+        }
+        let mut puts: BTreeMap<Vec<u8>, Puts> = BTreeMap::new();
+        for (at, seen) in history.seen.iter().enumerate() {
+            if let Seen::Asked { client: Client::Process(member), request: Request::Put { pair, .. }, .. } =
+                seen
+                && is_own(&pair.key, *member)
+                && let Some(round) = round_of(&pair.value)
+            {
+                puts.entry(pair.key.clone()).or_insert((*member, Vec::new())).1.push((at, round));
+            }
+        }
+        Fences { done, puts }
+    }
+
+    /// The round that the owner of a key had put before it came to the reader's last fence.
+    fn put_before(&self, reader: Member, key: &[u8], at: usize) -> Option<u32> {
+        let (_, came) = self.done.get(&reader)?.range(..at).next_back()?;
+        let (owner, puts) = self.puts.get(key)?;
+        let came = came.get(owner)?;
+        puts.iter().rfind(|(put, _)| put < came).map(|(_, round)| *round)
+    }
+}
+
+/// After a fence, what each of its members had put before is read without asking another node, and nothing older.
+pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    let fences = Fences::new(history);
+    for ((client, serial), (_, request)) in &history.requests {
+        let (Client::Process(reader), Request::Get { key, database }) = (client, request) else { continue };
+        let Some((at, answer, at_once)) = history.answers.get(&(*client, *serial)) else { continue };
+        let Some(entered) = fences.put_before(*reader, key, *at) else { continue };
+        let text = String::from_utf8_lossy(key);
+        let kind = answer.as_ref().err().map(|fault| fault.kind);
+        if kind == Some(FaultKind::DomainEnded) || history.is_excused(*client, *at) {
+            continue;
+        }
+        let what = match answer {
+            Ok(Answer::Value(_)) if !at_once => "and its node asks others".into(),
+            // Whoever is in the fence may have put again since; rounds grow.
+            Ok(Answer::Value(found)) if round_of(found) < Some(entered) => {
+                let found = String::from_utf8_lossy(found);
+                format!("an old value, `{found}` and not of round {entered}")
+            }
+            Ok(Answer::Value(_)) => continue,
+            other => format!("and is told {other:?}"),
+        };
+        wrong.push((*at, format!("{reader} reads {text} of {database} after a fence, {what}")));
+    }
+}
+
+/// Where several have put a key before a fence, all read the same value of it afterwards, at once.
+pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    // Of each key of a database: who has read it first, and what.
+    let mut first = BTreeMap::new();
+    for ((client, serial), (_, request)) in &history.requests {
+        let Request::Get { key, database } = request else { continue };
+        if !(0..ROUNDS_MAX).any(|round| together(round) == *key) {
+            continue;
+        }
+        let Some((at, answer, at_once)) = history.answers.get(&(*client, *serial)) else { continue };
+        if history.is_excused(*client, *at) {
+            continue;
+        }
+        match answer {
+            Ok(Answer::Value(value)) => {
+                let (other, theirs) = first.entry((database, key)).or_insert((client, value));
+                let text = String::from_utf8_lossy(key);
+                if *theirs != value {
+                    let both = [*theirs, value].map(|value| String::from_utf8_lossy(value));
+                    wrong.push((
+                        *at,
+                        format!("{other:?} and {client:?} read {text} after a fence, and differ: {both:?}"),
+                    ));
+                }
+                if !at_once {
+                    wrong.push((
+                        *at,
+                        format!("{client:?} reads {text} after a fence, and its node asks others"),
+                    ));
+                }
+            }
+            Err(fault) if fault.kind == FaultKind::DomainEnded => {}
+            other => {
+                wrong.push((*at, format!("{client:?} has put a key, and is told {other:?} after the fence")))
+            }
+        }
+    }
+}
+
+/// Whether a key is one that its member alone puts.
+fn is_own(key: &[u8], member: Member) -> bool {
+    again(member) == key || (0..ROUNDS_MAX).any(|round| once(round, member) == key)
+}
+
+fn round_of(value: &[u8]) -> Option<u32> {
+    String::from_utf8_lossy(value).split(' ').next()?.parse().ok()
+}

@@ -1,0 +1,43 @@
+//! What happened in a world, in numbers.
+
+use std::collections::BTreeMap;
+
+use super::seen::Seen;
+use crate::exit::Exit;
+
+/// How often each thing was seen.
+pub(super) fn count(seen: &[Seen]) -> BTreeMap<String, u64> {
+    let mut asked = BTreeMap::new();
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for seen in seen {
+        let what = match seen {
+            Seen::Asked { client, serial, request } => {
+                asked.insert((*client, *serial), name(&format!("{request:?}")));
+                continue;
+            }
+            Seen::Answered { client, serial, answer, .. } => {
+                let Some(request) = asked.get(&(*client, *serial)) else { continue };
+                let outcome = match answer {
+                    Ok(_) => "Ok".into(),
+                    Err(fault) => format!("{:?}", fault.kind),
+                };
+                format!("{request} {outcome}")
+            }
+            Seen::Noticed { .. } => "notice".into(),
+            Seen::Over { exit, .. } => match exit {
+                Exit::Never => "not started".into(),
+                Exit::Code(0) => "ended well".into(),
+                _ => "ended abnormally".into(),
+            },
+            Seen::Ended(_) => "part ended".into(),
+            _ => continue,
+        };
+        *counts.entry(what).or_default() += 1;
+    }
+    counts
+}
+
+/// The name of a variant, of what its `Debug` says.
+fn name(text: &str) -> String {
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,277 @@
+//! What goes wrong in a world of groups, and how it is done.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use chained_gpc::sim::Random;
+use chained_gpc::trees::Id;
+
+use super::seen::Seen;
+use super::world::{Event, MS, World};
+use crate::exit::Exit;
+use crate::names::Member;
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Something that goes wrong.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Fault {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Fault {
+            /// All of them.
+            pub const ALL: &[Fault] = &[$(Fault::$name),*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Fault::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+faults! {
+    /// A node that is not the head ends, and its processes with it.
+    Crash = "crash",
+    /// The head ends.
+    Head = "head",
+    /// A node that is not the head ends, and another one begins under its id.
+    Restart = "restart",
+    /// A node stands still for a moment: shorter than any limit.
+    Pause = "pause",
+    /// A node stands still for longer than its peers wait.
+    Stall = "stall",
+    /// A link between two nodes breaks.
+    Link = "link",
+    /// Some nodes do not reach the others for a while.
+    Cut = "cut",
+    /// Two nodes that live cannot connect for a while.
+    Refuse = "refuse",
+    /// What goes from one node to another takes long for a while.
+    Late = "late",
+    /// A node makes no calls for a while: it has too many.
+    Busy = "busy",
+    /// A process ends where it should go on.
+    Die = "die",
+    /// The domain is to end.
+    End = "end",
+}
+
+/// A text that names no fault.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "`{0}` is no fault of worlds of groups at an event: write FAULT@EVENT, such as crash@30, several with a comma between them; the faults are {names}",
+    names = names()
+)]
+pub struct FaultError(String);
+
+fn names() -> String {
+    let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+    names.join(", ")
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Reads a list of faults and events, such as `crash@30,link@41`; `none` is an empty one.
+///
+/// # Errors
+/// The first that is none.
+pub fn parse_acts(text: &str) -> Result<Vec<(u64, Fault)>, FaultError> {
+    if text == "none" {
+        return Ok(Vec::new());
+    }
+    let act = |text: &str| {
+        let (name, event) = text.trim().split_once('@')?;
+        let fault = Fault::ALL.iter().find(|fault| fault.name() == name)?;
+        Some((u64::from_str(event).ok()?, *fault))
+    };
+    let wrong = |text: &str| FaultError(text.chars().take(40).collect());
+    text.split(',').map(|text| act(text).ok_or_else(|| wrong(text))).collect()
+}
+
+/// The same list as text.
+pub fn acts_text(acts: &[(u64, Fault)]) -> String {
+    let all: Vec<String> = acts.iter().map(|(event, fault)| format!("{fault}@{event}")).collect();
+    if all.is_empty() { "none".into() } else { all.join(",") }
+}
+
+impl World {
+    /// Makes something go wrong, if it can.
+    pub(super) fn act(&mut self, fault: Fault) {
+        if self.calm {
+            return;
+        }
+        let done = match fault {
+            Fault::Crash => self.some_node().map(|id| self.crash(id)),
+            Fault::Restart => self.some_node().map(|id| {
+                self.crash(id);
+                let at = self.now + self.random.below(400 * MS) + 1;
+                self.push(at, Event::Begins(id));
+            }),
+            Fault::Head => self.is_up(self.head()).then(|| self.crash(self.head())),
+            Fault::Pause => {
+                let most = self.config.dead_after / 8;
+                self.some_up().map(|id| self.pause(id, most))
+            }
+            Fault::Stall => {
+                let most = self.config.dead_after * 3;
+                self.some_up().map(|id| self.pause(id, most))
+            }
+            Fault::Link => self.break_a_link(),
+            Fault::Cut => self.cut_some(),
+            Fault::Refuse => self.refuse_some(),
+            Fault::Late => self.two().map(|(from, to)| {
+                let until = self.now + self.random.below(3_000 * MS);
+                self.late.insert((from, to), until);
+            }),
+            Fault::Busy => self.some_up().map(|id| {
+                let until = self.now + self.random.below(2_000 * MS);
+                self.disturbed(&[id]);
+                self.busy.insert(id, until);
+            }),
+            Fault::Die => self.some_process().map(|member| {
+                let exit = self.an_exit();
+                self.dies(member, exit);
+            }),
+            Fault::End => self.is_awake(self.head()).then(|| self.end_domain()),
+        };
+        if done.is_some() {
+            self.say(format_args!("-- {fault}"));
+            *self.injected.entry(fault).or_default() += 1;
+        }
+    }
+
+    fn is_awake(&self, id: Id) -> bool {
+        self.is_up(id) && !self.is_paused(id)
+    }
+
+    fn some_up(&mut self) -> Option<Id> {
+        let up: Vec<Id> =
+            self.ids().into_iter().filter(|id| self.is_up(*id) && !self.is_paused(*id)).collect();
+        self.random.pick(&up).copied()
+    }
+
+    /// A node that is up, and not the head.
+    fn some_node(&mut self) -> Option<Id> {
+        let head = self.head();
+        let up: Vec<Id> = self.ids().into_iter().filter(|id| *id != head && self.is_up(*id)).collect();
+        self.random.pick(&up).copied()
+    }
+
+    fn two(&mut self) -> Option<(Id, Id)> {
+        let one = self.some_up()?;
+        let others: Vec<Id> = self.ids().into_iter().filter(|id| *id != one).collect();
+        Some((one, *self.random.pick(&others)?))
+    }
+
+    /// A process of a node that sees it end at once.
+    fn some_process(&mut self) -> Option<Member> {
+        let mut running = self.running_members();
+        running.retain(|member| self.lives.get(member).is_some_and(|(id, _)| self.is_awake(*id)));
+        self.random.pick(&running).copied()
+    }
+
+    pub(super) fn an_exit(&mut self) -> Exit {
+        match self.random.below(4) {
+            0 => Exit::Code(0),
+            1 => Exit::Code(7),
+            _ => Exit::Signal(11),
+        }
+    }
+
+    fn pause(&mut self, id: Id, most: u64) {
+        let length = self.random.below(most) + MS;
+        self.stands_still(id, length);
+        let until = self.now + length;
+        self.nodes.get_mut(&id).into_iter().for_each(|node| node.paused = until);
+    }
+
+    /// For how long a node has not answered, all in all: who is silent for long is given up.
+    fn stands_still(&mut self, id: Id, length: u64) {
+        let silent = self.silent.entry(id).or_default();
+        *silent += length;
+        if *silent > self.config.dead_after / 3 {
+            self.disturbed(&[id]);
+        }
+    }
+
+    fn break_a_link(&mut self) -> Option<()> {
+        let up = self.links.up();
+        let (a, b) = *self.random.pick(&up)?;
+        let epoch = self.links.break_up(a, b)?;
+        self.disturbed(&[a, b]);
+        self.tell_loss(a, b, epoch);
+        self.tell_loss(b, a, epoch);
+        Some(())
+    }
+
+    fn cut_some(&mut self) -> Option<()> {
+        let ids = self.ids();
+        let apart: BTreeSet<Id> = ids.iter().copied().filter(|_| self.random.chance(1, 2)).collect();
+        if apart.is_empty() || apart.len() == ids.len() {
+            return None;
+        }
+        let most =
+            if self.random.chance(1, 3) { self.config.dead_after / 8 } else { self.config.dead_after * 3 };
+        let length = self.random.below(most) + MS;
+        ids.into_iter().for_each(|id| self.stands_still(id, length));
+        self.cut = Some((apart, self.now + length));
+        Some(())
+    }
+
+    fn refuse_some(&mut self) -> Option<()> {
+        let (a, b) = self.two()?;
+        let until = self.now + self.random.below(3 * self.config.dead_after);
+        self.disturbed(&[a, b]);
+        self.refused.insert((a.min(b), a.max(b)), until);
+        // Else the one that they have would do.
+        if self.random.chance(1, 2)
+            && let Some(epoch) = self.links.break_up(a, b)
+        {
+            self.tell_loss(a, b, epoch);
+            self.tell_loss(b, a, epoch);
+        }
+        Some(())
+    }
+
+    /// From now on somebody may take these nodes for lost.
+    pub(super) fn disturbed(&mut self, ids: &[Id]) {
+        ids.iter().for_each(|id| self.see(Seen::Disturbed(*id)));
+    }
+
+    /// All that lasts is over.
+    pub(super) fn calm_down(&mut self) {
+        self.calm = true;
+        self.cut = None;
+        self.refused.clear();
+        self.late.clear();
+        self.busy.clear();
+    }
+}
+
+impl Fault {
+    pub(super) fn draw(random: &mut Random, of: &[Fault]) -> Option<Fault> {
+        random.pick(of).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acts_are_read_as_they_are_written() {
+        let all: Vec<(u64, Fault)> = Fault::ALL.iter().map(|fault| (7, *fault)).collect();
+        assert_eq!(parse_acts(&acts_text(&all)), Ok(all));
+        assert_eq!(parse_acts("none"), Ok(Vec::new()));
+        assert!(parse_acts("crash").is_err() && parse_acts("rain@3").is_err());
+    }
+}

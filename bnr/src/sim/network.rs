@@ -1,0 +1,193 @@
+//! Links between nodes: one after another between two ids, each with a number, its *epoch*. A message belongs to the epoch it left on, those of one link and direction come in order, and each end learns of a loss in its own time, before anything of the next link.
+
+use std::collections::BTreeMap;
+
+use chained_gpc::trees::Id;
+
+/// What becomes of a message as it is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// It goes on the link of this epoch.
+    Goes(u32),
+    /// It is written into a link that is lost, or there is none that it may open.
+    Vanishes,
+    /// No link can be made; its sender learns it as the loss of this epoch.
+    Refused(u32),
+}
+
+/// What becomes of a message as it arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Receipt {
+    /// Its link is lost.
+    Dropped,
+    In,
+    /// Its receiver hears first that the link before this one is lost; `unreached`: that there never was one.
+    InAfterLoss {
+        unreached: bool,
+    },
+}
+
+#[derive(Default)]
+struct Pair {
+    epoch: u32,
+    up: bool,
+    /// Of the lower id, and of the higher one.
+    ends: [End; 2],
+}
+
+#[derive(Default)]
+struct End {
+    /// The epoch that it knows of.
+    seen: u32,
+    /// The last epoch of which it knows that its link was up.
+    linked: Option<u32>,
+    unreached: bool,
+    /// When the last message comes to it, which the next one does not overtake.
+    last: u64,
+}
+
+/// All links of a world: as many as pairs of nodes.
+#[derive(Default)]
+pub(super) struct Links(BTreeMap<(Id, Id), Pair>);
+
+fn key(a: Id, b: Id) -> (Id, Id) {
+    (a.min(b), a.max(b))
+}
+
+impl Pair {
+    fn end(&mut self, id: Id, other: Id) -> &mut End {
+        &mut self.ends[usize::from(id > other)]
+    }
+
+    fn lose(&mut self) -> u32 {
+        self.epoch += 1;
+        self.up = false;
+        self.ends.iter_mut().for_each(|end| end.unreached = false);
+        self.epoch
+    }
+}
+
+impl Links {
+    /// `opens`: it may open a link; `answers`: there is somebody who takes it.
+    pub(super) fn send(&mut self, from: Id, to: Id, opens: bool, answers: bool) -> Fate {
+        let pair = self.0.entry(key(from, to)).or_default();
+        if pair.end(from, to).seen < pair.epoch {
+            return Fate::Vanishes;
+        }
+        match (pair.up, opens, answers) {
+            (true, ..) => Fate::Goes(pair.epoch),
+            (false, false, _) => Fate::Vanishes,
+            (false, true, true) => {
+                pair.up = true;
+                Fate::Goes(pair.epoch)
+            }
+            (false, true, false) => {
+                let epoch = pair.lose();
+                pair.end(to, from).seen = epoch;
+                pair.end(from, to).unreached = true;
+                Fate::Refused(epoch)
+            }
+        }
+    }
+
+    /// When a message comes that would come at `at` if it were the only one.
+    pub(super) fn in_order(&mut self, from: Id, to: Id, at: u64) -> u64 {
+        let end = self.0.entry(key(from, to)).or_default().end(to, from);
+        end.last = end.last.max(at);
+        end.last
+    }
+
+    pub(super) fn receive(&mut self, from: Id, to: Id, epoch: u32) -> Receipt {
+        let Some(pair) = self.0.get_mut(&key(from, to)) else { return Receipt::Dropped };
+        if epoch < pair.epoch {
+            return Receipt::Dropped;
+        }
+        let end = pair.end(to, from);
+        if epoch == end.seen {
+            return Receipt::In;
+        }
+        end.seen = epoch;
+        Receipt::InAfterLoss { unreached: end.unreached }
+    }
+
+    /// Whether a message is the first that comes to its receiver on its link.
+    pub(super) fn comes_up(&mut self, from: Id, to: Id, epoch: u32) -> bool {
+        let Some(pair) = self.0.get_mut(&key(from, to)) else { return false };
+        pair.end(to, from).linked.replace(epoch) != Some(epoch)
+    }
+
+    /// An end learns of the loss of an epoch: whether there never was a link; `None` if it knows already.
+    pub(super) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
+        let end = self.0.get_mut(&key(id, peer))?.end(id, peer);
+        if end.seen >= epoch {
+            return None;
+        }
+        end.seen = epoch;
+        Some(end.unreached)
+    }
+
+    /// A link breaks, if it is up; both ends are to be told of the epoch.
+    pub(super) fn break_up(&mut self, a: Id, b: Id) -> Option<u32> {
+        self.0.get_mut(&key(a, b)).filter(|pair| pair.up).map(Pair::lose)
+    }
+
+    /// One end closes the link, and knows it; the other is to be told of the epoch, if there was one.
+    pub(super) fn abandon(&mut self, by: Id, peer: Id) -> Option<u32> {
+        let pair = self.0.get_mut(&key(by, peer))?;
+        let closed = pair.up.then(|| pair.lose());
+        pair.end(by, peer).seen = pair.epoch;
+        closed
+    }
+
+    /// A node's process ends: its peers are to be told of the epochs.
+    pub(super) fn end_of(&mut self, id: Id) -> Vec<(Id, u32)> {
+        let mut told = Vec::new();
+        for (&(low, high), pair) in self.0.iter_mut().filter(|((low, high), _)| *low == id || *high == id) {
+            let peer = if low == id { high } else { low };
+            if pair.up {
+                told.push((peer, pair.lose()));
+            }
+            let epoch = pair.epoch;
+            pair.end(id, peer).seen = epoch;
+        }
+        told
+    }
+
+    /// The pairs whose link is up.
+    pub(super) fn up(&self) -> Vec<(Id, Id)> {
+        self.0.iter().filter(|(_, pair)| pair.up).map(|(key, _)| *key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_before_anything_of_the_next_link() {
+        let mut links = Links::default();
+        assert_eq!(links.send(2, 1, false, true), Fate::Vanishes, "an answer opens none");
+        assert_eq!(links.send(1, 2, true, true), Fate::Goes(0));
+        assert_eq!((links.in_order(1, 2, 50), links.in_order(1, 2, 40)), (50, 50));
+        assert_eq!([links.comes_up(1, 2, 0), links.comes_up(1, 2, 0)], [true, false]);
+        let epoch = links.break_up(2, 1).unwrap_or_default();
+        assert_eq!((epoch, links.send(1, 2, true, true)), (1, Fate::Vanishes), "this end does not know yet");
+        assert_eq!((links.told(1, 2, epoch), links.told(1, 2, epoch)), (Some(false), None));
+        assert_eq!(links.send(1, 2, true, true), Fate::Goes(1));
+        assert_eq!(links.receive(1, 2, 0), Receipt::Dropped);
+        assert_eq!(links.receive(1, 2, 1), Receipt::InAfterLoss { unreached: false });
+        assert_eq!(links.told(2, 1, epoch), None, "it was told already");
+    }
+
+    #[test]
+    fn who_is_not_there_refuses_and_who_closes_knows() {
+        let mut links = Links::default();
+        assert_eq!(links.send(1, 2, true, false), Fate::Refused(1));
+        assert_eq!(links.told(1, 2, 1), Some(true));
+        assert_eq!(links.send(1, 2, true, true), Fate::Goes(1));
+        assert_eq!(links.abandon(1, 2), Some(2));
+        assert_eq!(links.told(2, 1, 2), Some(false));
+        assert_eq!(links.send(2, 1, true, true), Fate::Goes(2));
+        assert_eq!((links.up(), links.end_of(1)), (vec![(1, 2)], vec![(2, 3)]));
+    }
+}
