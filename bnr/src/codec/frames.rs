@@ -78,6 +78,14 @@ pub fn encode_up(serial: Serial, request: &Request) -> Result<Bytes, Fault> {
     })
 }
 
+/// The body of a request's frame, without its length.
+///
+/// # Errors
+/// When it is larger than a node reads: [`TooLarge`](FaultKind::TooLarge).
+pub fn body_of(serial: Serial, request: &Request) -> Result<Bytes, Fault> {
+    encode_up(serial, request).map(|frame| frame.slice(LENGTH..))
+}
+
 /// Reads the body of a frame of a client.
 ///
 /// # Errors

@@ -13,8 +13,8 @@ use self::bytes::{Coded, Writer};
 use crate::order::{Order, Report};
 
 pub use frames::{
-    DOWN_MAX, Down, Frame, FrameError, MAGIC, UP_MAX, decode_down, decode_up, encode_down, encode_up,
-    take_frame,
+    DOWN_MAX, Down, Frame, FrameError, MAGIC, UP_MAX, body_of, decode_down, decode_up, encode_down,
+    encode_up, take_frame,
 };
 
 /// The version of orders and reports.

@@ -23,6 +23,7 @@ pub(super) struct Handles {
     pub(super) output: FuncHandle,
     pub(super) flush: FuncHandle,
     pub(super) input: FuncHandle,
+    pub(super) look: FuncHandle,
 }
 
 /// A call as it is to be made.

@@ -9,6 +9,7 @@ mod doing;
 mod doors;
 mod engine;
 mod input;
+mod looking;
 mod mailbox;
 mod outflow;
 mod processes;

@@ -70,8 +70,12 @@ impl Serving {
         let input = register("bnr.input", |request, answer, post| {
             tell(post, Told::Input { data: request.data_bytes(), answer });
         })?;
+        let looked = shared.clone();
+        let look = functions.deferring("bnr.look", move |request: &Call<'_>, answer: Deferred| {
+            looked.look(request, answer);
+        })?;
         // Nobody has set it before.
-        let _ = shared.handles.set(Handles { order, output, flush, input });
+        let _ = shared.handles.set(Handles { order, output, flush, input, look });
         Ok(Serving { shared })
     }
 
@@ -87,7 +91,12 @@ impl Serving {
 }
 
 impl Shared {
-    fn find(&self, name: &[u8]) -> Option<Post> {
+    /// The domains that have a part here.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    pub(super) fn find(&self, name: &[u8]) -> Option<Post> {
         let domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
         domains.get(str::from_utf8(name).ok()?).cloned()
     }

@@ -143,7 +143,22 @@ pub struct DomainArgs {
     /// The domain, one for each `gpc run`: its name or how that begins; needed where several run
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub domain: Option<String>,
+
+    /// Look at the running nodes of this file (a line `ID ADDRESS` each), wherever they are, and not at what this user runs on this machine
+    #[arg(long, value_name = "FILE", requires = "id", help_heading = BY_NODES)]
+    pub peers: Option<PathBuf>,
+
+    /// With --peers: the id of this process, which is that of no running node; the file need not have it
+    #[arg(long, value_name = "I", requires = "peers", help_heading = BY_NODES)]
+    pub id: Option<Id>,
+
+    /// With --peers: whom to link with.
+    #[command(flatten, next_help_heading = "With --peers: whom to link with over TCP")]
+    pub trust: TrustArgs,
 }
+
+/// What stands over the arguments that name running nodes.
+const BY_NODES: &str = "By running nodes";
 
 /// What is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -173,7 +188,8 @@ each process, with its process number.
 
 Examples:
   gpc ps
-  gpc ps --domain 3f --output json";
+  gpc ps --domain 3f --output json
+  gpc ps --peers peers.txt --id 9 --secret-file job.secret";
 
 /// Arguments of `gpc db`.
 #[derive(Clone, PartialEq, Debug, clap::Args)]
@@ -251,7 +267,8 @@ SIGKILL 2 s later. The command ends when nothing is left.
 
 Examples:
   gpc kill g2
-  gpc kill g1 --domain 3f";
+  gpc kill g1 --domain 3f
+  gpc kill g1 --peers peers.txt --id 9 --secret-file job.secret";
 
 /// How a program behind a `:` cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ mod nodes;
 mod output;
 mod plan;
 mod ranks;
+mod reach;
 mod show;
 mod signals;
 mod tools;

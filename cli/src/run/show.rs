@@ -24,8 +24,8 @@ const VALUE_MIN: usize = 20;
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     pub(super) domain: String,
-    /// The process of its head.
-    pub(super) pid: u32,
+    /// The process of its head, where that is on this machine.
+    pub(super) pid: Option<u32>,
     pub(super) groups: Vec<GroupStatus>,
 }
 
@@ -200,7 +200,7 @@ struct DomainsShape<T> {
 #[derive(Serialize)]
 struct DomainShape<'a> {
     domain: &'a str,
-    head: u32,
+    head: Option<u32>,
     groups: Vec<GroupShape<'a>>,
 }
 
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn a_group_has_a_line_for_each_node_and_state() {
         let open = GroupStatus { group: GroupId(2), state: GroupState::Open, members: vec![], ..running() };
-        let found = [Groups { domain: "3f".into(), pid: 7, groups: vec![running(), open] }];
+        let found = [Groups { domain: "3f".into(), pid: Some(7), groups: vec![running(), open] }];
         let mut out = Vec::new();
         write_groups(&found, &mut out).unwrap();
         let expected = "\
@@ -327,7 +327,7 @@ domain  group  ranks  state     node   time  program
 
     #[test]
     fn programs_get_every_process() {
-        let found = Groups { domain: "3f".into(), pid: 7, groups: vec![running()] };
+        let found = Groups { domain: "3f".into(), pid: Some(7), groups: vec![running()] };
         let json = serde_json::to_value(DomainShape::of(&found)).unwrap();
         assert_eq!(json["head"], 7);
         assert_eq!(json["groups"][0]["age_ms"], 61_000);

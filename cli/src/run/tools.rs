@@ -1,14 +1,13 @@
-//! `gpc ps`, `gpc db` and `gpc kill`: they ask the heads of the domains that this user runs on this machine.
+//! `gpc ps`, `gpc db` and `gpc kill`: they ask the heads of the domains that this user runs on this machine, or, by running nodes, those of others.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use chained_gpc::wire::Shown;
-use gpc_bnr::client::Tool;
+use gpc_bnr::Limits;
 use gpc_bnr::request::{Answer, Request};
-use gpc_bnr::{Fault, Limits};
 
-use super::heads::{self, Head};
+use super::reach::{Found, Reach, Way};
 use super::show::{self, Databases, Groups};
 use crate::args::run::{DbArgs, DbCommand, DbListArgs, DbShowArgs, DomainArgs, KillArgs, PsArgs};
 use crate::refused::Refused;
@@ -28,12 +27,20 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs `gpc ps`.
 pub(crate) fn ps(args: &PsArgs) -> CommandResult {
-    let found = of_each(&args.of, Request::Groups, |head, answer| match answer {
-        Answer::Groups(groups) => Some(Groups { domain: head.domain.clone(), pid: head.pid, groups }),
-        _ => None,
+    let (found, status) = with(&args.of, |reach| {
+        of_each(reach, &args.of, &Request::Groups, |found, answer| match answer {
+            Answer::Groups(groups) => {
+                let pid = match found.way {
+                    Way::Head { pid, .. } => Some(pid),
+                    Way::By(_) => None,
+                };
+                Some(Groups { domain: found.domain.clone(), pid, groups })
+            }
+            _ => None,
+        })
     })?;
-    show::groups(&found.0, args.output)?;
-    Ok(found.1)
+    show::groups(&found, args.output)?;
+    Ok(status)
 }
 
 /// Runs `gpc db`.
@@ -45,25 +52,36 @@ pub(crate) fn db(args: &DbArgs) -> CommandResult {
 }
 
 fn db_list(args: &DbListArgs) -> CommandResult {
-    let found = of_each(&args.of, Request::Databases, |head, answer| match answer {
-        Answer::Names(names) => Some(Databases { domain: head.domain.clone(), names }),
-        _ => None,
+    let (found, status) = with(&args.of, |reach| {
+        of_each(reach, &args.of, &Request::Databases, |found, answer| match answer {
+            Answer::Names(names) => Some(Databases { domain: found.domain.clone(), names }),
+            _ => None,
+        })
     })?;
-    show::databases(&found.0, args.output)?;
-    Ok(found.1)
+    show::databases(&found, args.output)?;
+    Ok(status)
 }
 
 fn db_show(args: &DbShowArgs) -> CommandResult {
-    let head = match (&args.of.domain, named_by(&args.name)) {
-        // The name of a group's database says whose it is.
-        (None, Some(domain)) => one_of(heads::running(), Some(domain))?,
-        (domain, _) => one_of(heads::running(), domain.as_deref())?,
-    };
-    match ask(&head, Request::Iterate(args.name.clone()), ASK)? {
-        Answer::Pairs(pairs) => show::pairs(&pairs, args.output)?,
-        other => return Err(unexpected(&head, &other)),
-    }
+    // The name of a group's database says whose it is.
+    let domain = args.of.domain.as_deref().or_else(|| named_by(&args.name));
+    let pairs = with(&args.of, |reach| {
+        let found = one_of(reach.domains()?, domain, &reach.nothing())?;
+        match reach.ask(&found, &Request::Iterate(args.name.clone()), ASK)? {
+            Answer::Pairs(pairs) => Ok(pairs),
+            other => Err(unexpected(&found, &other)),
+        }
+    })?;
+    show::pairs(&pairs, args.output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Does something by what the arguments say, and leaves nothing of it.
+fn with<T>(of: &DomainArgs, act: impl FnOnce(&Reach) -> Result<T, Failure>) -> Result<T, Failure> {
+    let reach = Reach::open(of)?;
+    let done = act(&reach);
+    reach.close();
+    done
 }
 
 /// The domain of a group's database, which its name says.
@@ -76,96 +94,89 @@ fn named_by(database: &str) -> Option<&str> {
 
 /// Runs `gpc kill`.
 pub(crate) fn kill(args: &KillArgs) -> CommandResult {
-    let head = one_of(heads::running(), args.of.domain.as_deref())?;
-    match ask(&head, Request::Kill(args.group), Limits::default().grace + KILLED)? {
-        Answer::Done => Ok(ExitCode::SUCCESS),
-        other => Err(unexpected(&head, &other)),
-    }
+    with(&args.of, |reach| {
+        let found = one_of(reach.domains()?, args.of.domain.as_deref(), &reach.nothing())?;
+        match reach.ask(&found, &Request::Kill(args.group), Limits::default().grace + KILLED)? {
+            Answer::Done => Ok(ExitCode::SUCCESS),
+            other => Err(unexpected(&found, &other)),
+        }
+    })
 }
 
 /// Asks each domain that is meant, and takes what is expected of the answers. One that does not answer is said, and the exit status tells it.
 fn of_each<T>(
+    reach: &Reach,
     of: &DomainArgs,
-    request: Request,
-    take: impl Fn(&Head, Answer) -> Option<T>,
+    request: &Request,
+    take: impl Fn(&Found, Answer) -> Option<T>,
 ) -> Result<(Vec<T>, ExitCode), Failure> {
-    let heads = heads::running();
-    let heads = match &of.domain {
-        Some(domain) => vec![one_of(heads, Some(domain))?],
-        None => heads,
+    let domains = reach.domains()?;
+    let domains = match &of.domain {
+        Some(domain) => vec![one_of(domains, Some(domain), &reach.nothing())?],
+        None => domains,
     };
     let mut status = ExitCode::SUCCESS;
-    let mut found = Vec::new();
-    for head in &heads {
-        match ask(head, request.clone(), ASK) {
-            Ok(answer) => found.extend(take(head, answer)),
+    let mut taken = Vec::new();
+    for found in &domains {
+        match reach.ask(found, request, ASK) {
+            Ok(answer) => taken.extend(take(found, answer)),
             // It may have ended in this moment, like those that are not there any more.
-            Err(_) if !heads::running().contains(head) => {}
+            Err(_) if reach.has_ended(found) => {}
             Err(error) => {
                 say(&error.to_string());
                 status = ExitCode::FAILURE;
             }
         }
     }
-    Ok((found, status))
+    Ok((taken, status))
 }
 
-/// The one domain that is meant.
-fn one_of(heads: Vec<Head>, domain: Option<&str>) -> Result<Head, Refused> {
-    let mut found: Vec<Head> =
-        heads.into_iter().filter(|head| domain.is_none_or(|begin| head.domain.starts_with(begin))).collect();
+/// The one domain that is meant. `nothing`: what is said where there is none at all.
+fn one_of(domains: Vec<Found>, domain: Option<&str>, nothing: &str) -> Result<Found, Refused> {
+    let mut found: Vec<Found> = domains
+        .into_iter()
+        .filter(|found| domain.is_none_or(|begin| found.domain.starts_with(begin)))
+        .collect();
     match (found.pop(), domain) {
-        (Some(head), _) if found.is_empty() => Ok(head),
-        (Some(head), _) => {
-            let names = found.iter().chain([&head]).take(NAMED_MAX).map(|head| head.domain.as_str());
+        (Some(one), _) if found.is_empty() => Ok(one),
+        (Some(one), _) => {
+            let names = found.iter().chain([&one]).take(NAMED_MAX).map(|found| found.domain.as_str());
             let names = names.collect::<Vec<_>>().join(", ");
             Err(format!("{} domains are meant: choose one with --domain: {names}", found.len() + 1).into())
         }
         (None, Some(domain)) => Err(Refused::File(format!(
-            "this user runs no domain on this machine whose name begins with {}; `gpc ps` shows them",
+            "no domain that runs has a name that begins with {}; `gpc ps` shows them",
             Shown(domain)
         ))),
-        (None, None) => Err(Refused::File(
-            "this user runs nothing on this machine: there is no `gpc run` that could be asked".into(),
-        )),
+        (None, None) => Err(Refused::File(nothing.into())),
     }
 }
 
-fn ask(head: &Head, request: Request, limit: Duration) -> Result<Answer, Failure> {
-    let unreached = |why: &dyn std::fmt::Display| {
-        format!("the head of domain {} (process {}) does not answer: {why}", head.domain, head.pid)
-    };
-    let tool = Tool::connect(&head.path, limit).map_err(|error| unreached(&error))?;
-    tool.ask(&request).map_err(|fault: Fault| {
-        let text = fault.to_string();
-        format!("domain {}: {}", head.domain, Shown(&text)).into()
-    })
-}
-
-fn unexpected(head: &Head, answer: &Answer) -> Failure {
+fn unexpected(found: &Found, answer: &Answer) -> Failure {
     let text = format!("{answer:?}");
-    format!("the head of domain {} answers something else: {}", head.domain, Shown(&text)).into()
+    format!("the head of domain {} answers something else: {}", found.domain, Shown(&text)).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn head(domain: &str) -> Head {
-        Head { domain: domain.into(), pid: 1, path: "/nowhere".into() }
+    fn found(domain: &str) -> Found {
+        Found { domain: domain.into(), way: Way::By(vec![1]) }
     }
 
     #[test]
     fn a_domain_is_meant_by_the_beginning_of_its_name() {
-        let heads = || vec![head("3f00"), head("3f01"), head("a000")];
-        assert_eq!(one_of(heads(), Some("3f01")), Ok(head("3f01")));
-        assert_eq!(one_of(heads(), Some("a")), Ok(head("a000")));
-        let error = one_of(heads(), Some("3f")).unwrap_err();
+        let domains = || vec![found("3f00"), found("3f01"), found("a000")];
+        let one_of = |domains, domain| one_of(domains, domain, "nothing runs");
+        assert_eq!(one_of(domains(), Some("3f01")), Ok(found("3f01")));
+        assert_eq!(one_of(domains(), Some("a")), Ok(found("a000")));
+        let error = one_of(domains(), Some("3f")).unwrap_err();
         assert_eq!(error, "2 domains are meant: choose one with --domain: 3f00, 3f01".into());
-        assert!(matches!(one_of(heads(), None), Err(Refused::Usage(_))));
-        assert!(matches!(one_of(heads(), Some("b")), Err(Refused::File(_))));
-        assert_eq!(one_of(vec![head("a")], None), Ok(head("a")));
-        assert!(matches!(one_of(vec![], None), Err(Refused::File(text)) if text.contains("runs nothing")));
+        assert!(matches!(one_of(domains(), None), Err(Refused::Usage(_))));
+        assert!(matches!(one_of(domains(), Some("b")), Err(Refused::File(_))));
+        assert_eq!(one_of(vec![found("a")], None), Ok(found("a")));
+        assert!(matches!(one_of(vec![], None), Err(Refused::File(text)) if text == "nothing runs"));
     }
 
     #[test]

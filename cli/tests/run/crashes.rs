@@ -4,44 +4,47 @@
 
 use std::process::Stdio;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use super::support::*;
 
 /// Fewest processes of a start that is to be stopped in its middle; if that comes too late, twice as many are tried.
 const STARTED: usize = 300;
 
-/// A start that stands: the first process stops its keeper, which has started some of the others and not all.
-fn standing_start(place: &Place, nodes: u32) -> Run {
+/// A start on so many nodes that stands: the first process stops its keeper, which has started some of the others and not all. `first`: the node of the first process.
+pub(crate) fn standing_start(
+    place: &Place,
+    words: &str,
+    nodes: usize,
+    first: impl Fn(&Run) -> Pid,
+) -> (Run, Process) {
     for count in [STARTED, 2 * STARTED, 4 * STARTED] {
-        let first = "kill -STOP $PPID; echo up; exec sleep 1000";
-        let count_word = count.to_string();
-        let nodes_word = nodes.to_string();
-        let mut words = vec!["run", "--nodes", &nodes_word, "-n", "1", "bash", "-c", first];
-        words.extend([":", "-n", &count_word, "sleep", "1000"]);
-        let run = Run::start(place.gpc(words));
+        let many = count.to_string();
+        let script = "kill -STOP $PPID; echo up; exec sleep 1000";
+        let words = ["run"].into_iter().chain(words.split_whitespace());
+        let programs = ["-n", "1", "bash", "-c", script, ":", "-n", &many, "sleep", "1000"];
+        let run = Run::start(place.gpc(words.chain(programs)));
         run.says("up", 1);
-        let keeper = place.keeper_of(run.pid());
+        let keeper = place.keeper_of(first(&run));
         until("its keeper stands", || keeper.is_stopped());
-        let here = || place.processes().iter().filter(|process| process.parent() == Some(keeper.pid)).count();
-        if here() < count / nodes as usize {
-            return run;
+        let here = place.processes().iter().filter(|process| process.parent() == Some(keeper.pid)).count();
+        if here < count / nodes {
+            return (run, keeper);
         }
         // All were started before the first one ran.
         run.signal(Signal::KILL);
         keeper.signal(Signal::CONT);
         run.ended();
-        place.empty();
+        until("nothing of it is left", || place.with("sleep 1000").is_empty());
     }
     panic!("no start was stopped in its middle");
 }
 
 #[test]
 fn the_command_is_killed_in_the_middle_of_a_start() {
-    for nodes in [1, 3] {
+    for (words, nodes) in [("", 1), ("--nodes 3", 3)] {
         let place = Place::new();
-        let run = standing_start(&place, nodes);
-        let keeper = place.keeper_of(run.pid());
+        let (run, keeper) = standing_start(&place, words, nodes, Run::pid);
         run.signal(Signal::KILL);
         keeper.signal(Signal::CONT);
         assert_eq!(run.ended().status, 137);
@@ -52,9 +55,9 @@ fn the_command_is_killed_in_the_middle_of_a_start() {
 #[test]
 fn a_rank_is_killed_in_the_middle_of_a_start() {
     let place = Place::new();
-    let run = standing_start(&place, 1);
+    let (run, keeper) = standing_start(&place, "", 1, Run::pid);
     place.member("g1.0").signal(Signal::KILL);
-    place.keeper_of(run.pid()).signal(Signal::CONT);
+    keeper.signal(Signal::CONT);
     let ended = run.ended();
     assert_eq!(ended.status, 137, "{}", ended.err);
     assert!(ended.err.starts_with("gpc: g1.0: killed by signal 9 (SIGKILL)\n"), "{}", ended.err);
@@ -64,8 +67,8 @@ fn a_rank_is_killed_in_the_middle_of_a_start() {
 #[test]
 fn a_keeper_is_killed_in_the_middle_of_a_start() {
     let place = Place::new();
-    let run = standing_start(&place, 1);
-    place.keeper_of(run.pid()).signal(Signal::KILL);
+    let (run, keeper) = standing_start(&place, "", 1, Run::pid);
+    keeper.signal(Signal::KILL);
     let ended = run.ended();
     assert_ne!(ended.status, 0, "{}", ended.err);
     assert!(ended.err.starts_with("gpc: the keeper of this host's processes is gone"), "{}", ended.err);
@@ -75,8 +78,7 @@ fn a_keeper_is_killed_in_the_middle_of_a_start() {
 #[test]
 fn a_node_is_killed_in_the_middle_of_a_start() {
     let place = Place::new();
-    let run = standing_start(&place, 3);
-    let mine = place.keeper_of(run.pid());
+    let (run, mine) = standing_start(&place, "--nodes 3", 3, Run::pid);
     place.node(2).signal(Signal::KILL);
     run.complains("node 2");
     mine.signal(Signal::CONT);
@@ -87,7 +89,7 @@ fn a_node_is_killed_in_the_middle_of_a_start() {
 }
 
 /// A job whose last rank does not come to the fence that all others wait in.
-fn standing_fence(place: &Place, words: &str, count: usize) -> Run {
+pub(crate) fn standing_fence(place: &Place, words: &str, count: usize) -> Run {
     let script = format!(
         "{PMI} [ $PMI_RANK = {last} ] && {{ echo away; until [ -e {go} ]; do sleep 0.05; done; finalize; exit; }}; say 'cmd=barrier_in'; echo in; hear; echo \"after: $line\"; finalize",
         last = count - 1,
@@ -171,17 +173,17 @@ fn the_command_is_killed_in_the_middle_of_a_fence() {
     }
 }
 
-/// A spawn of two processes that stands: the one of the first node was started, the keeper of the second is stopped.
-fn standing_spawn(place: &Place, words: &str) -> (Run, Process) {
+/// A spawn of two processes on two nodes that stands: the one of the first was started, the keeper of the second is stopped.
+pub(crate) fn standing_spawn(place: &Place, words: &str, second: impl Fn() -> Pid) -> (Run, Process) {
     let child = "echo child; exec sleep 1000";
     let script = format!(
         "{PMI} echo up; [ $PMI_RANK = 0 ] || exec sleep 1000; read go; printf 'mcmd=spawn\\nnprocs=2\\nexecname=bash\\ntotspawns=1\\nspawnssofar=1\\nargcnt=2\\narg1=-c\\narg2=%s\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' '{child}' >&$PMI_FD; hear; echo \"spawned: $line\"; finalize"
     );
-    let mut command = place.script(&format!("-n 2 --nodes 2 {words}"), &script);
+    let mut command = place.script(&format!("-n 2 {words}"), &script);
     command.stdin(Stdio::piped());
     let mut run = Run::start(command);
     run.says("up", 2);
-    let keeper = place.keeper_of(place.node(1).pid);
+    let keeper = place.keeper_of(second());
     keeper.signal(Signal::STOP);
     until("the second keeper stands", || keeper.is_stopped());
     run.write("go\n");
@@ -193,7 +195,7 @@ fn standing_spawn(place: &Place, words: &str) -> (Run, Process) {
 #[test]
 fn a_rank_is_killed_in_the_middle_of_its_spawn() {
     let place = Place::new();
-    let (run, keeper) = standing_spawn(&place, "");
+    let (run, keeper) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
     place.member("g1.0").signal(Signal::KILL);
     keeper.signal(Signal::CONT);
     let ended = run.ended();
@@ -205,7 +207,7 @@ fn a_rank_is_killed_in_the_middle_of_its_spawn() {
 #[test]
 fn a_spawned_process_is_killed_in_the_middle_of_the_spawn() {
     let place = Place::new();
-    let (run, keeper) = standing_spawn(&place, "--on-death notify");
+    let (run, keeper) = standing_spawn(&place, "--nodes 2 --on-death notify", || place.node(1).pid);
     place.member("g2.0").signal(Signal::KILL);
     keeper.signal(Signal::CONT);
     run.says("spawned: ", 1);
@@ -219,7 +221,7 @@ fn a_spawned_process_is_killed_in_the_middle_of_the_spawn() {
 #[test]
 fn a_node_is_killed_in_the_middle_of_a_spawn() {
     let place = Place::new();
-    let (run, keeper) = standing_spawn(&place, "");
+    let (run, keeper) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
     place.node(1).signal(Signal::KILL);
     keeper.signal(Signal::CONT);
     let ended = run.ended();
@@ -232,7 +234,7 @@ fn a_node_is_killed_in_the_middle_of_a_spawn() {
 #[test]
 fn the_command_is_killed_in_the_middle_of_a_spawn() {
     let place = Place::new();
-    let (run, keeper) = standing_spawn(&place, "");
+    let (run, keeper) = standing_spawn(&place, "--nodes 2", || place.node(1).pid);
     run.signal(Signal::KILL);
     keeper.signal(Signal::CONT);
     assert_eq!(run.ended().status, 137);

@@ -11,13 +11,13 @@ use super::flood::stall;
 use super::support::*;
 
 /// A job whose writers stand.
-struct Flood {
+pub(crate) struct Flood {
     child: Child,
     out: ChildStdout,
 }
 
 /// Writers that write to both outputs; they stand since nobody reads the first one.
-fn standing(place: &Place, words: &str, count: usize, script: &str) -> Flood {
+pub(crate) fn standing(place: &Place, words: &str, count: usize, script: &str) -> Flood {
     let mut command = place.script(&format!("-n {count} {words}"), script);
     command.stdout(Stdio::piped()).stderr(Stdio::from(std::fs::File::create(place.path("err")).unwrap()));
     let mut child = command.spawn().unwrap();
@@ -33,12 +33,12 @@ fn standing(place: &Place, words: &str, count: usize, script: &str) -> Flood {
 }
 
 impl Flood {
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
     /// Reads what there is until all have closed it, and waits for the end: the status, and the lines that are not the flood's.
-    fn ended(mut self) -> (i32, Vec<String>) {
+    pub(crate) fn ended(mut self) -> (i32, Vec<String>) {
         let out = BufReader::new(self.out);
         let reader = thread::spawn(move || {
             let lines = out.lines().map(|line| line.unwrap());
@@ -52,13 +52,13 @@ impl Flood {
 }
 
 /// What was said on standard error by `gpc` itself.
-fn told(place: &Place) -> Vec<String> {
+pub(crate) fn told(place: &Place) -> Vec<String> {
     let err = std::fs::read_to_string(place.path("err")).unwrap();
     err.lines().filter(|line| line.starts_with("gpc: ")).map(str::to_owned).collect()
 }
 
 const FLOOD: &str = "0123456789012345678901234567890123456789";
-const YES: &str = "exec yes 0123456789012345678901234567890123456789";
+pub(crate) const YES: &str = "exec yes 0123456789012345678901234567890123456789";
 
 #[test]
 fn a_rank_is_killed_in_the_middle_of_output() {

@@ -9,6 +9,7 @@
 mod bad;
 mod basic;
 mod crashes;
+mod crashes_hosts;
 mod crashes_output;
 mod crashes_random;
 mod ends;

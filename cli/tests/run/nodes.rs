@@ -85,7 +85,7 @@ fn a_killed_head_ends_all_nodes() {
 }
 
 /// Two nodes that run, ids 1 and 2, and a peers file for each head, ids 0 and 3, of its own nodes: `peers-0` and `peers-3`.
-fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> Vec<Run> {
+pub(crate) fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> Vec<Run> {
     let lines = |ids: &[usize]| ids.iter().map(|&id| format!("{id} {}\n", addresses[id])).collect::<String>();
     for (name, ids) in [("peers", &[0, 1, 2, 3][..]), ("peers-0", &[0, 1, 2]), ("peers-3", &[1, 2, 3])] {
         fs::write(place.path(name), lines(ids)).unwrap();
@@ -115,18 +115,18 @@ fn daemons(place: &Place, addresses: &[String; 4], secret: bool) -> Vec<Run> {
 }
 
 /// Addresses on loopback where nobody listens.
-fn tcp() -> [String; 4] {
+pub(crate) fn tcp() -> [String; 4] {
     let sockets = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     sockets.map(|socket| socket.local_addr().unwrap().to_string())
 }
 
 /// Addresses of this test alone.
-fn unix(test: &str) -> [String; 4] {
+pub(crate) fn unix(test: &str) -> [String; 4] {
     [0, 1, 2, 3].map(|id| format!("unix:@gpc-{test}-{}-{id}", std::process::id()))
 }
 
 /// A run of this head on the running nodes.
-fn joined(place: &Place, head: u32, words: &str, script: &str) -> Command {
+pub(crate) fn joined(place: &Place, head: u32, words: &str, script: &str) -> Command {
     let peers = place.path(&format!("peers-{head}"));
     place.script(&format!("--hosts {peers} --id {head} {words}"), script)
 }

@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::nodes::{daemons, joined, tcp, unix};
 use super::support::*;
 
 #[track_caller]
@@ -112,4 +113,72 @@ fn a_folder_of_somebody_else_is_said_and_the_run_goes_on() {
         "{}",
         ended.err
     );
+}
+
+/// As on another machine: the tools do not see the folder of those who run something.
+#[test]
+fn running_nodes_show_their_domains_to_who_has_their_secret() {
+    let (place, away) = (Place::new(), Place::new());
+    let mut nodes = daemons(&place, &tcp(), true);
+    let secret = place.path("secret");
+    let script = format!("{PMI} put key-$PMI_RANK here; fence; echo up; exec sleep 1000");
+    let run = Run::start(joined(&place, 0, &format!("-n 4 --secret-file {secret}"), &script));
+    run.says("up", 4);
+    let by = format!("--peers {} --id 9 --secret-file {secret}", place.path("peers"));
+    let found = json(&away, &format!("ps --output json {by}"));
+    let domain = &found["domains"][0];
+    assert_eq!((found["domains"].as_array().unwrap().len(), &domain["head"]), (1, &Value::Null));
+    let members = domain["groups"][0]["members"].as_array().unwrap();
+    let places: Vec<u64> = members.iter().map(|member| member["node"].as_u64().unwrap()).collect();
+    assert_eq!(places, [1, 1, 2, 2]);
+    let name = domain["domain"].as_str().unwrap();
+    let table = ended(away.gpc(format!("ps --domain {} {by}", &name[..4]).split(' ')));
+    assert!(table.out.contains(&format!("{name}  g1     0-1    running     1")), "{}", table.out);
+    let database = format!("kvs_{name}_1");
+    assert_eq!(json(&away, &format!("db list --output json {by}"))["domains"][0]["databases"][0], *database);
+    let pairs = json(&away, &format!("db show {database} --output json {by}"));
+    assert_eq!(pairs["pairs"][4]["key"], "key-3", "{pairs}");
+    let missing = ended(away.gpc(format!("db show nothing {by}").split(' ')));
+    assert!(missing.status == 1 && missing.err.contains("there is no database nothing"), "{}", missing.err);
+    // Who has another secret sees nothing and kills nothing.
+    assert_eq!(ended(place.gpc(["secret", &place.path("other")])).status, 0);
+    for words in ["ps", "db list", "kill g1"] {
+        let words =
+            format!("{words} --peers {} --id 9 --secret-file {}", place.path("peers"), place.path("other"));
+        let refused = ended(away.gpc(words.split(' ')));
+        assert_eq!((refused.status, refused.out.as_str()), (1, ""), "{}", refused.err);
+        assert!(refused.err.contains("no node of") && refused.err.contains("node 1"), "{}", refused.err);
+    }
+    // One node is enough, and the job without the other one is still killed.
+    nodes.remove(0).signal(Signal::KILL);
+    let killed = ended(away.gpc(format!("kill g1 {by}").split(' ')));
+    assert_eq!((killed.status, killed.err.as_str()), (0, ""));
+    assert_ne!(run.ended().status, 0);
+    let none = ended(away.gpc(format!("kill g1 {by}").split(' ')));
+    assert!(none.status == 1 && none.err.contains("that answer run nothing"), "{}", none.err);
+    nodes.remove(0).signal(Signal::TERM);
+    place.empty();
+    away.empty();
+}
+
+#[test]
+fn tools_need_an_id_of_their_own_and_a_node_that_runs() {
+    let place = Place::new();
+    let nodes = daemons(&place, &unix("tools"), false);
+    let peers = place.path("peers");
+    let shown = ended(place.gpc(["ps", "--peers", &peers, "--id", "9"]));
+    assert_eq!((shown.status, shown.out.lines().count(), shown.err.as_str()), (0, 1, ""), "{}", shown.out);
+    let taken = ended(place.gpc(["ps", "--peers", &peers, "--id", "1"]));
+    assert!(taken.status == 1 && taken.err.contains("id 1 is running already"), "{}", taken.err);
+    let without = ended(place.gpc(["ps", "--peers", &peers]));
+    assert!(without.status == 2 && without.err.contains("--id"), "{}", without.err);
+    let alone = ended(place.gpc(["ps", "--secret-file", &peers]));
+    assert!(alone.status == 2 && alone.err.contains("goes with --peers"), "{}", alone.err);
+    for node in nodes {
+        node.signal(Signal::TERM);
+        node.ended();
+    }
+    let gone = ended(place.gpc(["ps", "--peers", &peers, "--id", "9"]));
+    assert!(gone.status == 1 && gone.err.contains("no node of"), "{}", gone.err);
+    place.empty();
 }

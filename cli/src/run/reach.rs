@@ -1,0 +1,198 @@
+//! How tools find domains and ask them: at the sockets of heads on this machine, or by running nodes, wherever those are.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use chained_gpc::runtime::{Functions, Node};
+use chained_gpc::wire::Shown;
+use gpc_bnr::client::Tool;
+use gpc_bnr::host::Serving;
+use gpc_bnr::request::{Answer, Request};
+use gpc_bnr::{Fault, FaultKind};
+use gpc_trees::Id;
+
+use super::heads;
+use super::nodes::serving;
+use crate::args::run::DomainArgs;
+use crate::files::read_peers;
+use crate::joining::refuse_taken;
+use crate::limits::cannot_start;
+use crate::refused::Refused;
+use crate::trust::Trust;
+
+/// What goes wrong, in words.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long nodes may take to say which domains they have a part in. Those that do not run are mostly known to at once.
+const LISTED: Duration = Duration::from_secs(10);
+
+/// How many nodes an error names.
+const NAMED_MAX: usize = 4;
+
+/// Where domains are looked for.
+pub(super) enum Reach {
+    /// On this machine, what this user runs.
+    Here,
+    /// At the running nodes of a peers file.
+    There(Nodes),
+}
+
+/// Running nodes, and the one of this process, which has no part in what they run.
+pub(super) struct Nodes {
+    node: Node,
+    serving: Serving,
+    ids: Vec<Id>,
+    file: PathBuf,
+}
+
+/// A domain that was found.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Found {
+    /// Its name.
+    pub(super) domain: String,
+    /// How it is asked.
+    pub(super) way: Way,
+}
+
+/// How a domain is asked.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Way {
+    /// At the socket of its head, a process of this machine.
+    Head {
+        /// The process.
+        pid: u32,
+        /// Where it listens.
+        path: PathBuf,
+    },
+    /// By these nodes, the first one that answers.
+    By(Vec<Id>),
+}
+
+impl Reach {
+    /// What the arguments say. With a peers file, this process becomes a node.
+    ///
+    /// # Errors
+    /// When the file or the secret cannot be used, the id runs already, or the node cannot be started.
+    pub(super) fn open(of: &DomainArgs) -> Result<Reach, Failure> {
+        let (Some(file), Some(me)) = (&of.peers, of.id) else {
+            return match of.trust.secret_file {
+                Some(_) => Err(Box::new(Refused::from(
+                    "--secret-file goes with --peers FILE: what this user runs on this machine needs none",
+                ))),
+                None => Ok(Reach::Here),
+            };
+        };
+        let peers = read_peers(file).map_err(Refused::File)?;
+        let trust = Trust::read(&of.trust, me, &peers)?;
+        refuse_taken(me, &peers)?;
+        let ids: Vec<Id> = peers.ids().filter(|id| *id != me).collect();
+        if ids.is_empty() {
+            return Err(Refused::File(format!("{} names no node that could be asked", file.display())).into());
+        }
+        let functions = Functions::new();
+        let serving = serving(&functions)?;
+        let builder = trust.apply(Node::builder(me).peers(peers).functions(&functions));
+        let node = builder.start().map_err(cannot_start("this node"))?;
+        serving.attach(node.caller());
+        Ok(Reach::There(Nodes { node, serving, ids, file: file.clone() }))
+    }
+
+    /// The domains that are there.
+    ///
+    /// # Errors
+    /// When no node answers.
+    pub(super) fn domains(&self) -> Result<Vec<Found>, Failure> {
+        match self {
+            Reach::Here => Ok(heads::running()
+                .into_iter()
+                .map(|head| Found { domain: head.domain, way: Way::Head { pid: head.pid, path: head.path } })
+                .collect()),
+            Reach::There(nodes) => nodes.domains(),
+        }
+    }
+
+    /// Whether a domain that was found has ended since then.
+    pub(super) fn has_ended(&self, found: &Found) -> bool {
+        let domains = self.domains();
+        domains.is_ok_and(|domains| !domains.iter().any(|other| other.domain == found.domain))
+    }
+
+    /// Where this looks, for an error that says that nothing is there.
+    pub(super) fn nothing(&self) -> String {
+        match self {
+            Reach::Here => {
+                "this user runs nothing on this machine: there is no `gpc run` that could be asked".into()
+            }
+            Reach::There(nodes) => format!("the nodes of {} that answer run nothing", nodes.file.display()),
+        }
+    }
+
+    /// Asks a domain.
+    ///
+    /// # Errors
+    /// Those of the request; the text names the domain.
+    pub(super) fn ask(&self, found: &Found, request: &Request, limit: Duration) -> Result<Answer, Failure> {
+        let refused = |fault: Fault| -> Failure {
+            let text = fault.to_string();
+            format!("domain {}: {}", found.domain, Shown(&text)).into()
+        };
+        match (&found.way, self) {
+            (Way::Head { pid, path }, _) => {
+                let tool = Tool::connect(path, limit).map_err(|error| {
+                    format!("the head of domain {} (process {pid}) does not answer: {error}", found.domain)
+                })?;
+                tool.ask(request).map_err(refused)
+            }
+            (Way::By(ids), Reach::There(nodes)) => {
+                nodes.ask(ids, &found.domain, request, limit).map_err(refused)
+            }
+            (Way::By(_), Reach::Here) => Err("there is no node to ask by".into()),
+        }
+    }
+
+    /// Ends the node of this process, if it has one.
+    pub(super) fn close(self) {
+        if let Reach::There(nodes) = self {
+            nodes.node.shutdown(Duration::ZERO);
+        }
+    }
+}
+
+impl Nodes {
+    fn domains(&self) -> Result<Vec<Found>, Failure> {
+        let mut by = BTreeMap::<String, Vec<Id>>::new();
+        let mut absent = Vec::new();
+        let said = self.serving.domains_of(&self.ids, LISTED);
+        let asked = said.len();
+        for (id, names) in said {
+            match names {
+                Ok(names) => names.into_iter().for_each(|name| by.entry(name).or_default().push(id)),
+                Err(fault) => {
+                    tracing::debug!(id, %fault, "a node does not say which domains it has a part in");
+                    absent.push(fault.to_string());
+                }
+            }
+        }
+        if absent.len() == asked {
+            let why: Vec<String> = absent.iter().take(NAMED_MAX).map(|why| Shown(why).to_string()).collect();
+            let file = self.file.display();
+            return Err(format!("no node of {file} answers: {}", why.join("; ")).into());
+        }
+        Ok(by.into_iter().map(|(domain, ids)| Found { domain, way: Way::By(ids) }).collect())
+    }
+
+    /// By the first node that still has a part in the domain: one may have been lost since it was found.
+    fn ask(&self, ids: &[Id], domain: &str, request: &Request, limit: Duration) -> Result<Answer, Fault> {
+        let mut last = Fault::new(FaultKind::NodeLost, "no node has a part in it");
+        for id in ids {
+            match self.serving.ask_by(*id, domain, request, limit) {
+                Err(fault) if [FaultKind::NodeLost, FaultKind::DomainEnded].contains(&fault.kind) => {
+                    last = fault;
+                }
+                said => return said,
+            }
+        }
+        Err(last)
+    }
+}
