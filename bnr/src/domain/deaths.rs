@@ -1,6 +1,6 @@
 //! Who has ended: what it means for its group, who is told of it, and how all nodes come to know.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chained_gpc::trees::Id;
 
@@ -8,7 +8,7 @@ use super::telling::Then;
 use super::{CallNumber, Domain, Output, Serial};
 use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
-use crate::names::{GroupId, Member};
+use crate::names::{GroupId, Member, Rank};
 use crate::order::Order;
 use crate::request::{Answer, Client};
 use crate::spec::{Layout, OnDeath};
@@ -24,21 +24,50 @@ pub(super) struct Died {
     flying: Option<CallNumber>,
 }
 
+/// Who has ended of a group, in the order in which it became known here: the first is the first cause.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Known {
+    deaths: Vec<Death>,
+    places: BTreeMap<Rank, usize>,
+}
+
+impl Known {
+    /// Adds one; whether it is news.
+    fn insert(&mut self, death: Death) -> bool {
+        let place = self.deaths.len();
+        let news = *self.places.entry(death.member.rank).or_insert(place) == place;
+        if news {
+            self.deaths.push(death);
+        }
+        news
+    }
+
+    pub(super) fn get(&self, rank: Rank) -> Option<&Death> {
+        self.places.get(&rank).and_then(|place| self.deaths.get(*place))
+    }
+
+    pub(super) fn has(&self, rank: Rank) -> bool {
+        self.places.contains_key(&rank)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.deaths.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Death> {
+        self.deaths.iter()
+    }
+}
+
 impl Domain {
     /// Learns of deaths: notices, then what they mean for groups and meetings. Says which were news.
     pub(super) fn learn(&mut self, deaths: &[Death]) -> Vec<Death> {
         let mut news = Vec::new();
         for death in deaths {
-            let Member { group, rank } = death.member;
-            if self.forgotten.contains(group) {
-                continue;
+            let group = death.member.group;
+            if !self.forgotten.contains(group) && self.deaths.entry(group).or_default().insert(*death) {
+                news.push(*death);
             }
-            let known = self.deaths.entry(group).or_default();
-            if known.contains_key(&rank) {
-                continue;
-            }
-            known.insert(rank, *death);
-            news.push(*death);
         }
         for death in &news {
             self.notice(death);
@@ -76,7 +105,7 @@ impl Domain {
     fn lost_processes_end(&mut self, group: GroupId) {
         let Some(deaths) = self.deaths.get(&group) else { return };
         let Some(here) = self.here.get(&group) else { return };
-        let lost = deaths.values().any(|death| death.exit == Exit::Node(self.settings.me));
+        let lost = deaths.iter().any(|death| death.exit == Exit::Node(self.settings.me));
         if lost && !here.emptied {
             self.kill_here(group, None);
         }
@@ -127,7 +156,7 @@ impl Domain {
             })
         });
         let known = self.deaths.get(&layout.group);
-        deaths.filter(|death| known.is_none_or(|known| !known.contains_key(&death.member.rank))).collect()
+        deaths.filter(|death| known.is_none_or(|known| !known.has(death.member.rank))).collect()
     }
 
     /// The head has said whether there is such a group; its deaths are told after the answer.
@@ -144,7 +173,7 @@ impl Domain {
         for status in groups {
             let fresh = self.subscribers.entry(status.group).or_default().insert(client);
             let deaths = self.deaths.get(&status.group).filter(|_| fresh);
-            for death in deaths.into_iter().flat_map(|deaths| deaths.values()) {
+            for death in deaths.into_iter().flat_map(Known::iter) {
                 self.outputs.push_back(Output::Notice { client, death: *death });
             }
         }

@@ -10,6 +10,7 @@ use chained_gpc::trees::Id;
 
 use super::asking::{Asker, no_group};
 use super::database::{check_key, check_value};
+use super::deaths::Known;
 use super::placement::place;
 use super::sets::group_open;
 use super::starting::Whom;
@@ -466,8 +467,7 @@ impl Domain {
     fn never_started(&self, group: GroupId) -> Vec<Death> {
         let Ok(known) = self.group(group) else { return Vec::new() };
         let deaths = self.deaths.get(&group);
-        let unknown =
-            known.errors.keys().filter(|rank| deaths.is_none_or(|deaths| !deaths.contains_key(rank)));
+        let unknown = known.errors.keys().filter(|rank| deaths.is_none_or(|deaths| !deaths.has(**rank)));
         let death =
             |rank: &Rank| Death { member: Member { group, rank: *rank }, exit: Exit::Never, finalized: true };
         unknown.map(death).collect()
@@ -476,8 +476,8 @@ impl Domain {
     /// Processes of a group have ended, perhaps the last ones. At nodes that do not lead this means nothing.
     pub(super) fn group_died(&mut self, group: GroupId) {
         let deaths = self.deaths.get(&group);
-        let abnormal = deaths.is_some_and(|deaths| deaths.values().any(|death| !death.is_clean()));
-        let dead = deaths.map_or(0, BTreeMap::len);
+        let abnormal = deaths.is_some_and(|deaths| deaths.iter().any(|death| !death.is_clean()));
+        let dead = deaths.map_or(0, Known::len);
         let me = self.settings.me;
         let Ok(known) = self.group_mut(group) else { return };
         let Some(layout) = known.layout.clone() else { return };
@@ -510,7 +510,7 @@ impl Domain {
         }
         self.fail_meetings_of(group);
         let deaths: Vec<Death> =
-            self.deaths.get(&group).into_iter().flat_map(|deaths| deaths.values().copied()).collect();
+            self.deaths.get(&group).into_iter().flat_map(|deaths| deaths.iter().copied()).collect();
         if deaths.is_empty() {
             return self.forget_now(group);
         }
@@ -612,7 +612,7 @@ impl Domain {
                     rank: Rank::try_from(members.len()).unwrap_or(Rank::MAX),
                     node: block.node,
                     pid: known.pids.get(&rank).copied(),
-                    death: deaths.and_then(|deaths| deaths.get(&rank)).copied(),
+                    death: deaths.and_then(|deaths| deaths.get(rank)).copied(),
                 });
             }
         }

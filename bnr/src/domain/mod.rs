@@ -36,7 +36,7 @@ use crate::spec::Layout;
 use self::asking::{Held, Putting};
 use self::collecting::Collecting;
 use self::database::Databases;
-use self::deaths::Died;
+use self::deaths::{Died, Known};
 use self::head::Head;
 use self::ids::RecentGroups;
 use self::kinds::Kinds;
@@ -219,7 +219,7 @@ pub struct Domain {
     /// The two groups of each merged one: at the nodes of its members, and at the head.
     merged: BTreeMap<GroupId, (GroupId, GroupId)>,
     /// Who has ended, of all groups, whether they are here or not.
-    deaths: BTreeMap<GroupId, BTreeMap<Rank, Death>>,
+    deaths: BTreeMap<GroupId, Known>,
     /// What other nodes are to know of that.
     died: Died,
     /// Who is told of deaths, of those here.

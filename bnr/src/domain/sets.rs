@@ -216,10 +216,10 @@ impl Domain {
             Ok(groups) => {
                 let groups = self.all_bases(&groups);
                 let known = groups.iter().filter_map(|group| self.deaths.get(group));
-                known.flat_map(|deaths| deaths.values().copied()).collect()
+                known.flat_map(|deaths| deaths.iter().copied()).collect()
             }
             Err(members) => {
-                let death = |member: &Member| self.deaths.get(&member.group)?.get(&member.rank).copied();
+                let death = |member: &Member| self.deaths.get(&member.group)?.get(member.rank).copied();
                 members.iter().filter_map(death).collect()
             }
         };

@@ -99,7 +99,7 @@ impl Domain {
         self.learn(&lost);
         // Deaths elsewhere may be known already.
         let deaths = self.deaths.get(&group).cloned().unwrap_or_default();
-        if deaths.values().any(|death| self.takes_group_along(death)) {
+        if deaths.iter().any(|death| self.takes_group_along(death)) {
             self.kill_here(group, None);
         }
         self.look_again();
@@ -237,7 +237,7 @@ impl Domain {
             rank: *rank,
             node: self.me(),
             pid: process.pid,
-            death: deaths.and_then(|deaths| deaths.get(rank)).copied(),
+            death: deaths.and_then(|deaths| deaths.get(*rank)).copied(),
         };
         GroupStatus {
             group: layout.group,

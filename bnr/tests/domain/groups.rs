@@ -220,3 +220,15 @@ fn a_node_that_is_not_watched_ends_by_itself() {
     nodes.kill_all();
     assert_eq!(nodes.ended, [5]);
 }
+
+/// Who subscribed late was told in the order of the ranks, and took a process that was killed since for the first cause.
+#[test]
+fn deaths_of_the_past_are_told_in_their_order() {
+    let mut nodes = Nodes::one();
+    let group = nodes.group(3, OnDeath::Kill);
+    let ends = [(2, Exit::Code(7)), (0, Exit::Signal(15)), (1, Exit::Signal(15))];
+    ends.iter().for_each(|(rank, exit)| nodes.ends(member(group, *rank), *exit));
+    nodes.ask(TOOL, Request::Subscribe(group)).unwrap();
+    let told: Vec<_> = nodes.notices.iter().map(|(_, death)| (death.member.rank, death.exit)).collect();
+    assert_eq!(told, ends);
+}

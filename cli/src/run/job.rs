@@ -95,14 +95,14 @@ impl<'a> Job<'a> {
         let over = self.start().and_then(|group| self.watch(group));
         let (Ok(over) | Err(over)) = over;
         match over {
-            Over::Refused(fault) => {
+            over @ (Over::Refused(_) | Over::NotStarted(_)) => {
                 // What has led to it is said before it is.
                 while let Ok(event) = self.host.events().try_recv() {
                     if let HostEvent::Warning(text) = event {
                         self.warn(&text);
                     }
                 }
-                Over::Refused(fault)
+                over
             }
             Over::TimedOut => {
                 self.kill();
