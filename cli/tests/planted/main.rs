@@ -23,6 +23,9 @@ use bug::{Bug, parse, planted};
 /// Long enough for any machine: it only passes where a bug makes a run that never ends.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// So much longer than its time of the processor a run may take: others may want that, too.
+const BUSY: u32 = 10;
+
 /// Far more than any run of these takes without a bug.
 const MEMORY_KIB: u64 = 4 << 20;
 
@@ -50,16 +53,16 @@ struct Run {
     said: String,
 }
 
-/// Runs `gpc sim` of the test build with a bug switched on, or with none; not longer than so long.
+/// Runs `gpc sim` of the test build with a bug switched on, or with none; which gets so much of the processor.
 fn simulate(gpc: &Path, sim: &str, bug: Option<&str>, patience: Duration) -> Run {
-    let mut command = bounded(gpc);
+    let mut command = bounded(gpc, patience);
     // The bugs are run side by side, so each run has one thread.
     command.arg("sim").args(sim.split_whitespace()).args(["--output", "json"]).env("RAYON_NUM_THREADS", "1");
     command.current_dir(root()).env_remove(build::SWITCH);
     if let Some(bug) = bug {
         command.env(build::SWITCH, bug);
     }
-    let Output { status, stdout, stderr } = output(&mut command, patience);
+    let Output { status, stdout, stderr } = output(&mut command, patience * BUSY);
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     let (mut violations, mut replays) = (Vec::new(), Vec::new());
     if let Ok(summary) = serde_json::from_str(&stdout) {
@@ -75,13 +78,14 @@ fn simulate(gpc: &Path, sim: &str, bug: Option<&str>, patience: Duration) -> Run
     }
 }
 
-/// A command that gets no more memory than [`MEMORY_KIB`], where the system can say so: a bug may take all that there is.
-fn bounded(gpc: &Path) -> Command {
+/// A command that gets no more memory than [`MEMORY_KIB`] and no more of the processor than so long, where the system can say so: a bug may take all that there is.
+fn bounded(gpc: &Path, patience: Duration) -> Command {
     if cfg!(not(target_os = "linux")) {
         return Command::new(gpc);
     }
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -v {MEMORY_KIB}; exec \"$0\" \"$@\"")]).arg(gpc);
+    let limits = format!("ulimit -v {MEMORY_KIB}; ulimit -t {}; exec \"$0\" \"$@\"", patience.as_secs());
+    command.args(["-c", &limits]).arg(gpc);
     command
 }
 

@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use super::bug::Bug;
 use super::{Run, root, simulate};
 
-/// So much longer than without a bug, and so long besides: what takes longer never ends. A busy machine makes both longer.
-const SLOWER: u32 = 20;
+/// So many times the processor time of a run without a bug, and so long besides: what takes more never ends. It is the processor's time, so a busy machine does not matter.
+const SLOWER: u32 = 10;
 
 /// See [`SLOWER`].
-const PATIENCE: Duration = Duration::from_secs(60);
+const BESIDES: Duration = Duration::from_secs(10);
 
-/// What a run with a bug takes at most even where the run without it took long.
-const PATIENCE_MAX: Duration = Duration::from_secs(900);
+/// How long a run without a bug may take, and one with a bug at most.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Worlds of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Mode {
     pub(super) name: String,
     pub(super) sim: String,
-    /// How long one that never ends is waited for.
+    /// How much processor time one that never ends gets.
     pub(super) patience: Duration,
 }
 
@@ -51,25 +51,25 @@ impl Mode {
 ///
 /// # Errors
 /// The number of the line, what is wrong with it, and what to do.
-pub(super) fn modes(text: &str) -> Result<Vec<Mode>, String> {
+fn modes(text: &str) -> Result<Vec<Mode>, String> {
     let lines = text.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     let mode = |(line, number): (&str, u32)| match line.split_once(": ") {
         Some((name, sim)) if sim.starts_with("-n ") => {
-            Ok(Mode { name: name.into(), sim: sim.into(), patience: PATIENCE })
+            Ok(Mode { name: name.into(), sim: sim.into(), patience: BESIDES })
         }
         _ => Err(format!("{number}: {line:.80?} is no mode: write `name: -n IDS …`, arguments of `gpc sim`")),
     };
     lines.map(mode).collect()
 }
 
-/// Runs every mode without a bug: none may complain, and how long each takes says when a bug never ends.
+/// Runs every mode without a bug: none may complain, and how long each takes (no less than its processor time) says when a bug never ends.
 ///
 /// # Errors
 /// In words, the mode and what it said.
 pub(super) fn sound(gpc: &Path, modes: Vec<Mode>) -> Result<Vec<Mode>, String> {
     let timed = |mut mode: Mode| {
         let begun = Instant::now();
-        let run = simulate(gpc, &mode.sim, None, PATIENCE_MAX);
+        let run = simulate(gpc, &mode.sim, None, PATIENCE);
         if run.status != Some(0) || !run.checkers.is_empty() {
             let said: String = run.said.chars().take(2000).collect();
             return Err(format!(
@@ -77,7 +77,7 @@ pub(super) fn sound(gpc: &Path, modes: Vec<Mode>) -> Result<Vec<Mode>, String> {
                 mode.sim
             ));
         }
-        mode.patience = (begun.elapsed() * SLOWER + PATIENCE).min(PATIENCE_MAX);
+        mode.patience = (begun.elapsed() * SLOWER + BESIDES).min(PATIENCE);
         Ok(mode)
     };
     modes.into_iter().map(timed).collect()
