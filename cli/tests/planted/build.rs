@@ -68,7 +68,6 @@ pub(super) fn build_what_compiles(folder: &str, bugs: &[Bug]) -> Result<Build, S
             return Ok(Build { gpc: gpc(folder), dropped });
         }
         let blamed = blamed(&String::from_utf8_lossy(&output.stdout), &places);
-        eprintln!("{} bugs do not compile; without them again", blamed.len());
         if blamed.is_empty() {
             return Err(format!(
                 "the test build fails, and no bug is to blame for it. Does the project build without bugs?\n{}",

@@ -2,6 +2,8 @@
 //!
 //! `cli/tests/planted/try FILE` and `cli/tests/planted/mutate` call these tests; without what they ask for, there is nothing to do.
 
+#![allow(clippy::print_stdout, reason = "a run takes long, and says of each bug what became of it")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -74,13 +76,19 @@ impl Asked {
 
 const USAGE: &str = "Arguments: --files BEGINNING-OF-PATH,… --seed NUMBER --count NUMBER --modes BEGINNING-OF-NAME --list FILE";
 
+/// The places of a build's bugs, by file.
+type Taken<'a> = BTreeMap<&'a str, Vec<Range<usize>>>;
+
+/// Bugs, and what caught each.
+type Results = Vec<(Bug, Option<Caught>)>;
+
 /// Bugs in as few builds as have room for them: no two of one build change the same text.
 ///
 /// # Errors
 /// In words, where a bug's file or text is not there.
 fn batches(bugs: &[Bug]) -> Result<Vec<Vec<Bug>>, String> {
     let mut texts: BTreeMap<&str, String> = BTreeMap::new();
-    let mut batches: Vec<(Vec<Bug>, BTreeMap<&str, Vec<Range<usize>>>)> = Vec::new();
+    let mut batches: Vec<(Vec<Bug>, Taken<'_>)> = Vec::new();
     for bug in bugs {
         let mut places: Vec<(&str, Range<usize>)> = Vec::new();
         for piece in &bug.pieces {
@@ -97,7 +105,7 @@ fn batches(bugs: &[Bug]) -> Result<Vec<Vec<Bug>>, String> {
             }
             places.push((file, at));
         }
-        let free = |taken: &BTreeMap<&str, Vec<Range<usize>>>| {
+        let free = |taken: &Taken<'_>| {
             let is_free = |(file, at): &(&str, Range<usize>)| {
                 taken.get(file).into_iter().flatten().all(|there| !overlap(there, at))
             };
@@ -143,11 +151,7 @@ fn source(bug: &str, file: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// In words, where the bugs cannot be tried.
-fn tried(
-    folder: &str,
-    bugs: &[Bug],
-    of: &str,
-) -> Result<(Vec<(Bug, Option<Caught>)>, BTreeSet<String>), String> {
+fn tried(folder: &str, bugs: &[Bug], of: &str) -> Result<(Results, BTreeSet<String>), String> {
     let (mut results, mut dropped) = (Vec::new(), BTreeSet::new());
     for batch in batches(bugs)? {
         let build = build_what_compiles(folder, &batch)?;

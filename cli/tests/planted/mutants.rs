@@ -184,10 +184,11 @@ impl<'a> Finder<'a> {
             let changed = format!("{}{other}{}", &whole[..at], &whole[at + name.len()..]);
             self.instead(call.span(), "another method", &changed);
         }
-        if let Some(Expr::Closure(ExprClosure { body, .. })) = call.args.first() {
-            if CONDITIONS.contains(&name.as_str()) && !matches!(**body, Expr::Block(_)) {
-                self.condition(body);
-            }
+        if let Some(Expr::Closure(ExprClosure { body, .. })) = call.args.first()
+            && CONDITIONS.contains(&name.as_str())
+            && !matches!(**body, Expr::Block(_))
+        {
+            self.condition(body);
         }
         self.swapped(call.args.iter(), call.span());
     }
