@@ -1,4 +1,4 @@
-//! Planted bugs as data: what the files under `cli/tests/planted/bugs` say, and how a bug gets into a text.
+//! Planted bugs as data: what the files under `cli/tests/planted/bugs`, or one of somebody's own, say; and how a bug gets into a text.
 //!
 //! ```text
 //! == name-of-the-bug
@@ -10,17 +10,22 @@
 //! + what stands there instead, with `planted!()` for the question whether this bug is switched on
 //! ```
 //!
-//! A bug may have several pieces, each with its `in:`. Lines before the first `==` that begin with `#` are for the reader.
+//! A bug may have several pieces, each with its `in:`. Lines that begin with `#` are for the reader. A file that is given by hand needs no `checker:` and no `sim:`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 /// The only word of a replacement that is not Rust as it stands.
-const SWITCH: &str = "planted!()";
+pub(super) const SWITCH: &str = "planted!()";
+
+/// Longer names, and names with other signs, would not fit into a table and a line of Rust.
+const NAME_MAX: usize = 80;
 
 /// One planted bug.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Bug {
     pub(super) name: String,
     pub(super) breaks: String,
@@ -30,44 +35,108 @@ pub(super) struct Bug {
 }
 
 /// One place that a bug changes.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Piece {
     pub(super) file: String,
     pub(super) find: String,
     pub(super) replacement: String,
 }
 
+/// What a text has become, and where in it the pieces of which bug are (bytes).
+#[derive(Default, Debug)]
+pub(super) struct Planted {
+    pub(super) text: String,
+    pub(super) places: Vec<(Range<usize>, String)>,
+}
+
 /// All bugs of a folder, the files in the order of their names.
 pub(super) fn read(folder: &Path) -> Vec<Bug> {
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let parsed = |path| parse(&fs::read_to_string(path).unwrap());
-    files.iter().flat_map(parsed).collect()
+    files.iter().flat_map(|path| read_file(path).unwrap_or_else(|why| panic!("{why}"))).collect()
+}
+
+/// The bugs of one file.
+///
+/// # Errors
+/// In words: the file, the line, and what to do.
+pub(super) fn read_file(path: &Path) -> Result<Vec<Bug>, String> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("{}: {error}: give the path of a text file with bugs", path.display()))?;
+    parse(&text).map_err(|why| format!("{}:{why}", path.display()))
 }
 
 /// The bugs of one file's text.
 ///
-/// # Panics
-/// If a line is none of those that there are.
-pub(super) fn parse(text: &str) -> Vec<Bug> {
+/// # Errors
+/// The number of the line, what is wrong with it, and what to do.
+pub(super) fn parse(text: &str) -> Result<Vec<Bug>, String> {
     let mut bugs: Vec<Bug> = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    let mut names = BTreeSet::new();
+    let mut begun = 0;
+    for (line, number) in text.lines().zip(1..) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
         if let Some(name) = line.strip_prefix("== ") {
+            check_last(&bugs).map_err(|why| format!("{begun}: {why}"))?;
+            begun = number;
+            check_name(name).map_err(|why| format!("{number}: {why}"))?;
+            if !names.insert(name) {
+                return Err(format!("{number}: `{name}` is there twice: give one of them another name"));
+            }
             bugs.push(Bug { name: name.into(), ..Bug::default() });
             continue;
         }
-        let bug = bugs.last_mut().expect("a file begins with the name of a bug");
-        match (line.split_once(": "), bug.pieces.last_mut()) {
-            (_, Some(piece)) if line.starts_with('-') => add_line(&mut piece.find, line),
-            (_, Some(piece)) if line.starts_with('+') => add_line(&mut piece.replacement, line),
-            (Some(("in", file)), _) => bug.pieces.push(Piece { file: file.into(), ..Piece::default() }),
-            (Some(("checker", checker)), None) => bug.checker = checker.into(),
-            (Some(("sim", sim)), None) => bug.sim = sim.into(),
-            (_, None) if bug.checker.is_empty() => bug.breaks += line,
-            _ => panic!("{}: what is `{line}`?", bug.name),
+        let bug = bugs.last_mut().ok_or_else(|| {
+            format!("{number}: a bug begins with a line `== its-name`; put one before this line")
+        })?;
+        add(bug, line).map_err(|why| format!("{number}: {}: {why}", bug.name))?;
+    }
+    check_last(&bugs).map_err(|why| format!("{begun}: {why}"))?;
+    if bugs.is_empty() {
+        return Err("1: there is no bug in it: a bug begins with a line `== its-name`".into());
+    }
+    Ok(bugs)
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let fits = |sign: char| sign.is_ascii_alphanumeric() || "-_.:/".contains(sign);
+    match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(fits) {
+        true => Ok(()),
+        false => Err(format!("{name:.80?} is no name: take at most {NAME_MAX} letters, digits and `-_.:/`")),
+    }
+}
+
+/// One line of a bug, which is not its first.
+fn add(bug: &mut Bug, line: &str) -> Result<(), String> {
+    match (line.split_once(": "), bug.pieces.last_mut()) {
+        (_, Some(piece)) if line.starts_with('-') && piece.replacement.is_empty() => {
+            add_line(&mut piece.find, line)
+        }
+        (_, Some(_)) if line.starts_with('-') => {
+            return Err("a line `-` after a line `+`: begin another piece with `in:`".into());
+        }
+        (_, Some(piece)) if line.starts_with('+') => add_line(&mut piece.replacement, line),
+        (Some(("in", file)), _) => bug.pieces.push(Piece { file: file.into(), ..Piece::default() }),
+        (Some(("checker", checker)), None) => bug.checker = checker.into(),
+        (Some(("sim", sim)), None) => bug.sim = sim.into(),
+        (_, None) if bug.checker.is_empty() && bug.sim.is_empty() && !line.starts_with(['-', '+']) => {
+            if !bug.breaks.is_empty() {
+                bug.breaks.push(' ');
+            }
+            bug.breaks += line;
+        }
+        (_, None) if line.starts_with(['-', '+']) => {
+            return Err("which file? Put a line `in: src/…` before it".into());
+        }
+        _ => {
+            return Err(format!(
+                "what is {line:.80?}? After `in:` come lines `- text that is there` and `+ text instead`"
+            ));
         }
     }
-    bugs
+    Ok(())
 }
 
 fn add_line(text: &mut String, line: &str) {
@@ -77,11 +146,68 @@ fn add_line(text: &mut String, line: &str) {
     text.push_str(line[1..].strip_prefix(' ').unwrap_or_default());
 }
 
+/// What the last bug of a file lacks, once all its lines are there.
+fn check_last(bugs: &[Bug]) -> Result<(), String> {
+    let Some(Bug { name, pieces, .. }) = bugs.last() else { return Ok(()) };
+    if pieces.is_empty() {
+        return Err(format!(
+            "{name} changes nothing: add `in: FILE`, `- text that is there`, `+ text instead`"
+        ));
+    }
+    if let Some(piece) = pieces.iter().find(|piece| piece.find.is_empty()) {
+        let file = &piece.file;
+        return Err(format!(
+            "{name}: which text of {file}? Add a line `- text that stands there exactly once`"
+        ));
+    }
+    if !pieces.iter().any(|piece| piece.replacement.contains(SWITCH)) {
+        return Err(format!("{name} is always on: let its `+` lines ask `{SWITCH}`"));
+    }
+    Ok(())
+}
+
+/// A bug in the form of the files.
+pub(super) fn written(bug: &Bug) -> String {
+    let Bug { name, breaks, checker, sim, pieces } = bug;
+    let mut text = format!("== {name}\n");
+    // A string takes everything.
+    for (head, line) in [("", breaks), ("checker: ", checker), ("sim: ", sim)] {
+        if !line.is_empty() {
+            let _ = writeln!(text, "{head}{line}");
+        }
+    }
+    for Piece { file, find, replacement } in pieces {
+        let _ = writeln!(text, "in: {file}");
+        for (sign, lines) in [('-', find), ('+', replacement)] {
+            lines.split('\n').for_each(|line| {
+                let _ = writeln!(text, "{}", format!("{sign} {line}").trim_end());
+            });
+        }
+    }
+    text
+}
+
+/// Where in a file's text a piece is.
+///
+/// # Errors
+/// In words, if its text is not there exactly once.
+pub(super) fn place(bug: &Bug, piece: &Piece, text: &str) -> Result<Range<usize>, String> {
+    let Piece { file, find, .. } = piece;
+    let times = text.match_indices(find.as_str()).count();
+    match text.find(find.as_str()) {
+        Some(at) if times == 1 => Ok(at..at + find.len()),
+        _ => Err(format!(
+            "{}: {file} has `{find}` {times} times, and not once: copy the text from the file, with as much around it as makes it unique",
+            bug.name
+        )),
+    }
+}
+
 /// A file's text with the pieces of all bugs in it, each behind its switch.
 ///
 /// # Errors
 /// In words, if a piece's text is not there exactly once, or two pieces overlap.
-pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<String, String> {
+pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<Planted, String> {
     // In which crate the function that asks for the switch is at home.
     let home = match file.split('/').next() {
         Some("trees") => "crate",
@@ -91,24 +217,24 @@ pub(super) fn planted(file: &str, text: &str, bugs: &[Bug]) -> Result<String, St
     let mut places: BTreeMap<usize, (&Bug, &Piece)> = BTreeMap::new();
     for bug in bugs {
         for piece in bug.pieces.iter().filter(|piece| piece.file == file) {
-            let found: Vec<usize> = text.match_indices(&piece.find).map(|(at, _)| at).collect();
-            let [at] = found[..] else {
-                let (name, find, times) = (&bug.name, &piece.find, found.len());
-                return Err(format!("{name}: {file} has `{find}` {times} times, and not once"));
-            };
+            let at = place(bug, piece, text)?.start;
             if let Some((other, _)) = places.insert(at, (bug, piece)) {
                 return Err(format!("{} and {} change the same text of {file}", bug.name, other.name));
             }
         }
     }
-    let (mut changed, mut done) = (String::new(), 0);
+    let (mut changed, mut done) = (Planted::default(), 0);
     for (at, (bug, piece)) in places {
         let before =
             text.get(done..at).ok_or_else(|| format!("{}: it overlaps another in {file}", bug.name))?;
-        changed.push_str(before);
-        changed.push_str(&piece.replacement.replace(SWITCH, &format!("{home}::planted({:?})", bug.name)));
+        changed.text.push_str(before);
+        let begin = changed.text.len();
+        changed
+            .text
+            .push_str(&piece.replacement.replace(SWITCH, &format!("{home}::planted({:?})", bug.name)));
+        changed.places.push((begin..changed.text.len(), bug.name.clone()));
         done = at + piece.find.len();
     }
-    changed.push_str(&text[done..]);
+    changed.text.push_str(&text[done..]);
     Ok(changed)
 }

@@ -1,7 +1,8 @@
 //! The test build: a copy of the sources with every bug in it behind its switch, built apart from the build that runs this test.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,48 +37,135 @@ pub fn planted(name: &str) -> bool {
 }
 ";
 
-/// Makes the test build; the path of its `gpc`.
-pub(super) fn build(bugs: &[Bug]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("planted");
-    let (copy, target) = (folder.join("copy"), folder.join("target"));
-    let mut kept = BTreeSet::new();
-    for name in SOURCES {
-        copy_over(name, &copy, bugs, &mut kept);
+/// A test build.
+pub(super) struct Build {
+    /// Its `gpc`.
+    pub(super) gpc: PathBuf,
+    /// Names of bugs that it does not have: with them it does not compile.
+    pub(super) dropped: BTreeSet<String>,
+}
+
+/// Makes the test build in a folder of that name, which it keeps; the path of its `gpc`.
+pub(super) fn build(folder: &str, bugs: &[Bug]) -> PathBuf {
+    copy_all(folder, bugs);
+    let output = cargo(folder).arg("--quiet").output().expect("cargo runs this test, so it is there");
+    assert!(output.status.success(), "the test build: {}", String::from_utf8_lossy(&output.stderr));
+    gpc(folder)
+}
+
+/// Makes the test build of those bugs that compile. Each attempt leaves out at least one more, so there is an end to it.
+///
+/// # Errors
+/// In words, where the sources do not compile for another reason, or a text is not there.
+pub(super) fn build_what_compiles(folder: &str, bugs: &[Bug]) -> Result<Build, String> {
+    let mut dropped = BTreeSet::new();
+    loop {
+        let left: Vec<Bug> = bugs.iter().filter(|bug| !dropped.contains(&bug.name)).cloned().collect();
+        let places = copy_all(folder, &left);
+        let output = cargo(folder).args(["--message-format", "json"]).output();
+        let output = output.expect("cargo runs this test, so it is there");
+        if output.status.success() {
+            return Ok(Build { gpc: gpc(folder), dropped });
+        }
+        let blamed = blamed(&String::from_utf8_lossy(&output.stdout), &places);
+        if blamed.is_empty() {
+            return Err(format!(
+                "the test build fails, and no bug is to blame for it. Does the project build without bugs?\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            ));
+        }
+        dropped.extend(blamed);
     }
-    remove_others(&copy, &kept);
+}
+
+/// In which file of a copy the pieces of which bug are (bytes).
+type Places = BTreeMap<String, Vec<(Range<usize>, String)>>;
+
+/// The bugs that the compiler's errors are about: those whose text an error is about; if there are none, those whose text it points at besides; if there are none, all in the files that it points at.
+fn blamed(messages: &str, places: &Places) -> BTreeSet<String> {
+    let errors: Vec<Vec<serde_json::Value>> = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .map(|entry| entry["message"].clone())
+        .filter(|message| message["level"] == "error")
+        .map(|message| message["spans"].as_array().cloned().unwrap_or_default())
+        .collect();
+    let overlap = |span: &serde_json::Value, whole_file: bool| -> Vec<String> {
+        let at = |name: &str| span[name].as_u64().and_then(|at| usize::try_from(at).ok()).unwrap_or_default();
+        let (begin, end) = (at("byte_start"), at("byte_end"));
+        let file = span["file_name"].as_str().unwrap_or_default().replace('\\', "/");
+        let inside = places.get(&file).into_iter().flatten();
+        let inside =
+            inside.filter(|(place, _)| whole_file || (place.start < end.max(begin + 1) && begin < place.end));
+        inside.map(|(_, name)| name.clone()).collect()
+    };
+    let mut blamed = BTreeSet::new();
+    for spans in &errors {
+        let of = |primary: bool, whole_file: bool| -> Vec<String> {
+            let spans = spans.iter().filter(|span| !primary || span["is_primary"] == true);
+            spans.flat_map(|span| overlap(span, whole_file)).collect()
+        };
+        let found = [of(true, false), of(false, false)].into_iter().find(|names| !names.is_empty());
+        blamed.extend(found.unwrap_or_default());
+    }
+    if blamed.is_empty() {
+        blamed.extend(errors.iter().flatten().flat_map(|span| overlap(span, true)));
+    }
+    blamed
+}
+
+fn folder_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn gpc(folder: &str) -> PathBuf {
+    folder_of(folder).join("target/debug").join(format!("gpc{}", std::env::consts::EXE_SUFFIX))
+}
+
+/// The command that builds the copy.
+fn cargo(folder: &str) -> Command {
+    let folder = folder_of(folder);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Its own target folder: no build waits for another's lock. What is run often is made a little faster; nobody debugs it.
-    cargo.args(["build", "--quiet", "--package", "gpc-cli", "--bin", "gpc"]);
+    cargo.args(["build", "--package", "gpc-cli", "--bin", "gpc"]);
     // What simulates needs nothing else.
-    cargo
-        .args(["--no-default-features", "--features", "bnr"])
-        .arg("--target-dir")
-        .arg(&target)
-        .current_dir(&copy);
+    cargo.args(["--no-default-features", "--features", "bnr"]).arg("--target-dir").arg(folder.join("target"));
     for package in ["chained-gpc", "gpc-bnr"] {
         cargo.args(["--config", &format!("profile.dev.package.{package}.opt-level=1")]);
     }
+    cargo.current_dir(folder.join("copy"));
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0").env_remove("CARGO_BUILD_TARGET");
-    let output = cargo.output().expect("cargo runs this test, so it is there");
-    assert!(output.status.success(), "the test build: {}", String::from_utf8_lossy(&output.stderr));
-    target.join("debug").join(format!("gpc{}", std::env::consts::EXE_SUFFIX))
+    cargo
+}
+
+/// Copies all that a build needs, with the bugs planted.
+fn copy_all(folder: &str, bugs: &[Bug]) -> Places {
+    let copy = folder_of(folder).join("copy");
+    let (mut kept, mut places) = (BTreeSet::new(), Places::new());
+    for name in SOURCES {
+        copy_over(name, &copy, bugs, &mut kept, &mut places);
+    }
+    remove_others(&copy, &kept);
+    places
 }
 
 /// Copies a file or a folder, with the bugs planted. What is the same stays as it is, so that it is not built again.
-fn copy_over(name: &str, copy: &Path, bugs: &[Bug], kept: &mut BTreeSet<PathBuf>) {
+fn copy_over(name: &str, copy: &Path, bugs: &[Bug], kept: &mut BTreeSet<PathBuf>, places: &mut Places) {
     let from = root().join(name);
     if from.is_dir() {
         for entry in fs::read_dir(&from).unwrap() {
             let inner = entry.unwrap().file_name();
             let inner = inner.to_str().expect("the sources have plain names");
             if inner != "target" {
-                copy_over(&format!("{name}/{inner}"), copy, bugs, kept);
+                copy_over(&format!("{name}/{inner}"), copy, bugs, kept, places);
             }
         }
         return;
     }
     let Ok(text) = fs::read_to_string(&from) else { return };
-    let mut text = planted(name, &text, bugs).unwrap();
+    let planted = planted(name, &text, bugs).unwrap_or_else(|why| panic!("{why}"));
+    places.insert(name.into(), planted.places);
+    let mut text = planted.text;
     if name == "trees/src/lib.rs" {
         text.push_str(ASKED);
     }

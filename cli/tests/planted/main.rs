@@ -6,6 +6,9 @@
 
 mod bug;
 mod build;
+mod file;
+mod mutants;
+mod swarms;
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -19,6 +22,12 @@ use bug::{Bug, parse, planted};
 
 /// Long enough for any machine: it only passes where a bug makes a run that never ends.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// So much longer than its time of the processor a run may take: others may want that, too.
+const BUSY: u32 = 10;
+
+/// Far more than any run of these takes without a bug.
+const MEMORY_KIB: u64 = 4 << 20;
 
 /// Fewer would not be spread over all that can go wrong.
 const BUGS_MIN: usize = 50;
@@ -38,63 +47,81 @@ struct Run {
     /// The checkers that complain, and the first complaint.
     checkers: BTreeSet<String>,
     first: String,
+    /// What would show each failure again.
+    replays: Vec<String>,
     /// All that it wrote, for the case that it is not as expected.
     said: String,
 }
 
-/// Runs `gpc sim` of the test build with a bug switched on, or with none.
-fn simulate(gpc: &Path, sim: &str, bug: Option<&str>) -> Run {
-    let mut command = Command::new(gpc);
+/// Runs `gpc sim` of the test build with a bug switched on, or with none; which gets so much of the processor.
+fn simulate(gpc: &Path, sim: &str, bug: Option<&str>, patience: Duration) -> Run {
+    let mut command = bounded(gpc, patience);
     // The bugs are run side by side, so each run has one thread.
     command.arg("sim").args(sim.split_whitespace()).args(["--output", "json"]).env("RAYON_NUM_THREADS", "1");
     command.current_dir(root()).env_remove(build::SWITCH);
     if let Some(bug) = bug {
         command.env(build::SWITCH, bug);
     }
-    let Output { status, stdout, stderr } = output(&mut command);
+    let Output { status, stdout, stderr } = output(&mut command, patience * BUSY);
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    let mut violations = Vec::new();
+    let (mut violations, mut replays) = (Vec::new(), Vec::new());
     if let Ok(summary) = serde_json::from_str(&stdout) {
-        collect(&summary, &mut violations);
+        collect(&summary, &mut violations, &mut replays);
     }
     let checker = |violation: &String| violation.split(": ").next().unwrap_or_default().to_owned();
     Run {
         status: status.code(),
         checkers: violations.iter().map(checker).collect(),
         first: stderr.lines().next().unwrap_or_default().to_owned(),
+        replays,
         said: format!("{stdout}\n{stderr}"),
     }
 }
 
+/// A command that gets no more memory than [`MEMORY_KIB`] and no more of the processor than so long, where the system can say so: a bug may take all that there is.
+fn bounded(gpc: &Path, patience: Duration) -> Command {
+    if cfg!(not(target_os = "linux")) {
+        return Command::new(gpc);
+    }
+    let mut command = Command::new("sh");
+    let limits = format!("ulimit -v {MEMORY_KIB}; ulimit -t {}; exec \"$0\" \"$@\"", patience.as_secs());
+    command.args(["-c", &limits]).arg(gpc);
+    command
+}
+
 /// Runs a command to its end; a bug that never comes to one is ended.
-fn output(command: &mut Command) -> Output {
+fn output(command: &mut Command, patience: Duration) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let (send, ended) = channel();
-    // The errors are a few lines, which any pipe holds.
+    let errors = std::thread::spawn(move || {
+        let mut err = Vec::new();
+        stderr.read_to_end(&mut err).map(|_| err)
+    });
     let reader = std::thread::spawn(move || {
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let read = stdout.read_to_end(&mut out).and_then(|_| stderr.read_to_end(&mut err));
+        let mut out = Vec::new();
+        let read = stdout.read_to_end(&mut out);
         // Nobody waits any more where it took too long.
         let _ = send.send(());
-        read.map(|_| (out, err))
+        read.map(|_| out)
     });
-    if ended.recv_timeout(PATIENCE).is_err() {
+    if ended.recv_timeout(patience).is_err() {
         child.kill().unwrap();
     }
-    let (stdout, stderr) = reader.join().unwrap().unwrap();
+    let (stdout, stderr) = (reader.join().unwrap().unwrap(), errors.join().unwrap().unwrap());
     Output { status: child.wait().unwrap(), stdout, stderr }
 }
 
-/// The violations of a summary, wherever they stand in it.
-fn collect(summary: &serde_json::Value, violations: &mut Vec<String>) {
+/// The violations of a summary, and what shows them again, wherever they stand in it.
+fn collect(summary: &serde_json::Value, violations: &mut Vec<String>, replays: &mut Vec<String>) {
     for (key, value) in summary.as_object().into_iter().flatten() {
         let entries = value.as_array().map(Vec::as_slice).unwrap_or_default();
         match key.as_str() {
             "violations" => {
                 violations.extend(entries.iter().filter_map(|entry| entry.as_str().map(str::to_owned)))
             }
-            "failures" => entries.iter().for_each(|entry| collect(entry, violations)),
+            "failures" => entries.iter().for_each(|entry| collect(entry, violations, replays)),
+            "replay" => replays.extend(value.as_str().map(str::to_owned)),
             _ => {}
         }
     }
@@ -146,17 +173,17 @@ fn the_list_is_true_of_the_code_as_it_is() {
 #[test]
 fn every_planted_bug_is_caught() {
     let bugs = bugs();
-    let gpc = build::build(&bugs);
+    let gpc = build::build("planted", &bugs);
     let lines: Vec<&str> =
         bugs.iter().map(|bug| bug.sim.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
-    for (line, run) in lines.iter().zip(side_by_side(&lines, |line| simulate(&gpc, line, None))) {
+    for (line, run) in lines.iter().zip(side_by_side(&lines, |line| simulate(&gpc, line, None, PATIENCE))) {
         assert!(
             run.status == Some(0) && run.checkers.is_empty(),
             "gpc sim {line}, without a bug:\n{}",
             run.said
         );
     }
-    let runs = side_by_side(&bugs, |bug| simulate(&gpc, &bug.sim, Some(&bug.name)));
+    let runs = side_by_side(&bugs, |bug| simulate(&gpc, &bug.sim, Some(&bug.name), PATIENCE));
     let mut missed = Vec::new();
     for (bug, run) in bugs.iter().zip(&runs) {
         let checkers: Vec<&str> = run.checkers.iter().map(String::as_str).collect();
@@ -174,15 +201,17 @@ fn every_planted_bug_is_caught() {
 fn a_bug_is_read_and_planted() {
     let text = "# For the reader.\n\n== one\nIt adds one.\nchecker: answers\nsim: -n 3\nin: src/a.rs\n- x = 1;\n+ x = 1 + i32::from(planted!());\n+ y();\n\n\
                 == two\nTwo places.\nchecker: route\nsim: -n 4\nin: src/a.rs\n- z = 3;\n-   w\n+ z = 4;\nin: trees/src/b.rs\n- q\n+ planted!()\n";
-    let bugs = parse(text);
+    let bugs = parse(text).unwrap();
     assert_eq!((bugs.len(), bugs[0].checker.as_str(), bugs[1].pieces.len()), (2, "answers", 2));
     let code = "x = 1;\nz = 3;\n  w\n";
     let changed = "x = 1 + i32::from(gpc_trees::planted(\"one\"));\ny();\nz = 4;\n";
-    assert_eq!(planted("src/a.rs", code, &bugs).as_deref(), Ok(changed));
-    assert_eq!(planted("trees/src/b.rs", "(q)", &bugs).as_deref(), Ok("(crate::planted(\"two\"))"));
+    let done = planted("src/a.rs", code, &bugs).unwrap();
+    assert_eq!((done.text.as_str(), done.places.len()), (changed, 2));
+    assert_eq!(&done.text[done.places[1].0.clone()], "z = 4;");
+    assert_eq!(planted("trees/src/b.rs", "(q)", &bugs).unwrap().text, "(crate::planted(\"two\"))");
     assert!(planted("src/a.rs", "z = 3;\n  w", &bugs).unwrap_err().contains("`x = 1;` 0 times"));
     assert!(planted("src/a.rs", &code.repeat(2), &bugs).unwrap_err().contains("2 times"));
-    let mut overlap = parse(text);
+    let mut overlap = parse(text).unwrap();
     overlap[1].pieces[0].find = "1;\nz".into();
     assert!(planted("src/a.rs", code, &overlap).unwrap_err().contains("overlaps"));
     overlap[1].pieces[0].find = "x = 1".into();

@@ -1,0 +1,157 @@
+//! The worlds that a bug is tried in (`modes.txt`), and which of them catches it, after how many runs, by which checker.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "how long the worlds take without a bug says when one with a bug never ends"
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::bug::Bug;
+use super::{Run, root, simulate};
+
+/// So many times the processor time of a run without a bug, and so long besides: what takes more never ends. It is the processor's time, so a busy machine does not matter.
+const SLOWER: u32 = 10;
+
+/// See [`SLOWER`].
+const BESIDES: Duration = Duration::from_secs(10);
+
+/// How long a run without a bug may take, and one with a bug at most.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Worlds of one kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Mode {
+    pub(super) name: String,
+    pub(super) sim: String,
+    /// How much processor time one that never ends gets.
+    pub(super) patience: Duration,
+}
+
+/// What a bug came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Caught {
+    /// In which worlds.
+    pub(super) mode: String,
+    /// Which checkers complained, or that it panicked or never ended.
+    pub(super) by: String,
+    /// How many runs it took; `None` where that is not known.
+    pub(super) runs: Option<u64>,
+}
+
+impl Mode {
+    /// Whether the code that a bug is in runs in these worlds at all.
+    fn reaches(&self, bug: &Bug) -> bool {
+        let only = |folder: &str| bug.pieces.iter().all(|piece| piece.file.starts_with(folder));
+        match self.sim.contains("--peering") {
+            true => !only("src/chain/") && !only("trees/"),
+            false => !only("src/peering/"),
+        }
+    }
+}
+
+/// The modes of a text.
+///
+/// # Errors
+/// The number of the line, what is wrong with it, and what to do.
+fn modes(text: &str) -> Result<Vec<Mode>, String> {
+    let lines = text.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let mode = |(line, number): (&str, u32)| match line.split_once(": ") {
+        Some((name, sim)) if sim.starts_with("-n ") => {
+            Ok(Mode { name: name.into(), sim: sim.into(), patience: BESIDES })
+        }
+        _ => Err(format!("{number}: {line:.80?} is no mode: write `name: -n IDS …`, arguments of `gpc sim`")),
+    };
+    lines.map(mode).collect()
+}
+
+/// Runs every mode without a bug: none may complain, and how long each takes (no less than its processor time) says when a bug never ends.
+///
+/// # Errors
+/// In words, the mode and what it said.
+pub(super) fn sound(gpc: &Path, modes: Vec<Mode>) -> Result<Vec<Mode>, String> {
+    let timed = |mut mode: Mode| {
+        let begun = Instant::now();
+        let run = simulate(gpc, &mode.sim, None, PATIENCE);
+        if run.status != Some(0) || !run.checkers.is_empty() {
+            let said: String = run.said.chars().take(2000).collect();
+            return Err(format!(
+                "gpc sim {} complains without a bug, so it cannot judge one:\n{said}",
+                mode.sim
+            ));
+        }
+        mode.patience = (begun.elapsed() * SLOWER + BESIDES).min(PATIENCE);
+        Ok(mode)
+    };
+    modes.into_iter().map(timed).collect()
+}
+
+/// Tries a bug in one mode after the other until one catches it.
+pub(super) fn caught(gpc: &Path, bug: &Bug, modes: &[Mode]) -> Option<Caught> {
+    modes.iter().filter(|mode| mode.reaches(bug)).find_map(|mode| {
+        let run = simulate(gpc, &mode.sim, Some(&bug.name), mode.patience);
+        by(&run).map(|by| Caught { mode: mode.name.clone(), by, runs: runs(&run, &mode.sim) })
+    })
+}
+
+/// Who complains of a run, if anybody does.
+fn by(run: &Run) -> Option<String> {
+    let checkers: Vec<&str> = run.checkers.iter().map(String::as_str).collect();
+    match run.status {
+        _ if !checkers.is_empty() => Some(checkers.join(",")),
+        None => Some("never-ends".into()),
+        Some(0) => None,
+        // It is killed, or it says on its standard error what went wrong.
+        Some(_) => Some("panic".into()),
+    }
+}
+
+/// The number of the run that fails first, from its seed.
+fn runs(run: &Run, sim: &str) -> Option<u64> {
+    let seed =
+        |line: &str| -> Option<u64> { line.split("--seed ").nth(1)?.split_whitespace().next()?.parse().ok() };
+    let first = seed(sim).unwrap_or(1);
+    run.replays
+        .iter()
+        .filter_map(|replay| seed(replay))
+        .map(|seed| seed.wrapping_sub(first).wrapping_add(1))
+        .min()
+}
+
+/// How many were caught by the default swarm, by other modes, by nothing; and how many by each checker.
+pub(super) fn summary(results: &[(Bug, Option<Caught>)]) -> String {
+    let of = |wanted: fn(&Caught) -> bool| {
+        results.iter().filter(|(_, caught)| caught.as_ref().is_some_and(wanted)).count()
+    };
+    let swarm = of(|caught| caught.mode.starts_with("default"));
+    let all = of(|_| true);
+    let mut checkers: BTreeMap<&str, usize> = BTreeMap::new();
+    for checker in results.iter().flat_map(|(_, caught)| caught).flat_map(|caught| caught.by.split(',')) {
+        *checkers.entry(checker).or_default() += 1;
+    }
+    let checkers: Vec<String> = checkers.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    let (others, nothing, many) = (all - swarm, results.len() - all, results.len());
+    format!(
+        "of {many}: {swarm} caught by the default swarm, {others} by other modes, {nothing} by nothing\nby checker: {}",
+        checkers.join(", ")
+    )
+}
+
+/// A line of the table.
+pub(super) fn line(bug: &Bug, caught: Option<&Caught>) -> String {
+    let name = &bug.name;
+    match caught {
+        None => format!("{name:<44} not caught"),
+        Some(Caught { mode, by, runs: Some(runs) }) => format!("{name:<44} {mode:<24} run {runs:<6} {by}"),
+        Some(Caught { mode, by, runs: None }) => format!("{name:<44} {mode:<24} {:<10} {by}", "-"),
+    }
+}
+
+/// The modes of the file beside this one.
+pub(super) fn all_modes() -> Vec<Mode> {
+    let path = root().join("cli/tests/planted/modes.txt");
+    let text = std::fs::read_to_string(&path).unwrap();
+    modes(&text).unwrap_or_else(|why| panic!("{}:{why}", path.display()))
+}
