@@ -109,7 +109,8 @@ impl Route {
             ));
         }
         // A new run of an id may get a copy of a request, and follow it.
-        let follows = record.forged || book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
+        let follows =
+            record.is_forged(above) || book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
         (before && !follows).then(|| format!("a second request of call {call}"))
     }
 
@@ -136,7 +137,7 @@ impl Route {
         };
         *count = count.saturating_add(1);
         // A copy of a request is answered, too.
-        (*count > 1 && !record.forged).then(|| format!("a second answer to call {call}"))
+        (*count > 1 && !record.is_forged(place)).then(|| format!("a second answer to call {call}"))
     }
 
     /// Whether `above` has asked `below` in a call.

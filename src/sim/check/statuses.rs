@@ -12,7 +12,7 @@ use super::{Findings, Observation, Outcome, is_refusal};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Cause, Coverage, Message, Stage, Status};
+use crate::wire::{CallId, Cause, CauseKind, Coverage, Message, Stage, Status};
 
 const NAME: &str = "statuses";
 
@@ -180,6 +180,11 @@ impl Here {
         let Said { id, place, coverage, causes } = said;
         if coverage.len() != u64::from(record.sizes[*place as usize]) {
             // Who says too little, or too much, says nothing of anybody.
+            return None;
+        }
+        // A reply that is too long is lost whole, and with it what those below have done.
+        let too_long = |cause: &Cause| cause.id == *id && cause.kind == CauseKind::OverLimit;
+        if causes.iter().any(too_long) {
             return None;
         }
         let statuses: Vec<Status> = coverage.statuses().collect();
