@@ -218,8 +218,11 @@ impl World {
         let message = self.begin_pieces(to, from, passage, parcel.message);
         self.observe(&Observation::Received { at: to, from, message: &message });
         if !self.on_the_spot(to, from, &message) {
+            let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
             let message = placed(message);
             self.input(to, Input::Message { from, message });
+            // Another parent may have brought what the first one did not.
+            asked.into_iter().for_each(|call| self.more_below(to, call));
         }
     }
 

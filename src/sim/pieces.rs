@@ -84,7 +84,11 @@ impl World {
         } else {
             self.next_piece(at, from, call);
         }
-        // Those below were sent as much as there was.
+        self.more_below(at, call);
+    }
+
+    /// An id may have more of a call's data than those below have been sent.
+    pub(super) fn more_below(&mut self, at: Id, call: CallId) {
         let below: Vec<Id> =
             self.pieces.0.iter().filter(|it| (it.from, it.call) == (at, call)).map(|it| it.at).collect();
         below.into_iter().for_each(|below| self.next_piece(below, at, call));

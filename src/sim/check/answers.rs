@@ -167,8 +167,9 @@ fn left_out(
     let takes_time = |id: Id| book.faults_of(id).has_any(&TIME);
     let excused = |position: u32, id: Id| {
         let mut above = record.above(position).filter_map(|above| record.plan.ids.id(above));
-        // What one does not take, and whom it does not adopt, is lost with those below.
-        let narrow = book.limits.is_some() && above.clone().any(|id| !book.faults_of(id).is_empty());
+        // What one does not take, and whom it does not adopt, is lost with those below; so are data that have not come through.
+        let fragile = book.limits.is_some() || record.plan.data_bytes > 0;
+        let narrow = fragile && above.clone().any(|id| !book.faults_of(id).is_empty());
         !book.faults_of(id).is_empty()
             || narrow
             || above.any(takes_time)

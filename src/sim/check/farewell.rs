@@ -176,8 +176,8 @@ impl Farewell {
             }
             Message::Release(_) if alone && state.ended && !state.failed => {
                 ties.upward[place as usize].released = true;
-                // Later it may have been dropped by itself.
-                if now < record.started + record.plan.limit_ns {
+                // Later it may have been dropped by itself, and where few are kept sooner.
+                if now < record.started + record.plan.limit_ns && book.limits.is_none() {
                     self.due.push((at, call, Due::Tell { released: true }));
                 }
             }
