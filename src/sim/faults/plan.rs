@@ -379,11 +379,12 @@ impl Times {
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
-const THEMES: [&[Fault]; 20] = [
+const THEMES: [&[Fault]; 21] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
     &[Fault::Refused, Fault::Link],
     &[Fault::Refused, Fault::Partition],
+    &[Fault::Refused, Fault::Link, Fault::Crash],
     &[Fault::Close, Fault::Orphan],
     &[Fault::Close, Fault::Crash, Fault::Refused],
     &[Fault::Limits, Fault::Orphan, Fault::Crash],
