@@ -111,7 +111,11 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         (Stage::Setup, CauseKind::SecondParent) if !record.plan.partial => {
             own.has_any(&[Fault::SecondParent, Fault::Duplicate])
         }
-        (Stage::Setup, CauseKind::SecondParent | CauseKind::AlreadyEnded) => asked_again,
+        // Where few answers are kept, one that is asked for again may be gone.
+        (Stage::Setup, CauseKind::AlreadyEnded) => {
+            asked_again || record.plan.partial && book.limits.is_some()
+        }
+        (Stage::Setup, CauseKind::SecondParent) => asked_again,
         // Whether it was right to refuse, another checker says.
         (Stage::Setup, CauseKind::ShuttingDown) => own.has(Fault::Close),
         (Stage::Setup, CauseKind::Busy) => own.has(Fault::Limits),

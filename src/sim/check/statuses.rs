@@ -38,6 +38,8 @@ struct Here {
 #[derive(Default)]
 pub(super) struct Statuses {
     calls: BTreeMap<(Id, CallId), Here>,
+    /// Who has answered: what ends there later says nothing of an answer that is given again.
+    answered: BTreeSet<(Id, CallId)>,
     /// Who has said of itself that it failed.
     failed: BTreeSet<(CallId, Id)>,
 }
@@ -57,7 +59,7 @@ impl Statuses {
             }
             Observation::Ran { id, call, deferred: false } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
-                if small && !book.faults_of(*id).has_any(&OF_FUNC) {
+                if small && !self.answered.contains(&(*id, *call)) && !book.faults_of(*id).has_any(&OF_FUNC) {
                     self.calls.entry((*id, *call)).or_default().ran = true;
                 }
             }
@@ -70,7 +72,10 @@ impl Statuses {
                 self.answers(book, *from, response, findings);
             }
             Observation::Finished { call, outcome } => self.ends(book, *call, outcome, findings),
-            Observation::Ended { id } => self.calls.retain(|(at, _), _| at != id),
+            Observation::Ended { id } => {
+                self.calls.retain(|(at, _), _| at != id);
+                self.answered.retain(|(at, _)| at != id);
+            }
             _ => {}
         }
     }
@@ -118,6 +123,9 @@ impl Statuses {
         let call = response.call;
         let Some(record) = book.calls.get(&call) else { return };
         let Some(place) = record.position(from) else { return };
+        if record.plan.ids.len() <= LARGE && !is_refusal(from, response) {
+            self.answered.insert((from, call));
+        }
         let (coverage, causes) = match &response.answer {
             Answer::Partial(partial) => (&partial.report.coverage, &partial.report.causes[..]),
             Answer::Failed(failure) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
