@@ -47,10 +47,11 @@ impl Refusals {
                 let root = plan.ids.first().filter(|_| plan.ids.len() <= LARGE);
                 root.into_iter().for_each(|root| self.asked(root, *call));
             }
-            Observation::Received { at, message: Message::Request(request), .. }
-                if !self.known.is_empty() =>
-            {
-                self.asked(*at, request.call);
+            Observation::Received { at, message: Message::Request(request), .. } => {
+                let record = book.calls.get(&request.call);
+                if record.is_some_and(|record| record.plan.ids.len() <= LARGE) {
+                    self.asked(*at, request.call);
+                }
             }
             Observation::Executed { id, call, .. }
                 if self.closed.contains(id) && !self.known.contains(&(*id, *call)) =>
