@@ -106,7 +106,7 @@ fn memory(criterion: &mut Criterion<Bytes>) {
         .sampling_mode(SamplingMode::Flat)
         .warm_up_time(Duration::from_millis(1))
         .measurement_time(Duration::from_millis(1));
-    let bare = |n| Scenario { reply_bytes: 0, ..Scenario::new(n, Tree::Binomial) };
+    let bare = |n| Scenario { reply_bytes: Some(0), ..Scenario::new(n, Tree::Binomial) };
     let replies = |n| Scenario::new(n, Tree::Binomial);
     let faulty = |n| Scenario { calls: 3, partial: true, faults: FaultSet::ALL, ..replies(n) };
     let scenarios = [

@@ -431,13 +431,13 @@ pub struct SimArgs {
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub callback_cost: Span,
 
-    /// Bytes of each id's reply, at least 4; 0 for no replies
-    #[arg(long, value_name = "BYTES", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
-    pub reply_bytes: u32,
+    /// Bytes of each id's reply, at least 4; 0 for no replies; 8 by default, with --faults drawn for each call
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    pub reply_bytes: Option<u32>,
 
-    /// Bytes of each request's data
-    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_073_741_824))]
-    pub data_bytes: u32,
+    /// Bytes of each request's data; none by default, with --faults drawn for each call
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=1_073_741_824))]
+    pub data_bytes: Option<u32>,
 
     /// What may go wrong: all, none, or a list such as crash,delay; a run draws some of it
     #[arg(long, value_name = "LIST", default_value = "none")]
@@ -550,7 +550,8 @@ const SIM_EXAMPLES: &str = "\
 Faults:
   crash, restart, pause, slow, link, partition, delay, duplicate, fail, panic, hang, twice, callback, orphan (a parent
   ends between forwarding and hearing), second-parent, give-up, fresh (all begin moments before the calls, and some
-  anew during them)
+  anew during them), announced-pause, refused (nobody can connect to one that lives), close (one takes no more calls,
+  and ends later), limits (few calls at a time, short data and replies, few orphans)
 
 Examples:
   gpc sim -n 1000000 --tree binomial

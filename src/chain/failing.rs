@@ -216,6 +216,9 @@ fn expiry(me: Id, call: &Call, runs: &Runs) -> Cause {
                 waiting(runs.awaited_before(*turn))
             ),
         ),
+        (Own::Ready(_) | Own::Failed, _) if call.children.is_none() => {
+            here(Stage::Forward, "before the request was passed on".into())
+        }
         (Own::Ready(_) | Own::Failed, _) => {
             let awaited: Vec<Id> = call.silent_ids().take(NAMED).collect();
             let first = awaited.first().copied().unwrap_or(me);

@@ -40,6 +40,10 @@ impl Node {
     fn child_lost(&mut self, slot: Slot, index: usize, status: Status, fresh: bool, cause: Cause) {
         let Some(call) = self.calls.get_mut(slot) else { return };
         let (mut groups, most) = (adoptable(call, index), self.config.adopted_max);
+        if call.deadline <= self.now {
+            // Nobody can answer any more, and this id's own answer goes up before this input is over.
+            groups.clear();
+        }
         if groups.len() > most.saturating_sub(call.orphans) as usize {
             // A few bytes of ids can name any number that nobody has, and each would leave its children to this id.
             groups.clear();

@@ -26,8 +26,11 @@ impl Node {
     /// Takes every step of a call that can be taken now.
     pub(super) fn advance(&mut self, slot: Slot) {
         // Each step moves the call on: forward once, then one job at a time, then the end.
+        let now = self.now;
         while let Some(call) = self.calls.get_mut(slot) {
             match call.next_step() {
+                // Its time limit ends it before this input is over: whoever stood still has nothing to ask for any more.
+                Step::Forward if call.deadline <= now => return,
                 Step::Forward => self.forward(slot),
                 Step::Func => {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.func, slot));

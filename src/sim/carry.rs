@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::check::{Observation, Outcome, merged, part, reason};
+use super::check::{Limits, Observation, Outcome, merged, part, reason, reply_header};
 use super::cost::wire_bytes;
 use super::faults::{Act, Fate, Fault, Passage, Receipt};
 use super::path::Came;
@@ -13,7 +13,7 @@ use super::trace::{Shown, digest};
 use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held};
 use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Message};
+use crate::wire::{CallId, Message, Request};
 
 impl World {
     /// Gives a node one input and carries out what it asks for.
@@ -32,11 +32,12 @@ impl World {
     /// The node of a process that is up.
     pub(super) fn node(&mut self, id: Id) -> Option<&mut Node> {
         let (workers, heartbeat, restart_margin) = (self.workers, self.heartbeat, self.under_way_max);
+        let limits = self.profile.limits;
         let host = self.hosts.at(id);
         let (down, begun, first_run) = (host.down, host.begun, host.run == 0);
         let node = || {
             let started = Time::from_nanos(begun);
-            Box::new(Node::new(Config {
+            let mut config = Config {
                 workers,
                 executors: vec![EXECUTOR],
                 first_run,
@@ -45,7 +46,12 @@ impl World {
                 heartbeat,
                 plan_at_once: true,
                 ..Config::new(id, begun)
-            }))
+            };
+            if let Some(Limits { calls_max, data_max, reply_max, adopted_max }) = limits {
+                (config.calls_max, config.data_max) = (calls_max, data_max);
+                (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
+            }
+            Box::new(Node::new(config))
         };
         (!down).then(|| &mut **host.node.get_or_insert_with(node))
     }
@@ -85,6 +91,7 @@ impl World {
         self.trace.fold([self.now, 7, u64::from(from) << 32 | u64::from(to), digest(&message)]);
         self.trace.say(self.now, format_args!("{}", Shown(from, to, &message)));
         self.observe(&Observation::Sent { from, to, message: &message });
+        let message = self.through_bytes(message);
         let bytes = wire_bytes(&message);
         self.counts.messages += 1;
         self.counts.bytes += bytes;
@@ -112,7 +119,9 @@ impl World {
     }
 
     fn send_where_links_break(&mut self, from: Id, to: Id, message: Message, arrival: u64, data: bool) {
-        let (sent, up) = (self.now, self.hosts.is_up(to));
+        let (sent, lives) = (self.now, self.hosts.is_up(to));
+        let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.refuses(from, to, sent));
+        let up = lives && !refuses;
         let (runs, begun) = ([self.hosts.run(from), self.hosts.run(to)], self.hosts.at(from).begun);
         let Some(mishaps) = &mut self.mishaps else { return };
         let is_request = matches!(message, Message::Request(_));
@@ -120,6 +129,9 @@ impl World {
         match mishaps.links.send(from, to, opens, up) {
             Fate::Vanishes => self.trace.say(sent, format_args!("  into a link that is lost")),
             Fate::Refused(epoch) => {
+                if lives {
+                    self.inject(Fault::Refused, &[from, to]);
+                }
                 let latency = self.hosts.cost(from, to).latency_ns;
                 let run = self.hosts.run(from);
                 self.queue.push(arrival + latency, Event::Notice { id: from, run, peer: to, epoch });
@@ -203,10 +215,14 @@ impl World {
         if data {
             return self.data_came(parcel);
         }
-        self.observe(&Observation::Received { at: to, from, message });
-        if !self.on_the_spot(to, from, message) {
-            let message = placed(parcel.message);
+        let message = self.begin_pieces(to, from, passage, parcel.message);
+        self.observe(&Observation::Received { at: to, from, message: &message });
+        if !self.on_the_spot(to, from, &message) {
+            let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
+            let message = placed(message);
             self.input(to, Input::Message { from, message });
+            // Another parent may have brought what the first one did not.
+            asked.into_iter().for_each(|call| self.more_below(to, call));
         }
     }
 
@@ -229,7 +245,10 @@ impl World {
         self.observe(&Observation::Began { id, call });
         match job.work {
             // No function of the simulator takes its data as they come.
-            Work::Func | Work::More(_) => self.func(id, run, call, slowness),
+            Work::Func | Work::More(_) => {
+                let reply = self.reply_of(id, &job.request);
+                self.func(id, run, call, slowness, reply);
+            }
             Work::Callback { from, child, mut own } => {
                 let fails = self.call(call).is_some_and(|state| state.callbacks_fail.contains(&id));
                 let result = match fails {
@@ -239,6 +258,10 @@ impl World {
                     }
                     false => {
                         own.data = merged(own.data, &child.data.as_slice());
+                        own.header = merged(own.header, &child.header.as_slice());
+                        if !self.calls_callback(&job.request) {
+                            own = self.of_nobody(id);
+                        }
                         JobResult::Replied(own)
                     }
                 };
@@ -249,13 +272,38 @@ impl World {
         }
     }
 
-    fn func(&mut self, id: Id, run: u32, call: CallId, slowness: u64) {
+    /// What func gives at an id, if it was told what its caller means; else what no id gives.
+    fn reply_of(&self, id: Id, request: &Request) -> Reply {
+        let Some(state) = self.call(request.call) else { return self.of_nobody(id) };
+        let plan = &state.plan;
+        let told = request.func == plan.carries.func
+            && request.data.as_bytes().is_some_and(|given| self.checkers.is_data(request.call, &given));
+        if told { self.given(id, request.call) } else { self.of_nobody(id) }
+    }
+
+    /// What func gives at an id: its own part, and a header.
+    pub(super) fn given(&self, id: Id, call: CallId) -> Reply {
+        let plan = self.call(call).map(|state| state.plan.clone());
+        let (len, header) = plan.map_or((4, 0), |plan| (plan.reply_bytes, plan.carries.reply_header_bytes));
+        let (data, header) = (part(call, id, len), reply_header(call, id, header));
+        Reply { data, header, ..Default::default() }
+    }
+
+    fn calls_callback(&self, request: &Request) -> bool {
+        let state = self.call(request.call);
+        state.is_some_and(|state| request.callback == Some(state.plan.carries.callback))
+    }
+
+    /// A reply of nobody: the checkers will say so.
+    fn of_nobody(&self, id: Id) -> Reply {
+        Reply { data: (!id).to_le_bytes().repeat(3), header: vec![0xff; 3], ..Default::default() }
+    }
+
+    fn func(&mut self, id: Id, run: u32, call: CallId, slowness: u64, reply: Reply) {
         self.trace.say(self.now, format_args!("{id} executes {call}"));
         self.observe(&Observation::Executed { id, run, call });
         let state = self.call(call);
         let act = state.and_then(|state| state.acts.get(&id)).copied();
-        let reply_bytes = state.map_or(4, |state| state.plan.reply_bytes);
-        let reply = part(id, reply_bytes);
         let fault = match act {
             Some(Act::Fail) => Some(Fault::Fail),
             Some(Act::Panic) => Some(Fault::Panic),
@@ -265,14 +313,13 @@ impl World {
         };
         fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
         let mut ns = self.scenario.func_ns * slowness;
-        let replied = |data| JobResult::Replied(Reply { data, ..Default::default() });
         let result = match act {
-            None => replied(reply),
+            None => JobResult::Replied(reply),
             Some(Act::Fail) => JobResult::Failed(reason(Fault::Fail, id)),
             Some(Act::Panic) => JobResult::Failed(reason(Fault::Panic, id)),
             Some(Act::Hang(more)) => {
                 ns += more;
-                replied(reply)
+                JobResult::Replied(reply)
             }
             Some(Act::Defer | Act::Twice) => {
                 // The token may be used before func has returned.
@@ -280,7 +327,7 @@ impl World {
                 self.queue.push(first, Event::Answered { id, run, call, reply });
                 if act == Some(Act::Twice) {
                     let again = first + self.random.below(100_000);
-                    self.queue.push(again, Event::Answered { id, run, call, reply: vec![0xff; 3] });
+                    self.queue.push(again, Event::Answered { id, run, call, reply: self.of_nobody(id) });
                 }
                 JobResult::Deferred
             }

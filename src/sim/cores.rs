@@ -207,7 +207,7 @@ mod tests {
     fn scenario(n: u32, tree: Tree, latency_ns: u64, overhead_ns: u64) -> Scenario {
         let cost = LinkCost { latency_ns, overhead_ns, gap_ns: 0, byte_ps: 0 };
         let costs = Costs { host: cost, rack: cost, elsewhere: cost };
-        Scenario { costs, reply_bytes: 0, ..Scenario::new(n, tree) }
+        Scenario { costs, reply_bytes: Some(0), ..Scenario::new(n, tree) }
     }
 
     #[test]

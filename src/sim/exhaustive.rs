@@ -12,11 +12,11 @@ use std::str::FromStr;
 
 use gpc_trees::{Id, IdList, TreeName};
 
-use super::check::{Plan, Violation};
+use super::check::{Carries, Plan, Violation};
 use super::faults::{FaultSet, Mishaps, Times};
 use super::happen::QUIET_NS;
 use super::run::{FAILURES_MAX, report};
-use super::scenario::Scenario;
+use super::scenario::{REPLY_BYTES, Scenario};
 use super::world::{BEGIN, Event, World};
 
 /// Built-in trees that are tried where none is asked for.
@@ -198,7 +198,8 @@ fn each(all: &[Scenario], what: impl Fn(&Scenario) -> Exhaustive + Sync + Send) 
 impl World {
     /// One call over all ids, in which these processes end.
     pub(super) fn plan_crashes(&mut self, crashes: &[Crash]) {
-        let Scenario { n, tree, partial, reply_bytes, data_bytes, .. } = self.scenario.clone();
+        let Scenario { n, tree, partial, .. } = self.scenario.clone();
+        let reply_bytes = self.scenario.reply_bytes.unwrap_or(REPLY_BYTES);
         let (took, limit_ns) = self.expected();
         let times = Times { from: BEGIN, span: took, limit_max: limit_ns };
         let (mishaps, _) = Mishaps::draw(&mut self.random, FaultSet::NONE, n, times);
@@ -215,9 +216,10 @@ impl World {
             reply_wanted: reply_bytes > 0 && self.random.chance(3, 4),
             callback: self.random.chance(1, 2),
             forward_first: self.random.chance(1, 3),
-            data_bytes,
+            data_bytes: self.scenario.data_bytes.unwrap_or(0),
             limit_ns,
             reply_bytes: reply_bytes.max(4),
+            carries: Carries { header_bytes: 5, reply_header_bytes: 3, ..Carries::default() },
         };
         let index = self.add_call(plan, false);
         self.calls[index].acts = acts;

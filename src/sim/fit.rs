@@ -43,8 +43,8 @@ impl HostCost {
         Scenario {
             costs,
             sharing: Some(self.sharing),
-            data_bytes,
-            reply_bytes: data_bytes.max(4),
+            data_bytes: Some(data_bytes),
+            reply_bytes: Some(data_bytes.max(4)),
             ..Scenario::new(n, tree)
         }
     }

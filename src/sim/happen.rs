@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use gpc_trees::{Id, IdList, Tree};
 
-use super::check::{Observation, Plan};
-use super::faults::{Again, Fault, Mishap, Mishaps, Timed, Times};
+use super::check::{Carries, Observation, Plan};
+use super::faults::{Again, Fault, Mishap, Mishaps, Timed, Times, some_of};
+use super::profile::Profile;
 use super::scenario::Scenario;
 use super::world::{BEGIN, Event, Parcel, World, expected_ns};
-use crate::chain::{Heartbeat, Input};
-use crate::wire::{CauseKind, Message};
+use crate::chain::{Heartbeat, Input, Node};
+use crate::wire::{CauseKind, Message, Request};
 
 /// Shortest time limit of a call in a world with faults, nanoseconds; longer ones for calls that take long.
 const LIMIT_MIN_NS: u64 = 50_000_000;
@@ -30,10 +31,16 @@ impl World {
     /// Calls and faults at any time: the safety phase; then the faults stop, and calls that must reach everybody show that nothing is left of them.
     pub(super) fn plan_faulty(&mut self) {
         let Scenario { n, calls, faults, .. } = self.scenario;
+        let used = some_of(&mut self.random, faults);
+        self.profile = Profile::draw(&mut self.random, &mut self.scenario, used);
+        if let Some(limits) = self.profile.limits {
+            self.observe(&Observation::Limits(limits));
+            self.inject(Fault::Limits, &[]);
+        }
         let (took, limit) = self.expected();
         let span = took * self.random.between(1, 3);
         let times = Times { from: BEGIN, span, limit_max: limit * LIMITS_MAX };
-        let (mishaps, timed) = Mishaps::draw(&mut self.random, faults, n, times);
+        let (mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
         // It may be late, and then have to wait for the end of a partition.
         self.under_way_max = Duration::from_nanos(span + 2 * mishaps.longest).max(UNDER_WAY_MIN);
         if mishaps.used.has(Fault::Fresh) {
@@ -95,18 +102,20 @@ impl World {
             ids.truncate(1 + random.below(ids.len() as u64) as usize);
         }
         let limit_ns = limit * random.between(1, LIMITS_MAX);
+        let (reply_bytes, data_bytes, carries) = self.profile.carried(random, &self.scenario);
         let (acts, callbacks_fail) = mishaps.acts(random, &ids, limit_ns);
         let plan = Plan {
             ids: IdList::from_ids(ids).expect("a permutation has no id twice"),
             tree: self.scenario.tree.clone(),
             partial: self.scenario.partial,
             watch: random.chance(1, 8),
-            reply_wanted: self.scenario.reply_bytes > 0 && random.chance(3, 4),
+            reply_wanted: self.scenario.reply_bytes != Some(0) && random.chance(3, 4),
             callback: random.chance(1, 3),
             forward_first: random.chance(1, 3),
-            data_bytes: self.scenario.data_bytes,
+            data_bytes,
             limit_ns,
-            reply_bytes: self.scenario.reply_bytes.max(4),
+            reply_bytes,
+            carries,
         };
         let at = BEGIN + random.below(span);
         let index = self.add_call(plan, false);
@@ -131,9 +140,10 @@ impl World {
             reply_wanted: true,
             callback: false,
             forward_first: false,
-            data_bytes: self.scenario.data_bytes,
+            data_bytes: self.scenario.data_bytes.unwrap_or(0),
             limit_ns,
-            reply_bytes: self.scenario.reply_bytes.max(4),
+            reply_bytes: self.scenario.reply_bytes.unwrap_or(0).max(4),
+            carries: Carries::default(),
         };
         let index = self.add_call(plan, true);
         self.start(index);
@@ -170,10 +180,17 @@ impl World {
                 self.inject(Fault::Partition, &all);
                 self.with_mishaps(|mishaps| mishaps.cut(ids, until));
             }
+            Mishap::Refuse { id, from, until } => {
+                self.with_mishaps(|mishaps| mishaps.refuse(id, from, until));
+            }
+            Mishap::Close(id) if self.hosts.is_up(id) => {
+                self.inject(Fault::Close, &[id]);
+                self.node(id).into_iter().for_each(Node::close);
+            }
             Mishap::GiveUp { call } => self.give_up(call),
             Mishap::Again { from, to, runs, message } => self.again(from, to, runs, *message),
             Mishap::Crash(_) | Mishap::Restart(_) | Mishap::Slow { .. } => {}
-            Mishap::Pause { .. } | Mishap::Announced { .. } => {}
+            Mishap::Pause { .. } | Mishap::Announced { .. } | Mishap::Close(_) => {}
         }
     }
 
@@ -310,10 +327,26 @@ impl World {
         self.queue.push(at, Event::Mishap(Mishap::Crash(id)));
     }
 
-    /// A copy of a request comes from an id that is not its sender.
+    /// The request that a root's parent would have sent it, if there were one.
+    fn of_the_root(&self, request: &Request) -> Option<Message> {
+        let plan = &self.call(request.call)?.plan;
+        let whole = Request {
+            position: 0,
+            ids: plan.ids.clone(),
+            tree: Ok(plan.tree.clone()),
+            data: request.data.fork(),
+            ..request.clone()
+        };
+        Some(Message::Request(whole.into()))
+    }
+
+    /// A copy of a request comes from an id that is not its sender, or goes to the root of the call.
     pub(super) fn forge(&mut self, from: Id, to: Id, message: Message, arrival: u64) {
         let Message::Request(request) = &message else { return };
         let call = request.call;
+        let whole = if self.random.chance(1, 4) { self.of_the_root(request) } else { None };
+        let to_root = whole.is_some();
+        let (to, message) = whole.map_or((to, message), |whole| (call.root, whole));
         let others: Vec<Id> =
             (0..self.scenario.n).filter(|&id| id != from && id != to && self.hosts.is_up(id)).collect();
         let Some(&liar) = self.random.pick(&others) else { return };
@@ -322,7 +355,9 @@ impl World {
         let Some(mishaps) = &mut self.mishaps else { return };
         if let super::faults::Fate::Goes(passage) = mishaps.links.send(liar, to, true, up) {
             let at = mishaps.links.in_order(liar, to, at);
-            self.inject(Fault::SecondParent, &[to, liar, from]);
+            // A root knows that its calls have no parent.
+            let concerned = if to_root { [liar, liar, liar] } else { [to, liar, from] };
+            self.inject(Fault::SecondParent, &concerned);
             self.observe(&Observation::Forged { from: liar, to, call });
             let (begun, sent) = (self.hosts.at(liar).begun, self.now);
             let parcel = Parcel { from: liar, to, passage, begun, sent, message, data: false };

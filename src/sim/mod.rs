@@ -23,6 +23,7 @@
 //! assert_eq!(report.calls[0].coverage.done, 1000);
 //! ```
 
+mod as_bytes;
 mod carry;
 pub mod check;
 mod cores;
@@ -35,6 +36,8 @@ mod happen;
 mod hosts;
 mod path;
 pub mod peering;
+mod pieces;
+mod profile;
 mod queue;
 mod random;
 mod run;
@@ -52,4 +55,4 @@ pub use fit::{HostCost, Probe, fit};
 pub use path::Hop;
 pub use random::Random;
 pub use run::{CallReport, FAILURES_MAX, Report, Swarm, run, start_threads, swarm, swarm_unless};
-pub use scenario::Scenario;
+pub use scenario::{REPLY_BYTES, Scenario};

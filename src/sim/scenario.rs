@@ -9,6 +9,9 @@ use super::exhaustive::Crash;
 use super::faults::FaultSet;
 use super::random::Random;
 
+/// Bytes of each id's reply where nobody says otherwise.
+pub const REPLY_BYTES: u32 = 8;
+
 /// One run. Together with nothing else it decides everything that happens.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -36,10 +39,10 @@ pub struct Scenario {
     pub func_ns: u64,
     /// What callback costs, nanoseconds.
     pub callback_ns: u64,
-    /// Bytes of each id's reply, at least 4; 0 for no replies.
-    pub reply_bytes: u32,
-    /// Bytes of each request's data.
-    pub data_bytes: u32,
+    /// Bytes of each id's reply; 0 for no replies. `None`: [`REPLY_BYTES`], and where there are faults drawn for each call.
+    pub reply_bytes: Option<u32>,
+    /// Bytes of each request's data. `None`: none, and where there are faults drawn for each call.
+    pub data_bytes: Option<u32>,
     /// Whether to keep a readable trace.
     pub trace: bool,
 }
@@ -60,8 +63,8 @@ impl Scenario {
             sharing: None,
             func_ns: 0,
             callback_ns: 0,
-            reply_bytes: 8,
-            data_bytes: 0,
+            reply_bytes: None,
+            data_bytes: None,
             trace: false,
         }
     }
@@ -72,6 +75,8 @@ impl Scenario {
         let mut random = Random::new(seed ^ 0x5eed_0f5e_ed00_5eed);
         let most = u64::from(self.n).max(1);
         let n = match random.chance(1, 4) {
+            // A shape fits one size alone.
+            _ if keep_tree && matches!(self.tree, Tree::Explicit(_)) => most,
             true => random.between(1, most.min(8)),
             false => random.between(1, most),
         };
@@ -119,8 +124,8 @@ impl Scenario {
         }
         option("func-cost", &format!("{}ns", self.func_ns), self.func_ns == plain.func_ns);
         option("callback-cost", &format!("{}ns", self.callback_ns), self.callback_ns == plain.callback_ns);
-        option("reply-bytes", &self.reply_bytes, self.reply_bytes == plain.reply_bytes);
-        option("data-bytes", &self.data_bytes, self.data_bytes == plain.data_bytes);
+        option("reply-bytes", &self.reply_bytes.unwrap_or_default(), self.reply_bytes.is_none());
+        option("data-bytes", &self.data_bytes.unwrap_or_default(), self.data_bytes.is_none());
         line.push_str(" --trace");
         line
     }

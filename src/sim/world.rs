@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
-use super::check::{Checkers, Held, Observation, Outcome, Plan};
+use super::check::{Carries, Checkers, Held, Observation, Outcome, Plan, data, header};
 use super::cores::Cores;
 use super::cost::Topology;
 use super::exhaustive::{Crash, Parts};
@@ -17,11 +17,13 @@ use super::faults::{Act, Fault, Mishap, Mishaps, Passage};
 use super::flows::Flows;
 use super::hosts::Hosts;
 use super::path::{Hop, Paths};
+use super::pieces::Pieces;
+use super::profile::Profile;
 use super::queue::{Next, Queue};
 use super::random::Random;
-use super::scenario::Scenario;
+use super::scenario::{REPLY_BYTES, Scenario};
 use super::trace::Trace;
-use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Start};
+use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Start};
 use crate::wire::message::Classes;
 use crate::wire::{Body, CallId, Message};
 
@@ -35,8 +37,6 @@ const EVENTS_MAX: (u64, u64) = (100_000, 2_000);
 /// Time limit of calls where nothing can go wrong: an hour.
 const FAULTLESS_LIMIT_NS: u64 = 3_600_000_000_000;
 
-/// Handles of the functions; what they do is the world's.
-const FUNC: u64 = 1;
 /// Workers of the executor with a name that every node has beside its default workers.
 pub(super) const EXECUTOR: usize = 1;
 
@@ -48,8 +48,6 @@ pub(super) fn class_of(call: CallId) -> u8 {
 pub(super) fn classes_of(call: CallId) -> Classes {
     Classes { func: class_of(call), callback: class_of(call) }
 }
-
-const CALLBACK: u64 = 2;
 
 /// Worlds above this size do without an idle node that has no fault to fear; see [`World::rest`].
 pub(super) const LARGE: u32 = 16_384;
@@ -92,7 +90,9 @@ pub(super) enum Event {
     /// A function has ended.
     Ran { id: Id, run: u32, call: CallId, result: JobResult },
     /// A token is used.
-    Answered { id: Id, run: u32, call: CallId, reply: Vec<u8> },
+    Answered { id: Id, run: u32, call: CallId, reply: Reply },
+    /// More of a request's data comes.
+    Piece { id: Id, run: u32, from: Id, call: CallId },
     /// An end learns that its link is lost.
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
     /// A heartbeat request does not wait any more to leave.
@@ -139,6 +139,8 @@ pub(super) struct World {
     pub(super) cores: Option<Cores>,
     /// None where nothing can go wrong.
     pub(super) mishaps: Option<Mishaps>,
+    pub(super) profile: Profile,
+    pub(super) pieces: Pieces,
     pub(super) calls: Vec<CallState>,
     pub(super) flows: Flows,
     pub(super) names: BTreeMap<CallId, usize>,
@@ -177,6 +179,8 @@ impl World {
                 .filter(|_| scenario.faults.is_empty())
                 .map(|it| Cores::new(it, &topology)),
             mishaps: None,
+            profile: Profile::default(),
+            pieces: Pieces::default(),
             calls: Vec::new(),
             flows: Flows::default(),
             names: BTreeMap::new(),
@@ -203,7 +207,8 @@ impl World {
 
     /// Calls over all ids one after another, started at id 0.
     fn plan_faultless(&mut self) {
-        let Scenario { n, tree, partial, reply_bytes, .. } = self.scenario.clone();
+        let Scenario { n, tree, partial, .. } = self.scenario.clone();
+        let reply_bytes = self.scenario.reply_bytes.unwrap_or(REPLY_BYTES);
         for _ in 0..self.scenario.calls {
             let plan = Plan {
                 ids: IdList::range(0..n),
@@ -213,9 +218,10 @@ impl World {
                 reply_wanted: reply_bytes > 0,
                 callback: false,
                 forward_first: false,
-                data_bytes: self.scenario.data_bytes,
+                data_bytes: self.scenario.data_bytes.unwrap_or(0),
                 limit_ns: FAULTLESS_LIMIT_NS,
                 reply_bytes: reply_bytes.max(4),
+                carries: Carries::default(),
             };
             self.add_call(plan, false);
         }
@@ -331,10 +337,10 @@ impl World {
                     self.trace.fold([self.now, 3, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} gives its deferred reply to {call}"));
                     self.observe(&Observation::TokenUsed { id, call });
-                    let reply = crate::chain::Reply { data: reply, ..Default::default() };
                     self.input(id, Input::Answered { call, result: Ok(reply) });
                 }
             }
+            Event::Piece { id, run, from, call } => self.piece(id, run, from, call),
             Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
             Event::PingLeft { id, run, question } => self.ping_left(id, run, question),
             // It may have ended, begun anew, and stand still again.
@@ -372,7 +378,7 @@ impl World {
             .say(self.now, format_args!("{root} starts {kind} {name} over {}, {}", plan.ids, plan.tree));
         self.observe(&Observation::Started { call: name, plan: plan.clone() });
         let start = Start {
-            callback: plan.callback.then_some(CALLBACK),
+            callback: plan.callback.then_some(plan.carries.callback),
             reply_wanted: plan.reply_wanted,
             forward_first: plan.forward_first,
             partial: plan.partial,
@@ -380,9 +386,10 @@ impl World {
             limit: Duration::from_nanos(plan.limit_ns),
             tree: plan.tree.clone(),
             ids: plan.ids.clone(),
-            data: Body::whole(Bytes::from(vec![0; plan.data_bytes as usize])),
+            header: Bytes::from(header(name, plan.carries.header_bytes)),
+            data: Body::whole(Bytes::from(data(name, plan.data_bytes))),
             classes: classes_of(name),
-            ..Start::new(FUNC)
+            ..Start::new(plan.carries.func)
         };
         let ticket = index as u64;
         if class_of(name) > 0 || !self.starts_on_the_spot(root, ticket, &start) {
@@ -447,6 +454,7 @@ impl Event {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
             Event::Notice { id, peer, .. } => [Some(*id), Some(*peer)],
+            Event::Piece { id, from, .. } => [Some(*id), Some(*from)],
             Event::PingLeft { id, question, .. } => [Some(*id), Some(question.peer)],
             other => [other.at(), None],
         }
@@ -457,7 +465,10 @@ impl Event {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => Some(parcel.to),
             Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
-            Event::PingLeft { id, .. } | Event::Turn(id) | Event::Worked { id, .. } => Some(*id),
+            Event::Piece { id, .. }
+            | Event::PingLeft { id, .. }
+            | Event::Turn(id)
+            | Event::Worked { id, .. } => Some(*id),
             Event::Start(_) | Event::Settled | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => {
                 None
             }

@@ -64,6 +64,7 @@ pub(super) fn plan(partial: bool) -> Plan {
         data_bytes: 0,
         limit_ns: LIMIT_NS,
         reply_bytes: 4,
+        carries: Default::default(),
     }
 }
 

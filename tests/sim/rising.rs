@@ -29,7 +29,7 @@ fn long_replies_hold_under_all_faults() {
                 calls: 3,
                 faults: FaultSet::ALL,
                 partial,
-                reply_bytes,
+                reply_bytes: Some(reply_bytes),
                 ..Scenario::new(12, tree.clone())
             };
             let swarm = clean(&most, 40);
@@ -44,7 +44,10 @@ fn long_replies_hold_under_all_faults() {
 fn anyone_may_end_between_a_head_and_its_data() {
     for (tree, reply_bytes) in [(Tree::Chain, ALL), (Tree::Binary, SOME)] {
         for partial in [false, true] {
-            let all = exhaustive(&Scenario { partial, reply_bytes, ..Scenario::new(4, tree.clone()) }, 1);
+            let all = exhaustive(
+                &Scenario { partial, reply_bytes: Some(reply_bytes), ..Scenario::new(4, tree.clone()) },
+                1,
+            );
             assert!(all.failed == 0 && all.worlds > 40, "{} of {} worlds", all.failed, all.worlds);
         }
     }
@@ -56,7 +59,12 @@ fn a_head_goes_up_at_once_and_data_cost_what_they_take() {
     let link = LinkCost { latency_ns: 1000, overhead_ns: 100, gap_ns: 0, byte_ps: 1000 };
     let costs = Costs { host: link, rack: link, elsewhere: link };
     let took = |reply_bytes| {
-        let report = run(&Scenario { costs, trace: true, reply_bytes, ..Scenario::new(4, Tree::Chain) });
+        let report = run(&Scenario {
+            costs,
+            trace: true,
+            reply_bytes: Some(reply_bytes),
+            ..Scenario::new(4, Tree::Chain)
+        });
         assert_eq!((&report.violations[..], report.calls[0].coverage.done), (&[][..], 4));
         (report.calls[0].took_ns.expect("it ends"), report.trace)
     };

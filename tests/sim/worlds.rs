@@ -46,7 +46,7 @@ fn a_call_over_two_ids_costs_what_loggp_says() {
 fn a_flat_root_sends_one_message_after_the_other() {
     let free = LinkCost { byte_ps: 0, ..LINK };
     let costs = Costs { host: free, rack: free, elsewhere: free };
-    let report = well(&Scenario { costs, reply_bytes: 0, ..Scenario::new(4, Tree::Flat) });
+    let report = well(&Scenario { costs, reply_bytes: Some(0), ..Scenario::new(4, Tree::Flat) });
     // The third request leaves after three overheads; its answer is the last, and nobody is in its way.
     assert_eq!(report.calls[0].took_ns, Some(3 * 100 + 1000 + 100 + 100 + 1000 + 100));
     let last = report.path[0];
@@ -64,9 +64,13 @@ fn near_hosts_are_nearer() {
 fn every_tree_and_mode_reaches_everybody() {
     for name in ["binary", "binomial", "kary:8", "knomial:3", "chain", "flat"] {
         let tree = name.parse::<TreeName>().unwrap().built_in().unwrap();
-        for (n, partial, reply_bytes) in
-            [(1, false, 8), (2, true, 8), (63, false, 0), (200, true, 4), (300, false, 100)]
-        {
+        for (n, partial, reply_bytes) in [
+            (1, false, Some(8)),
+            (2, true, None),
+            (63, false, Some(0)),
+            (200, true, Some(4)),
+            (300, false, Some(100)),
+        ] {
             let report = well(&Scenario { calls: 2, partial, reply_bytes, ..Scenario::new(n, tree.clone()) });
             let releases = if partial { u64::from(n - 1) } else { 0 };
             assert_eq!(report.messages, 2 * (2 * u64::from(n - 1) + releases), "{name} over {n}");
@@ -78,7 +82,7 @@ fn every_tree_and_mode_reaches_everybody() {
 fn a_large_world_lets_idle_nodes_go_and_the_call_is_the_same() {
     // On both sides of the size at which idle nodes are let go.
     for n in [16_384, 16_385] {
-        let report = well(&Scenario { calls: 2, reply_bytes: 0, ..Scenario::new(n, Tree::Binomial) });
+        let report = well(&Scenario { calls: 2, reply_bytes: Some(0), ..Scenario::new(n, Tree::Binomial) });
         assert_eq!(report.messages, 4 * u64::from(n - 1));
         assert_eq!(report.calls[0].took_ns, report.calls[1].took_ns);
     }

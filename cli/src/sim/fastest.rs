@@ -27,7 +27,7 @@ pub(super) fn named(tree: &SimTree, args: &SimArgs, costs: &RunCosts) -> Result<
             let n = args.ids().min(TRIAL_MAX);
             let trial = scenario(args, costs, &TreeName::Flat, n)?;
             let trial = Scenario { faults: FaultSet::NONE, crashes: None, trace: false, calls: 1, ..trial };
-            Ok(TreeName::Loggp(fastest(&trial, costs.lag(args.data_bytes))))
+            Ok(TreeName::Loggp(fastest(&trial, costs.lag(args.data_bytes.unwrap_or(0)))))
         }
     }
 }

@@ -209,7 +209,7 @@ fn trees(args: &SimArgs, costs: &RunCosts) -> Result<Vec<TreeName>, Refused> {
 fn scenario(args: &SimArgs, costs: &RunCosts, name: &TreeName, n: u32) -> Result<Scenario, Refused> {
     let tree = tree_of(name, n)?;
     tree.check(n, &Limits::default()).map_err(|error| format!("{name}: {error}"))?;
-    if args.reply_bytes != 0 && args.reply_bytes < 4 {
+    if args.reply_bytes.is_some_and(|bytes| (1..4).contains(&bytes)) {
         return Err("--reply-bytes is 0 for no replies, or at least 4: a reply begins with its id".into());
     }
     let nanos = |span: super::duration::Span| u64::try_from(span.duration().as_nanos()).unwrap_or(u64::MAX);

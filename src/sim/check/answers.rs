@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, Outcome};
+use super::content::{part, reply_header};
+use super::{Carries, Findings, Outcome, Plan};
 use crate::sim::faults::Fault;
 use crate::wire::level::{Leaves, Limits};
 use crate::wire::message::SubtreeReply;
-use crate::wire::{CallId, Coverage, Status};
+use crate::wire::{CallId, Coverage, Payload, Status};
 
 const NAME: &str = "answers";
 
 /// Faults that take time, lose answers, or end a call: those above and below an id that they touch may be missing, too.
-const TIME: [Fault; 9] = [
+const TIME: [Fault; 10] = [
+    Fault::Refused,
     Fault::Hang,
     Fault::Pause,
     Fault::Announced,
@@ -63,7 +65,7 @@ fn told(book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) -
             Status::Done if !executed => {
                 findings.add(NAME, format!("id {id} is done in call {call} and never executed it"));
             }
-            Status::Unreached if executed && !record.forged => {
+            Status::Unreached if executed && !record.is_forged(position) => {
                 findings.add(NAME, format!("id {id} is unreached in call {call} and executed it"));
             }
             _ => {}
@@ -99,39 +101,55 @@ fn contributions(
         }
         return;
     };
-    let Some(parts) = parts(record, reply) else {
-        let (len, level) = (reply.data.len(), reply.level);
-        return findings
-            .add(NAME, format!("the reply of call {call}, {len} bytes at level {level}, is no reply"));
-    };
-    if parts != done {
-        let missing = done.iter().filter(|id| !parts.contains(id)).take(4).collect::<Vec<_>>();
-        let (count, wanted) = (parts.len(), done.len());
+    let Plan { reply_bytes, carries: Carries { reply_header_bytes, .. }, .. } = *record.plan;
+    let part = |id| part(call, id, reply_bytes);
+    let header = |id| reply_header(call, id, reply_header_bytes);
+    let mut wrong = differs(record, reply.level, &reply.data, &done, part).map(|what| ("reply", what));
+    // Without headers there is nothing that they could say.
+    if wrong.is_none() && reply_header_bytes > 0 {
+        let what = differs(record, reply.level, &reply.header, &done, header);
+        wrong = what.map(|what| ("header of the reply", what));
+    }
+    if let Some((name, what)) = wrong {
+        let (len, level, wanted) = (reply.data.len(), reply.level, done.len());
         findings.add(
             NAME,
-            format!("the reply of call {call} has {count} parts for {wanted} ids that are done, in another order or without {missing:?}"),
+            format!("the {name} of call {call}, {len} bytes at level {level} for {wanted} ids that are done, {what}"),
         );
     }
 }
 
-/// The ids whose parts a reply has.
-fn parts(record: &Record, reply: &SubtreeReply) -> Option<Vec<Id>> {
-    let data = reply.data.to_bytes();
-    let leaves: Vec<&[u8]> = match (record.plan.callback, reply.level) {
-        (true, 0) => vec![&data[..]],
-        (_, level) => Leaves::new(level, &data, Limits::default()).collect::<Result<_, _>>().ok()?,
+/// How what a reply carries differs from what these ids have given.
+fn differs(
+    record: &Record,
+    level: u16,
+    payload: &Payload,
+    done: &[Id],
+    part: impl Fn(Id) -> Vec<u8>,
+) -> Option<String> {
+    let bytes = payload.to_bytes();
+    let leaves: Option<Vec<&[u8]>> = match (record.plan.callback, level) {
+        (true, 0) => Some(vec![&bytes[..]]),
+        (_, level) => Leaves::new(level, &bytes, Limits::default()).collect::<Result<_, _>>().ok(),
     };
-    let len = record.plan.reply_bytes as usize;
-    let mut ids = Vec::new();
-    for leaf in leaves {
-        if !record.plan.callback && leaf.len() != len || leaf.len() % len != 0 {
-            return None;
+    let Some(leaves) = leaves else { return Some("is no level-n data".into()) };
+    if !record.plan.callback {
+        if leaves.len() != done.len() {
+            return Some(format!("has {} parts", leaves.len()));
         }
-        ids.extend(
-            leaf.chunks_exact(len).map(|part| Id::from_le_bytes([part[0], part[1], part[2], part[3]])),
-        );
+        let other = leaves.iter().zip(done).find(|(leaf, id)| ***leaf != part(**id)[..]);
+        return other.map(|(_, id)| format!("has not the part of id {id} in its place"));
     }
-    Some(ids)
+    // What callback has made is one value, or several that could not be merged.
+    let all = leaves.concat();
+    let mut rest = &all[..];
+    for &id in done {
+        let Some(after) = rest.strip_prefix(&part(id)[..]) else {
+            return Some(format!("has not the part of id {id} in its place"));
+        };
+        rest = after;
+    }
+    (!rest.is_empty()).then(|| format!("has {} bytes that nobody has given", rest.len()))
 }
 
 /// A partial call leaves nobody out whom no fault touched, unless one takes the time above it, or below.
@@ -149,7 +167,11 @@ fn left_out(
     let takes_time = |id: Id| book.faults_of(id).has_any(&TIME);
     let excused = |position: u32, id: Id| {
         let mut above = record.above(position).filter_map(|above| record.plan.ids.id(above));
+        // What one does not take, and whom it does not adopt, is lost with those below; so are data that have not come through.
+        let fragile = book.limits.is_some() || record.plan.data_bytes > 0;
+        let narrow = fragile && above.clone().any(|id| !book.faults_of(id).is_empty());
         !book.faults_of(id).is_empty()
+            || narrow
             || above.any(takes_time)
             || record.slice(position).iter().any(takes_time)
     };
@@ -157,17 +179,4 @@ fn left_out(
     for ((_, id), status) in missing.filter(|((position, id), _)| !excused(*position, *id)) {
         findings.add(NAME, format!("id {id} is {status:?} in call {call}, and no fault touched it"));
     }
-}
-
-/// One id's own reply, as long as asked for.
-pub(in crate::sim) fn part(id: Id, reply_bytes: u32) -> Vec<u8> {
-    let mut part = id.to_le_bytes().to_vec();
-    part.resize(reply_bytes.max(4) as usize, 0);
-    part
-}
-
-/// What callback makes of two replies.
-pub(in crate::sim) fn merged(mut own: Vec<u8>, child: &[u8]) -> Vec<u8> {
-    own.extend_from_slice(child);
-    own
 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use gpc_trees::{Group, Id, IdList, edges};
 
-use super::{Findings, Observation, Plan, shape};
+use super::{Findings, Limits, Observation, Plan, content, shape};
 use crate::sim::faults::{Fault, FaultSet};
 use crate::wire::CallId;
 
@@ -14,6 +15,9 @@ const NAME: &str = "book";
 /// One call.
 pub(super) struct Record {
     pub(super) plan: Arc<Plan>,
+    /// What its requests carry.
+    pub(super) data: Bytes,
+    pub(super) header: Bytes,
     /// By position: that of the parent; the root's is its own.
     pub(super) parents: Vec<u32>,
     /// By position: how many ids its subtree has.
@@ -26,12 +30,12 @@ pub(super) struct Record {
     by_id: Vec<(Id, u32)>,
     pub(super) started: u64,
     pub(super) finished: bool,
-    /// A copy of one of its requests came from elsewhere.
-    pub(super) forged: bool,
+    /// By position: a copy of its request, or of one above it, came from elsewhere. Empty where none has.
+    forged: Vec<bool>,
 }
 
 impl Record {
-    pub(super) fn new(plan: Arc<Plan>, started: u64) -> Result<Record, String> {
+    pub(super) fn new(call: CallId, plan: Arc<Plan>, started: u64) -> Result<Record, String> {
         let n = plan.ids.len();
         let (mut parents, mut sizes) = (vec![0; n as usize], vec![1; n as usize]);
         for edge in edges(&plan.tree, n) {
@@ -49,8 +53,12 @@ impl Record {
         by_id.sort_unstable();
         let executed = vec![0; n as usize];
         let unreached = BTreeSet::new();
+        let data = content::data(call, plan.data_bytes).into();
+        let header = content::header(call, plan.carries.header_bytes).into();
         Ok(Record {
             plan,
+            data,
+            header,
             parents,
             sizes,
             executed,
@@ -58,7 +66,7 @@ impl Record {
             by_id,
             started,
             finished: false,
-            forged: false,
+            forged: Vec::new(),
         })
     }
 
@@ -79,6 +87,20 @@ impl Record {
         self.plan.ids.slice(Group { start: position, len: self.sizes[position as usize] })
     }
 
+    /// A copy of the request of an id comes from elsewhere: what becomes of it and of those below is not certain any more. A root knows its own calls; it says whether it is not one.
+    fn forge(&mut self, id: Id) -> bool {
+        let Some(place) = self.position(id).filter(|&place| place > 0) else { return false };
+        self.forged.resize(self.parents.len(), false);
+        let end = place + self.sizes[place as usize];
+        self.forged[place as usize..end as usize].fill(true);
+        true
+    }
+
+    /// Whether an id, or one above it, may have another parent than the call's.
+    pub(super) fn is_forged(&self, position: u32) -> bool {
+        self.forged.get(position as usize).is_some_and(|forged| *forged)
+    }
+
     /// How many levels are below the root.
     pub(super) fn depth(&self) -> u32 {
         let mut depths = vec![0u32; self.parents.len()];
@@ -90,7 +112,7 @@ impl Record {
     }
 
     /// The positions above one, from its parent to the root.
-    pub(super) fn above(&self, position: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn above(&self, position: u32) -> impl Iterator<Item = u32> + Clone + '_ {
         let parent = |position: &u32| (*position > 0).then(|| self.parents[*position as usize]);
         std::iter::successors(parent(&position), parent)
     }
@@ -141,6 +163,8 @@ pub(super) struct Book {
     /// When an id stood still last.
     pub(super) resumed: BTreeMap<Id, u64>,
     pub(super) ended: BTreeMap<Id, Vec<u64>>,
+    /// What nodes take, where it is less than usual.
+    pub(super) limits: Option<Limits>,
     /// Ids that others have lost their links to, and whether those were up before.
     lost: BTreeSet<(Id, bool)>,
 }
@@ -149,7 +173,7 @@ impl Book {
     /// Takes down what happened.
     pub(super) fn note(&mut self, at: u64, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
-            Observation::Started { call, plan } => match Record::new(plan.clone(), at) {
+            Observation::Started { call, plan } => match Record::new(*call, plan.clone(), at) {
                 Ok(record) => {
                     shape::check(&record, findings);
                     if self.calls.insert(*call, record).is_some() {
@@ -171,8 +195,9 @@ impl Book {
             }
             Observation::Forged { to, call, .. } => {
                 let record = self.calls.get_mut(call);
-                record.into_iter().for_each(|record| record.forged = true);
-                self.touched.entry(*to).or_default().insert(Fault::SecondParent);
+                let exempt = record.is_some_and(|record| record.forge(*to));
+                let touched = exempt.then(|| self.touched.entry(*to).or_default());
+                touched.into_iter().for_each(|faults| faults.insert(Fault::SecondParent));
             }
             Observation::LinkEnded { peer, unreached, .. } => {
                 self.lost.insert((*peer, !unreached));
@@ -180,12 +205,18 @@ impl Book {
             Observation::Abandoned { peer, .. } => {
                 self.lost.insert((*peer, true));
             }
+            Observation::Limits(limits) => self.limits = Some(*limits),
             Observation::Ended { id } => self.ended.entry(*id).or_default().push(at),
             Observation::Resumed { id } => {
                 self.resumed.insert(*id, at);
             }
             _ => {}
         }
+    }
+
+    /// An id has refused something because of what nodes take at most.
+    pub(super) fn refuses(&mut self, id: Id) {
+        self.touched.entry(id).or_default().insert(Fault::Limits);
     }
 
     pub(super) fn times(&self, fault: Fault) -> u64 {

@@ -10,7 +10,9 @@ use crate::wire::{CallId, Cause, CauseKind, Reason, Stage, Status};
 const NAME: &str = "causes";
 
 /// Faults after which an id may be silent for longer than anybody waits.
-const SILENT: [Fault; 12] = [
+const SILENT: [Fault; 14] = [
+    Fault::Refused,
+    Fault::Close,
     Fault::Crash,
     Fault::Restart,
     Fault::Orphan,
@@ -26,7 +28,9 @@ const SILENT: [Fault; 12] = [
 ];
 
 /// Faults after which an id may be taken for lost. Of an announced pause by whoever was not told; who was is judged with the heartbeats.
-const LOST: [Fault; 11] = [
+const LOST: [Fault; 13] = [
+    Fault::Refused,
+    Fault::Close,
     Fault::SecondParent,
     Fault::Crash,
     Fault::Restart,
@@ -95,7 +99,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         (Stage::Func, CauseKind::Failed) => failed(Fault::Fail),
         (Stage::Func, CauseKind::Panicked) => failed(Fault::Panic),
         (Stage::Callback, CauseKind::Failed) => failed(Fault::Callback),
-        (Stage::Func, CauseKind::TimeLimit) => late(),
+        (Stage::Func | Stage::Forward, CauseKind::TimeLimit) => late(),
         // What was late below leaves as little for the merge.
         (Stage::Callback | Stage::Reply, CauseKind::TimeLimit) => {
             late() || silent_below(book, record, position)
@@ -107,7 +111,17 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         (Stage::Setup, CauseKind::SecondParent) if !record.plan.partial => {
             own.has_any(&[Fault::SecondParent, Fault::Duplicate])
         }
-        (Stage::Setup, CauseKind::SecondParent | CauseKind::AlreadyEnded) => asked_again,
+        // Where few answers are kept, one that is asked for again may be gone.
+        (Stage::Setup, CauseKind::AlreadyEnded) => {
+            asked_again || record.plan.partial && book.limits.is_some()
+        }
+        (Stage::Setup, CauseKind::SecondParent) => asked_again,
+        // Whether it was right to refuse, another checker says.
+        (Stage::Setup, CauseKind::ShuttingDown) => own.has(Fault::Close),
+        (Stage::Setup, CauseKind::Busy) => own.has(Fault::Limits),
+        (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::OverLimit) => own.has(Fault::Limits),
+        // Its data have not come, or not all of them.
+        (Stage::Setup, CauseKind::TimeLimit) => record.plan.data_bytes > 0 && (late() || own.has_any(&LOST)),
         (Stage::Setup, CauseKind::LostIncarnation) => asked_again && book.ended.contains_key(&cause.id),
         (Stage::Cancelled, CauseKind::Cancelled) => position == 0 && own.has(Fault::GiveUp),
         _ => false,

@@ -25,15 +25,16 @@ fn executed(book: &mut Book, call: CallId, id: gpc_trees::Id, run: u32) -> Optio
     }
     let before = std::mem::replace(&mut record.executed[position as usize], run + 1);
     // What is known of the calls of a root ends with its run. A parent has sent a request once; a second one is a copy, or forged.
-    let forgotten = orphaned && !record.plan.partial && (copied || record.forged);
+    let forged = record.is_forged(position);
+    let forgotten = orphaned && !record.plan.partial && (copied || forged);
     if before == run + 1 && !forgotten {
         return Some("twice".into());
     }
     // A copy of a request may come to an id that an adopter has passed meanwhile, and from there to a later run of its child, which cannot know it.
-    if before != 0 && !record.forged && !copied {
+    if before != 0 && !forged && !copied {
         return Some(format!("again in run {run}, after run {}", before - 1));
     }
-    if record.unreached.contains(&position) && !record.forged {
+    if record.unreached.contains(&position) && !forged {
         return Some("after it was reported as unreached".into());
     }
     None

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use gpc_trees::{Group, Id};
 
 use super::book::{Book, Record};
@@ -19,6 +20,8 @@ const NAME: &str = "faithful";
 pub(super) struct Faithful {
     /// By position: whether it has said that its whole subtree is done.
     done: BTreeMap<CallId, Vec<bool>>,
+    /// Of whom an id has asked the children, and how large the subtree was of the one it asked last.
+    asked: BTreeMap<(CallId, Id, u32), usize>,
 }
 
 impl Faithful {
@@ -30,6 +33,7 @@ impl Faithful {
             Observation::Sent { from, to, message: Message::Request(request) } => {
                 let Some(record) = book.calls.get(&request.call) else { return };
                 let wrong = altered(record, *to, request).or_else(|| early(record, *from));
+                let wrong = wrong.or_else(|| self.in_turn(record, *from, *to, request.call));
                 wrong.into_iter().for_each(|what| {
                     findings.add(NAME, format!("{from} -> {to}: a request of call {} {what}", request.call));
                 });
@@ -44,11 +48,26 @@ impl Faithful {
         }
     }
 
+    /// What is wrong with the order in which the children of one parent are asked: those with the largest subtrees first, since they take longest.
+    fn in_turn(&mut self, record: &Record, from: Id, to: Id, call: CallId) -> Option<String> {
+        let place = record.position(to).filter(|&place| place > 0 && !record.is_forged(place))?;
+        let parent = record.parents[place as usize];
+        let size = record.sizes[place as usize] as usize;
+        let least = self.asked.entry((call, from, parent)).or_insert(usize::MAX);
+        let larger = size > *least;
+        *least = size;
+        larger.then(|| format!("comes behind that of a smaller subtree, and has one of {size} ids"))
+    }
+
     /// Takes an answer down that speaks for a whole subtree; says whether it comes too early.
     fn answered(&mut self, book: &Book, from: Id, response: &Response) -> Option<String> {
-        let record =
-            book.calls.get(&response.call).filter(|record| !record.plan.partial && !record.forged)?;
+        let record = book.calls.get(&response.call).filter(|record| !record.plan.partial)?;
         let (done, position) = (self.done.get_mut(&response.call)?, record.position(from)?);
+        // Whoever asks it may have had its answer before it was asked by its parent.
+        if record.is_forged(position) {
+            done[position as usize] = true;
+            return None;
+        }
         if !matches!(response.answer, Answer::Completed | Answer::Reply(_) | Answer::Arriving(_)) {
             return None;
         }
@@ -74,30 +93,43 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
     let group = Group { start: place, len: record.sizes[place as usize] };
     let flags = [
         ("reply wanted", request.reply_wanted, plan.reply_wanted),
-        ("callback", request.callback.is_some(), plan.callback),
         ("partial", request.partial, plan.partial),
         ("forward first", request.forward_first, plan.forward_first),
     ];
     if let Some((name, said, meant)) = flags.into_iter().find(|(_, said, meant)| said != meant) {
         return Some(format!("says {said} for {name}, and its caller said {meant}"));
     }
-    if request.data.len() != u64::from(plan.data_bytes) {
-        return Some(format!(
-            "has {} bytes of data, its caller gave {}",
-            request.data.len(),
-            plan.data_bytes
-        ));
+    let handles = (request.func, request.callback);
+    let meant = (plan.carries.func, plan.callback.then_some(plan.carries.callback));
+    if handles != meant {
+        return Some(format!("names the functions {handles:?}, and its caller {meant:?}"));
+    }
+    if request.header[..] != record.header[..] {
+        let (has, gave) = (request.header.len(), record.header.len());
+        return Some(format!("has a header of {has} bytes, and not the {gave} that its caller gave"));
+    }
+    // Of data that are still arriving what is there is true.
+    let arrived = request.data.read(0, record.data.len());
+    if request.data.len() != record.data.len() as u64 || !is_start(&arrived, &record.data) {
+        let (has, gave) = (request.data.len(), record.data.len());
+        return Some(format!("has {has} bytes of data, and not the {gave} that its caller gave"));
     }
     if request.tree != Ok(plan.tree.subtree(group)) {
         return Some(format!("has the tree {:?}, and is of one over {}", request.tree, plan.tree));
     }
     let sum = u64::try_from((request.age + request.left).as_nanos()).unwrap_or(u64::MAX);
-    // Who stood still may send what it had to when no time is left.
-    let over = request.left.is_zero() && sum > plan.limit_ns;
-    (sum != plan.limit_ns && !over).then(|| {
+    if request.left.is_zero() {
+        return Some("leaves no time to answer".into());
+    }
+    (sum != plan.limit_ns).then(|| {
         let (age, left, limit) = (request.age, request.left, plan.limit_ns);
         format!("says that it is {age:?} old and has {left:?} left, of a limit of {limit} ns")
     })
+}
+
+/// Whether these are the first bytes of the data; most are the same piece of memory.
+fn is_start(bytes: &Bytes, of: &Bytes) -> bool {
+    bytes.as_ptr() == of.as_ptr() && bytes.len() <= of.len() || of.starts_with(bytes)
 }
 
 /// Whether a request is passed on before its time: func first, unless the caller said otherwise.

@@ -112,8 +112,10 @@ impl Farewell {
 
     /// Whether the one parent of an id has ended a call.
     fn is_dismissed(&self, book: &Book, id: Id, call: CallId) -> bool {
-        let place =
-            book.calls.get(&call).filter(|record| !record.forged).and_then(|record| record.position(id));
+        let place = book
+            .calls
+            .get(&call)
+            .and_then(|record| record.position(id).filter(|&place| !record.is_forged(place)));
         let upward =
             self.calls.get(&call).zip(place).and_then(|(ties, place)| ties.upward.get(place as usize));
         upward.is_some_and(|state| state.asked == 1 && state.dismissed)
@@ -174,8 +176,8 @@ impl Farewell {
             }
             Message::Release(_) if alone && state.ended && !state.failed => {
                 ties.upward[place as usize].released = true;
-                // Later it may have been dropped by itself.
-                if now < record.started + record.plan.limit_ns {
+                // Later it may have been dropped by itself, and where few are kept sooner.
+                if now < record.started + record.plan.limit_ns && book.limits.is_none() {
                     self.due.push((at, call, Due::Tell { released: true }));
                 }
             }
@@ -223,7 +225,7 @@ impl Farewell {
         let (place, other) = (record.position(from)?, record.position(to)?);
         let state = ties.upward[place as usize];
         let below = ties.tie(record, from, other);
-        let certain = state.asked == 1 && !record.forged;
+        let certain = state.asked == 1 && !record.is_forged(place);
         match message {
             Message::Request(_) => ties.set(record, from, other, Tie::Asked),
             Message::Cancel(_) | Message::Release(_) if below.is_some() => {
@@ -233,6 +235,8 @@ impl Farewell {
                     return Some(format!("a release of call {call} before its own parent has released it"));
                 }
             }
+            // A root that is asked for its own call says so, and goes on.
+            Message::Response(_) if place == 0 => {}
             Message::Response(response) => {
                 let failure = match &response.answer {
                     Answer::Failed(failure) => Some(&failure.cause),
@@ -276,7 +280,8 @@ impl Farewell {
     fn judge(&mut self, book: &Book, id: Id, findings: &mut Findings) {
         for (at, call, due) in std::mem::take(&mut self.due) {
             let (Some(record), Some(ties)) = (book.calls.get(&call), self.calls.get(&call)) else { continue };
-            let Some(place) = record.position(at).filter(|_| at == id && !record.forged) else { continue };
+            let place = record.position(at).filter(|&place| at == id && !record.is_forged(place));
+            let Some(place) = place else { continue };
             let ended = ties.upward[place as usize].ended;
             let wrong = match due {
                 Due::Tell { released } => {
@@ -285,6 +290,8 @@ impl Farewell {
                 }
                 Due::End(why) => (!ended).then(|| format!("goes on with call {call}, though {why}")),
                 Due::Pass(cause) => Some(format!("does not pass on at once why call {call} fails: {cause}")),
+                // Whether it has come to its limit, another checker says.
+                Due::Adopt(_) if book.limits.is_some_and(|limits| limits.adopted_max < u32::MAX) => None,
                 Due::Adopt(lost) => {
                     let asked = |start| ties.tie(record, id, start).is_some();
                     let mut orphans = record.groups(lost).into_iter().map(|group| group.start);

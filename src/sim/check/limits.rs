@@ -11,7 +11,8 @@ use super::book::Book;
 use super::{Findings, Observation, is_refusal};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
-use crate::wire::{CallId, Cause, CauseKind, Message, Request};
+use crate::wire::message::Answer;
+use crate::wire::{CallId, Cause, CauseKind, Message, Request, Response, Stage};
 
 const NAME: &str = "limits";
 
@@ -83,7 +84,7 @@ impl Limits {
                 self.told(*from, *to, response.call);
                 // What it never took on has no limit there: it has refused the one request that came.
                 let known = self.calls.get(&(*from, response.call));
-                if known.is_some_and(|here| here.requests == 1) && is_refusal(*from, response) {
+                if known.is_some_and(|here| here.requests == 1) && refuses(*from, response) {
                     self.calls.remove(&(*from, response.call));
                 }
             }
@@ -206,6 +207,17 @@ impl Limits {
         (of_time && took + kept < limit)
             .then(|| format!("call {call} ends after {took} ns because its time limit of {limit} has passed"))
     }
+}
+
+/// Whether an id has not taken on what it was asked, for whatever reason.
+fn refuses(from: Id, response: &Response) -> bool {
+    let own = |cause: &Cause| cause.id == from && cause.stage == Stage::Setup;
+    let full = |cause: &Cause| {
+        matches!(cause.kind, CauseKind::Busy | CauseKind::OverLimit | CauseKind::ShuttingDown)
+    };
+    let refused =
+        matches!(&response.answer, Answer::Failed(failure) if own(&failure.cause) && full(&failure.cause));
+    refused || is_refusal(from, response)
 }
 
 /// The limit of a request.

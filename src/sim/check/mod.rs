@@ -7,18 +7,20 @@ mod answers;
 mod book;
 mod bounds;
 mod causes;
+mod content;
 mod execution;
 mod faithful;
 mod farewell;
 mod life;
 mod limits;
 mod progress;
+mod refusals;
 mod route;
 mod shape;
 mod statuses;
 
-pub(in crate::sim) use answers::{merged, part};
 pub(in crate::sim) use causes::reason;
+pub(in crate::sim) use content::{data, header, merged, part, reply_header};
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,8 +53,43 @@ pub struct Plan {
     pub data_bytes: u32,
     /// Time limit, nanoseconds.
     pub limit_ns: u64,
-    /// Bytes of each id's reply, at least 4: its id, little-endian, comes first.
+    /// Bytes of each id's reply: its id, little-endian, comes first as far as there is room.
     pub reply_bytes: u32,
+    /// What else tells this call from others.
+    pub carries: Carries,
+}
+
+/// What a call carries beside its data and its replies, so that nothing of one call can stand for that of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carries {
+    /// Handle of func.
+    pub func: u64,
+    /// Handle of callback, in a call that has one.
+    pub callback: u64,
+    /// Bytes of the request's header.
+    pub header_bytes: u32,
+    /// Bytes of the header of each id's reply.
+    pub reply_header_bytes: u32,
+}
+
+impl Default for Carries {
+    /// The usual handles, and no headers.
+    fn default() -> Carries {
+        Carries { func: 1, callback: 2, header_bytes: 0, reply_header_bytes: 0 }
+    }
+}
+
+/// What nodes take at most, where a world gives them less than usual.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Calls in flight at a node.
+    pub calls_max: usize,
+    /// Bytes of a request's data.
+    pub data_max: u64,
+    /// Bytes of a subtree's reply, header and data together.
+    pub reply_max: u64,
+    /// Children of lost ids that one call adopts at an id.
+    pub adopted_max: u32,
 }
 
 /// How a call ended.
@@ -167,6 +204,8 @@ pub enum Observation<'a> {
         /// How long a peer may be silent, nanoseconds.
         dead_after_ns: u64,
     },
+    /// What nodes take at most; without this there is nothing that they refuse.
+    Limits(Limits),
     /// A heartbeat request has left.
     PingLeft {
         /// Whose.
@@ -292,6 +331,7 @@ pub struct Checkers {
     life: life::Life,
     limits: limits::Limits,
     progress: progress::Progress,
+    refusals: refusals::Refusals,
     statuses: statuses::Statuses,
     findings: Findings,
 }
@@ -315,6 +355,7 @@ impl Checkers {
             life: life::Life::default(),
             limits: limits::Limits::default(),
             progress: progress::Progress::default(),
+            refusals: refusals::Refusals::default(),
             statuses: statuses::Statuses::default(),
             findings,
         }
@@ -322,10 +363,22 @@ impl Checkers {
 
     /// Looks at one thing that happened at `at` nanoseconds.
     pub fn observe(&mut self, at: u64, seen: &Observation<'_>) {
-        let Checkers { book, route, faithful, bounds, farewell, life, limits, progress, statuses, findings } =
-            self;
+        let Checkers {
+            book,
+            route,
+            faithful,
+            bounds,
+            farewell,
+            life,
+            limits,
+            progress,
+            refusals,
+            statuses,
+            findings,
+        } = self;
         findings.at = at;
         book.note(at, seen, findings);
+        refusals.observe(book, seen, findings);
         route.observe(book, seen, findings);
         faithful.observe(book, seen, findings);
         bounds.observe(book, seen, findings);
@@ -344,6 +397,11 @@ impl Checkers {
     /// What must not be and was.
     pub fn violations(&self) -> &[Violation] {
         &self.findings.found
+    }
+
+    /// Whether these are the data of a call.
+    pub(in crate::sim) fn is_data(&self, call: CallId, bytes: &bytes::Bytes) -> bool {
+        self.book.calls.get(&call).is_some_and(|record| content::same(&record.data, bytes))
     }
 
     /// How often each fault took effect.

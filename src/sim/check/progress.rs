@@ -207,6 +207,7 @@ impl Progress {
             findings.add(NAME, format!("id {id} runs {running} functions and has {workers} workers"));
         }
         let (mut settled, mut idle): (Vec<CallId>, Vec<CallId>) = (Vec::new(), Vec::new());
+        let partial = std::mem::take(&mut self.partial);
         for (call, here) in self.at(id) {
             let class = usize::from(class_of(call));
             let (running, workers) = (running[class], workers[class]);
@@ -218,12 +219,15 @@ impl Progress {
                     findings
                         .add(NAME, format!("id {id} waits for nothing in call {call}, and does not answer"));
                 }
+                // Of a partial call whose parent is lost func is still to run, and an adopter will ask.
+                (_, false) if partial.contains(&call) && !here.ran => {}
                 (_, false) if here.jobs == 0 && here.awaited.is_empty() && here.rising.is_empty() => {
                     settled.push(call)
                 }
                 _ => {}
             }
         }
+        self.partial = partial;
         settled.into_iter().for_each(|call| drop(self.calls.remove(&(id, call))));
         // Of an id that has begun no function yet, nobody has said that its functions are seen.
         let seen = (0..=1).any(|class| self.running.contains_key(&(id, class)));

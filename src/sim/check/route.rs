@@ -63,7 +63,9 @@ impl Route {
         match message {
             Message::Request(request) => self.request(book, from, to, request),
             Message::Response(response) => self.answer(book, from, to, response),
-            Message::Moved(call) => self.asked(book, to, from, *call, "a word of having moved"),
+            Message::Moved(call) => self
+                .asked(book, to, from, *call, "a word of having moved")
+                .or_else(|| self.adopted(book, from, *call)),
             Message::Cancel(call) => self.asked(book, from, to, *call, "a cancel"),
             Message::Release(call) => self.asked(book, from, to, *call, "a release"),
             Message::Ping | Message::Pong | Message::Pause(_) => None,
@@ -109,7 +111,8 @@ impl Route {
             ));
         }
         // A new run of an id may get a copy of a request, and follow it.
-        let follows = record.forged || book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
+        let follows =
+            record.is_forged(above) || book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
         (before && !follows).then(|| format!("a second request of call {call}"))
     }
 
@@ -136,7 +139,14 @@ impl Route {
         };
         *count = count.saturating_add(1);
         // A copy of a request is answered, too.
-        (*count > 1 && !record.forged).then(|| format!("a second answer to call {call}"))
+        (*count > 1 && !record.is_forged(place)).then(|| format!("a second answer to call {call}"))
+    }
+
+    /// Whether somebody has adopted an id, which says that it has moved.
+    fn adopted(&self, book: &Book, id: Id, call: CallId) -> Option<String> {
+        let place = book.calls.get(&call)?.position(id)?;
+        let adopted = self.calls.get(&call)?.by_others.keys().any(|(_, asked)| *asked == place);
+        (!adopted).then(|| format!("a word of having moved in call {call}, in which nobody has adopted {id}"))
     }
 
     /// Whether `above` has asked `below` in a call.

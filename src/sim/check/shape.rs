@@ -103,6 +103,7 @@ fn least(n: u64, lag: u64) -> u64 {
 mod tests {
     use super::super::Plan;
     use super::*;
+    use crate::wire::CallId;
     use gpc_trees::IdList;
     use std::sync::Arc;
 
@@ -122,9 +123,10 @@ mod tests {
                 data_bytes: 0,
                 limit_ns: 1,
                 reply_bytes: 4,
+                carries: Default::default(),
             })
         };
-        let mut record = Record::new(plan(is), 0).unwrap();
+        let mut record = Record::new(CallId { root: 0, sequence: 1 }, plan(is), 0).unwrap();
         record.plan = plan(named);
         let mut findings = Findings { at: 0, found: Vec::new() };
         check(&record, &mut findings);

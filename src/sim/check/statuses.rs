@@ -12,7 +12,7 @@ use super::{Findings, Observation, Outcome, is_refusal};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Cause, Coverage, Message, Stage, Status};
+use crate::wire::{CallId, Cause, CauseKind, Coverage, Message, Stage, Status};
 
 const NAME: &str = "statuses";
 
@@ -38,6 +38,8 @@ struct Here {
 #[derive(Default)]
 pub(super) struct Statuses {
     calls: BTreeMap<(Id, CallId), Here>,
+    /// Who has answered: what ends there later says nothing of an answer that is given again.
+    answered: BTreeSet<(Id, CallId)>,
     /// Who has said of itself that it failed.
     failed: BTreeSet<(CallId, Id)>,
 }
@@ -57,7 +59,7 @@ impl Statuses {
             }
             Observation::Ran { id, call, deferred: false } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
-                if small && !book.faults_of(*id).has_any(&OF_FUNC) {
+                if small && !self.answered.contains(&(*id, *call)) && !book.faults_of(*id).has_any(&OF_FUNC) {
                     self.calls.entry((*id, *call)).or_default().ran = true;
                 }
             }
@@ -70,7 +72,10 @@ impl Statuses {
                 self.answers(book, *from, response, findings);
             }
             Observation::Finished { call, outcome } => self.ends(book, *call, outcome, findings),
-            Observation::Ended { id } => self.calls.retain(|(at, _), _| at != id),
+            Observation::Ended { id } => {
+                self.calls.retain(|(at, _), _| at != id);
+                self.answered.retain(|(at, _)| at != id);
+            }
             _ => {}
         }
     }
@@ -118,6 +123,9 @@ impl Statuses {
         let call = response.call;
         let Some(record) = book.calls.get(&call) else { return };
         let Some(place) = record.position(from) else { return };
+        if record.plan.ids.len() <= LARGE && !is_refusal(from, response) {
+            self.answered.insert((from, call));
+        }
         let (coverage, causes) = match &response.answer {
             Answer::Partial(partial) => (&partial.report.coverage, &partial.report.causes[..]),
             Answer::Failed(failure) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
@@ -180,6 +188,11 @@ impl Here {
         let Said { id, place, coverage, causes } = said;
         if coverage.len() != u64::from(record.sizes[*place as usize]) {
             // Who says too little, or too much, says nothing of anybody.
+            return None;
+        }
+        // A reply that is too long is lost whole, and with it what those below have done.
+        let too_long = |cause: &Cause| cause.id == *id && cause.kind == CauseKind::OverLimit;
+        if causes.iter().any(too_long) {
             return None;
         }
         let statuses: Vec<Status> = coverage.statuses().collect();

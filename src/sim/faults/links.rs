@@ -53,6 +53,8 @@ struct End {
     linked: Option<u32>,
     /// Of the loss that it has not been told of: whether there never was a link.
     unreached: bool,
+    /// An epoch of whose loss it is still to be told, and the last one behind it of which it hears nothing: the other end could not connect to it.
+    unheard: Option<(u32, u32)>,
     /// When the last message arrives at it: the next one does not overtake it.
     last_arrival: u64,
 }
@@ -63,6 +65,18 @@ pub(in crate::sim) struct Links(BTreeMap<(Id, Id), Pair>);
 
 fn key(a: Id, b: Id) -> (Id, Id) {
     (a.min(b), a.max(b))
+}
+
+impl End {
+    /// The other end has not been able to connect, which has ended the epoch `before`.
+    fn hears_nothing_of(&mut self, before: u32, epoch: u32) {
+        match &mut self.unheard {
+            _ if self.seen == before => self.seen = epoch,
+            Some((_, last)) if *last == before => *last = epoch,
+            // It is still to be told of a loss.
+            unheard => *unheard = Some((before, epoch)),
+        }
+    }
 }
 
 impl Pair {
@@ -94,8 +108,9 @@ impl Links {
                 Fate::Goes(Passage(pair.epoch))
             }
             (false, true, false) => {
+                let before = pair.epoch;
                 let epoch = pair.lose(true);
-                pair.end(to, from).seen = epoch;
+                pair.end(to, from).hears_nothing_of(before, epoch);
                 pair.end(from, to).unreached = true;
                 Fate::Refused(epoch)
             }
@@ -124,6 +139,12 @@ impl Links {
         Receipt::InAfterLoss { unreached: end.unreached }
     }
 
+    /// Whether the link that a message came on stands, and its receiver has come to no other.
+    pub(in crate::sim) fn stands(&self, from: Id, to: Id, passage: Passage) -> bool {
+        let stands = |pair: &Pair| pair.up && pair.epoch == passage.0;
+        self.0.get(&key(from, to)).is_some_and(stands)
+    }
+
     /// Whether this message is the first that comes to its receiver on its link: before it, that end hears which run of the peer the link is with.
     pub(in crate::sim) fn comes_up(&mut self, from: Id, to: Id, passage: Passage) -> bool {
         let Some(pair) = self.0.get_mut(&key(from, to)) else { return false };
@@ -136,7 +157,13 @@ impl Links {
         if end.seen >= epoch {
             return None;
         }
-        end.seen = epoch;
+        end.seen = match end.unheard.take() {
+            Some((told, last)) if told == epoch => last,
+            other => {
+                end.unheard = other;
+                epoch
+            }
+        };
         Some(end.unreached)
     }
 
@@ -261,6 +288,20 @@ mod tests {
         assert_eq!((links.epoch_at(1, 2), links.told(1, 2, epoch)), (epoch, None));
         assert!(matches!(links.send(1, 2, true, true), Fate::Goes(_)), "it opens a new one");
         assert_eq!(links.told(2, 1, epoch), Some(false), "the other end has its own time");
+    }
+
+    /// One that could not be connected to was never told of the loss before, and wrote into nothing for ever.
+    #[test]
+    fn the_living_refuse_and_hear_of_what_was_before() {
+        let (mut links, _) = opened();
+        let lost = links.break_up(1, 2, true).unwrap();
+        assert_eq!(links.told(1, 2, lost), Some(false));
+        assert_eq!(links.send(1, 2, true, false), Fate::Refused(2));
+        assert_eq!(links.told(1, 2, 2), Some(true));
+        assert_eq!(links.send(1, 2, true, false), Fate::Refused(3));
+        assert_eq!(links.send(2, 1, true, true), Fate::Vanishes, "it is not told yet");
+        assert_eq!((links.told(2, 1, lost), links.told(2, 1, lost)), (Some(false), None));
+        assert!(matches!(links.send(2, 1, true, true), Fate::Goes(_)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod links;
 mod plan;
 
 pub(super) use links::{Fate, Links, Passage, Receipt};
-pub(super) use plan::{Act, Again, Mishap, Mishaps, Timed, Times};
+pub(super) use plan::{Act, Again, Mishap, Mishaps, Timed, Times, some_of};
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,11 +49,17 @@ pub enum Fault {
     Fresh,
     /// A process stands still for a while, and has told its peers for how long; it keeps its word, or stays away for longer.
     Announced,
+    /// A process that lives cannot be connected to for a while, by one other or by all.
+    Refused,
+    /// A process takes no more calls, and ends a while later; perhaps a new one begins.
+    Close,
+    /// Nodes take few calls at a time, short data and replies, few orphans.
+    Limits,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 18] = [
+    pub const ALL: [Fault; 21] = [
         Fault::Crash,
         Fault::Restart,
         Fault::Pause,
@@ -72,6 +78,9 @@ impl Fault {
         Fault::GiveUp,
         Fault::Fresh,
         Fault::Announced,
+        Fault::Refused,
+        Fault::Close,
+        Fault::Limits,
     ];
 
     /// Its name in lists.
@@ -95,6 +104,9 @@ impl Fault {
             Fault::GiveUp => "give-up",
             Fault::Fresh => "fresh",
             Fault::Announced => "announced-pause",
+            Fault::Refused => "refused",
+            Fault::Close => "close",
+            Fault::Limits => "limits",
         }
     }
 }

@@ -49,6 +49,14 @@ pub(in crate::sim) enum Mishap {
     GiveUp {
         call: usize,
     },
+    /// Nobody, or not one other, can connect to an id.
+    Refuse {
+        id: Id,
+        from: Option<Id>,
+        until: u64,
+    },
+    /// A process takes no more calls.
+    Close(Id),
     /// Messages of a link that broke come again.
     Again {
         from: Id,
@@ -111,6 +119,8 @@ pub(in crate::sim) struct Mishaps {
     announced: BTreeSet<Id>,
     slow: BTreeMap<Id, (u64, u64)>,
     cut: Option<(BTreeSet<Id>, u64)>,
+    /// Who cannot be connected to, by whom if not by anybody, and until when. Bounded by the plan.
+    refused: Vec<(Id, Option<Id>, u64)>,
     /// Of a thousand messages so many are late, by so much at most.
     late: (u64, u64),
     /// Longest that a fault of time lasts, and longest by which a message is late, nanoseconds.
@@ -123,24 +133,25 @@ pub(in crate::sim) struct Mishaps {
 }
 
 impl Mishaps {
-    /// Draws the faults of a run over ids 0 to `n`, in `times`.
+    /// Draws when and where these faults strike a run over ids 0 to `n`, in `times`.
     pub(in crate::sim) fn draw(
         random: &mut Random,
-        allowed: FaultSet,
+        used: FaultSet,
         n: u32,
         times: Times,
     ) -> (Mishaps, Vec<Timed>) {
-        let used = some_of(random, allowed);
         let longest = (times.span * LASTS_SPANS).max(times.limit_max * LASTS_LIMITS);
         let mut mishaps = Mishaps {
             links: Links::default(),
             used,
             longest,
-            end: times.from + times.span + longest,
+            // A process that has closed may begin anew a span later.
+            end: times.from + 2 * times.span + longest,
             paused: BTreeMap::new(),
             announced: BTreeSet::new(),
             slow: BTreeMap::new(),
             cut: None,
+            refused: Vec::new(),
             late: (0, 0),
             orphans: BTreeSet::new(),
             forged: BTreeSet::new(),
@@ -199,7 +210,23 @@ impl Mishaps {
             Fault::SecondParent => {
                 self.forged.insert(random.below(requests));
             }
-            Fault::Fail | Fault::Panic | Fault::Hang | Fault::Twice | Fault::Callback => {}
+            Fault::Refused => {
+                let other = random.below(n.into()) as Id;
+                let from = random.chance(2, 3).then_some(other);
+                add(at, Mishap::Refuse { id, from, until });
+                // What is linked already is not asked to connect.
+                if random.chance(1, 2) {
+                    add(at + random.below(until - at), Mishap::Break { hard: random.chance(1, 2) });
+                }
+            }
+            Fault::Close => {
+                add(at, Mishap::Close(id));
+                add(until, Mishap::Crash(id));
+                if random.chance(1, 2) {
+                    add(until + 1 + random.below(span), Mishap::Restart(id));
+                }
+            }
+            Fault::Fail | Fault::Panic | Fault::Hang | Fault::Twice | Fault::Callback | Fault::Limits => {}
         }
     }
 
@@ -264,6 +291,18 @@ impl Mishaps {
     /// Whether some ids are cut off from others.
     pub(in crate::sim) fn is_cut(&self, now: u64) -> bool {
         self.cut.as_ref().is_some_and(|(_, until)| *until > now)
+    }
+
+    /// An id cannot be connected to.
+    pub(in crate::sim) fn refuse(&mut self, id: Id, from: Option<Id>, until: u64) {
+        self.refused.push((id, from, until));
+    }
+
+    /// Whether an id that lives cannot be connected to by another.
+    pub(in crate::sim) fn refuses(&self, from: Id, to: Id, now: u64) -> bool {
+        let refuses =
+            |by: &(Id, Option<Id>, u64)| by.0 == to && by.1.is_none_or(|it| it == from) && by.2 > now;
+        self.refused.iter().any(refuses)
     }
 
     /// Until when an id stands still, if it does.
@@ -339,11 +378,45 @@ impl Times {
     }
 }
 
+/// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
+const THEMES: [&[Fault]; 21] = [
+    &[Fault::Refused, Fault::Crash],
+    &[Fault::Refused, Fault::Orphan],
+    &[Fault::Refused, Fault::Link],
+    &[Fault::Refused, Fault::Partition],
+    &[Fault::Refused, Fault::Link, Fault::Crash],
+    &[Fault::Close, Fault::Orphan],
+    &[Fault::Close, Fault::Crash, Fault::Refused],
+    &[Fault::Limits, Fault::Orphan, Fault::Crash],
+    &[Fault::Limits, Fault::Hang],
+    &[Fault::SecondParent, Fault::Delay],
+    &[Fault::SecondParent, Fault::Orphan],
+    &[Fault::Duplicate, Fault::Delay, Fault::Restart],
+    &[Fault::Duplicate, Fault::Link],
+    &[Fault::Pause, Fault::Link],
+    &[Fault::Pause, Fault::Crash],
+    &[Fault::Announced, Fault::Orphan],
+    &[Fault::Partition, Fault::Delay],
+    &[Fault::Restart, Fault::Orphan, Fault::Hang],
+    &[Fault::Fresh, Fault::Orphan, Fault::Partition],
+    &[Fault::Hang, Fault::Fail, Fault::Callback],
+    &[Fault::GiveUp, Fault::Twice, Fault::Delay],
+];
+
 /// Some of the faults that may be used; all of them where there are few.
-fn some_of(random: &mut Random, allowed: FaultSet) -> FaultSet {
+pub(in crate::sim) fn some_of(random: &mut Random, allowed: FaultSet) -> FaultSet {
     let all: Vec<Fault> = allowed.iter().collect();
     if all.len() <= 2 {
         return allowed;
+    }
+    if random.chance(1, 2)
+        && let Some(theme) = random.pick(&THEMES)
+    {
+        let of_theme = |fault: &Fault| theme.contains(fault) || random.chance(1, 16);
+        let used: FaultSet = all.iter().copied().filter(of_theme).collect();
+        if theme.iter().any(|fault| used.has(*fault)) {
+            return used;
+        }
     }
     let mut used: FaultSet = all.iter().copied().filter(|_| random.chance(1, 4)).collect();
     used.extend_with(random.pick(&all).copied());

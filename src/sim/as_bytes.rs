@@ -1,0 +1,78 @@
+//! Messages through the bytes of the wire, in some runs: what comes is what was sent, and not the value in memory that was.
+//!
+//! Ages and what is left of limits are as exact in all worlds as inside a node; frames have whole milliseconds, and the checkers count nanoseconds. Data that are still arriving have no bytes yet.
+
+use std::sync::Arc;
+
+use super::world::World;
+use crate::wire::frame::{FrameError, flags};
+use crate::wire::head::{AnswerKind, RequestHead, ResponseHead};
+use crate::wire::message::{Answer, Partial, SubtreeReply};
+use crate::wire::prefix::{emit_prefix, parse_prefix, request_head};
+use crate::wire::{Message, Payload, Report, Request, Response};
+
+impl World {
+    /// A message as its receiver reads it.
+    pub(super) fn through_bytes(&self, message: Message) -> Message {
+        if !self.profile.as_bytes {
+            return message;
+        }
+        let read = match message {
+            Message::Request(request) => request_read(&request).map(|read| Message::Request(Arc::new(read))),
+            Message::Response(response) => response_read(response).map(Message::Response),
+            other => return other,
+        };
+        // Nothing that a node sends is more than the wire takes.
+        read.unwrap_or_else(|error| panic!("a node's own bytes are read: {error}"))
+    }
+}
+
+fn request_read(request: &Request) -> Result<Request, FrameError> {
+    let head = request_head(request);
+    let bits = [
+        (request.reply_wanted, flags::REPLY_WANTED),
+        (request.forward_first, flags::FORWARD_FIRST),
+        (request.partial, flags::PARTIAL),
+        (request.adopted, flags::ADOPTED),
+    ];
+    let flags = bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit);
+    let mut bytes = Vec::new();
+    head.emit(&mut bytes);
+    emit_prefix(request, head.ids_form, &mut bytes);
+    let read = RequestHead::parse(&bytes)?;
+    let data = request.data.fork();
+    let read = parse_prefix(&read, flags, &bytes[RequestHead::LENGTH..], data, &|_| None)?;
+    Ok(Request { age: request.age, left: request.left, ..read })
+}
+
+fn response_read(response: Response) -> Result<Response, FrameError> {
+    let Response { call, answer } = response;
+    let (kind, reply, report) = match answer {
+        Answer::Completed => (AnswerKind::Completed, SubtreeReply::default(), Vec::new()),
+        Answer::Reply(reply) => (AnswerKind::Reply, reply, Vec::new()),
+        Answer::Failed(failure) => {
+            (AnswerKind::Failed, SubtreeReply::default(), Report::from(*failure).emit())
+        }
+        Answer::Partial(partial) => (AnswerKind::Partial, partial.reply, partial.report.emit()),
+        arriving @ Answer::Arriving(_) => return Ok(Response { call, answer: arriving }),
+    };
+    let mut bytes = Vec::new();
+    let (header_len, data_len) = (reply.header.len() as u64, reply.data.len() as u64);
+    let report_len = report.len() as u32;
+    ResponseHead { call, level: reply.level, kind, header_len, data_len, report_len }.emit(&mut bytes);
+    reply.header.copy_to(&mut bytes);
+    reply.data.copy_to(&mut bytes);
+    bytes.extend_from_slice(&report);
+    let head = ResponseHead::parse(&bytes)?;
+    let (header, rest) = bytes[ResponseHead::LENGTH..].split_at(head.header_len as usize);
+    let (data, report) = rest.split_at(head.data_len as usize);
+    let (header, data) = (Payload::copy_from_slice(header), Payload::copy_from_slice(data));
+    let reply = SubtreeReply { level: head.level, header, data };
+    let answer = match head.kind {
+        AnswerKind::Completed => Answer::Completed,
+        AnswerKind::Reply => Answer::Reply(reply),
+        AnswerKind::Failed => Answer::Failed(Box::new(Report::parse(report)?.into_failure()?)),
+        AnswerKind::Partial => Answer::Partial(Box::new(Partial { reply, report: Report::parse(report)? })),
+    };
+    Ok(Response { call: head.call, answer })
+}

@@ -1,0 +1,89 @@
+//! What calls carry: every byte of a reply, of its header, of a request's data and of its header follows from the call and the id, so that what belongs to another call, or to another id, is never taken for it.
+
+use bytes::Bytes;
+use gpc_trees::Id;
+
+use crate::sim::random::Random;
+use crate::wire::CallId;
+
+/// What a piece of content is; each has a stream of its own.
+#[derive(Clone, Copy)]
+enum Kind {
+    Part = 1,
+    ReplyHeader = 2,
+    Data = 3,
+    Header = 4,
+}
+
+/// So many bytes of a stream, behind those that are there.
+fn fill(kind: Kind, call: CallId, id: Id, len: usize, out: &mut Vec<u8>) {
+    if out.len() >= len {
+        return out.truncate(len);
+    }
+    let name = call.sequence.rotate_left(17) ^ u64::from(call.root) << 32 ^ u64::from(id) << 3;
+    let mut random = Random::new(name ^ (kind as u64) << 61);
+    while out.len() < len {
+        let word = random.draw().to_le_bytes();
+        out.extend_from_slice(&word[..word.len().min(len - out.len())]);
+    }
+}
+
+/// One id's own reply, as long as asked for: its id, and then what no other call has.
+pub(in crate::sim) fn part(call: CallId, id: Id, len: u32) -> Vec<u8> {
+    let mut part = id.to_le_bytes().to_vec();
+    fill(Kind::Part, call, id, len as usize, &mut part);
+    part
+}
+
+/// The header of that reply.
+pub(in crate::sim) fn reply_header(call: CallId, id: Id, len: u32) -> Vec<u8> {
+    let mut header = Vec::new();
+    fill(Kind::ReplyHeader, call, id, len as usize, &mut header);
+    header
+}
+
+/// The data of a call's requests.
+pub(in crate::sim) fn data(call: CallId, len: u32) -> Vec<u8> {
+    let mut data = Vec::new();
+    fill(Kind::Data, call, 0, len as usize, &mut data);
+    data
+}
+
+/// Their header.
+pub(in crate::sim) fn header(call: CallId, len: u32) -> Vec<u8> {
+    let mut header = Vec::new();
+    fill(Kind::Header, call, 0, len as usize, &mut header);
+    header
+}
+
+/// What callback makes of two replies, and of their headers.
+pub(in crate::sim) fn merged(mut own: Vec<u8>, child: &[u8]) -> Vec<u8> {
+    own.extend_from_slice(child);
+    own
+}
+
+/// Whether two pieces are the same; most are the same memory.
+pub(super) fn same(one: &Bytes, other: &Bytes) -> bool {
+    one.len() == other.len() && (one.as_ptr() == other.as_ptr() || one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_pieces_are_alike() {
+        let calls = [(0, 7), (0, 8), (1, 7)].map(|(root, sequence)| CallId { root, sequence });
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        for call in calls {
+            all.extend([data(call, 16), header(call, 16)]);
+            all.extend((0..4).flat_map(|id| [part(call, id, 20)[4..].to_vec(), reply_header(call, id, 16)]));
+        }
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert!(all.iter().all(|piece| piece.len() == 16));
+        assert_eq!((part(calls[0], 5, 4), part(calls[0], 5, 0)), (vec![5, 0, 0, 0], vec![]));
+    }
+}

@@ -1,0 +1,167 @@
+//! What a node refuses because it takes no more: only where it has come to a limit that it was given, and always there.
+//!
+//! Whoever refuses says so of itself, and what it says is believed by the other checkers only if this one has found it true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::book::{Book, Record};
+use super::{Findings, Limits, Observation};
+use crate::sim::faults::Fault;
+use crate::sim::world::LARGE;
+use crate::wire::message::{Answer, Message};
+use crate::wire::{CallId, Cause, CauseKind, Stage};
+
+const NAME: &str = "refusals";
+
+/// Most that a level of an aggregate and a part in it take beside what is in it, bytes.
+const FRAMED: u64 = 16;
+
+/// The limits, and what nodes have by them.
+#[derive(Default)]
+pub(super) struct Refusals {
+    limits: Option<Limits>,
+    /// Calls in flight at an id when it took its last input.
+    calls: BTreeMap<Id, usize>,
+    /// What each id was asked before it took no more calls, and who takes none.
+    known: BTreeSet<(Id, CallId)>,
+    closed: BTreeSet<Id>,
+    /// Orphans that an id has asked in a call.
+    adopted: BTreeMap<(CallId, Id), u32>,
+}
+
+impl Refusals {
+    pub(super) fn observe(&mut self, book: &mut Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Limits(limits) => self.limits = Some(*limits),
+            Observation::Held { id, held, .. } => {
+                self.calls.insert(*id, held.calls);
+                let most = self.limits.map_or(usize::MAX, |limits| limits.calls_max);
+                if held.calls > most {
+                    findings.add(NAME, format!("id {id} holds {} calls, and takes {most}", held.calls));
+                }
+            }
+            Observation::Injected { fault: Fault::Close, ids } => self.closed.extend(ids.iter()),
+            Observation::Started { call, plan } => {
+                let root = plan.ids.first().filter(|_| plan.ids.len() <= LARGE);
+                root.into_iter().for_each(|root| self.asked(root, *call));
+            }
+            Observation::Received { at, message: Message::Request(request), .. } => {
+                let record = book.calls.get(&request.call);
+                if record.is_some_and(|record| record.plan.ids.len() <= LARGE) {
+                    self.asked(*at, request.call);
+                }
+            }
+            Observation::Executed { id, call, .. }
+                if self.closed.contains(id) && !self.known.contains(&(*id, *call)) =>
+            {
+                findings.add(NAME, format!("id {id} executes call {call}, and takes no more calls"));
+            }
+            Observation::Ended { id } => {
+                self.calls.remove(id);
+                self.closed.remove(id);
+                self.known.retain(|(at, _)| at != id);
+            }
+            Observation::Executed { id, call, .. } => {
+                let (Some(limits), Some(record)) = (self.limits, book.calls.get(call)) else { return };
+                let bytes = u64::from(record.plan.data_bytes);
+                if bytes > limits.data_max {
+                    let most = limits.data_max;
+                    findings.add(
+                        NAME,
+                        format!("id {id} executes call {call} with {bytes} bytes of data, and takes {most}"),
+                    );
+                }
+            }
+            Observation::Sent { from, message: Message::Request(request), .. } if request.skipped > 0 => {
+                let count = self.adopted.entry((request.call, *from)).or_default();
+                *count += 1;
+                let most = self.limits.map_or(u32::MAX, |limits| limits.adopted_max);
+                if *count > most {
+                    findings.add(
+                        NAME,
+                        format!("id {from} adopts {count} in call {}, and may adopt {most}", request.call),
+                    );
+                }
+            }
+            Observation::Sent { from, message: Message::Response(response), .. } => {
+                let (causes, len) = match &response.answer {
+                    Answer::Failed(failure) => (std::slice::from_ref(&failure.cause), 0),
+                    Answer::Partial(partial) => (&partial.report.causes[..], partial.reply.len()),
+                    Answer::Reply(reply) => (&[][..], reply.len()),
+                    Answer::Arriving(reply) => (&[][..], reply.len()),
+                    Answer::Completed => return,
+                };
+                self.says(book, *from, response.call, causes, len, findings);
+            }
+            Observation::Finished { call, outcome } => {
+                let Some(root) = book.calls.get(call).and_then(Record::root) else { return };
+                let (causes, len) = match (&outcome.result, &outcome.report) {
+                    (Err(failure), _) => (std::slice::from_ref(&failure.cause), 0),
+                    (Ok(reply), Some(report)) => {
+                        (&report.causes[..], reply.as_ref().map_or(0, |it| it.len()))
+                    }
+                    (Ok(reply), None) => (&[][..], reply.as_ref().map_or(0, |it| it.len())),
+                };
+                self.says(book, root, *call, causes, len, findings);
+            }
+            _ => {}
+        }
+    }
+
+    /// An id is asked, or asks itself.
+    fn asked(&mut self, id: Id, call: CallId) {
+        if !self.closed.contains(&id) {
+            self.known.insert((id, call));
+        }
+    }
+
+    /// An id says why its answer is none, or is over its limit itself.
+    fn says(
+        &self,
+        book: &mut Book,
+        id: Id,
+        call: CallId,
+        causes: &[Cause],
+        len: u64,
+        findings: &mut Findings,
+    ) {
+        let most = self.limits.map_or(u64::MAX, |limits| limits.reply_max);
+        if len > most {
+            findings.add(NAME, format!("id {id} answers call {call} with {len} bytes, and may with {most}"));
+        }
+        for cause in causes.iter().filter(|cause| cause.id == id) {
+            let kinds = [CauseKind::Busy, CauseKind::OverLimit];
+            if !kinds.contains(&cause.kind) {
+                continue;
+            }
+            match self.is_true(book, id, call, cause) {
+                true => book.refuses(id),
+                false => findings.add(
+                    NAME,
+                    format!("id {id} has not come to the limit of which it says in call {call}: {cause}"),
+                ),
+            }
+        }
+    }
+
+    /// Whether an id has come to the limit because of which it refuses.
+    fn is_true(&self, book: &Book, id: Id, call: CallId, cause: &Cause) -> bool {
+        let (Some(limits), Some(record)) = (self.limits, book.calls.get(&call)) else { return false };
+        match (cause.stage, cause.kind) {
+            (Stage::Setup, CauseKind::Busy) => {
+                self.calls.get(&id).is_some_and(|calls| *calls >= limits.calls_max)
+            }
+            (Stage::Setup, CauseKind::OverLimit) => u64::from(record.plan.data_bytes) > limits.data_max,
+            (Stage::Reply, CauseKind::OverLimit) => {
+                let below = record.position(id).map_or(0, |place| record.sizes[place as usize]);
+                let plan = &record.plan;
+                let each = u64::from(plan.reply_bytes) + u64::from(plan.carries.reply_header_bytes);
+                // In a header and in the data each part, and each level above it, is framed.
+                u64::from(below) * (each + 4 * FRAMED) > limits.reply_max
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a run with faults is like, drawn before anything happens: how much its calls carry, what functions cost, which limits nodes have, which ways messages take.
+//!
+//! What is not asked for is drawn, each kind of run as a whole, so that what is rare comes in some runs often and not in all of them hardly ever.
+
+use super::check::{Carries, Limits};
+use super::faults::{Fault, FaultSet};
+use super::random::Random;
+use super::scenario::Scenario;
+
+/// Bytes of all replies of a call together where they are long: over a segment, in the larger subtrees.
+const LONG_REPLIES: u64 = 1 << 20;
+
+/// Longest data of a request that are long: several pieces.
+const LONG_DATA: u64 = 200 << 10;
+
+/// Longest data and replies where nodes have narrow limits: about as long as those.
+const NARROW: u64 = 256;
+
+/// Longest that a function takes where it is quick, and where it is slow, nanoseconds.
+const QUICK_NS: u64 = 50_000;
+const SLOW_NS: u64 = 5_000_000;
+
+/// Which ids take the fast path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ShortWays {
+    All,
+    /// Every other one: both ways meet.
+    Odd,
+    None,
+}
+
+/// The most that the calls of a run carry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Most {
+    reply: u64,
+    reply_header: u64,
+    data: u64,
+    header: u64,
+}
+
+/// What is the same for a whole run.
+#[derive(Clone, Debug)]
+pub(super) struct Profile {
+    most: Most,
+    pub(super) short_ways: ShortWays,
+    /// What nodes take, where that is little.
+    pub(super) limits: Option<Limits>,
+    /// Messages go through the bytes of the wire.
+    pub(super) as_bytes: bool,
+    /// The data of requests come in pieces.
+    pub(super) in_pieces: bool,
+}
+
+impl Default for Profile {
+    /// The same for every seed.
+    fn default() -> Profile {
+        let (short_ways, limits) = (ShortWays::Odd, None);
+        Profile { most: Most::default(), short_ways, limits, as_bytes: false, in_pieces: false }
+    }
+}
+
+impl Profile {
+    /// Draws that of a run, and what functions cost in it; `used` are its faults.
+    pub(super) fn draw(random: &mut Random, scenario: &mut Scenario, used: FaultSet) -> Profile {
+        if scenario.func_ns == 0 && scenario.callback_ns == 0 {
+            let most = *random.pick(&[0, 0, QUICK_NS, SLOW_NS]).unwrap_or(&0);
+            (scenario.func_ns, scenario.callback_ns) = (random.below(most + 1), random.below(most + 1));
+        }
+        let n = u64::from(scenario.n);
+        let limits = used.has(Fault::Limits).then(|| narrow(random, n));
+        let most = match random.below(8) {
+            _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
+            0 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
+            1 => Most { reply: 64, reply_header: 64, data: LONG_DATA, header: 300 },
+            2 => Most { reply: 2000, reply_header: 200, data: 20_000, header: 2000 },
+            3 => Most { reply: 8, ..Most::default() },
+            _ => Most { reply: 40, reply_header: 16, data: 24, header: 16 },
+        };
+        let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
+        Profile {
+            most,
+            short_ways: random.pick(&short_ways).copied().unwrap_or(ShortWays::Odd),
+            limits,
+            as_bytes: random.chance(1, 4),
+            in_pieces: random.chance(1, 2),
+        }
+    }
+
+    /// Bytes of each id's reply and of each request's data, and what else a call carries.
+    pub(super) fn carried(&self, random: &mut Random, scenario: &Scenario) -> (u32, u32, Carries) {
+        let Most { reply, reply_header, data, header } = self.most;
+        // Nothing at all is a size of its own.
+        let mut size = |most: u64| if random.chance(1, 8) { 0 } else { random.below(most + 1) as u32 };
+        let (reply, data) = (size(reply), size(data));
+        let (reply_header_bytes, header_bytes) = (size(reply_header), size(header));
+        let handle = |random: &mut Random, first: u64| first + 2 * random.below(2);
+        let carries = Carries {
+            func: handle(random, 1),
+            callback: handle(random, 2),
+            header_bytes,
+            reply_header_bytes,
+        };
+        (scenario.reply_bytes.unwrap_or(reply), scenario.data_bytes.unwrap_or(data), carries)
+    }
+}
+
+/// Limits that the calls of a run meet now and then, and that leave room for two calls at a time that carry next to nothing.
+fn narrow(random: &mut Random, n: u64) -> Limits {
+    Limits {
+        calls_max: random.between(2, 4) as usize,
+        data_max: if random.chance(1, 2) { u64::MAX } else { random.below(NARROW) },
+        reply_max: if random.chance(1, 2) { u64::MAX } else { 64 * n + random.below(NARROW * n) },
+        adopted_max: if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 },
+    }
+}
