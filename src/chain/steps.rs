@@ -30,7 +30,7 @@ impl Node {
         while let Some(call) = self.calls.get_mut(slot) {
             match call.next_step() {
                 // Its time limit ends it before this input is over: whoever stood still has nothing to ask for any more.
-                Step::Forward if call.deadline <= now => return,
+                Step::Forward if call.deadline <= now && call.request.ids.len() > 1 => return,
                 Step::Forward => self.forward(slot),
                 Step::Func => {
                     call.job = JobState::Queued(self.runs.enter(call.request.classes.func, slot));

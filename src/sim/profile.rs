@@ -67,7 +67,7 @@ impl Profile {
             (scenario.func_ns, scenario.callback_ns) = (random.below(most + 1), random.below(most + 1));
         }
         let n = u64::from(scenario.n);
-        let limits = used.has(Fault::Limits).then(|| narrow(random, n));
+        let limits = used.has(Fault::Limits).then(|| narrow(random, scenario));
         let most = match random.below(8) {
             _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
             0 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
@@ -105,11 +105,20 @@ impl Profile {
 }
 
 /// Limits that the calls of a run meet now and then, and that leave room for two calls at a time that carry next to nothing.
-fn narrow(random: &mut Random, n: u64) -> Limits {
+fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
+    let n = u64::from(scenario.n);
+    // Each part has so much around it, on each level above it.
+    let levels = 8 * u64::from(scenario.tree.depth(scenario.n).unwrap_or(scenario.n));
+    // What is asked for is to come through when all is over.
+    let given = scenario.reply_bytes.is_some() || scenario.data_bytes.is_some();
     Limits {
         calls_max: random.between(2, 4) as usize,
-        data_max: if random.chance(1, 2) { u64::MAX } else { random.below(NARROW) },
-        reply_max: if random.chance(1, 2) { u64::MAX } else { 64 * n + random.below(NARROW * n) },
+        data_max: if random.chance(1, 2) || given { u64::MAX } else { random.below(NARROW) },
+        reply_max: if random.chance(1, 2) || given {
+            u64::MAX
+        } else {
+            (64 + levels) * n + random.below(NARROW * n)
+        },
         adopted_max: if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 },
     }
 }

@@ -94,7 +94,7 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
     };
     let failed = |fault| own.has(fault) && is_of(fault, cause);
     // In a partial call whoever was lost may be asked again.
-    let asked_again = record.plan.partial && own.has_any(&LOST);
+    let asked_again = record.plan.partial && (own.has_any(&LOST) || own.has(Fault::Limits));
     match (cause.stage, cause.kind) {
         (Stage::Func, CauseKind::Failed) => failed(Fault::Fail),
         (Stage::Func, CauseKind::Panicked) => failed(Fault::Panic),

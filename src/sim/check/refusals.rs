@@ -15,8 +15,9 @@ use crate::wire::{CallId, Cause, CauseKind, Stage};
 
 const NAME: &str = "refusals";
 
-/// Most that a level of an aggregate and a part in it take beside what is in it, bytes.
+/// Most that a part of an aggregate takes beside what is in it, and that each level above it adds, bytes.
 const FRAMED: u64 = 16;
+const LEVEL: u64 = 8;
 
 /// The limits, and what nodes have by them.
 #[derive(Default)]
@@ -74,6 +75,13 @@ impl Refusals {
                     );
                 }
             }
+            _ => self.answered(book, seen, findings),
+        }
+    }
+
+    /// What an id asks of those whom it adopts, and what it says at the end of a call.
+    fn answered(&mut self, book: &mut Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
             Observation::Sent { from, message: Message::Request(request), .. } if request.skipped > 0 => {
                 let count = self.adopted.entry((request.call, *from)).or_default();
                 *count += 1;
@@ -159,7 +167,8 @@ impl Refusals {
                 let plan = &record.plan;
                 let each = u64::from(plan.reply_bytes) + u64::from(plan.carries.reply_header_bytes);
                 // In a header and in the data each part, and each level above it, is framed.
-                u64::from(below) * (each + 4 * FRAMED) > limits.reply_max
+                let levels = LEVEL * u64::from(record.depth());
+                u64::from(below) * (each + 4 * FRAMED + levels) > limits.reply_max
             }
             _ => false,
         }
