@@ -112,7 +112,9 @@ fn what_is_put_after_a_fence_is_found_before_the_next() {
     let mut nodes = Nodes::new(&[3, 5, 8], Limits::default());
     let group = nodes.group(3, OnDeath::Kill);
     let fence = || Request::Fence { over: Set::Group(group), limit: None, tag: Vec::new() };
-    (0..3).for_each(|rank| drop(nodes.asks(process(group, rank), fence())));
+    for rank in 0..3 {
+        nodes.asks(process(group, rank), fence());
+    }
     for turn in ["1", "2"] {
         let key = format!("late-{turn}");
         says(&nodes.refused(process(group, 2), get(&own(group), &key)), FaultKind::NotFound, &key);
