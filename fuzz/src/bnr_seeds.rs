@@ -53,6 +53,14 @@ fn status() -> Vec<u8> {
     [number(3), vec![0, 2], counted(b"kvs"), counted(b"prog"), vec![9; 8], list(&[member])].concat()
 }
 
+/// Numbers of 8 bytes, but for the one of processes of a group.
+fn limits() -> Vec<u8> {
+    let eight = |number: u64| number.to_le_bytes().to_vec();
+    let before = [256, 65_536, 256, 1 << 28, 4096, 65_536].map(eight).concat();
+    let behind = [65_536, 1 << 24, 1024, 600_000_000_000, 60_000_000_000, 2_000_000_000].map(eight).concat();
+    [before, number(1 << 20), behind].concat()
+}
+
 /// Where fuzzing of the encodings begins: most orders, reports, requests and answers.
 pub fn order_seeds() -> Vec<Vec<u8>> {
     let members = [&[1][..], &list(&[vec![1, 0, 0, 0, 0, 0, 0, 0], vec![2, 0, 0, 0, 1, 0, 0, 0]])].concat();
@@ -60,7 +68,7 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
     let stamp = [vec![2, 0, 0, 0, 0, 0, 0, 0], number(3), number(1), vec![7, 0, 0, 0, 0, 0, 0, 0]].concat();
     let entry = [counted(b"kvs"), pair(b"k", b"v"), stamp].concat();
     let orders = [
-        [vec![0], list(&[number(0), number(1)])].concat(),
+        [vec![0], list(&[number(0), number(1)]), limits()].concat(),
         [vec![2], meeting(&members), vec![0]].concat(),
         [vec![3], meeting(&GROUP), vec![2], number(9)].concat(),
         [vec![4], meeting(&GROUP), list(&[DEATH.to_vec()]), vec![1], list(&[entry]), vec![0]].concat(),
@@ -90,12 +98,14 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
         [vec![16], counted(b"kvs"), pair(b"k", b"v"), vec![1], number(3)].concat(),
         [vec![22], members, vec![0], counted(b"")].concat(),
         [vec![23, 3], counted(b"enough")].concat(),
+        vec![24],
     ];
     let identity = [number(1), number(2), number(4), vec![0], counted(b"kvs"), number(0)].concat();
     let answers = [
         [vec![0], serial.to_vec(), vec![1, 1], identity, list(&[number(2)])].concat(),
         [vec![0], serial.to_vec(), vec![1, 8], list(&[pair(b"a", b"1"), pair(b"b", b"")])].concat(),
         [vec![0], serial.to_vec(), vec![0], fault()].concat(),
+        [vec![0], serial.to_vec(), vec![1, 10], limits()].concat(),
         [vec![1], DEATH.to_vec()].concat(),
     ];
     let mut seeds: Vec<Vec<u8>> = orders.iter().map(|order| [&AS[0], &order[..]].concat()).collect();
