@@ -72,3 +72,21 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beyond_is_named() {
+        let most = Limits::default();
+        assert_eq!(most.beyond(&most), None);
+        let less = Limits { value: 1, database: 1, ..most };
+        assert_eq!((less.beyond(&most), most.beyond(&less)), (None, Some("bytes of a value")));
+        let fewer = Limits { waiting: most.waiting - 1, ..most };
+        assert_eq!(most.beyond(&fewer), Some("requests that wait"));
+        // How long something may take is the domain's own affair.
+        let longer = Limits { fence: most.fence * 2, ..most };
+        assert_eq!(longer.beyond(&most), None);
+    }
+}

@@ -14,7 +14,7 @@ use std::time::Duration;
 use gpc_bnr::client::Process;
 use gpc_bnr::names::{Member, Set};
 use gpc_bnr::request::{GroupState, Pair};
-use gpc_bnr::{Exit, FaultKind, OnDeath, Spec};
+use gpc_bnr::{Exit, FaultKind, Limits, OnDeath, Spec};
 
 /// What a started process does.
 const ROLE: &str = "GPC_TEST_ROLE";
@@ -92,6 +92,7 @@ fn exchange(process: &Process) {
 
 fn databases(process: &Process) {
     let rank = process.rank();
+    assert_eq!(process.limits(), Ok(Limits::default()));
     if rank == 0 {
         assert_eq!(process.create(Some("shared")), Ok("shared".into()));
         assert_eq!(process.create(Some("shared")).unwrap_err().kind, FaultKind::DatabaseExists);

@@ -36,14 +36,6 @@ fn meeting(set: &[u8]) -> Vec<u8> {
     [set, &counted(b"tag"), &[2, 0, 0, 0, 0, 0, 0, 0]].concat()
 }
 
-/// Limits in the order of the document: counts, and three times.
-fn limits() -> Vec<u8> {
-    let wide = |number: u64| number.to_le_bytes().to_vec();
-    let counts = [[256, 65_536, 64, 1 << 26, 64, 1024].map(wide).concat(), number(1 << 16)].concat();
-    let more = [1024, 1 << 22, 1024].map(wide).concat();
-    [counts, more, [600_000_000_000, 10_000_000_000, 5_000_000_000].map(wide).concat()].concat()
-}
-
 /// Two programs, over three nodes.
 fn layout() -> Vec<u8> {
     let spec = [number(3), counted(b"prog"), list(&[counted(b"arg")]), list(&[pair(b"A", b"1")])].concat();
@@ -59,6 +51,14 @@ fn layout() -> Vec<u8> {
 fn status() -> Vec<u8> {
     let member = [number(0), number(5), vec![1], number(4711), vec![1], DEATH.to_vec()].concat();
     [number(3), vec![0, 2], counted(b"kvs"), counted(b"prog"), vec![9; 8], list(&[member])].concat()
+}
+
+/// Numbers of 8 bytes, but for the one of processes of a group.
+fn limits() -> Vec<u8> {
+    let eight = |number: u64| number.to_le_bytes().to_vec();
+    let before = [256, 65_536, 256, 1 << 28, 4096, 65_536].map(eight).concat();
+    let behind = [65_536, 1 << 24, 1024, 600_000_000_000, 60_000_000_000, 2_000_000_000].map(eight).concat();
+    [before, number(1 << 20), behind].concat()
 }
 
 /// Where fuzzing of the encodings begins: most orders, reports, requests and answers.

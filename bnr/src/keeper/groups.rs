@@ -11,12 +11,16 @@ use rustix::process::{
     kill_process_group, wait, waitid,
 };
 
-use super::killing::{Do, Killing, PAUSE, PAUSE_MAX};
+use super::cgroup::Cgroup;
+use super::killing::{Do, Killing, PAUSE, PAUSE_MAX, STUBBORN};
 use super::orders::KeeperEvent;
 use super::tree::{Tree, signal_below, variable};
 use super::{EMPTY_LIMIT, GROUP, told};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
+
+/// How often it is looked for processes that are not in a control group yet. Each look freezes all that were there; who starts others faster than that is frozen with its next ones in a later turn.
+const LOOKS: usize = 200;
 
 /// All that was started here and has not ended.
 #[derive(Default)]
@@ -120,6 +124,7 @@ impl Groups {
                     Do::Wait => {}
                     Do::Ask => self.ask(id),
                     Do::Kill => self.kill_now(id),
+                    Do::Enclose => self.enclose(id),
                     Do::GiveUp => empty = true,
                 }
             }
@@ -187,6 +192,16 @@ impl Groups {
         below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
     }
 
+    /// Kills all that is there of a group, frozen: nobody gets away by starting others, or by being another user's.
+    fn enclose(&mut self, id: GroupId) {
+        let Some(cgroup) = Cgroup::make() else { return self.kill_now(id) };
+        fill(&cgroup, || {
+            let here = self.left(id).into_iter().map(|child| (child, getpid()));
+            let below = self.note(id);
+            here.chain(below).collect()
+        });
+    }
+
     /// Looks for what is below the processes of a group, each with its parent.
     fn note(&mut self, id: GroupId) -> Vec<(Pid, Pid)> {
         let tree = Tree::look();
@@ -210,6 +225,7 @@ impl Groups {
     /// Kills everything, and waits until it has gone, but no longer than [`EMPTY_LIMIT`].
     pub(super) fn end(&mut self) {
         let until = Instant::now() + EMPTY_LIMIT;
+        let stubborn = Instant::now() + STUBBORN;
         let mut pause = PAUSE;
         // Ends: with the last child, or the time.
         loop {
@@ -223,11 +239,32 @@ impl Groups {
                 let _ = kill_process_group(*pid, Signal::KILL);
             }
             below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
+            if Instant::now() >= stubborn
+                && let Some(cgroup) = Cgroup::make()
+            {
+                fill(&cgroup, || Tree::look().below(getpid()));
+            }
             // The end of a child interrupts it.
             let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() }));
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+}
+
+/// Puts all processes into a control group that are found, each with its parent, until there are no others, and kills them.
+fn fill(cgroup: &Cgroup, mut find: impl FnMut() -> Vec<(Pid, Pid)>) {
+    let mut inside = HashSet::new();
+    // Who runs meanwhile may start others, who is inside does not: mostly the second look finds nobody.
+    for _ in 0..LOOKS {
+        let mut news = false;
+        for (pid, parent) in find() {
+            news |= !inside.contains(&pid) && cgroup.take(parent, pid) && inside.insert(pid);
+        }
+        if !news {
+            break;
+        }
+    }
+    cgroup.kill();
 }
 
 /// Whether a child of this process is in a process group, so that its number is no other's.

@@ -7,6 +7,9 @@ use super::EMPTY_LIMIT;
 /// The first pause between two looks at what SIGKILL has left; each further one is twice as long.
 pub(super) const PAUSE: Duration = Duration::from_millis(2);
 
+/// How long after the first SIGKILL what is still there is put into a control group: others have gone by then.
+pub(super) const STUBBORN: Duration = Duration::from_secs(1);
+
 /// The longest pause.
 pub(super) const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -35,6 +38,8 @@ pub(super) enum Do {
     Ask,
     /// SIGKILL to all that are there.
     Kill,
+    /// The same, in a control group.
+    Enclose,
     /// No more: what is there now does not go.
     GiveUp,
 }
@@ -75,7 +80,8 @@ impl Killing {
             Stage::Killed { pause, last, .. } => {
                 let next = now.saturating_add(pause);
                 self.stage = Stage::Killed { next, pause: (pause * 2).min(PAUSE_MAX), last };
-                Do::Kill
+                let stubborn = now.saturating_add(EMPTY_LIMIT) >= last.saturating_add(STUBBORN);
+                if stubborn { Do::Enclose } else { Do::Kill }
             }
         }
     }
@@ -123,7 +129,14 @@ mod tests {
             let mut now = ms(0);
             loop {
                 match killing.step(now) {
-                    Do::Kill => kills += 1,
+                    Do::Kill => {
+                        assert!(now < STUBBORN);
+                        kills += 1;
+                    }
+                    Do::Enclose => {
+                        assert!(now >= STUBBORN);
+                        kills += 1;
+                    }
                     Do::Wait => now = killing.next(),
                     Do::GiveUp => break,
                     Do::Ask => panic!("nobody is asked"),

@@ -9,14 +9,17 @@
 //!
 //! A descendant whose parent is still there belongs to its parent's group. One that the keeper has adopted belongs to the group that it was seen in before, or to the one of its process group, or to the one that `GPC_BNR_GROUP` in its environment names. If none of these says anything, since the process has detached itself, has cleared its environment, and its parent ended before anybody looked, it ends when no other group is left, or with the keeper.
 //!
+//! What has not gone a second after its first SIGKILL, whatever the reason, is put into a control group of its own and killed with that, where the keeper may make one: cgroup v2, delegated to its user.
+//!
 //! # What remains possible
 //! - A program that has another service start something (`systemd-run`, `at`, a container's daemon): that is nobody's descendant here.
-//! - A program that becomes another user's (set-user-ID): it may not be signalled. The keeper waits for it as long as [`EMPTY_LIMIT`], then says that the group is empty.
-//! - A program that starts copies of itself faster than they are found: its process groups die at once, but with a new session for each copy it may outlast [`EMPTY_LIMIT`].
+//! - Without a control group, a program that becomes another user's (set-user-ID): it may not be signalled. The keeper waits for it as long as [`EMPTY_LIMIT`], then says that the group is empty.
+//! - Without a control group, a program that starts copies of itself faster than they are found: its process groups die at once, but with a new session for each copy it may outlast [`EMPTY_LIMIT`].
 //! - SIGKILL for the keeper itself: its processes run on as others' children. The node sees its socket close, and [`Keeper::abandon`] kills those that it can find. If the node dies in the same moment, they stay.
 //!
 //! Source: BNR, "Spawning": processes are started and killed as a group.
 
+mod cgroup;
 mod codec;
 mod cores;
 mod groups;

@@ -104,3 +104,14 @@ fn so_many_requests_of_one_process_may_wait() {
     assert_eq!(nodes.answer(client, waiting[1]), None);
     nodes.ask(client, Request::Groups).unwrap();
 }
+
+#[test]
+fn every_node_tells_the_limits_of_the_domain() {
+    let mut limits = Limits::default();
+    limits.value = 77;
+    let mut nodes = Nodes::new(&[3, 5], limits);
+    let group = nodes.group(2, OnDeath::Kill);
+    for client in [TOOL, process(group, 0), process(group, 1)] {
+        assert_eq!(nodes.ask(client, Request::Limits), Ok(Answer::Limits(limits)));
+    }
+}

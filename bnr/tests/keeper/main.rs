@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crowd;
+mod enclosing;
 mod ends;
 mod killing;
 mod starting;

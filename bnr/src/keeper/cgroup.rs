@@ -1,0 +1,135 @@
+//! A control group (cgroup v2) for what SIGKILL alone does not end: programs that start copies of themselves faster than they are found, and those that have become another user's.
+//!
+//! It is made below the keeper's own when it is needed, and frozen: who is put into it runs no further, so nobody new comes while the rest is put there. `cgroup.kill` then ends them all, whoever they are. Where cgroup v2 is not mounted, or the keeper may not write there (its own was not delegated to it), there is none.
+//!
+//! It is not made for every start: to move a process, or the keeper itself, waits for all processors, and a start is to take no longer than that of the program.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+
+use super::tree::parent;
+
+/// How often it is looked whether all that was killed has gone, with a millisecond between: who is frozen and killed goes at once, unless the system holds it.
+const LOOKS: usize = 100;
+
+/// A control group of the keeper's.
+pub(super) struct Cgroup {
+    own: PathBuf,
+    folder: PathBuf,
+}
+
+impl Cgroup {
+    /// Makes one, frozen. None: there is no cgroup v2 here, or this process may not make one.
+    pub(super) fn make() -> Option<Cgroup> {
+        let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let own = place(&membership, &mounts)?;
+        let folder = own.join(format!("gpc-keeper-{}", getpid().as_raw_nonzero()));
+        match fs::create_dir(&folder) {
+            Ok(()) => {}
+            // The one of before, which some process did not leave.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(_) => return None,
+        }
+        let cgroup = Cgroup { own, folder };
+        // From here on it goes with its owner.
+        let usable = cgroup.folder.join("cgroup.kill").exists();
+        (usable && fs::write(cgroup.folder.join("cgroup.freeze"), "1").is_ok()).then_some(cgroup)
+    }
+
+    /// Puts a process there that was found with this parent; whether it was. One that has got its number meanwhile is put back.
+    pub(super) fn take(&self, found_with: Pid, pid: Pid) -> bool {
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+        let is_it = || {
+            parent(pid).is_some_and(|parent| parent == found_with || parent == getpid())
+                // The pidfd is of the one that had the number when it was opened: readable when that has ended.
+                && matches!(
+                    poll(&mut [PollFd::new(&pidfd.as_fd(), PollFlags::IN)], Some(&Timespec::default())),
+                    Ok(0)
+                )
+        };
+        if !is_it() || !enter(&self.folder, pid) {
+            return false;
+        }
+        if !is_it() {
+            enter(&self.own, pid);
+            return false;
+        }
+        true
+    }
+
+    /// Kills all that is there, and waits until they have gone, for a tenth of a second.
+    pub(super) fn kill(&self) {
+        // What cannot be killed stays frozen, and is given up in the end.
+        let _ = fs::write(self.folder.join("cgroup.kill"), "1");
+        for _ in 0..LOOKS {
+            if !self.is_populated() {
+                return;
+            }
+            let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }));
+        }
+    }
+
+    fn is_populated(&self) -> bool {
+        let events = fs::read_to_string(self.folder.join("cgroup.events"));
+        events.is_ok_and(|events| events.lines().any(|line| line == "populated 1"))
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // One that is not empty stays, for the next that is made.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+fn enter(folder: &Path, pid: Pid) -> bool {
+    fs::write(folder.join("cgroup.procs"), pid.as_raw_nonzero().to_string()).is_ok()
+}
+
+/// The folder of this process's own group, by what the system says of groups and of mounts.
+fn place(membership: &str, mounts: &str) -> Option<PathBuf> {
+    let path = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
+    mounts.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        if kind.split(' ').next() != Some("cgroup2") {
+            return None;
+        }
+        let mut fields = mount.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        // Blanks in it are written otherwise: such a place is not looked for.
+        let below = path.strip_prefix(root.trim_end_matches('/'))?;
+        (!point.contains('\\')).then(|| Path::new(point).join(below.trim_start_matches('/')))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_group_is_found_below_its_mount() {
+        let mounts = "\
+22 1 0:20 / /proc rw - proc proc rw
+30 1 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs rw
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw
+";
+        let at = |membership| place(membership, mounts);
+        assert_eq!(at("0::/\n"), Some("/sys/fs/cgroup/unified/".into()));
+        assert_eq!(at("9:pids:/x\n0::/a/b c\n"), Some("/sys/fs/cgroup/unified/a/b c".into()));
+        assert_eq!(at("9:pids:/x\n"), None);
+        assert_eq!(place("0::/a\n", "22 1 0:20 / /proc rw - proc proc rw\n"), None);
+        // A part of the hierarchy is mounted.
+        let part = "41 31 0:38 /box /cgroup rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(place("0::/box/a\n", part), Some("/cgroup/a".into()));
+        assert_eq!(place("0::/other\n", part), None);
+        for odd in ["", "x", "a b - cgroup2", " - cgroup2", "1 2 3 / /a\\040b rw - cgroup2 x y"] {
+            assert_eq!(place("0::/a\n", odd), None, "{odd}");
+        }
+    }
+}
