@@ -78,6 +78,8 @@ fn crashes(seed: u64) {
             assert_eq!(ended.status == 0, !told, "what fails is said: {what}");
             assert!(!ended.err.contains("panicked"), "{what}");
         }
+        // Shown if something is left.
+        eprintln!("{what}");
         place.nothing_left();
     }
 }
