@@ -47,6 +47,12 @@ const ELSEWHERE: Duration = Duration::from_secs(5);
 /// How often what a lost keeper has left is looked for.
 const SEARCHES: usize = 100;
 
+/// How often in a row nothing may be found until nothing is left: a process that begins a program has no environment for a moment.
+const QUIET: usize = 10;
+
+/// The pause behind a look that has found nothing.
+const QUIET_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
 /// Some orders, and the descriptors that go with them.
 #[derive(Default)]
 struct Message {
@@ -239,11 +245,18 @@ impl Keeper {
             }
         }
         let tags: BTreeSet<Tag> = std::mem::take(&mut self.tags).into_values().collect();
+        let mut quiet = 0;
         // What is started while one looks is found the next time.
         for _ in 0..SEARCHES {
-            if kill_tagged(&tags) == 0 {
+            if kill_tagged(&tags) > 0 {
+                quiet = 0;
+                continue;
+            }
+            quiet += 1;
+            if quiet >= QUIET {
                 return;
             }
+            let _ = poll(&mut [], Some(&QUIET_PAUSE));
         }
     }
 

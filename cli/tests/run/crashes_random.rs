@@ -1,4 +1,5 @@
 //! `kill -9` of anybody at any moment: what is killed, and after how much of the program, a generator with a fixed seed says.
+#![allow(clippy::print_stderr, reason = "a failed test shows what it has killed")]
 
 use rustix::process::Signal;
 
@@ -78,6 +79,8 @@ fn crashes(seed: u64) {
             assert_eq!(ended.status == 0, !told, "what fails is said: {what}");
             assert!(!ended.err.contains("panicked"), "{what}");
         }
+        // Shown if something is left.
+        eprintln!("{what}");
         place.nothing_left();
     }
 }
