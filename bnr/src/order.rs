@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::collections::BTreeSet;
+
 use chained_gpc::trees::Id;
 
 use crate::exit::Death;
@@ -62,6 +64,15 @@ pub struct Entry {
     pub stamp: Stamp,
 }
 
+/// What a meeting brings.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Brought {
+    /// What was put.
+    pub entries: Vec<Entry>,
+    /// Meetings of other tags, or of other sets, that have brought what was put before: a member that still waits in one of them is released from that one first.
+    pub after: BTreeSet<Meeting>,
+}
+
 /// What one node says to others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -96,7 +107,7 @@ pub enum Order {
         /// Who is known to have died: told before the meeting fails.
         deaths: Vec<Death>,
         /// What was put, and what those who wait are answered; or why there is nothing.
-        outcome: Result<(Vec<Entry>, Answer), Fault>,
+        outcome: Result<(Brought, Answer), Fault>,
     },
     /// A meeting cannot be: a time limit has passed at a member, or one wants something else. To its coordinator, which releases the others.
     Fail {
@@ -148,7 +159,7 @@ pub enum Report {
     /// It is done.
     Done,
     /// To [`Order::Collect`]: what the members here have put, in the order of their ranks and of their puts.
-    Entries(Vec<Entry>),
+    Entries(Brought),
     /// To [`Order::Start`]: rank, and its process number or the number of the system's error.
     Started(Vec<(Rank, Result<u32, i32>)>),
     /// To [`Order::Find`].

@@ -71,7 +71,16 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
         [vec![0], list(&[number(0), number(1)]), limits()].concat(),
         [vec![2], meeting(&members), vec![0]].concat(),
         [vec![3], meeting(&GROUP), vec![2], number(9)].concat(),
-        [vec![4], meeting(&GROUP), list(&[DEATH.to_vec()]), vec![1], list(&[entry]), vec![0]].concat(),
+        [
+            vec![4],
+            meeting(&GROUP),
+            list(&[DEATH.to_vec()]),
+            vec![1],
+            list(&[entry.clone()]),
+            list(&[]),
+            vec![0],
+        ]
+        .concat(),
         [vec![4], meeting(&members), list(&[]), vec![0], fault()].concat(),
         [vec![5], meeting(&GROUP), fault()].concat(),
         [vec![6], layout()].concat(),
@@ -80,6 +89,7 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
         vec![17],
     ];
     let reports = [
+        [vec![1], list(&[entry]), list(&[meeting(&GROUP), meeting(&members)])].concat(),
         [
             vec![2],
             list(&[[number(0), vec![1], number(99)].concat(), [number(1), vec![0], number(2)].concat()]),

@@ -197,10 +197,12 @@ impl Coded for Duration {
 }
 
 /// In ascending order, each once.
-impl<T: Coded + Ord + Copy> Coded for BTreeSet<T> {
+impl<T: Coded + Ord> Coded for BTreeSet<T> {
     fn put(&self, out: &mut Writer) {
-        let members: Vec<T> = self.iter().copied().collect();
-        members.put(out);
+        // What does not fit into 4 bytes is left out, as in a list.
+        let count = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        count.put(out);
+        self.iter().take(count as usize).for_each(|value| value.put(out));
     }
 
     fn get(bytes: &mut Fields<'_>) -> Result<BTreeSet<T>, CodecError> {

@@ -13,7 +13,7 @@ use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Entry, Meeting, Purpose, Stamp};
+use crate::order::{Brought, Entry, Meeting, Purpose, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::spec::{Block, Layout, OnDeath, Spec};
 
@@ -210,10 +210,12 @@ fn meeting() -> impl Strategy<Value = Meeting> {
     (set(), bytes(), any::<u64>()).prop_map(|(set, tag, epoch)| Meeting { set, tag, epoch })
 }
 
-fn entries() -> impl Strategy<Value = Vec<Entry>> {
+fn brought() -> impl Strategy<Value = Brought> {
     let stamp = (any::<u64>(), member(), any::<u64>());
     let stamp = stamp.prop_map(|(clock, member, number)| Stamp { clock, member, number });
-    vec((text(), pair(), stamp).prop_map(|(database, pair, stamp)| Entry { database, pair, stamp }), 0..3)
+    let entry = (text(), pair(), stamp).prop_map(|(database, pair, stamp)| Entry { database, pair, stamp });
+    let after = proptest::collection::btree_set(meeting(), 0..3);
+    (vec(entry, 0..3), after).prop_map(|(entries, after)| Brought { entries, after })
 }
 
 fn order() -> impl Strategy<Value = Order> {
@@ -226,7 +228,7 @@ fn order() -> impl Strategy<Value = Order> {
         ]
     };
     let client = prop_oneof![member().prop_map(Client::Process), any::<u64>().prop_map(Client::Tool)];
-    let outcome = prop_oneof![(entries(), answer()).prop_map(Ok), fault().prop_map(Err)];
+    let outcome = prop_oneof![(brought(), answer()).prop_map(Ok), fault().prop_map(Err)];
     prop_oneof![
         (vec(any::<u32>(), 0..4), limits()).prop_map(|(nodes, limits)| Order::Begin { nodes, limits }),
         select(vec![Order::Watch, Order::End]),
@@ -256,7 +258,7 @@ fn report() -> impl Strategy<Value = Report> {
     let started = prop_oneof![any::<u32>().prop_map(Ok), any::<i32>().prop_map(Err)];
     prop_oneof![
         Just(Report::Done),
-        entries().prop_map(Report::Entries),
+        brought().prop_map(Report::Entries),
         vec((any::<u32>(), started), 0..4).prop_map(Report::Started),
         option::of(bytes()).prop_map(Report::Found),
         vec(pair(), 0..3).prop_map(Report::Pairs),

@@ -8,7 +8,7 @@ use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Entry, Meeting, Order, Purpose, Report, Stamp};
+use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report, Stamp};
 use crate::request::{Answer, Client, GroupState, GroupStatus, Identity, MemberStatus, Pair, Request};
 use crate::spec::{Block, Layout, OnDeath, Spec};
 
@@ -217,6 +217,7 @@ choice!(Purpose, "a meeting has no such purpose", {
 });
 record!(Stamp { clock, member, number });
 record!(Entry { database, pair, stamp });
+record!(Brought { entries, after });
 choice!(Order, "there is no such order", {
     0 = Begin { nodes, limits },
     1 = Watch,
@@ -239,7 +240,7 @@ choice!(Order, "there is no such order", {
 });
 choice!(Report, "there is no such report", {
     0 = Done,
-    1 = Entries(entries),
+    1 = Entries(brought),
     2 = Started(ranks),
     3 = Found(value),
     4 = Pairs(pairs),

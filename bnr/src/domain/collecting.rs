@@ -16,7 +16,7 @@ use super::{CallNumber, Domain};
 use crate::exit::Death;
 use crate::fault::Fault;
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Entry, Meeting, Order, Purpose, Report};
+use crate::order::{Brought, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client, Request};
 
 /// How long the call may stand by which a coordinator collects: as long as any job. Each member has a limit of its own, which ends it.
@@ -31,9 +31,9 @@ pub(super) struct Collecting {
     /// The call that waits for the members at other nodes.
     call: Option<CallNumber>,
     /// What other nodes have said; all of them at once.
-    replies: Option<BTreeMap<Id, Vec<Entry>>>,
+    replies: Option<BTreeMap<Id, Brought>>,
     /// All have come, and what they want is being done: what they have put.
-    acting: Option<Vec<Entry>>,
+    acting: Option<Brought>,
 }
 
 impl Domain {
@@ -109,8 +109,8 @@ impl Domain {
         collecting.call = None;
         let mut replies = BTreeMap::new();
         for (id, report) in reports {
-            if let Ok(Report::Entries(entries)) = report {
-                replies.insert(id, entries);
+            if let Ok(Report::Entries(brought)) = report {
+                replies.insert(id, brought);
             }
         }
         let me = self.settings.me;
@@ -134,19 +134,21 @@ impl Domain {
         {
             return;
         }
-        let mut entries = Vec::new();
+        let mut all = Brought::default();
         for id in &collecting.nodes {
-            match replies.get(id) {
-                Some(theirs) => entries.extend(theirs.iter().cloned()),
-                None => entries.extend(self.entries_here(meeting)),
-            }
+            let Brought { entries, after } = match replies.get(id) {
+                Some(theirs) => theirs.clone(),
+                None => self.brought_here(meeting),
+            };
+            all.entries.extend(entries);
+            all.after.extend(after);
         }
-        if let Err(fault) = self.databases.has_room(&entries, &self.settings.limits) {
+        if let Err(fault) = self.databases.has_room(&all.entries, &self.settings.limits) {
             return self.fail_meeting(meeting, fault);
         }
         let purpose = collecting.purpose.clone();
         if let Some(collecting) = self.collecting.get_mut(meeting) {
-            collecting.acting = Some(entries);
+            collecting.acting = Some(all);
         }
         self.act(meeting, purpose);
     }
@@ -166,8 +168,8 @@ impl Domain {
     /// What those who meet wanted is done, or was refused.
     pub(super) fn acted(&mut self, meeting: &Meeting, result: Result<Answer, Fault>) {
         let Some(collecting) = self.collecting.get_mut(meeting) else { return };
-        let entries = collecting.acting.take().unwrap_or_default();
-        self.finish(meeting, Vec::new(), result.map(|answer| (entries, answer)));
+        let brought = collecting.acting.take().unwrap_or_default();
+        self.finish(meeting, Vec::new(), result.map(|answer| (brought, answer)));
     }
 
     /// A meeting fails, at all who take part.
@@ -187,12 +189,7 @@ impl Domain {
         begun.or_else(here).cloned().or_else(|| purpose_in(&meeting.tag)).unwrap_or(Purpose::Fence)
     }
 
-    fn finish(
-        &mut self,
-        meeting: &Meeting,
-        deaths: Vec<Death>,
-        outcome: Result<(Vec<Entry>, Answer), Fault>,
-    ) {
+    fn finish(&mut self, meeting: &Meeting, deaths: Vec<Death>, outcome: Result<(Brought, Answer), Fault>) {
         let purpose = self.purpose_of(meeting);
         let nodes = match self.collecting.remove(meeting) {
             Some(collecting) => {

@@ -2,14 +2,14 @@
 //!
 //! Source: BNR, "Database manipulation", "Thoughts about BNR Domains".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chained_gpc::Shown;
 
 use crate::fault::{Fault, FaultKind};
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Entry, Stamp};
+use crate::order::{Entry, Meeting, Stamp};
 use crate::request::Pair;
 
 /// The copies of a node.
@@ -211,6 +211,8 @@ pub(super) struct Log {
     last: BTreeMap<String, BTreeMap<Vec<u8>, u64>>,
     /// Up to which put each set has all.
     marks: BTreeMap<Set, u64>,
+    /// Meetings that have brought puts, and may not have reached all their nodes yet: the last of each kind that no other has come after.
+    after: BTreeSet<Meeting>,
 }
 
 impl Log {
@@ -238,8 +240,19 @@ impl Log {
         self.puts.range(from..mark).map(|(_, entry)| entry)
     }
 
-    /// A set has got all that was put before a mark. `own` is the process's group: what all its nodes have got, those of its subsets have.
-    pub(super) fn brought(&mut self, set: &Set, mark: u64, own: &Set) {
+    /// Which meetings have brought what another one leaves out. Of one tag and one set each comes after the one before in any case.
+    pub(super) fn after(&self, meeting: &Meeting) -> impl Iterator<Item = &Meeting> {
+        self.after.iter().filter(|before| before.set != meeting.set || before.tag != meeting.tag)
+    }
+
+    /// A meeting has brought all that was put before a mark. `own` is the process's group: what all its nodes have got, those of its subsets have.
+    pub(super) fn brought(&mut self, meeting: &Meeting, mark: u64, own: &Set) {
+        let set = &meeting.set;
+        if !self.after.is_empty() || self.since(set, mark).next().is_some() {
+            let covered = |of: &Set| of == set || set == own && is_within(of, own);
+            self.after.retain(|before| !covered(&before.set));
+            self.after.insert(meeting.clone());
+        }
         self.marks.entry(own.clone()).or_default();
         self.marks.entry(set.clone()).or_default();
         let to_all = set == own;
@@ -302,6 +315,10 @@ mod tests {
 
     const OWN: Set = Set::Group(GroupId(1));
 
+    fn meeting(set: &Set) -> Meeting {
+        Meeting { set: set.clone(), tag: Vec::new(), epoch: 0 }
+    }
+
     fn some(ranks: &[u32]) -> Set {
         Set::Members(ranks.iter().map(|&rank| Member { group: GroupId(1), rank }).collect::<BTreeSet<_>>())
     }
@@ -311,11 +328,11 @@ mod tests {
         let mut log = Log::default();
         log.put("d", pair("a", "1"), stamp(0, 0, 0));
         let few = some(&[0, 1]);
-        log.brought(&few, log.mark(), &OWN);
+        log.brought(&meeting(&few), log.mark(), &OWN);
         log.put("d", pair("b", "1"), stamp(0, 0, 0));
         assert_eq!(keys(log.since(&few, log.mark())), ["b"]);
         assert_eq!(keys(log.since(&OWN, log.mark())), ["a", "b"]);
-        log.brought(&OWN, log.mark(), &OWN);
+        log.brought(&meeting(&OWN), log.mark(), &OWN);
         assert_eq!(keys(log.since(&OWN, log.mark())), Vec::<String>::new());
         assert_eq!(keys(log.since(&few, log.mark())), Vec::<String>::new());
         assert!(log.puts.is_empty() && log.last.is_empty());
@@ -328,11 +345,11 @@ mod tests {
         );
         let mut log = Log::default();
         log.put("d", pair("a", "1"), stamp(0, 0, 0));
-        log.brought(&other, log.mark(), &OWN);
+        log.brought(&meeting(&other), log.mark(), &OWN);
         log.put("d", pair("a", "2"), stamp(0, 0, 0));
-        log.brought(&OWN, log.mark(), &OWN);
+        log.brought(&meeting(&OWN), log.mark(), &OWN);
         assert_eq!(keys(log.since(&other, log.mark())), ["a"]);
-        log.brought(&other, log.mark(), &OWN);
+        log.brought(&meeting(&other), log.mark(), &OWN);
         assert!(log.puts.is_empty() && log.last.is_empty());
     }
 
@@ -343,7 +360,7 @@ mod tests {
         let mark = log.mark();
         log.put("d", pair("b", "1"), stamp(0, 0, 0));
         assert_eq!(keys(log.since(&OWN, mark)), ["a"]);
-        log.brought(&OWN, mark, &OWN);
+        log.brought(&meeting(&OWN), mark, &OWN);
         assert_eq!(keys(log.since(&OWN, log.mark())), ["b"]);
     }
 

@@ -4,7 +4,7 @@
 //!
 //! Source: BNR, "Database synchronization", `BNR_Barrier`, `BNR_Open_group`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chained_gpc::trees::Id;
@@ -16,7 +16,7 @@ use super::{Domain, Serial, Token};
 use crate::exit::Death;
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
-use crate::order::{Entry, Meeting, Order, Purpose, Report};
+use crate::order::{Brought, Entry, Meeting, Order, Purpose, Report};
 use crate::request::{Answer, Client};
 
 /// A meeting as a node sees it.
@@ -194,8 +194,8 @@ impl Domain {
             && !broken
             && let Some(token) = gathering.collect.take()
         {
-            let entries = self.entries_here(meeting);
-            return self.report(token, Report::Entries(entries));
+            let brought = self.brought_here(meeting);
+            return self.report(token, Report::Entries(brought));
         }
         let Some(coordinator) = coordinator else { return };
         // Of the members of a group, the first is at the coordinator: it knows that they meet. The head may have no member.
@@ -220,16 +220,17 @@ impl Domain {
     }
 
     /// What the members here have put, as the set has not got it yet, in the order of their ranks and of their puts.
-    pub(super) fn entries_here(&self, meeting: &Meeting) -> Vec<Entry> {
-        let Some(gathering) = self.meetings.get(meeting) else { return Vec::new() };
-        let mut entries = Vec::new();
+    pub(super) fn brought_here(&self, meeting: &Meeting) -> Brought {
+        let mut brought = Brought::default();
+        let Some(gathering) = self.meetings.get(meeting) else { return brought };
         for (member, waiter) in &gathering.entered {
             let here = self.here.get(&member.group);
             if let Some(process) = here.and_then(|here| here.processes.get(&member.rank)) {
-                entries.extend(process.log.since(&meeting.set, waiter.mark).cloned());
+                brought.entries.extend(process.log.since(&meeting.set, waiter.mark).cloned());
+                brought.after.extend(process.log.after(meeting).cloned());
             }
         }
-        entries
+        brought
     }
 
     /// Whether all members here have come, and want the same.
@@ -303,7 +304,42 @@ impl Domain {
         &mut self,
         meeting: &Meeting,
         deaths: &[Death],
-        outcome: Result<(Vec<Entry>, Answer), Fault>,
+        outcome: Result<(Brought, Answer), Fault>,
+    ) {
+        match outcome {
+            // It has succeeded: its members are told so when those that were before it are over.
+            Err(_) if self.early.contains_key(meeting) => drop(self.learn(deaths)),
+            Ok((brought, answer)) if self.is_early(meeting, &brought.after) => {
+                self.early.insert(meeting.clone(), (brought, answer));
+                self.learn(deaths);
+            }
+            outcome => self.release_now(meeting, deaths, outcome),
+        }
+        // Ends: each turn releases one.
+        while let Some((meeting, outcome)) = self.next_in_turn() {
+            self.release_now(&meeting, &[], Ok(outcome));
+        }
+    }
+
+    /// Whether a member here waits in a meeting that was before this one: of the same kind, or one that has brought what this one leaves out. Each of those is over elsewhere, or is with this one, so its release comes.
+    fn is_early(&self, meeting: &Meeting, after: &BTreeSet<Meeting>) -> bool {
+        let waits = |gathering: &Gathering| !gathering.entered.is_empty();
+        let first = Meeting { epoch: 0, ..meeting.clone() };
+        self.meetings.range(&first..meeting).any(|(_, gathering)| waits(gathering))
+            || after.iter().any(|before| self.meetings.get(before).is_some_and(waits))
+    }
+
+    fn next_in_turn(&mut self) -> Option<(Meeting, (Brought, Answer))> {
+        let next = self.early.iter().find(|(meeting, (brought, _))| !self.is_early(meeting, &brought.after));
+        let next = next.map(|(meeting, _)| meeting.clone())?;
+        self.early.remove_entry(&next)
+    }
+
+    fn release_now(
+        &mut self,
+        meeting: &Meeting,
+        deaths: &[Death],
+        outcome: Result<(Brought, Answer), Fault>,
     ) {
         let gathering = self.meetings.remove(meeting);
         // Before the meeting fails whoever has subscribed is told.
@@ -319,8 +355,8 @@ impl Domain {
                 Err(fault) => Err(fault.clone()),
             };
             let failed = answer.is_err();
-            if let Ok((entries, answer)) = outcome.clone() {
-                self.bring(meeting, &gathering, entries, &answer);
+            if let Ok((brought, answer)) = outcome.clone() {
+                self.bring(meeting, &gathering, brought.entries, &answer);
             }
             for (member, waiter) in gathering.entered {
                 self.timers.cancel(waiter.limit);
@@ -347,7 +383,7 @@ impl Domain {
         for (member, waiter) in &gathering.entered {
             let here = self.here.get_mut(&member.group);
             let Some(process) = here.and_then(|here| here.processes.get_mut(&member.rank)) else { continue };
-            process.log.brought(&meeting.set, waiter.mark, &Set::Group(member.group));
+            process.log.brought(meeting, waiter.mark, &Set::Group(member.group));
         }
         self.databases.bring(entries);
         if let (Purpose::Merge(first, second), Answer::Group(group)) = (&gathering.purpose, answer) {

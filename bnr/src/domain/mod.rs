@@ -29,7 +29,7 @@ use crate::exit::{Death, Exit};
 use crate::fault::Fault;
 use crate::limits::Limits;
 use crate::names::{GroupId, Member, Rank};
-use crate::order::{Meeting, Order, Report};
+use crate::order::{Brought, Meeting, Order, Report};
 use crate::request::{Answer, Client, Request};
 use crate::spec::Layout;
 
@@ -232,6 +232,8 @@ pub struct Domain {
     kinds: Kinds,
     /// Collective requests that members here have come to, or that a coordinator collects for.
     meetings: BTreeMap<Meeting, Gathering>,
+    /// Meetings here that have succeeded, and wait for the release of another one that was before them: what that brings they leave out.
+    early: BTreeMap<Meeting, (Brought, Answer)>,
     /// Those of which this node is the coordinator.
     collecting: BTreeMap<Meeting, Collecting>,
     /// What the head alone knows.
@@ -266,6 +268,7 @@ impl Domain {
             next_putting: 0,
             kinds: Kinds::default(),
             meetings: BTreeMap::new(),
+            early: BTreeMap::new(),
             collecting: BTreeMap::new(),
             head: leads.then(Head::default),
         };
