@@ -406,8 +406,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let Some(part) = node.part.take() else { return };
         if !part.domain.is_idle() {
-            let left = format!("node {id} has ended its part, and is not idle");
-            self.see(Seen::Left(left));
+            self.see(Seen::Busy(id));
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let tickets: Vec<u64> = std::mem::take(&mut node.calls).into_keys().collect();

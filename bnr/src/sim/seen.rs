@@ -62,4 +62,6 @@ pub(super) enum Seen {
     Ended(Id),
     /// What is left at a node when nothing happens any more.
     Left(String),
+    /// A node has ended its part, and is not idle.
+    Busy(Id),
 }

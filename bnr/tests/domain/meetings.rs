@@ -43,6 +43,33 @@ fn a_fence_waits_for_all_and_the_last_rank_and_put_counts_everywhere() {
     }
 }
 
+/// The release of a fence had not reached a node when that of another fence with the same members, of another tag, did. What the first one brought the second left out, and after it a member read an old value: found by a world of `gpc sim --groups` in which a node was not reached for two seconds.
+#[test]
+fn a_fence_that_overtakes_another_waits_for_it() {
+    let mut nodes = Nodes::new(&[3, 5], Limits::default());
+    let group = nodes.group(2, OnDeath::Kill);
+    let all = [process(group, 0), process(group, 1)];
+    let over = Set::Group(group);
+    nodes.ask(all[0], put(&own(group), "key", "old")).unwrap();
+    assert!(meet(&mut nodes, &all, &over).iter().all(Result::is_ok));
+    nodes.ask(all[0], put(&own(group), "key", "new")).unwrap();
+
+    nodes.holds = |order| matches!(order, Order::Release { meeting, .. } if meeting.tag == b"beside");
+    let beside = Request::Fence { over: over.clone(), limit: None, tag: b"beside".into() };
+    let first = all.map(|client| nodes.asks(client, beside.clone()));
+    assert_eq!(nodes.answer(all[0], first[0]), Some(Ok(Answer::Done)));
+    assert_eq!(nodes.answer(all[1], first[1]), None);
+    let second = all.map(|client| nodes.asks(client, fence(over.clone())));
+    assert_eq!(nodes.answer(all[0], second[0]), Some(Ok(Answer::Done)));
+    assert_eq!(nodes.answer(all[1], second[1]), None);
+
+    nodes.let_go();
+    for serial in [first[1], second[1]] {
+        assert_eq!(nodes.answer(all[1], serial), Some(Ok(Answer::Done)));
+    }
+    assert_eq!(nodes.ask(all[1], get(&own(group), "key")), Ok(Answer::Value(b"new".to_vec())));
+}
+
 #[test]
 fn before_a_fence_others_are_asked() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());

@@ -86,7 +86,12 @@ impl<'a> History<'a> {
             Seen::Crashed(id) => drop(self.crashed.entry(*id).or_insert(at)),
             Seen::Disturbed(id) => drop(self.disturbed.entry(*id).or_insert(at)),
             Seen::Ends => self.ends = self.ends.or(Some(at)),
-            Seen::Noticed { .. } | Seen::Ended(_) | Seen::Kills { .. } | Seen::Calm | Seen::Left(_) => {}
+            Seen::Noticed { .. }
+            | Seen::Ended(_)
+            | Seen::Kills { .. }
+            | Seen::Calm
+            | Seen::Left(_)
+            | Seen::Busy(_) => {}
         }
     }
 

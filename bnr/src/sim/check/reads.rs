@@ -13,12 +13,17 @@ use crate::sim::seen::Seen;
 /// Who puts a key; where in the history, and in which round.
 type Puts = (Member, Vec<(usize, u32)>);
 
+/// Of each database and key, who has put it, and where in the history.
+type Shared = BTreeMap<(String, Vec<u8>), Vec<(Member, usize)>>;
+
 /// The fences that have succeeded, and what was put.
 struct Fences {
     /// Of each member, where it was answered, and when each of the set had come to that fence.
     done: BTreeMap<Member, BTreeMap<usize, BTreeMap<Member, usize>>>,
     /// Of each key, who has put it where, and the round.
     puts: BTreeMap<Vec<u8>, Puts>,
+    /// Of each database and key that several put, who has put it, and where.
+    shared: Shared,
 }
 
 impl Fences {
@@ -32,17 +37,18 @@ impl Fences {
                 }
             }
         }
-        let mut puts: BTreeMap<Vec<u8>, Puts> = BTreeMap::new();
+        let (mut puts, mut shared) = (BTreeMap::<_, Puts>::new(), Shared::new());
         for (at, seen) in history.seen.iter().enumerate() {
-            if let Seen::Asked { client: Client::Process(member), request: Request::Put { pair, .. }, .. } =
-                seen
-                && is_own(&pair.key, *member)
-                && let Some(round) = round_of(&pair.value)
-            {
-                puts.entry(pair.key.clone()).or_insert((*member, Vec::new())).1.push((at, round));
+            let Seen::Asked { client: Client::Process(member), request, .. } = seen else { continue };
+            let Request::Put { pair, database, .. } = request else { continue };
+            match round_of(&pair.value) {
+                Some(round) if is_own(&pair.key, *member) => {
+                    puts.entry(pair.key.clone()).or_insert((*member, Vec::new())).1.push((at, round));
+                }
+                _ => shared.entry((database.clone(), pair.key.clone())).or_default().push((*member, at)),
             }
         }
-        Fences { done, puts }
+        Fences { done, puts, shared }
     }
 
     /// The round that the owner of a key had put before it came to the reader's last fence.
@@ -51,6 +57,15 @@ impl Fences {
         let (owner, puts) = self.puts.get(key)?;
         let came = came.get(owner)?;
         puts.iter().rfind(|(put, _)| put < came).map(|(_, round)| *round)
+    }
+
+    /// Whether all who ever put a key had done so before they came to the reader's last fence. Members whose requests have failed may be in different rounds.
+    fn is_settled(&self, reader: Client, database: &str, key: &[u8], at: usize) -> bool {
+        let Client::Process(reader) = reader else { return false };
+        let fence = self.done.get(&reader).and_then(|fences| fences.range(..at).next_back());
+        let puts = self.shared.get(&(database.to_owned(), key.to_owned()));
+        let (Some((_, came)), Some(puts)) = (fence, puts) else { return false };
+        puts.iter().all(|(member, put)| came.get(member).is_some_and(|came| put < came))
     }
 }
 
@@ -82,6 +97,7 @@ pub(super) fn after_fences(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 
 /// Where several have put a key before a fence, all read the same value of it afterwards, at once.
 pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    let fences = Fences::new(history);
     // Of each key of a database: who has read it first, and what.
     let mut first = BTreeMap::new();
     for ((client, serial), (_, request)) in &history.requests {
@@ -95,14 +111,16 @@ pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         }
         match answer {
             Ok(Answer::Value(value)) => {
-                let (other, theirs) = first.entry((database, key)).or_insert((client, value));
                 let text = String::from_utf8_lossy(key);
-                if *theirs != value {
-                    let both = [*theirs, value].map(|value| String::from_utf8_lossy(value));
-                    wrong.push((
-                        *at,
-                        format!("{other:?} and {client:?} read {text} after a fence, and differ: {both:?}"),
-                    ));
+                if fences.is_settled(*client, database, key, *at) {
+                    let (other, theirs) = first.entry((database, key)).or_insert((client, value));
+                    if *theirs != value {
+                        let both = [*theirs, value].map(|value| String::from_utf8_lossy(value));
+                        let text = format!(
+                            "{other:?} and {client:?} read {text} after a fence, and differ: {both:?}"
+                        );
+                        wrong.push((*at, text));
+                    }
                 }
                 if !at_once {
                     wrong.push((

@@ -114,8 +114,13 @@ pub(super) fn ends(history: &History<'_>, wrong: &mut Vec<Wrong>) {
 /// Nothing is left when nothing happens any more.
 pub(super) fn left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (at, seen) in history.seen.iter().enumerate() {
-        if let Seen::Left(what) = seen {
-            wrong.push((at, what.clone()));
+        match seen {
+            Seen::Left(what) => wrong.push((at, what.clone())),
+            // One that stood still past its limits ends before its keeper has said that all are gone: that goes with it, and kills them.
+            Seen::Busy(id) if !history.is_disturbed(*id, at) => {
+                wrong.push((at, format!("node {id} has ended its part, and is not idle")));
+            }
+            _ => {}
         }
     }
 }
