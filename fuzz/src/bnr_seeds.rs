@@ -76,7 +76,7 @@ pub fn order_seeds() -> Vec<Vec<u8>> {
             meeting(&GROUP),
             list(&[DEATH.to_vec()]),
             vec![1],
-            list(&[entry.clone()]),
+            list(std::slice::from_ref(&entry)),
             list(&[]),
             vec![0],
         ]
