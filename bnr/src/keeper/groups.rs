@@ -14,7 +14,7 @@ use rustix::process::{
 use super::cgroup::Cgroup;
 use super::killing::{Do, Killing, PAUSE, PAUSE_MAX, STUBBORN};
 use super::orders::KeeperEvent;
-use super::tree::{Tree, signal_below, variable};
+use super::tree::{Told, Tree, signal_below, variable};
 use super::{EMPTY_LIMIT, GROUP, told};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
@@ -31,6 +31,16 @@ pub(super) struct Groups {
     seen: HashMap<Pid, GroupId>,
     /// Whether this process has no children at all.
     childless: bool,
+}
+
+/// Whose a child of this process is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Group(GroupId),
+    /// Nothing says it: it ends with this process, if not before.
+    Nobody,
+    /// Nothing says it at this moment: its program is being loaded, or it has ended and is to be reaped. No group that is killed is empty before that is known.
+    Unknown,
 }
 
 /// One group.
@@ -117,7 +127,7 @@ impl Groups {
         for id in killed.map(|(id, _)| *id).collect::<Vec<_>>() {
             let Some(group) = self.groups.get_mut(&id) else { continue };
             // While one of its processes runs it is not empty; so nobody looks for others then.
-            let mut empty = group.running.is_empty() && (self.childless || self.left(id).is_empty());
+            let mut empty = group.running.is_empty() && (self.childless || self.is_clear(id));
             if !empty {
                 let Some(Group { killing: Some(killing), .. }) = self.groups.get_mut(&id) else { continue };
                 match killing.step(now) {
@@ -149,29 +159,36 @@ impl Groups {
     /// The children of this process that belong to a group: its processes, and what it has left.
     fn left(&self, id: GroupId) -> Vec<Pid> {
         let children = Tree::look().children(getpid());
-        children.into_iter().filter(|pid| self.group_of(*pid) == Some(id)).collect()
+        children.into_iter().filter(|pid| self.owner(*pid) == Owner::Group(id)).collect()
     }
 
-    /// The group of a child of this process.
-    fn group_of(&self, pid: Pid) -> Option<GroupId> {
+    /// Whether no child of this process is a group's, or may be.
+    fn is_clear(&self, id: GroupId) -> bool {
+        let mut owners = Tree::look().children(getpid()).into_iter().map(|pid| self.owner(pid));
+        owners.all(|owner| owner != Owner::Group(id) && owner != Owner::Unknown)
+    }
+
+    /// Whose a child of this process is.
+    fn owner(&self, pid: Pid) -> Owner {
         if let Some(member) = self.running.get(&pid) {
-            return Some(member.group);
+            return Owner::Group(member.group);
         }
         if let Some(group) = self.seen.get(&pid) {
-            return Some(*group);
+            return Owner::Group(*group);
         }
-        let process_group = getpgid(Some(pid)).ok()?;
+        let Ok(process_group) = getpgid(Some(pid)) else { return Owner::Nobody };
         let of_process_group = |group: &Group| group.process_groups.contains(&process_group);
         if let Some((id, _)) = self.groups.iter().find(|(_, group)| of_process_group(group)) {
-            return Some(*id);
+            return Owner::Group(*id);
         }
-        let tag = variable(pid, GROUP);
+        let Told::Value(tag) = variable(pid, GROUP) else { return Owner::Unknown };
         if let Some((id, _)) = self.groups.iter().find(|(_, group)| tag.is_some() && group.tag == tag) {
-            return Some(*id);
+            return Owner::Group(*id);
         }
         // Nothing says whose it is: it goes with the last that is killed.
         let alone = self.groups.values().all(|group| group.killing.is_some());
-        if alone { self.groups.keys().next_back().copied() } else { None }
+        let last = if alone { self.groups.keys().next_back() } else { None };
+        last.map_or(Owner::Nobody, |id| Owner::Group(*id))
     }
 
     /// SIGTERM for the process groups of a group. What is below them is noted: it may be nobody's soon.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 use super::{GROUP, NODE, Tag};
@@ -77,25 +78,65 @@ pub(super) fn signal_below(found_with: Pid, pid: Pid, signal: Signal) {
 /// The parent of a process.
 pub(super) fn parent(pid: Pid) -> Option<Pid> {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // Its name is in brackets and may have anything in it, brackets and blanks too.
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
-    number(rest.split_ascii_whitespace().nth(1)?)
+    number(after_name(&stat).nth(1)?)
 }
 
-/// The value of a variable in the environment that a process was started with, if one may look at it.
-pub(super) fn variable(pid: Pid, name: &[u8]) -> Option<Vec<u8>> {
-    let environ = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;
+/// What a process was told when it was started.
+pub(super) enum Told {
+    /// The value of a variable; or none, or one may not look at it.
+    Value(Option<Vec<u8>>),
+    /// It has no environment at this moment, since its program is being loaded, or since it has ended and nobody has taken its exit status: it is to be asked again.
+    NotNow,
+}
+
+/// The value of a variable in the environment that a process was started with.
+pub(super) fn variable(pid: Pid, name: &[u8]) -> Told {
+    let folder = format!("/proc/{}", pid.as_raw_nonzero());
+    let environ = match fs::read(format!("{folder}/environ")) {
+        Ok(environ) => environ,
+        // Some systems say so of one that has ended, others that it is empty.
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Vec::new(),
+        Err(_) => return Told::Value(None),
+    };
     let mut variables = environ.split(|byte| *byte == 0);
-    variables.find_map(|variable| variable.strip_prefix(name)?.strip_prefix(b"=")).map(<[u8]>::to_vec)
+    let value = variables.find_map(|variable| variable.strip_prefix(name)?.strip_prefix(b"="));
+    if value.is_none() && fs::read(format!("{folder}/stat")).is_ok_and(|stat| !is_whole(environ.len(), &stat))
+    {
+        return Told::NotNow;
+    }
+    Told::Value(value.map(<[u8]>::to_vec))
 }
 
-/// Kills all processes that were started with one of these tags, wherever they are; how many. A group that was told to nobody has none.
+/// Whether this is the whole size of a process's environment. What is read while a program is begun is empty, or ends where the process gave up the memory that it had before.
+fn is_whole(size: usize, stat: &[u8]) -> bool {
+    let fields: Vec<&str> = after_name(stat).collect();
+    // As proc(5) counts them: the state is the third.
+    let field = |number: usize| fields.get(number - 3)?.parse::<usize>().ok();
+    // Who has ended has none; but if only its first thread has, nothing more is ever said.
+    if matches!(fields.first(), Some(&"Z" | &"X")) {
+        return field(20).is_some_and(|threads| threads > 1);
+    }
+    // `endcode` is set after the environment; then `env_start` and `env_end`. An empty one has a place, too.
+    match (field(27), field(50), field(51)) {
+        (Some(code), Some(start), Some(end)) => code > 0 && end.checked_sub(start) == Some(size),
+        _ => true,
+    }
+}
+
+/// The fields of `/proc/PID/stat` behind the name, which is in brackets and may have anything in it, brackets and blanks too.
+fn after_name(stat: &[u8]) -> std::str::SplitAsciiWhitespace<'_> {
+    let end = stat.iter().rposition(|byte| *byte == b')').map_or(stat.len(), |at| at + 1);
+    std::str::from_utf8(&stat[end..]).unwrap_or_default().split_ascii_whitespace()
+}
+
+/// Kills all processes that were started with one of these tags, wherever they are; how many. A group that was told to nobody has none. Those of which nothing can be said yet are for the next look.
 pub(super) fn kill_tagged(tags: &BTreeSet<Tag>) -> usize {
     let is_tagged = |pid| {
-        let value = |name| variable(pid, name).unwrap_or_default();
-        let group = value(GROUP);
-        !group.is_empty() && tags.contains(&(group, value(NODE)))
+        let (Told::Value(Some(group)), Told::Value(node)) = (variable(pid, GROUP), variable(pid, NODE))
+        else {
+            return false;
+        };
+        !group.is_empty() && tags.contains(&(group, node.unwrap_or_default()))
     };
     let mut killed = 0;
     for pid in all().filter(|pid| is_tagged(*pid)) {
@@ -182,7 +223,7 @@ mod tests {
         let (mut one, mut other, mut third) = (start(&tag, "1"), start("other", "1"), start(&tag, "2"));
         // The environment is the program's when it runs; until then it is this process's.
         for child in [&one, &other, &third] {
-            while variable(Pid::from_child(child), NODE).is_none() {
+            while !matches!(variable(Pid::from_child(child), NODE), Told::Value(Some(_))) {
                 std::thread::yield_now();
             }
         }
@@ -194,5 +235,27 @@ mod tests {
             other.kill().unwrap();
             other.wait().unwrap();
         }
+    }
+
+    /// Lines of `/proc/PID/stat` by their state, their threads, where the code ends, and where arguments and environment begin and end.
+    #[test]
+    fn who_has_no_environment_now_is_told_from_who_has_none() {
+        let stat = |state: &str, threads: u32, code: u32, strings: &str| {
+            let (before, behind, between) = ("1 ".repeat(16), "1 ".repeat(6), "1 ".repeat(20));
+            format!("7 (a) Z b) {state} {before}{threads} {behind}{code} {between}{strings} 0").into_bytes()
+        };
+        let running = stat("S", 1, 5, "10 20 20 30");
+        assert!(is_whole(10, &running) && !is_whole(9, &running) && !is_whole(0, &running));
+        assert!(is_whole(0, &stat("S", 1, 5, "10 20 20 20")), "env -i");
+        assert!(!is_whole(0, &stat("Z", 1, 0, "0 0 0 0")), "it has ended");
+        assert!(is_whole(0, &stat("Z", 2, 0, "0 0 0 0")), "its first thread has ended");
+        for strings in ["0 0 0 0", "10 20 20 20", "10 20 20 30"] {
+            assert!(!is_whole(0, &stat("R", 1, 0, strings)), "its program is being loaded: {strings}");
+        }
+        // Another system has no such fields.
+        assert!(is_whole(0, b"") && is_whole(0, b"7 (a") && is_whole(0, b"7 (a) S 1"));
+        // As this system writes it.
+        let own = fs::read("/proc/self/stat").unwrap();
+        assert!(is_whole(fs::read("/proc/self/environ").unwrap().len(), &own));
     }
 }

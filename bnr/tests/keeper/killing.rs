@@ -1,5 +1,6 @@
 //! What a kill ends: everything that a group has started, and nothing else.
 
+use std::fs;
 use std::time::Duration;
 
 use gpc_bnr::Exit;
@@ -123,6 +124,29 @@ fn what_was_left_behind_is_cleared_and_that_of_others_stays() {
     for process in others {
         assert_eq!(process.all(), "");
     }
+}
+
+/// Found by a run on a busy machine: a process that had detached itself was beginning a program, or had just been killed, when the keeper looked whose it was. At such a moment a process has no environment, so it was taken for nobody's, and its group for empty. Here each of them begins programs all the time.
+#[test]
+fn who_is_beginning_a_program_is_not_taken_for_nobodys() {
+    const GROUPS: u32 = 40;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("again");
+    fs::write(&program, "[ -n \"$1\" ] || echo ready\nexec sh \"$0\" again\n").unwrap();
+    let detached = format!("setsid sh '{}' & exit", program.display());
+    let mut kept = Kept::new();
+    let mut other = kept.shell(member(GROUPS, 0), "echo ready; exec sleep 600");
+    assert_eq!(other.line(), "ready");
+    for group in 0..GROUPS {
+        let mut process = kept.shell(member(group, 0), &detached);
+        assert_eq!(process.line(), "ready");
+        assert_eq!(kept.event(), KeeperEvent::Ended(process.member, Exit::Code(0)));
+        kept.kill(group, None);
+        assert_eq!(kept.emptied(group), []);
+        assert_eq!(kept.children().len(), 1, "group {group}");
+        assert_eq!(process.all(), "");
+    }
+    assert!(other.is_there());
 }
 
 /// A descendant that nothing tells from others: it goes with the last group.
