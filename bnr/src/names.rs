@@ -34,6 +34,11 @@ pub enum Set {
     Members(BTreeSet<Member>),
 }
 
+/// Whether a domain may be called so: 1 to 64 letters and digits.
+pub(crate) fn is_domain(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
 impl fmt::Display for GroupId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "g{}", self.0)

@@ -211,7 +211,7 @@ pub(super) struct Log {
     last: BTreeMap<String, BTreeMap<Vec<u8>, u64>>,
     /// Up to which put each set has all.
     marks: BTreeMap<Set, u64>,
-    /// Meetings that have brought puts, and may not have reached all their nodes yet: the last of each kind that no other has come after.
+    /// Meetings that have brought puts, and may not have reached all their nodes yet: the last of each kind that no other has come after. A fence of the whole group replaces them all; who only ever fences in sets has as many as there were sets, which are bounded as kinds are.
     after: BTreeSet<Meeting>,
 }
 

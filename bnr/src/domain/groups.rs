@@ -30,11 +30,11 @@ pub(super) const SHOWN_MAX: usize = 4096;
 
 /// The system's errors for nodes that do not say what they have started: `EIO`, `ETIMEDOUT`, `EHOSTUNREACH` of Linux.
 const IO: i32 = 5;
+const TIMED_OUT: i32 = 110;
+const UNREACHABLE: i32 = 113;
 
 /// How many nodes are told of that could not start their part of a group.
 const CAUSES_MAX: usize = 8;
-const TIMED_OUT: i32 = 110;
-const UNREACHABLE: i32 = 113;
 
 /// A group as the head knows it.
 #[derive(Debug)]

@@ -313,6 +313,10 @@ impl Domain {
                 self.early.insert(meeting.clone(), (brought, answer));
                 self.learn(deaths);
             }
+            Err(fault) => {
+                self.release_now(meeting, deaths, Err(fault.clone()));
+                self.fail_after(meeting, &fault);
+            }
             outcome => self.release_now(meeting, deaths, outcome),
         }
         // Ends: each turn releases one.
@@ -327,6 +331,24 @@ impl Domain {
         let first = Meeting { epoch: 0, ..meeting.clone() };
         self.meetings.range(&first..meeting).any(|(_, gathering)| waits(gathering))
             || after.iter().any(|before| self.meetings.get(before).is_some_and(waits))
+    }
+
+    /// A meeting has failed here, and may have succeeded elsewhere. What it has brought there is with none of those that count on it, so they fail here as well.
+    fn fail_after(&mut self, failed: &Meeting, fault: &Fault) {
+        let mut failed = vec![failed.clone()];
+        // Ends: each one that is added is taken from those that are early.
+        while let Some(before) = failed.pop() {
+            let counts_on_it = |(brought, _): &(Brought, Answer)| brought.after.contains(&before);
+            let early = self.early.iter().filter(|(_, outcome)| counts_on_it(outcome));
+            let after: Vec<Meeting> = early.map(|(meeting, _)| meeting.clone()).collect();
+            for meeting in after {
+                self.early.remove(&meeting);
+                let message = format!("what it counts on failed here before: {}", fault.message);
+                let fault = Fault { message, ..fault.clone() };
+                self.release_now(&meeting, &[], Err(fault));
+                failed.push(meeting);
+            }
+        }
     }
 
     fn next_in_turn(&mut self) -> Option<(Meeting, (Brought, Answer))> {
@@ -430,6 +452,7 @@ impl Domain {
     /// A meeting that nobody here waits for any more: the domain ends.
     pub(super) fn drop_meetings(&mut self) {
         self.meetings.clear();
+        self.early.clear();
         self.collecting.clear();
     }
 

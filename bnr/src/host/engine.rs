@@ -198,7 +198,7 @@ impl Engine {
     }
 
     /// Until the domain has ended.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, over: impl FnOnce()) {
         let mut events = Events::with_capacity(EVENTS);
         let mut buffer = vec![0; 64 << 10];
         if self.keeps {
@@ -220,6 +220,7 @@ impl Engine {
             self.inputs.push_back(Input::Time);
             self.turn();
         }
+        over();
         self.end();
     }
 

@@ -1,8 +1,9 @@
 //! Commands that look into domains from outside, by a running node of theirs: `gpc ps --peers` and its kin. Whoever asks has no part in the domain; the node asks the head for it.
 //!
 //! A call of the function `bnr.look`, whose header is the name of a domain and whose data is a request as in a frame, is replied to with a report. Without a name, it is replied to with the names of the domains that have a part at the node. `docs/bnr-wire.md`, "Commands elsewhere".
+#![allow(clippy::disallowed_methods, reason = "one limit for several calls, one after the other")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chained_gpc::trees::Id;
@@ -14,11 +15,15 @@ use super::mailbox::Told;
 use super::serving::{Serving, Shared};
 use crate::codec::{body_of, decode_up};
 use crate::fault::{Fault, FaultKind};
+use crate::names::is_domain;
 use crate::order::Report;
 use crate::request::{Answer, Request};
 
 /// How many nodes are asked at a time, where they cannot be asked by a tree.
 const AT_ONCE: usize = 64;
+
+/// What those have who are asked when the time is over: they are named as such, not left out.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Whether a request may come from elsewhere: it looks, or kills. Who starts something takes part in a domain.
 fn is_for_all(request: &Request) -> bool {
@@ -67,7 +72,8 @@ impl Serving {
     pub fn domains_of(&self, ids: &[Id], limit: Duration) -> Vec<(Id, Result<Vec<String>, Fault>)> {
         let asked = self.look(ids, "", Bytes::new(), limit);
         let names = |(id, said)| match said {
-            Ok(Answer::Names(names)) => (id, Ok(names)),
+            // What is no name of a domain is shown to nobody.
+            Ok(Answer::Names(names)) => (id, Ok(names.into_iter().filter(|name| is_domain(name)).collect())),
             Ok(_) => (id, Err(Fault::at(id, FaultKind::Link, format!("node {id} answers something else")))),
             Err(fault) => (id, Err(fault)),
         };
@@ -101,7 +107,10 @@ impl Serving {
         if whole.is_ok() || ids.len() < 2 {
             return reports(ids, &whole).into_iter().map(answered).collect();
         }
-        // Somebody has held up the others: each alone.
+        // Somebody has held up the others: each alone, and all within the limit.
+        let until = Instant::now() + limit;
+        let left = || until.saturating_duration_since(Instant::now()).max(SHORTEST);
+        let call = |ids: &[Id]| looking(handles, ids, domain, data.clone(), left());
         ids.chunks(AT_ONCE).flat_map(|ids| apart(caller, ids, call)).collect()
     }
 }

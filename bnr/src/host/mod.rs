@@ -338,10 +338,8 @@ fn begin_elsewhere(
 
 fn spawn(engine: Engine, name: String, shared: Option<Arc<Shared>>) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("bnr-domain".into()).spawn(move || {
-        engine.run();
-        if let Some(shared) = shared {
-            shared.remove(&name);
-        }
+        // From then on nobody reads what it is told, while the keeper's end may take its time.
+        engine.run(|| shared.iter().for_each(|shared| shared.remove(&name)));
     })
 }
 

@@ -10,6 +10,7 @@ use super::mailbox::{Post, Told};
 use super::{KeeperCommand, begin_elsewhere};
 use crate::codec::decode_order;
 use crate::limits::Limits;
+use crate::names::is_domain;
 use crate::order::Order;
 
 /// Most domains at one node: each is the job of one user.
@@ -134,7 +135,7 @@ impl Shared {
         limits: Limits,
     ) -> Result<Post, String> {
         let name = str::from_utf8(request.header()).map_err(|_| "the name of a domain is text")?;
-        if name.is_empty() || name.len() > 64 || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        if !is_domain(name) {
             return Err("the name of a domain has 1 to 64 letters and digits".into());
         }
         if nodes.first() != Some(&request.root()) || !nodes.contains(&request.me()) {

@@ -36,10 +36,12 @@ impl Cgroup {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(_) => return None,
         }
-        let cgroup = Cgroup { own, folder };
-        // From here on it goes with its owner.
-        let usable = cgroup.folder.join("cgroup.kill").exists();
-        (usable && fs::write(cgroup.folder.join("cgroup.freeze"), "1").is_ok()).then_some(cgroup)
+        let usable = folder.join("cgroup.kill").exists();
+        if usable && fs::write(folder.join("cgroup.freeze"), "1").is_ok() {
+            return Some(Cgroup { own, folder });
+        }
+        let _ = fs::remove_dir(&folder);
+        None
     }
 
     /// Puts a process there that was found with this parent; whether it was. One that has got its number meanwhile is put back.
@@ -81,10 +83,13 @@ impl Cgroup {
     }
 }
 
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        // One that is not empty stays, for the next that is made.
-        let _ = fs::remove_dir(&self.folder);
+impl Cgroup {
+    /// Takes it away, if all have left it.
+    pub(super) fn remove(self) -> Result<(), Cgroup> {
+        match fs::remove_dir(&self.folder) {
+            Err(_) if self.folder.exists() => Err(self),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -104,6 +109,9 @@ fn place(membership: &str, mounts: &str) -> Option<PathBuf> {
         let (root, point) = (fields.next()?, fields.next()?);
         // Blanks in it are written otherwise: such a place is not looked for.
         let below = path.strip_prefix(root.trim_end_matches('/'))?;
+        if !below.is_empty() && !below.starts_with('/') {
+            return None;
+        }
         (!point.contains('\\')).then(|| Path::new(point).join(below.trim_start_matches('/')))
     })
 }
@@ -128,6 +136,7 @@ mod tests {
         let part = "41 31 0:38 /box /cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(place("0::/box/a\n", part), Some("/cgroup/a".into()));
         assert_eq!(place("0::/other\n", part), None);
+        assert_eq!(place("0::/boxer/a\n", part), None);
         for odd in ["", "x", "a b - cgroup2", " - cgroup2", "1 2 3 / /a\\040b rw - cgroup2 x y"] {
             assert_eq!(place("0::/a\n", odd), None, "{odd}");
         }

@@ -19,8 +19,14 @@ use super::{EMPTY_LIMIT, GROUP, told};
 use crate::exit::Exit;
 use crate::names::{GroupId, Member, Rank};
 
-/// How often it is looked for processes that are not in a control group yet. Each look freezes all that were there; who starts others faster than that is frozen with its next ones in a later turn.
-const LOOKS: usize = 200;
+/// How long at a time processes are put into a control group: other groups wait meanwhile. Each look freezes all that were there; who starts others faster than that is frozen with its next ones in a later turn.
+const FILL_LIMIT: Duration = Duration::from_millis(500);
+
+/// When a child is looked at again of which nothing can be said: a program is loaded in less.
+const UNKNOWN_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long such a child may hold up a group that is empty but for it.
+const UNKNOWN_LIMIT: Duration = Duration::from_secs(1);
 
 /// All that was started here and has not ended.
 #[derive(Default)]
@@ -31,6 +37,8 @@ pub(super) struct Groups {
     seen: HashMap<Pid, GroupId>,
     /// Whether this process has no children at all.
     childless: bool,
+    /// What was needed for some group, and is not empty yet.
+    cgroup: Option<Cgroup>,
 }
 
 /// Whose a child of this process is.
@@ -52,6 +60,17 @@ struct Group {
     /// Process groups of its processes, those that have ended among them.
     process_groups: HashSet<Pid>,
     killing: Option<Killing>,
+    /// Since when nothing of it is left but, perhaps, a child whose owner is unknown; and when that is looked at again.
+    unknown: Option<(Duration, Duration)>,
+}
+
+/// What of a group is left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// A child whose owner is unknown.
+    Unknown,
+    Some,
 }
 
 impl Groups {
@@ -118,16 +137,18 @@ impl Groups {
 
     /// When a kill gets on by the time alone.
     pub(super) fn next(&self) -> Option<Duration> {
-        self.groups.values().filter_map(|group| group.killing.as_ref()).map(Killing::next).min()
+        let next = |group: &Group| {
+            let next = group.killing.as_ref()?.next();
+            Some(group.unknown.map_or(next, |(_, again)| again.min(next)))
+        };
+        self.groups.values().filter_map(next).min()
     }
 
     /// Gets on with the groups that are being killed.
     pub(super) fn step(&mut self, now: Duration, mut tell: impl FnMut(KeeperEvent)) {
         let killed = self.groups.iter().filter(|(_, group)| group.killing.is_some());
         for id in killed.map(|(id, _)| *id).collect::<Vec<_>>() {
-            let Some(group) = self.groups.get_mut(&id) else { continue };
-            // While one of its processes runs it is not empty; so nobody looks for others then.
-            let mut empty = group.running.is_empty() && (self.childless || self.is_clear(id));
+            let mut empty = self.is_empty(id, now);
             if !empty {
                 let Some(Group { killing: Some(killing), .. }) = self.groups.get_mut(&id) else { continue };
                 match killing.step(now) {
@@ -144,6 +165,25 @@ impl Groups {
         }
     }
 
+    /// Whether nothing of a group is left.
+    fn is_empty(&mut self, id: GroupId, now: Duration) -> bool {
+        // While one of its processes runs it is not empty; so nobody looks for others then.
+        let runs = self.groups.get(&id).is_some_and(|group| !group.running.is_empty());
+        let left = match (runs, self.childless) {
+            (true, _) => Left::Some,
+            (false, true) => Left::Nothing,
+            (false, false) => self.left_of(id),
+        };
+        let Some(group) = self.groups.get_mut(&id) else { return false };
+        if left != Left::Unknown {
+            group.unknown = None;
+            return left == Left::Nothing;
+        }
+        let since = group.unknown.map_or(now, |(since, _)| since);
+        group.unknown = Some((since, now.saturating_add(UNKNOWN_PAUSE)));
+        now >= since.saturating_add(UNKNOWN_LIMIT)
+    }
+
     fn emptied(&mut self, id: GroupId, tell: &mut impl FnMut(KeeperEvent)) {
         let Some(group) = self.groups.remove(&id) else { return };
         for (rank, pid) in group.running {
@@ -153,6 +193,8 @@ impl Groups {
             tell(KeeperEvent::Ended(Member { group: id, rank }, killed));
         }
         self.seen.retain(|_, group| *group != id);
+        // Those of another group may still be in it.
+        self.cgroup = self.cgroup.take().and_then(|cgroup| cgroup.remove().err());
         tell(KeeperEvent::Emptied(id));
     }
 
@@ -162,10 +204,17 @@ impl Groups {
         children.into_iter().filter(|pid| self.owner(*pid) == Owner::Group(id)).collect()
     }
 
-    /// Whether no child of this process is a group's, or may be.
-    fn is_clear(&self, id: GroupId) -> bool {
-        let mut owners = Tree::look().children(getpid()).into_iter().map(|pid| self.owner(pid));
-        owners.all(|owner| owner != Owner::Group(id) && owner != Owner::Unknown)
+    /// What is left of a group whose processes have ended.
+    fn left_of(&self, id: GroupId) -> Left {
+        let mut left = Left::Nothing;
+        for child in Tree::look().children(getpid()) {
+            match self.owner(child) {
+                Owner::Group(owner) if owner == id => return Left::Some,
+                Owner::Unknown => left = Left::Unknown,
+                Owner::Group(_) | Owner::Nobody => {}
+            }
+        }
+        left
     }
 
     /// Whose a child of this process is.
@@ -209,14 +258,16 @@ impl Groups {
         below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
     }
 
-    /// Kills all that is there of a group, frozen: nobody gets away by starting others, or by being another user's.
+    /// Kills all that is there of a group, and frozen what has not gone: nobody gets away by starting others, or by being another user's.
     fn enclose(&mut self, id: GroupId) {
-        let Some(cgroup) = Cgroup::make() else { return self.kill_now(id) };
-        fill(&cgroup, || {
+        self.kill_now(id);
+        let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make) else { return };
+        fill(&cgroup, Instant::now() + FILL_LIMIT, || {
             let here = self.left(id).into_iter().map(|child| (child, getpid()));
             let below = self.note(id);
             here.chain(below).collect()
         });
+        self.cgroup = cgroup.remove().err();
     }
 
     /// Looks for what is below the processes of a group, each with its parent.
@@ -248,6 +299,8 @@ impl Groups {
         loop {
             self.reap(drop);
             if self.childless || Instant::now() >= until {
+                // What cannot be killed keeps it.
+                let _ = self.cgroup.take().map(Cgroup::remove);
                 return;
             }
             let below = Tree::look().below(getpid());
@@ -257,9 +310,11 @@ impl Groups {
             }
             below.into_iter().for_each(|(pid, parent)| signal_below(parent, pid, Signal::KILL));
             if Instant::now() >= stubborn
-                && let Some(cgroup) = Cgroup::make()
+                && let Some(cgroup) = self.cgroup.take().or_else(Cgroup::make)
             {
-                fill(&cgroup, || Tree::look().below(getpid()));
+                let limit = until.min(Instant::now() + FILL_LIMIT);
+                fill(&cgroup, limit, || Tree::look().below(getpid()));
+                self.cgroup = Some(cgroup);
             }
             // The end of a child interrupts it.
             let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() }));
@@ -268,17 +323,17 @@ impl Groups {
     }
 }
 
-/// Puts all processes into a control group that are found, each with its parent, until there are no others, and kills them.
-fn fill(cgroup: &Cgroup, mut find: impl FnMut() -> Vec<(Pid, Pid)>) {
+/// Puts all processes into a control group that are found, each with its parent, until there are no others or the time is over, and kills them.
+fn fill(cgroup: &Cgroup, until: Instant, mut find: impl FnMut() -> Vec<(Pid, Pid)>) {
     let mut inside = HashSet::new();
     // Who runs meanwhile may start others, who is inside does not: mostly the second look finds nobody.
-    for _ in 0..LOOKS {
-        let mut news = false;
+    let mut news = true;
+    while std::mem::take(&mut news) && Instant::now() < until {
         for (pid, parent) in find() {
+            if Instant::now() >= until {
+                break;
+            }
             news |= !inside.contains(&pid) && cgroup.take(parent, pid) && inside.insert(pid);
-        }
-        if !news {
-            break;
         }
     }
     cgroup.kill();

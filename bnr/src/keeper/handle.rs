@@ -50,7 +50,7 @@ const SEARCHES: usize = 100;
 /// How often in a row nothing may be found until nothing is left: a process that begins a program has no environment for a moment.
 const QUIET: usize = 10;
 
-/// The pause behind a look that has found nothing.
+/// The pause behind a look.
 const QUIET_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// Some orders, and the descriptors that go with them.
@@ -248,11 +248,8 @@ impl Keeper {
         let mut quiet = 0;
         // What is started while one looks is found the next time.
         for _ in 0..SEARCHES {
-            if kill_tagged(&tags) > 0 {
-                quiet = 0;
-                continue;
-            }
-            quiet += 1;
+            // What was killed is still seen until it has gone.
+            quiet = if kill_tagged(&tags) > 0 { 0 } else { quiet + 1 };
             if quiet >= QUIET {
                 return;
             }

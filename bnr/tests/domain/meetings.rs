@@ -70,6 +70,31 @@ fn a_fence_that_overtakes_another_waits_for_it() {
     assert_eq!(nodes.ask(all[1], get(&own(group), "key")), Ok(Answer::Value(b"new".to_vec())));
 }
 
+/// As before; but then the first one's coordinator is lost, and what that has brought to others never comes here. The second one may not be said to have succeeded, without that.
+#[test]
+fn a_fence_that_counts_on_one_that_has_failed_here_fails_here() {
+    let mut nodes = Nodes::new(&[3, 5, 7], Limits::default());
+    let group = nodes.group(3, OnDeath::Notify);
+    let some_of_them = [process(group, 1), process(group, 2)];
+    let over = some(group, &[1, 2]);
+    nodes.ask(some_of_them[0], put(&own(group), "key", "new")).unwrap();
+    nodes.holds = |order| matches!(order, Order::Release { meeting, .. } if meeting.tag == b"beside");
+    let beside = Request::Fence { over: over.clone(), limit: None, tag: b"beside".into() };
+    let first = some_of_them.map(|client| nodes.asks(client, beside.clone()));
+    let second = some_of_them.map(|client| nodes.asks(client, fence(over.clone())));
+    let done = Some(Ok(Answer::Done));
+    assert_eq!(
+        [first[0], second[0]].map(|serial| nodes.answer(some_of_them[0], serial)),
+        [done.clone(), done]
+    );
+
+    nodes.loses(5);
+    for serial in [first[1], second[1]] {
+        let fault = nodes.answer(some_of_them[1], serial).unwrap().unwrap_err();
+        assert_eq!((fault.kind, fault.node), (FaultKind::NodeLost, Some(5)), "{fault}");
+    }
+}
+
 #[test]
 fn before_a_fence_others_are_asked() {
     let mut nodes = Nodes::new(&[3, 5], Limits::default());

@@ -210,6 +210,18 @@ impl Nodes {
         self.input(id, Input::Ended { member, exit });
     }
 
+    /// A node is gone, as the head tells the others.
+    pub(crate) fn loses(&mut self, lost: Id) {
+        self.domains.remove(&lost);
+        let head = self.head();
+        let others: Vec<Id> = self.domains.keys().copied().filter(|id| *id != head).collect();
+        // Nobody waits for their reports.
+        others
+            .into_iter()
+            .for_each(|id| self.deliver(head, CallNumber::MAX, id, &Arc::new(Order::Lost(vec![lost]))));
+        self.settle();
+    }
+
     /// The head is gone: its calls end at the others.
     pub(crate) fn head_is_lost(&mut self) {
         let head = self.head();

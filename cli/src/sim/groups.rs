@@ -68,7 +68,8 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
     if n > NODES_MAX {
         return Err(Refused::from(format!("--groups takes 1 to {NODES_MAX} nodes")).into());
     }
-    let acts = args.acts.as_deref().map(parse_acts).transpose().map_err(|error| error.to_string())?;
+    let acts =
+        args.acts.as_deref().map(parse_acts).transpose().map_err(|error| Refused::from(error.to_string()))?;
     let of = Scenario { acts, trace: args.trace, ..Scenario::new(n, args.seed) };
     let seeds = |count: u64| (0..count).map(|next| of.seed.wrapping_add(next));
     let with = |seed| Scenario { seed, ..of.clone() };

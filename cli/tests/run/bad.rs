@@ -168,13 +168,15 @@ fn there_is(line: &str) -> bool {
 /// A daemon as the books have it: two forks, a session, no descriptors, and here no environment either.
 #[test]
 fn daemons_go_with_their_job_however_it_ends() {
-    for (end, status) in [("exit 0", 0), ("kill -9 $$", 137), ("sleep 1000", 124)] {
+    for (end, status, limit) in [("exit 0", 0, 120), ("kill -9 $$", 137, 120), ("sleep 1000", 124, 20)] {
         let place = Place::new();
+        let folder = tempfile::tempdir().unwrap();
         let line = format!("sleep 1000{}", std::process::id());
+        let up = format!("{}/up$PMI_RANK", folder.path().display());
         let script = format!(
-            "(env -i setsid bash -c 'bash -c \"exec {line}\" & exit' </dev/null >/dev/null 2>&1); until pgrep -f '^{line}$' >/dev/null; do :; done; echo up; {end}"
+            "(env -i setsid bash -c 'bash -c \": >'{up}'; exec {line}\" & exit' </dev/null >/dev/null 2>&1); until [ -e {up} ]; do :; done; echo up; {end}"
         );
-        let ended = ended(place.script("-n 2 --nodes 2 --time-limit 20s", &script));
+        let ended = ended(place.script(&format!("-n 2 --nodes 2 --time-limit {limit}s"), &script));
         assert_eq!(ended.status, status, "{}", ended.err);
         place.nothing_left();
         until("the daemons are gone", || !there_is(&line));

@@ -107,7 +107,9 @@ fn what_went_by_a_node_that_is_lost_comes_by_another() {
         let (status, out) = flood.ended();
         assert_eq!(status, 1, "{:?}", told(&place));
         for rank in (0..5).filter(|rank| *rank != lost) {
-            assert!(out.contains(&format!("end of {rank}")), "rank {rank} without node {lost}: {out:?}");
+            // A writer that is ended in the middle of a line leaves a part of it.
+            let end = format!("end of {rank}");
+            assert!(out.iter().any(|line| line.ends_with(&end)), "rank {rank} without node {lost}: {out:?}");
         }
         place.nothing_left();
     }
@@ -142,7 +144,7 @@ fn a_keeper_is_killed_in_the_middle_of_output() {
 fn a_flood_of_both_outputs_ends_with_the_time_limit() {
     let place = Place::new();
     let script = "yes error >&2 & exec yes output";
-    let mut command = place.script("-n 3 --nodes 2 --time-limit 5s", script);
+    let mut command = place.script("-n 3 --nodes 2 --time-limit 30s", script);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("they flood", || {
         place.with("yes ").iter().filter(|process| process.line.starts_with("yes ")).count() == 6

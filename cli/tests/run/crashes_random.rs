@@ -46,7 +46,7 @@ fn victim(place: &Place, run: &Run, numbers: &mut Numbers) -> Option<Process> {
         0 => head(process),
         1 => process.line.contains(" keep "),
         2 => process.line.contains("node --launched"),
-        _ => !process.line.contains("target/") && !head(process),
+        _ => !process.line.starts_with(EXE) && !head(process),
     };
     let kind = numbers.below(6);
     found.retain(|process| of_kind(process, kind));
@@ -60,7 +60,7 @@ fn crashes(seed: u64) {
         let place = Place::new();
         let nodes = 1 + numbers.below(3);
         let on_death = ["kill", "notify"][numbers.below(2) as usize];
-        let words = format!("-n 5 --nodes {nodes} --on-death {on_death} --time-limit 30s");
+        let words = format!("-n 5 --nodes {nodes} --on-death {on_death} --time-limit 120s");
         let run = Run::start(place.script(&words, &format!("{PMI}{STEPS}")));
         // Of 45 steps; before the first one there is the start.
         run.says("step", numbers.below(45) as usize);

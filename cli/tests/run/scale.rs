@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Signal;
 
@@ -11,6 +12,9 @@ use super::support::*;
 
 const NODES: usize = 64;
 const PROCESSES: usize = 1024;
+
+/// One of them at a time: a thousand shells are enough for a machine.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Each puts, fences, gets what its neighbour has put, and comes to a barrier, to which rank 0 comes when it has read a line.
 const EXCHANGE: &str = "put k$PMI_RANK v$PMI_RANK; fence; get k$(((PMI_RANK + 1) % PMI_SIZE)); echo \"$line\"; [ $PMI_RANK != 0 ] || read line; fence; finalize";
@@ -62,6 +66,7 @@ fn own(place: &Place) -> Vec<Process> {
 
 #[test]
 fn a_thousand_processes_of_64_nodes_begin_speak_fence_and_end() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Place::new();
     let words = format!("run --nodes {NODES} -n {PROCESSES}");
     let silent = ended(place.gpc(words.split_whitespace().chain(["true"])));
@@ -110,6 +115,7 @@ fn running(place: &Place, count: usize) -> Vec<Run> {
 
 #[test]
 fn no_node_of_64_opens_as_many_links_as_there_are_nodes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Place::new();
     let nodes = running(&place, NODES);
     let (peers, secret) = (place.path("peers"), place.path("secret"));

@@ -16,10 +16,13 @@ use tempfile::TempDir;
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_gpc");
 
 /// Long enough for any machine: it only passes where something is broken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Between two looks at a condition that nothing announces, as is so for all of /proc.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How often in a row nobody may be seen until nobody is there: a process whose program is being loaded has no environment for a moment.
+const EMPTY_LOOKS: u32 = 4;
 
 /// The variable by which processes of a test are known.
 const MARK: &str = "GPC_TEST_MARK";
@@ -112,9 +115,11 @@ impl Place {
     pub(crate) fn empty(&self) {
         let mut left = Vec::new();
         let deadline = Instant::now() + PATIENCE;
+        let mut empty = 0;
         while Instant::now() < deadline {
             left = self.processes();
-            if left.is_empty() {
+            empty = if left.is_empty() { empty + 1 } else { 0 };
+            if empty == EMPTY_LOOKS {
                 return;
             }
             thread::sleep(PAUSE);
