@@ -10,9 +10,9 @@ use super::cost::wire_bytes;
 use super::faults::{Act, Fate, Fault, Passage, Receipt};
 use super::path::Came;
 use super::trace::{Shown, digest};
-use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held};
+use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held, merging_of};
 use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
-use crate::wire::message::{Answer, Response};
+use crate::wire::message::{Answer, Merging, Response};
 use crate::wire::{CallId, Message, Request};
 
 impl World {
@@ -345,13 +345,13 @@ impl World {
     }
 }
 
-/// A request as a node takes it whose functions have their places: those of every other call run on an executor with a name.
+/// A request as a node takes it whose functions have their places: those of every other call run on an executor with a name, and some callbacks are commutative.
 fn placed(message: Message) -> Message {
-    match message {
-        Message::Request(mut request) if class_of(request.call) > 0 => {
-            Arc::make_mut(&mut request).classes = classes_of(request.call);
-            Message::Request(request)
-        }
-        other => other,
+    let Message::Request(mut request) = message else { return message };
+    let merging = if request.callback.is_some() { merging_of(request.call) } else { Merging::default() };
+    if class_of(request.call) > 0 || request.merging != merging {
+        let request = Arc::make_mut(&mut request);
+        (request.classes, request.merging) = (classes_of(request.call), merging);
     }
+    Message::Request(request)
 }

@@ -24,7 +24,7 @@ use super::random::Random;
 use super::scenario::{REPLY_BYTES, Scenario};
 use super::trace::Trace;
 use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Start};
-use crate::wire::message::Classes;
+use crate::wire::message::{Classes, Merging};
 use crate::wire::{Body, CallId, Message};
 
 /// When a world begins: its processes have been running since 0, for eleven days, if they have not just been launched.
@@ -43,6 +43,14 @@ pub(super) const EXECUTOR: usize = 1;
 /// Which workers run the functions of a call: every other one of a root's calls is a service's, which may not wait behind the others.
 pub(super) fn class_of(call: CallId) -> u8 {
     (call.sequence % 2) as u8
+}
+
+/// In which order the callback of a call merges: that of one call in four is commutative.
+pub(super) fn merging_of(call: CallId) -> Merging {
+    match (call.sequence / 2) % 4 {
+        1 => Merging::AsTheyCome,
+        _ => Merging::InListOrder,
+    }
 }
 
 pub(super) fn classes_of(call: CallId) -> Classes {
@@ -389,6 +397,7 @@ impl World {
             header: Bytes::from(header(name, plan.carries.header_bytes)),
             data: Body::whole(Bytes::from(data(name, plan.data_bytes))),
             classes: classes_of(name),
+            merging: if plan.callback { merging_of(name) } else { Merging::default() },
             ..Start::new(plan.carries.func)
         };
         let ticket = index as u64;

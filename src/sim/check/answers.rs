@@ -8,8 +8,9 @@ use super::book::{Book, Record};
 use super::content::{part, reply_header};
 use super::{Carries, Findings, Outcome, Plan};
 use crate::sim::faults::Fault;
+use crate::sim::world::merging_of;
 use crate::wire::level::{Leaves, Limits};
-use crate::wire::message::SubtreeReply;
+use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{CallId, Coverage, Payload, Status};
 
 const NAME: &str = "answers";
@@ -104,10 +105,10 @@ fn contributions(
     let Plan { reply_bytes, carries: Carries { reply_header_bytes, .. }, .. } = *record.plan;
     let part = |id| part(call, id, reply_bytes);
     let header = |id| reply_header(call, id, reply_header_bytes);
-    let mut wrong = differs(record, reply.level, &reply.data, &done, part).map(|what| ("reply", what));
+    let mut wrong = differs(record, call, reply.level, &reply.data, &done, part).map(|what| ("reply", what));
     // Without headers there is nothing that they could say.
     if wrong.is_none() && reply_header_bytes > 0 {
-        let what = differs(record, reply.level, &reply.header, &done, header);
+        let what = differs(record, call, reply.level, &reply.header, &done, header);
         wrong = what.map(|what| ("header of the reply", what));
     }
     if let Some((name, what)) = wrong {
@@ -122,6 +123,7 @@ fn contributions(
 /// How what a reply carries differs from what these ids have given.
 fn differs(
     record: &Record,
+    call: CallId,
     level: u16,
     payload: &Payload,
     done: &[Id],
@@ -142,6 +144,9 @@ fn differs(
     }
     // What callback has made is one value, or several that could not be merged.
     let all = leaves.concat();
+    if merging_of(call) == Merging::AsTheyCome {
+        return differs_unordered(&all, done.iter().map(|id| part(*id)).collect());
+    }
     let mut rest = &all[..];
     for &id in done {
         let Some(after) = rest.strip_prefix(&part(id)[..]) else {
@@ -150,6 +155,21 @@ fn differs(
         rest = after;
     }
     (!rest.is_empty()).then(|| format!("has {} bytes that nobody has given", rest.len()))
+}
+
+/// The same of what a commutative callback has made: all parts, each once, wherever they stand. All are of one length.
+fn differs_unordered(all: &[u8], mut parts: Vec<Vec<u8>>) -> Option<String> {
+    let len = parts.first().map_or(0, Vec::len);
+    if all.len() != len * parts.len() {
+        return Some(format!("has {} bytes of {} parts", all.len(), parts.len()));
+    }
+    let mut found: Vec<&[u8]> = all.chunks(len.max(1)).collect();
+    found.sort_unstable();
+    parts.sort_unstable();
+    let missing = parts.iter().find(|part| !part.is_empty() && found.binary_search(&&part[..]).is_err());
+    let missing =
+        missing.map(|part| format!("has not the part that begins with {:02x?}", &part[..part.len().min(8)]));
+    missing.or_else(|| (len > 0 && found != parts).then(|| "has a part twice".into()))
 }
 
 /// A partial call leaves nobody out whom no fault touched, unless one takes the time above it, or below.
