@@ -6,6 +6,8 @@ mod meetings;
 mod notices;
 mod reads;
 mod rest;
+#[cfg(test)]
+mod tests;
 
 use chained_gpc::sim::check::Violation;
 use chained_gpc::trees::Id;

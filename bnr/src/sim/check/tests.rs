@@ -1,0 +1,342 @@
+//! Each checker sees a sound history, which it passes, and one in which something is wrong, which it finds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::check;
+use crate::exit::{Death, Exit};
+use crate::fault::{Fault, FaultKind};
+use crate::names::{GroupId, Member, Set};
+use crate::request::{Answer, Client, Pair, Request};
+use crate::sim::programs::{once, together, value};
+use crate::sim::seen::Seen;
+use crate::spec::{Block, Layout, OnDeath, Spec};
+
+const GROUP: GroupId = GroupId(1);
+const FIRST: Member = Member { group: GROUP, rank: 0 };
+const SECOND: Member = Member { group: GROUP, rank: 1 };
+const TOOL: Client = Client::Tool(0);
+
+/// How long after the one before something is seen, microseconds.
+const STEP: u64 = 1_000;
+
+/// A history, and when each of it was seen.
+#[derive(Default)]
+struct Story {
+    seen: Vec<Seen>,
+    times: Vec<u64>,
+}
+
+fn process(member: Member) -> Client {
+    Client::Process(member)
+}
+
+/// Names of the serials, so that a test finds what it changes.
+const SPAWN: u64 = 1;
+const SUBSCRIBE: u64 = 2;
+const PUT: u64 = 3;
+const FENCE: u64 = 5;
+const GET: u64 = 6;
+
+impl Story {
+    fn see(&mut self, seen: Seen) {
+        self.times.push(self.times.last().map_or(0, |last| last + STEP));
+        self.seen.push(seen);
+    }
+
+    fn ask(&mut self, client: Client, serial: u64, request: Request) {
+        self.see(Seen::Asked { client, serial, request });
+    }
+
+    fn answer(&mut self, client: Client, serial: u64, answer: Result<Answer, Fault>, at_once: bool) {
+        self.see(Seen::Answered { client, serial, answer, at_once });
+    }
+
+    fn asks(&mut self, client: Client, serial: u64, request: Request) {
+        self.ask(client, serial, request);
+        self.answer(client, serial, Ok(Answer::Done), true);
+    }
+
+    /// Where something is.
+    fn place(&self, is: impl Fn(&Seen) -> bool) -> usize {
+        self.seen.iter().position(is).unwrap()
+    }
+
+    fn answered(&self, member: Member, wanted: u64) -> usize {
+        self.place(|seen| matches!(seen, Seen::Answered { client, serial, .. } if (*client, *serial) == (process(member), wanted)))
+    }
+
+    /// Something is seen in front of what is there.
+    fn insert(&mut self, at: usize, seen: Seen) {
+        self.seen.insert(at, seen);
+        self.times.insert(at, self.times[at]);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.seen.remove(at);
+        self.times.remove(at);
+    }
+
+    fn replace(&mut self, at: usize, with: Result<Answer, Fault>) {
+        let Seen::Answered { answer, .. } = &mut self.seen[at] else { panic!("{:?}", self.seen[at]) };
+        *answer = with;
+    }
+
+    /// From there on everything is so much later.
+    fn delay(&mut self, from: usize, by: Duration) {
+        self.times[from..].iter_mut().for_each(|time| *time += by.as_micros() as u64);
+    }
+
+    /// Who finds what wrong.
+    fn found(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> =
+            check(&self.seen, &self.times, 0).into_iter().map(|violation| violation.checker).collect();
+        names.dedup();
+        names
+    }
+}
+
+fn layout() -> Arc<Layout> {
+    let block = |node, first| Block { node, spec: 0, first, count: 1 };
+    Arc::new(Layout {
+        group: GROUP,
+        parent: None,
+        database: "own".into(),
+        specs: vec![Spec::default()],
+        blocks: vec![block(0, 0), block(1, 1)],
+        on_death: OnDeath::Kill,
+        preputs: Vec::new(),
+        input: false,
+    })
+}
+
+fn spawn() -> Request {
+    Request::SpawnMultiple {
+        specs: vec![Spec { count: 2, ..Spec::default() }],
+        preputs: Vec::new(),
+        on_death: OnDeath::Kill,
+        input: false,
+    }
+}
+
+fn spawned() -> Result<Answer, Fault> {
+    Ok(Answer::Spawned { group: GROUP, errors: vec![0, 0], same_domain: true })
+}
+
+fn put(key: Vec<u8>, value: Vec<u8>) -> Request {
+    Request::Put { database: "own".into(), pair: Pair { key, value }, advice: None }
+}
+
+fn get(key: Vec<u8>) -> Request {
+    Request::Get { database: "own".into(), key }
+}
+
+fn fence(limit: Option<Duration>) -> Request {
+    Request::Fence { over: Set::Group(GROUP), limit, tag: Vec::new() }
+}
+
+fn fault(kind: FaultKind) -> Fault {
+    Fault::new(kind, "as told")
+}
+
+/// Two processes on two nodes put, fence, and read what the other has put; a tool deposits a name and finds it; all end well.
+fn sound(limit: Option<Duration>) -> Story {
+    let mut story = Story::default();
+    story.ask(TOOL, SPAWN, spawn());
+    story.see(Seen::Started { layout: layout() });
+    [FIRST, SECOND].into_iter().for_each(|member| story.see(Seen::Runs { member }));
+    story.answer(TOOL, SPAWN, spawned(), false);
+    let pair = Pair { key: b"name".to_vec(), value: b"here".to_vec() };
+    story.asks(TOOL, SPAWN + 1, Request::Deposit(pair.clone()));
+    story.ask(TOOL, SPAWN + 2, Request::Lookup(pair.key));
+    story.answer(TOOL, SPAWN + 2, Ok(Answer::Value(pair.value)), false);
+    for member in [FIRST, SECOND] {
+        story.asks(process(member), SUBSCRIBE, Request::Subscribe(GROUP));
+        story.asks(process(member), PUT, put(once(0, member), value(0, member)));
+        story.asks(process(member), PUT + 1, put(together(0), value(0, member)));
+    }
+    [FIRST, SECOND].into_iter().for_each(|member| story.ask(process(member), FENCE, fence(limit)));
+    for member in [FIRST, SECOND] {
+        story.answer(process(member), FENCE, Ok(Answer::Done), false);
+    }
+    for (member, other) in [(FIRST, SECOND), (SECOND, FIRST)] {
+        story.ask(process(member), GET, get(once(0, other)));
+        story.answer(process(member), GET, Ok(Answer::Value(value(0, other))), true);
+        story.ask(process(member), GET + 1, get(together(0)));
+        story.answer(process(member), GET + 1, Ok(Answer::Value(value(0, SECOND))), true);
+    }
+    [FIRST, SECOND].into_iter().for_each(|member| story.see(Seen::Over { member, exit: Exit::Code(0) }));
+    story.see(Seen::Ends);
+    [0, 1].into_iter().for_each(|id| story.see(Seen::Ended(id)));
+    story
+}
+
+/// A sound history with one change: who finds it.
+fn doctored(change: impl FnOnce(&mut Story)) -> Vec<&'static str> {
+    let mut story = sound(None);
+    change(&mut story);
+    story.found()
+}
+
+fn over(story: &Story, of: Member) -> usize {
+    story.place(|seen| matches!(seen, Seen::Over { member, .. } if *member == of))
+}
+
+#[test]
+fn a_sound_history_passes() {
+    assert!(sound(None).found().is_empty(), "{:?}", check(&sound(None).seen, &sound(None).times, 0));
+    assert!(sound(Some(Duration::from_secs(1))).found().is_empty());
+}
+
+#[test]
+fn answers_that_are_missing_or_come_twice() {
+    let lost = doctored(|story| {
+        story.ask(TOOL, 90, Request::Groups);
+    });
+    assert_eq!(lost, ["answers"]);
+    let twice = doctored(|story| {
+        let at = story.answered(FIRST, PUT);
+        let again = story.seen[at].clone();
+        story.insert(at, again);
+    });
+    assert_eq!(twice, ["answers"]);
+}
+
+#[test]
+fn meetings_without_a_member_that_disagree_or_fail_without_a_reason() {
+    let alone = doctored(|story| {
+        let at = story.answered(SECOND, FENCE);
+        story.remove(at);
+        let asked = story.place(|seen| matches!(seen, Seen::Asked { client, serial, .. } if (*client, *serial) == (process(SECOND), FENCE)));
+        story.remove(asked);
+    });
+    assert!(alone.contains(&"meetings"), "{alone:?}");
+    let torn = doctored(|story| {
+        let at = story.answered(SECOND, FENCE);
+        story.replace(at, Err(fault(FaultKind::TimedOut)));
+    });
+    assert!(torn.contains(&"agreement"), "{torn:?}");
+    let baseless = doctored(|story| {
+        for member in [FIRST, SECOND] {
+            let at = story.answered(member, FENCE);
+            story.replace(at, Err(fault(FaultKind::MemberDied)));
+        }
+    });
+    assert!(baseless.contains(&"reasons"), "{baseless:?}");
+}
+
+#[test]
+fn a_meeting_that_outlasts_its_limit() {
+    let mut story = sound(Some(Duration::from_secs(1)));
+    let at = story.answered(FIRST, FENCE);
+    story.delay(at, Duration::from_secs(30));
+    assert_eq!(story.found(), ["limits"]);
+}
+
+#[test]
+fn notices_of_no_death_and_failures_before_their_notice() {
+    let death = |exit| Death { member: SECOND, exit, finalized: false };
+    let alive = doctored(|story| {
+        let at = over(story, FIRST);
+        story.insert(at, Seen::Noticed { client: process(FIRST), death: death(Exit::Code(1)) });
+    });
+    assert_eq!(alive, ["notices"]);
+    let never = doctored(|story| {
+        let at = over(story, FIRST);
+        story.remove(at);
+        let ends = story.place(|seen| matches!(seen, Seen::Ends));
+        story.delay(ends, Duration::from_secs(100));
+    });
+    assert!(never.contains(&"notices"), "{never:?}");
+    let late = doctored(|story| {
+        let at = story.answered(FIRST, FENCE);
+        let failed = Fault { deaths: vec![death(Exit::Code(1))], ..fault(FaultKind::MemberDied) };
+        story.replace(at, Err(failed));
+        story.insert(at, Seen::Over { member: SECOND, exit: Exit::Code(1) });
+    });
+    assert!(late.contains(&"told-first"), "{late:?}");
+}
+
+#[test]
+fn reads_of_nothing_from_elsewhere_or_of_two_values() {
+    let missing = doctored(|story| {
+        let at = story.answered(FIRST, GET);
+        story.replace(at, Err(fault(FaultKind::NotFound)));
+    });
+    assert_eq!(missing, ["reads"]);
+    let elsewhere = doctored(|story| {
+        let at = story.answered(FIRST, GET);
+        let Seen::Answered { at_once, .. } = &mut story.seen[at] else { panic!() };
+        *at_once = false;
+    });
+    assert_eq!(elsewhere, ["reads"]);
+    let two = doctored(|story| {
+        let at = story.answered(FIRST, GET + 1);
+        story.replace(at, Ok(Answer::Value(value(0, FIRST))));
+    });
+    assert_eq!(two, ["stamps"]);
+}
+
+#[test]
+fn processes_that_stay_that_are_killed_for_nothing_or_never_began() {
+    let stays = doctored(|story| {
+        let at = over(story, FIRST);
+        story.insert(
+            at,
+            Seen::Answered { client: TOOL, serial: 90, answer: Ok(Answer::Done), at_once: false },
+        );
+        story.insert(at, Seen::Asked { client: TOOL, serial: 90, request: Request::Kill(GROUP) });
+    });
+    assert_eq!(stays, ["kills"]);
+    let lives_on = doctored(|story| {
+        let first = over(story, FIRST);
+        story.seen[first] = Seen::Over { member: FIRST, exit: Exit::Code(1) };
+        story.delay(first + 1, Duration::from_secs(100));
+    });
+    assert!(lives_on.contains(&"along"), "{lives_on:?}");
+    let killed = doctored(|story| {
+        let at = over(story, FIRST);
+        story.insert(at, Seen::Kills { id: 1, group: GROUP });
+    });
+    assert_eq!(killed, ["killed"]);
+    let never = doctored(|story| {
+        let at = story.place(|seen| matches!(seen, Seen::Runs { member } if *member == SECOND));
+        story.remove(at);
+    });
+    assert!(never.contains(&"spawns"), "{never:?}");
+}
+
+#[test]
+fn numbers_given_twice_and_names_of_nobody() {
+    let twice = doctored(|story| {
+        let at = over(story, FIRST);
+        story.insert(at, Seen::Answered { client: TOOL, serial: 90, answer: spawned(), at_once: false });
+        story.insert(at, Seen::Asked { client: TOOL, serial: 90, request: spawn() });
+    });
+    assert_eq!(twice, ["numbers"]);
+    let nobodys = doctored(|story| {
+        let at = story.place(
+            |seen| matches!(seen, Seen::Answered { client: TOOL, serial, .. } if *serial == SPAWN + 2),
+        );
+        story.replace(at, Ok(Answer::Value(b"elsewhere".to_vec())));
+    });
+    assert_eq!(nobodys, ["names"]);
+}
+
+#[test]
+fn parts_that_end_too_early_what_is_left_and_a_domain_that_hangs() {
+    let early = doctored(|story| {
+        let at = story.place(|seen| matches!(seen, Seen::Ends));
+        story.remove(at);
+    });
+    assert_eq!(early, ["ends"]);
+    let left = doctored(|story| {
+        story.see(Seen::Left("node 1 keeps a timer".into()));
+    });
+    assert_eq!(left, ["left"]);
+    let hangs = doctored(|story| {
+        let at = story.place(|seen| matches!(seen, Seen::Ends));
+        story.insert(at, Seen::Calm);
+    });
+    assert_eq!(hangs, ["liveness"]);
+}
