@@ -151,16 +151,14 @@ mod tests {
         assert!(teller.end(Some("last".into())));
         let lines: Vec<String> = lines.iter().collect();
         let numbers = lines.iter().filter(|line| line.trim_end().parse::<usize>().is_ok()).count();
-        let [.., dropped, last] = &lines[..] else { panic!("{lines:?}") };
-        assert_eq!(last, "last\n");
+        assert_eq!(lines.last().map(String::as_str), Some("last\n"));
         let of = |line: &String| {
             let rest = line
                 .strip_prefix("gpc: ")?
                 .strip_suffix(" lines were dropped: they are not read fast enough\n");
             rest?.parse::<usize>().ok()
         };
-        assert!(of(dropped).is_some(), "{dropped}");
-        // Some may have been dropped before those that wait to be written were taken.
+        // They may have been dropped in several places: before those that wait to be written are taken, and afterwards.
         assert_eq!(numbers + lines.iter().filter_map(of).sum::<usize>(), count);
         assert!((LINES_MAX..=2 * LINES_MAX).contains(&numbers), "{numbers}");
     }
