@@ -6,6 +6,7 @@ use super::check::{Carries, Limits};
 use super::faults::{Fault, FaultSet};
 use super::random::Random;
 use super::scenario::Scenario;
+use crate::wire::message::Merging;
 
 /// Bytes of all replies of a call together where they are long: over a segment, in the larger subtrees.
 const LONG_REPLIES: u64 = 1 << 20;
@@ -49,13 +50,22 @@ pub(super) struct Profile {
     pub(super) as_bytes: bool,
     /// The data of requests come in pieces.
     pub(super) in_pieces: bool,
+    /// Sockets are full now and then, and nodes hear when they take bytes again.
+    pub(super) full_sockets: bool,
 }
 
 impl Default for Profile {
     /// The same for every seed.
     fn default() -> Profile {
         let (short_ways, limits) = (ShortWays::Odd, None);
-        Profile { most: Most::default(), short_ways, limits, as_bytes: false, in_pieces: false }
+        Profile {
+            most: Most::default(),
+            short_ways,
+            limits,
+            as_bytes: false,
+            in_pieces: false,
+            full_sockets: false,
+        }
     }
 }
 
@@ -83,6 +93,7 @@ impl Profile {
             limits,
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2),
+            full_sockets: random.chance(1, 3),
         }
     }
 
@@ -99,6 +110,7 @@ impl Profile {
             callback: handle(random, 2),
             header_bytes,
             reply_header_bytes,
+            merging: if random.chance(1, 3) { Merging::AsTheyCome } else { Merging::InListOrder },
         };
         (scenario.reply_bytes.unwrap_or(reply), scenario.data_bytes.unwrap_or(data), carries)
     }

@@ -64,6 +64,8 @@ pub(super) struct Parcel {
     pub(super) message: Message,
     /// It is the data of a long reply, whose head has gone before.
     pub(super) data: bool,
+    /// Its sender has no part in what it speaks of.
+    pub(super) lie: bool,
 }
 
 /// A heartbeat request that waits to leave: on which link, and since when.
@@ -97,6 +99,8 @@ pub(super) enum Event {
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
     /// A heartbeat request does not wait any more to leave.
     PingLeft { id: Id, run: u32, question: Question },
+    /// A socket that was full has taken bytes.
+    Taken { id: Id, run: u32, peer: Id, epoch: u32 },
     /// A process that has a core can do the next thing.
     Turn(Id),
     /// A function has had a core for its time.
@@ -343,6 +347,7 @@ impl World {
             Event::Piece { id, run, from, call } => self.piece(id, run, from, call),
             Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
             Event::PingLeft { id, run, question } => self.ping_left(id, run, question),
+            Event::Taken { id, run, peer, epoch } => self.taken(id, run, peer, epoch),
             // It may have ended, begun anew, and stand still again.
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => self.resume(id),
@@ -362,7 +367,7 @@ impl World {
         }
         self.took_part(root);
         let host = self.hosts.at(root);
-        let name = CallId { root, sequence: host.begun + u64::from(host.started) };
+        let name = CallId { root, sequence: host.incarnation() + u64::from(host.started) };
         host.started += 1;
         let call = &mut self.calls[index];
         call.name = Some(name);
@@ -389,6 +394,7 @@ impl World {
             header: Bytes::from(header(name, plan.carries.header_bytes)),
             data: Body::whole(Bytes::from(data(name, plan.data_bytes))),
             classes: classes_of(name),
+            merging: plan.carries.merging,
             ..Start::new(plan.carries.func)
         };
         let ticket = index as u64;
@@ -453,7 +459,7 @@ impl Event {
     fn parts(&self) -> [Option<Id>; 2] {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
-            Event::Notice { id, peer, .. } => [Some(*id), Some(*peer)],
+            Event::Notice { id, peer, .. } | Event::Taken { id, peer, .. } => [Some(*id), Some(*peer)],
             Event::Piece { id, from, .. } => [Some(*id), Some(*from)],
             Event::PingLeft { id, question, .. } => [Some(*id), Some(question.peer)],
             other => [other.at(), None],
@@ -467,6 +473,7 @@ impl Event {
             Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
             Event::Piece { id, .. }
             | Event::PingLeft { id, .. }
+            | Event::Taken { id, .. }
             | Event::Turn(id)
             | Event::Worked { id, .. } => Some(*id),
             Event::Start(_) | Event::Settled | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => {

@@ -9,7 +9,7 @@ use super::content::{part, reply_header};
 use super::{Carries, Findings, Outcome, Plan};
 use crate::sim::faults::Fault;
 use crate::wire::level::{Leaves, Limits};
-use crate::wire::message::SubtreeReply;
+use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{CallId, Coverage, Payload, Status};
 
 const NAME: &str = "answers";
@@ -142,6 +142,9 @@ fn differs(
     }
     // What callback has made is one value, or several that could not be merged.
     let all = leaves.concat();
+    if record.plan.carries.merging == Merging::AsTheyCome {
+        return differs_in_any_order(&all, done, part);
+    }
     let mut rest = &all[..];
     for &id in done {
         let Some(after) = rest.strip_prefix(&part(id)[..]) else {
@@ -150,6 +153,20 @@ fn differs(
         rest = after;
     }
     (!rest.is_empty()).then(|| format!("has {} bytes that nobody has given", rest.len()))
+}
+
+/// The same where a callback has merged as replies came: all parts are as long as each other.
+fn differs_in_any_order(all: &[u8], done: &[Id], part: impl Fn(Id) -> Vec<u8>) -> Option<String> {
+    let mut given: Vec<Vec<u8>> = done.iter().map(|id| part(*id)).collect();
+    let len = given.first().map_or(0, Vec::len);
+    if all.len() != len * given.len() {
+        return Some(format!("has not the {len} bytes of each of them"));
+    }
+    let mut there: Vec<&[u8]> = all.chunks_exact(len.max(1)).collect();
+    there.sort_unstable();
+    given.sort_unstable();
+    let same = len == 0 || given.iter().eq(there.iter());
+    (!same).then(|| "has not the parts of all of them".into())
 }
 
 /// A partial call leaves nobody out whom no fault touched, unless one takes the time above it, or below.

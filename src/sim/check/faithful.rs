@@ -114,6 +114,10 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
         let (has, gave) = (request.data.len(), record.data.len());
         return Some(format!("has {has} bytes of data, and not the {gave} that its caller gave"));
     }
+    let (at, total) = (request.position, request.total);
+    if (at, total) != (place, plan.ids.len()) {
+        return Some(format!("says that {to} stands at {at} of {total}, and it does at {place}"));
+    }
     if request.tree != Ok(plan.tree.subtree(group)) {
         return Some(format!("has the tree {:?}, and is of one over {}", request.tree, plan.tree));
     }
