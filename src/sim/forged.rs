@@ -120,7 +120,16 @@ impl World {
     /// What somebody sends whose node knows nothing of it; `None` if it does not come through.
     fn in_the_name_of(&mut self, liar: Id, to: Id, message: Message) -> Option<Parcel> {
         let up = self.hosts.is_up(to);
-        let Fate::Goes(passage) = self.mishaps.as_mut()?.links.send(liar, to, true, up) else { return None };
+        let passage = match self.mishaps.as_mut()?.links.send(liar, to, true, up) {
+            Fate::Goes(passage) => passage,
+            Fate::Vanishes => return None,
+            // Its node is told of links that others have asked for in its name.
+            Fate::Refused(epoch) => {
+                let (at, run) = (self.now + 2 * self.hosts.cost(liar, to).latency_ns, self.hosts.run(liar));
+                self.queue.push(at, Event::Notice { id: liar, run, peer: to, epoch });
+                return None;
+            }
+        };
         let (begun, sent) = (self.hosts.at(liar).incarnation(), self.now);
         Some(Parcel { from: liar, to, passage, begun, sent, message, data: false, lie: false })
     }

@@ -39,7 +39,10 @@ impl Bounds {
             Observation::Sent { from, message: Message::Response(response), .. }
                 if matches!(response.answer, Answer::Partial(_)) =>
             {
-                self.answered = Some(*from);
+                // Whoever has stood still may answer when nobody asks for its answer any more.
+                let record = book.calls.get(&response.call);
+                let asked = record.is_some_and(|it| findings.at < it.started + it.plan.limit_ns);
+                self.answered = Some(*from).filter(|_| asked);
             }
             Observation::Held { id, held, workers } => {
                 if self.answered.take() == Some(*id) && held.answers_kept == 0 {

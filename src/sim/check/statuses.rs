@@ -42,8 +42,9 @@ pub(super) struct Statuses {
     answered: BTreeSet<(Id, CallId)>,
     /// Who has said of itself that it failed.
     failed: BTreeSet<(CallId, Id)>,
-    /// Where a function of a call has begun, and where it has run to its end or given its deferred reply.
+    /// Where func of a call has executed, where functions of it are seen, and where it has run to its end or given its deferred reply.
     begun: BTreeSet<(Id, CallId)>,
+    seen: BTreeSet<(Id, CallId)>,
     through: BTreeSet<(Id, CallId)>,
 }
 
@@ -60,8 +61,11 @@ impl Statuses {
             Observation::Received { at, from, message: Message::Response(response) } => {
                 self.heard(book, *at, *from, response);
             }
-            Observation::Began { id, call } => {
+            Observation::Began { id, call } | Observation::Executed { id, call, .. } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
+                if matches!(seen, Observation::Began { .. }) {
+                    self.seen.extend(Some((*id, *call)).filter(|_| small));
+                }
                 self.begun.extend(Some((*id, *call)).filter(|_| small));
             }
             Observation::TokenUsed { id, call } => drop(self.through.insert((*id, *call))),
@@ -85,6 +89,7 @@ impl Statuses {
                 self.calls.retain(|(at, _), _| at != id);
                 self.answered.retain(|(at, _)| at != id);
                 self.begun.retain(|(at, _)| at != id);
+                self.seen.retain(|(at, _)| at != id);
                 self.through.retain(|(at, _)| at != id);
             }
             _ => {}
@@ -163,7 +168,8 @@ impl Statuses {
 
     fn state_of(&self, id: Id, call: CallId) -> State {
         let at = (id, call);
-        State { begun: self.begun.contains(&at), through: self.through.contains(&at) }
+        let open = self.seen.contains(&at) && !self.through.contains(&at);
+        State { begun: self.begun.contains(&at), open }
     }
 
     /// A call ends at its root.
@@ -204,11 +210,11 @@ struct Said<'a> {
     causes: &'a [Cause],
 }
 
-/// Whether a call's function has begun at an id, and whether it is through.
+/// Whether a call's func has begun at an id, and whether it is known not to be through.
 #[derive(Clone, Copy)]
 struct State {
     begun: bool,
-    through: bool,
+    open: bool,
 }
 
 impl Said<'_> {
@@ -217,7 +223,7 @@ impl Said<'_> {
         let own = self.coverage.statuses().next().filter(|_| record.plan.ids.len() <= LARGE);
         let what = match own {
             Some(Status::Unknown) if !state.begun && !record.plan.partial => "has not begun",
-            Some(Status::Done) if state.begun && !state.through => "is not through",
+            Some(Status::Done) if state.open => "is not through",
             _ => return None,
         };
         Some(format!("func {what} at id {}, and it says of itself that it is {own:?}", self.id))
