@@ -157,7 +157,7 @@ impl World {
                     self.inject(Fault::Delay, &[from, to]);
                 }
                 if orphans {
-                    self.orphan(from, arrival);
+                    self.orphan(from, to, arrival);
                 }
                 copy.into_iter().for_each(|copy| self.forge(from, to, copy, arrival));
                 lied.into_iter().for_each(|call| self.lie(from, to, call, arrival));

@@ -59,7 +59,10 @@ impl World {
         let (to, message) = other.unwrap_or((to, message));
         let others: Vec<Id> =
             (0..self.scenario.n).filter(|&id| id != from && id != to && self.hosts.is_up(id)).collect();
-        let Some(&liar) = self.random.pick(&others) else { return };
+        let Some(&other) = self.random.pick(&others) else { return };
+        // With its root an id may be linked first after the call.
+        let root = Some(call.root).filter(|root| others.contains(root));
+        let liar = if self.random.chance(1, 3) { root.unwrap_or(other) } else { other };
         let Some(mishaps) = &self.mishaps else { return };
         let at = self.now + mishaps.copy_takes(&mut self.random, arrival - self.now);
         if let Some(parcel) = self.in_the_name_of(liar, to, message) {

@@ -65,9 +65,14 @@ impl World {
             (0..n).for_each(|id| self.hosts.at(id).ahead = AHEAD_NS * self.random.below(2));
         }
         let anew = |it: &Timed| if let Mishap::Restart(id) = it.mishap { Some((id, it.at)) } else { None };
-        let anew: Vec<(Id, u64)> = timed.iter().filter_map(anew).collect();
+        let mut roots: Vec<(Id, u64)> = timed.iter().filter_map(anew).collect();
+        let parts = if used.has(Fault::GiveUp) { 2 } else { 6 };
+        if self.random.chance(1, parts) {
+            // What one call leaves at its root the next one finds.
+            roots = vec![(self.random.below(n.into()) as Id, BEGIN)];
+        }
         for _ in 0..calls {
-            self.draw_call(&mishaps, limit, span, &anew);
+            self.draw_call(&mishaps, limit, span, &roots);
         }
         self.mishaps = Some(mishaps);
         for Timed { at, mishap } in timed {
@@ -97,11 +102,11 @@ impl World {
         self.queue.push(settled, Event::Probe { partial: true });
     }
 
-    /// A call, perhaps of one of those who begin `anew`, some of them before that and some behind it.
-    fn draw_call(&mut self, mishaps: &Mishaps, limit: u64, span: u64, anew: &[(Id, u64)]) {
+    /// A call, perhaps of one of these `roots`, at any time or behind that when it begins anew.
+    fn draw_call(&mut self, mishaps: &Mishaps, limit: u64, span: u64, roots: &[(Id, u64)]) {
         let random = &mut self.random;
         let mut ids: Vec<Id> = (0..self.scenario.n).collect();
-        let again = if random.chance(1, 2) { random.pick(anew).copied() } else { None };
+        let again = if random.chance(3, 4) { random.pick(roots).copied() } else { None };
         let from = again.map(|(_, at)| at).filter(|_| random.chance(2, 3)).unwrap_or(BEGIN);
         let root = again.map_or_else(|| random.below(ids.len() as u64) as usize, |(id, _)| id as usize);
         ids.swap(0, root);
@@ -332,9 +337,19 @@ impl World {
     }
 
     /// The sender of a request ends before it can have heard of it.
-    pub(super) fn orphan(&mut self, id: Id, arrival: u64) {
+    pub(super) fn orphan(&mut self, id: Id, child: Id, arrival: u64) {
         self.inject(Fault::Orphan, &[id]);
-        let at = self.now + self.random.below(2 * (arrival - self.now) + 1);
+        let way = 2 * (arrival - self.now) + 1;
+        let at = self.now + self.random.below(way);
         self.queue.push(at, Event::Mishap(Mishap::Crash(id)));
+        let begins_anew =
+            self.mishaps.as_ref().is_some_and(|it| it.used.has_any(&[Fault::Fresh, Fault::Restart]));
+        if begins_anew && self.random.chance(1, 2) {
+            // Who was asked has perhaps done it, and knows nothing of that when an adopter asks.
+            let ends = arrival + self.random.below(way);
+            self.queue.push(ends, Event::Mishap(Mishap::Crash(child)));
+            let begins = ends + 1 + self.random.below(way);
+            self.queue.push(begins, Event::Mishap(Mishap::Restart(child)));
+        }
     }
 }

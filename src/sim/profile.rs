@@ -102,8 +102,13 @@ impl Profile {
         let Most { reply, reply_header, data, header } = self.most;
         // Nothing at all is a size of its own.
         let mut size = |most: u64| if random.chance(1, 8) { 0 } else { random.below(most + 1) as u32 };
-        let (reply, data) = (size(reply), size(data));
+        let (reply, mut data) = (size(reply), size(data));
         let (reply_header_bytes, header_bytes) = (size(reply_header), size(header));
+        let data_max = self.limits.map_or(u64::MAX, |limits| limits.data_max);
+        if data_max <= NARROW && random.chance(1, 3) {
+            // Exactly as much as there may be.
+            data = data_max as u32;
+        }
         let handle = |random: &mut Random, first: u64| first + 2 * random.below(2);
         let carries = Carries {
             func: handle(random, 1),

@@ -61,7 +61,18 @@ impl Faithful {
 
     /// Takes an answer down that speaks for a whole subtree; says whether it comes too early.
     fn answered(&mut self, book: &Book, from: Id, response: &Response) -> Option<String> {
-        let record = book.calls.get(&response.call).filter(|record| !record.plan.partial)?;
+        let record = book.calls.get(&response.call)?;
+        let carries = match &response.answer {
+            Answer::Reply(_) | Answer::Arriving(_) => true,
+            Answer::Partial(partial) => !partial.reply.is_empty(),
+            Answer::Completed | Answer::Failed(_) => false,
+        };
+        if carries && !record.plan.reply_wanted {
+            return Some("with a reply, and none is wanted".into());
+        }
+        if record.plan.partial {
+            return None;
+        }
         let (done, position) = (self.done.get_mut(&response.call)?, record.position(from)?);
         // Whoever asks it may have had its answer before it was asked by its parent.
         if record.is_forged(position) {

@@ -85,6 +85,9 @@ pub(in crate::sim) enum Act {
     Twice,
 }
 
+/// Calls of each draw that are given up: most have ended by then.
+const GIVEN_UP: u64 = 3;
+
 /// Lies of each draw of them: most find nothing that they could change.
 const LIES: u64 = 4;
 
@@ -220,12 +223,16 @@ impl Mishaps {
                 add(at, Mishap::Crash(id));
                 add(at + 1 + random.below(span / AT_ONCE_PARTS), Mishap::Restart(id));
             }
-            Fault::GiveUp => add(at, Mishap::GiveUp { call: random.below(4) as usize }),
+            Fault::GiveUp => {
+                for _ in 0..GIVEN_UP {
+                    add(from + random.below(2 * span), Mishap::GiveUp { call: random.below(8) as usize });
+                }
+            }
             Fault::Orphan => {
                 self.orphans.insert(random.below(requests));
             }
             Fault::SecondParent => {
-                self.forged.insert(random.below(requests));
+                self.forged.extend([random.below(requests), random.below(requests)]);
             }
             Fault::Forged => self.lies.extend((0..LIES).map(|_| random.below(requests * LIES))),
             Fault::Refused => {
@@ -410,7 +417,7 @@ impl Times {
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
-const THEMES: [&[Fault]; 28] = [
+const THEMES: [&[Fault]; 30] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
     &[Fault::Refused, Fault::Link],
@@ -436,6 +443,8 @@ const THEMES: [&[Fault]; 28] = [
     &[Fault::Fresh, Fault::SecondParent],
     &[Fault::Restart, Fault::SecondParent, Fault::Duplicate],
     &[Fault::Announced, Fault::Link],
+    &[Fault::Fresh, Fault::Orphan, Fault::Delay],
+    &[Fault::GiveUp, Fault::Callback, Fault::Orphan],
     &[Fault::Forged, Fault::Orphan],
     &[Fault::Forged, Fault::Crash, Fault::Delay],
     &[Fault::Close, Fault::GiveUp, Fault::Fail],
