@@ -258,7 +258,7 @@ impl Life {
         let (every, last) =
             (self.rules?.0, self.peers.get(&(id, peer)).map_or(0, |known| known.last_question));
         // Once in an interval, by its own clock; it counts the intervals anew when a call begins.
-        if last > 0 && now < last + every / 4 {
+        if last > 0 && now > last && now < last + every / 4 {
             return Some(format!("asks {peer} for a heartbeat {} ns after it has asked before", now - last));
         }
         if self.peers.get(&(id, peer)).is_none_or(|peer| peer.awaited.is_empty()) {
