@@ -8,11 +8,12 @@ use gpc_trees::Id;
 use super::check::{Limits, Observation, Outcome, merged, part, reason, reply_header};
 use super::cost::wire_bytes;
 use super::faults::{Act, Fate, Fault, Passage, Receipt};
+use super::forged::call_of;
 use super::path::Came;
 use super::trace::{Shown, digest};
-use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held, merging_of};
+use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held};
 use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
-use crate::wire::message::{Answer, Merging, Response};
+use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message, Request};
 
 impl World {
@@ -35,6 +36,7 @@ impl World {
         let limits = self.profile.limits;
         let host = self.hosts.at(id);
         let (down, begun, first_run) = (host.down, host.begun, host.run == 0);
+        let incarnation = host.incarnation();
         let node = || {
             let started = Time::from_nanos(begun);
             let mut config = Config {
@@ -45,7 +47,7 @@ impl World {
                 restart_margin,
                 heartbeat,
                 plan_at_once: true,
-                ..Config::new(id, begun)
+                ..Config::new(id, incarnation)
             };
             if let Some(Limits { calls_max, data_max, reply_max, adopted_max }) = limits {
                 (config.calls_max, config.data_max) = (calls_max, data_max);
@@ -82,7 +84,7 @@ impl World {
             }
             Output::Abandon { peer } => self.abandon(id, peer),
             // A function here runs to its end, whether anybody wants it or not.
-            Output::Stopped(_) => {}
+            Output::Stopped(call) => self.observe(&Observation::Stopped { id, call }),
         }
     }
 
@@ -110,11 +112,12 @@ impl World {
             let question = Question { peer: to, epoch: self.epoch_at(from, to), asked: sent };
             self.queue.push(left, Event::PingLeft { id: from, run: self.hosts.run(from), question });
         }
+        self.fill_socket(from, to, arrival);
         if self.mishaps.is_some() {
             return self.send_where_links_break(from, to, message, arrival, data);
         }
-        let begun = self.hosts.at(from).begun;
-        let parcel = Parcel { from, to, passage: Passage::default(), begun, sent, message, data };
+        let begun = self.hosts.at(from).incarnation();
+        let parcel = Parcel { from, to, passage: Passage::default(), begun, sent, message, data, lie: false };
         self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
     }
 
@@ -122,7 +125,7 @@ impl World {
         let (sent, lives) = (self.now, self.hosts.is_up(to));
         let refuses = self.mishaps.as_ref().is_some_and(|mishaps| mishaps.refuses(from, to, sent));
         let up = lives && !refuses;
-        let (runs, begun) = ([self.hosts.run(from), self.hosts.run(to)], self.hosts.at(from).begun);
+        let (runs, begun) = ([self.hosts.run(from), self.hosts.run(to)], self.hosts.at(from).incarnation());
         let Some(mishaps) = &mut self.mishaps else { return };
         let is_request = matches!(message, Message::Request(_));
         let opens = is_request || matches!(message, Message::Ping);
@@ -147,15 +150,17 @@ impl World {
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
                 let (orphans, forged) = if is_request { mishaps.request(sent) } else { (false, false) };
                 let copy = forged.then(|| message.clone());
-                let parcel = Parcel { from, to, passage, begun, sent, message, data };
+                let lied = call_of(&message).filter(|_| mishaps.is_lied_about(sent));
+                let parcel = Parcel { from, to, passage, begun, sent, message, data, lie: false };
                 self.queue.push(arrival, Event::Arrive(Box::new(parcel)));
                 if late > 0 {
                     self.inject(Fault::Delay, &[from, to]);
                 }
                 if orphans {
-                    self.orphan(from, arrival);
+                    self.orphan(from, to, arrival);
                 }
                 copy.into_iter().for_each(|copy| self.forge(from, to, copy, arrival));
+                lied.into_iter().for_each(|call| self.lie(from, to, call, arrival));
             }
         }
     }
@@ -174,6 +179,27 @@ impl World {
         }
     }
 
+    /// Something leaves for a peer, perhaps behind what fills the socket; then the node hears later that the socket has taken bytes.
+    fn fill_socket(&mut self, from: Id, to: Id, arrival: u64) {
+        let Some(heartbeat) = self.heartbeat.filter(|_| self.profile.full_sockets) else { return };
+        if self.random.chance(1, 4) {
+            let most = heartbeat.dead_after.as_nanos() as u64;
+            let at = arrival + self.random.below(most.max(1));
+            let (run, epoch) = (self.hosts.run(from), self.epoch_at(from, to));
+            self.queue.push(at, Event::Taken { id: from, run, peer: to, epoch });
+        }
+    }
+
+    /// A socket that was full has taken bytes, if its link is still there.
+    pub(super) fn taken(&mut self, id: Id, run: u32, peer: Id, epoch: u32) {
+        let stands = self.hosts.is_up(peer) && self.epoch_at(id, peer) == epoch;
+        if stands && self.hosts.is_up(id) && self.hosts.run(id) == run {
+            self.trace.say(self.now, format_args!("the socket of {id} for {peer} has taken bytes"));
+            self.observe(&Observation::Heard { at: id, from: peer });
+            self.input(id, Input::Heard(peer));
+        }
+    }
+
     /// A message reaches its receiver, who takes it in as soon as it can.
     pub(super) fn arrive(&mut self, parcel: Box<Parcel>) {
         let (from, to) = (parcel.from, parcel.to);
@@ -187,7 +213,7 @@ impl World {
     }
 
     pub(super) fn handle(&mut self, parcel: Parcel) {
-        let Parcel { from, to, passage, begun, sent, ref message, data } = parcel;
+        let Parcel { from, to, passage, begun, sent, ref message, data, lie } = parcel;
         if !self.hosts.is_up(to) {
             return;
         }
@@ -200,6 +226,14 @@ impl World {
             self.link_comes_up(to, from, passage, begun);
         }
         self.trace.fold([self.now, 8, u64::from(from) << 32 | u64::from(to), 0]);
+        if lie {
+            // It changes nothing, but that somebody was heard.
+            self.observe(&Observation::Heard { at: to, from });
+            if !self.on_the_spot(to, from, message) {
+                self.input(to, Input::Message { from, message: parcel.message });
+            }
+            return;
+        }
         if self.head_came(to, from, message) {
             return;
         }
@@ -219,7 +253,7 @@ impl World {
         self.observe(&Observation::Received { at: to, from, message: &message });
         if !self.on_the_spot(to, from, &message) {
             let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
-            let message = placed(message);
+            let message = self.placed(message);
             self.input(to, Input::Message { from, message });
             // Another parent may have brought what the first one did not.
             asked.into_iter().for_each(|call| self.more_below(to, call));
@@ -335,6 +369,19 @@ impl World {
         self.work(id, ns, Event::Ran { id, run, call, result });
     }
 
+    /// A request as a node takes it whose functions have their places, and say how they merge: those of every other call run on an executor with a name.
+    fn placed(&self, message: Message) -> Message {
+        let Message::Request(mut request) = message else { return message };
+        let plan = self.call(request.call).map(|state| state.plan.clone());
+        let merging = plan.map(|plan| plan.carries.merging).unwrap_or_default();
+        let classes = if class_of(request.call) > 0 { classes_of(request.call) } else { request.classes };
+        if (classes, merging) != (request.classes, request.merging) {
+            let request = Arc::make_mut(&mut request);
+            (request.classes, request.merging) = (classes, merging);
+        }
+        Message::Request(request)
+    }
+
     pub(super) fn call(&self, call: CallId) -> Option<&super::world::CallState> {
         self.calls.get(*self.names.get(&call)?)
     }
@@ -343,15 +390,4 @@ impl World {
     pub(super) fn whole_us(ns: u64) -> u64 {
         Duration::from_nanos(ns).as_micros() as u64 * 1000
     }
-}
-
-/// A request as a node takes it whose functions have their places: those of every other call run on an executor with a name, and some callbacks are commutative.
-fn placed(message: Message) -> Message {
-    let Message::Request(mut request) = message else { return message };
-    let merging = if request.callback.is_some() { merging_of(request.call) } else { Merging::default() };
-    if class_of(request.call) > 0 || request.merging != merging {
-        let request = Arc::make_mut(&mut request);
-        (request.classes, request.merging) = (classes_of(request.call), merging);
-    }
-    Message::Request(request)
 }

@@ -10,13 +10,16 @@ use super::profile::Profile;
 use super::scenario::Scenario;
 use super::world::{BEGIN, Event, Parcel, World, expected_ns};
 use crate::chain::{Heartbeat, Input, Node};
-use crate::wire::{CauseKind, Message, Request};
+use crate::wire::{CauseKind, Message};
 
 /// Shortest time limit of a call in a world with faults, nanoseconds; longer ones for calls that take long.
 const LIMIT_MIN_NS: u64 = 50_000_000;
 
 /// Time limits of calls, in the shortest one: some end while others go on.
 const LIMITS_MAX: u64 = 3;
+
+/// By how much clocks are ahead that are: a process that begins again begins before its last run, as far as anybody can tell.
+const AHEAD_NS: u64 = BEGIN;
 
 /// Latest time after a loss at which an end learns of it, in latencies.
 const NOTICED_LATENCIES: u64 = 50;
@@ -58,8 +61,18 @@ impl World {
         }
         // What was sent before the last fault was over may be late.
         let end = mishaps.end + mishaps.longest;
+        if self.random.chance(1, 3) {
+            (0..n).for_each(|id| self.hosts.at(id).ahead = AHEAD_NS * self.random.below(2));
+        }
+        let anew = |it: &Timed| if let Mishap::Restart(id) = it.mishap { Some((id, it.at)) } else { None };
+        let mut roots: Vec<(Id, u64)> = timed.iter().filter_map(anew).collect();
+        let parts = if used.has(Fault::GiveUp) { 2 } else { 6 };
+        if self.random.chance(1, parts) {
+            // What one call leaves at its root the next one finds.
+            roots = vec![(self.random.below(n.into()) as Id, BEGIN)];
+        }
         for _ in 0..calls {
-            self.draw_call(&mishaps, limit, span);
+            self.draw_call(&mishaps, limit, span, &roots);
         }
         self.mishaps = Some(mishaps);
         for Timed { at, mishap } in timed {
@@ -89,10 +102,13 @@ impl World {
         self.queue.push(settled, Event::Probe { partial: true });
     }
 
-    pub(super) fn draw_call(&mut self, mishaps: &Mishaps, limit: u64, span: u64) {
+    /// A call, perhaps of one of these `roots`, at any time or behind that when it begins anew.
+    fn draw_call(&mut self, mishaps: &Mishaps, limit: u64, span: u64, roots: &[(Id, u64)]) {
         let random = &mut self.random;
         let mut ids: Vec<Id> = (0..self.scenario.n).collect();
-        let root = random.below(ids.len() as u64) as usize;
+        let again = if random.chance(3, 4) { random.pick(roots).copied() } else { None };
+        let from = again.map(|(_, at)| at).filter(|_| random.chance(2, 3)).unwrap_or(BEGIN);
+        let root = again.map_or_else(|| random.below(ids.len() as u64) as usize, |(id, _)| id as usize);
         ids.swap(0, root);
         if random.chance(1, 2) {
             random.shuffle(&mut ids[1..]);
@@ -117,7 +133,7 @@ impl World {
             reply_bytes,
             carries,
         };
-        let at = BEGIN + random.below(span);
+        let at = from + random.below(span);
         let index = self.add_call(plan, false);
         (self.calls[index].acts, self.calls[index].callbacks_fail) = (acts, callbacks_fail);
         self.queue.push(at, Event::Start(index));
@@ -270,8 +286,8 @@ impl World {
             return;
         };
         self.trace.say(self.now, format_args!("*** again: {}", super::trace::Shown(from, to, &message)));
-        let (begun, sent) = (self.hosts.at(from).begun, self.now);
-        let parcel = Parcel { from, to, passage, begun, sent, message, data: false };
+        let (begun, sent) = (self.hosts.at(from).incarnation(), self.now);
+        let parcel = Parcel { from, to, passage, begun, sent, message, data: false, lie: false };
         self.queue.push(self.now, Event::Arrive(Box::new(parcel)));
     }
 
@@ -321,47 +337,19 @@ impl World {
     }
 
     /// The sender of a request ends before it can have heard of it.
-    pub(super) fn orphan(&mut self, id: Id, arrival: u64) {
+    pub(super) fn orphan(&mut self, id: Id, child: Id, arrival: u64) {
         self.inject(Fault::Orphan, &[id]);
-        let at = self.now + self.random.below(2 * (arrival - self.now) + 1);
+        let way = 2 * (arrival - self.now) + 1;
+        let at = self.now + self.random.below(way);
         self.queue.push(at, Event::Mishap(Mishap::Crash(id)));
-    }
-
-    /// The request that a root's parent would have sent it, if there were one.
-    fn of_the_root(&self, request: &Request) -> Option<Message> {
-        let plan = &self.call(request.call)?.plan;
-        let whole = Request {
-            position: 0,
-            ids: plan.ids.clone(),
-            tree: Ok(plan.tree.clone()),
-            data: request.data.fork(),
-            ..request.clone()
-        };
-        Some(Message::Request(whole.into()))
-    }
-
-    /// A copy of a request comes from an id that is not its sender, or goes to the root of the call.
-    pub(super) fn forge(&mut self, from: Id, to: Id, message: Message, arrival: u64) {
-        let Message::Request(request) = &message else { return };
-        let call = request.call;
-        let whole = if self.random.chance(1, 4) { self.of_the_root(request) } else { None };
-        let to_root = whole.is_some();
-        let (to, message) = whole.map_or((to, message), |whole| (call.root, whole));
-        let others: Vec<Id> =
-            (0..self.scenario.n).filter(|&id| id != from && id != to && self.hosts.is_up(id)).collect();
-        let Some(&liar) = self.random.pick(&others) else { return };
-        let up = self.hosts.is_up(to);
-        let at = self.now + 1 + self.random.below(2 * (arrival - self.now) + 1);
-        let Some(mishaps) = &mut self.mishaps else { return };
-        if let super::faults::Fate::Goes(passage) = mishaps.links.send(liar, to, true, up) {
-            let at = mishaps.links.in_order(liar, to, at);
-            // A root knows that its calls have no parent.
-            let concerned = if to_root { [liar, liar, liar] } else { [to, liar, from] };
-            self.inject(Fault::SecondParent, &concerned);
-            self.observe(&Observation::Forged { from: liar, to, call });
-            let (begun, sent) = (self.hosts.at(liar).begun, self.now);
-            let parcel = Parcel { from: liar, to, passage, begun, sent, message, data: false };
-            self.queue.push(at, Event::Arrive(Box::new(parcel)));
+        let begins_anew =
+            self.mishaps.as_ref().is_some_and(|it| it.used.has_any(&[Fault::Fresh, Fault::Restart]));
+        if begins_anew && self.random.chance(1, 2) {
+            // Who was asked has perhaps done it, and knows nothing of that when an adopter asks.
+            let ends = arrival + self.random.below(way);
+            self.queue.push(ends, Event::Mishap(Mishap::Crash(child)));
+            let begins = ends + 1 + self.random.below(way);
+            self.queue.push(begins, Event::Mishap(Mishap::Restart(child)));
         }
     }
 }

@@ -26,7 +26,16 @@ pub(super) struct Host {
     pub(super) started: u32,
     /// When this run began; its incarnation counts from there.
     pub(super) begun: u64,
+    /// By how much its clock is ahead.
+    pub(super) ahead: u64,
     pub(super) down: bool,
+}
+
+impl Host {
+    /// What its clock said when it began.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.begun + self.ahead
+    }
 }
 
 /// All processes.
@@ -112,7 +121,7 @@ impl Hosts {
         host.timer = u64::MAX;
     }
 
-    /// A new process begins under the same id.
+    /// A new process begins under the same id, and its clock is right.
     pub(super) fn begin_again(&mut self, id: Id, now: u64) {
         let host = self.at(id);
         let run = host.run + 1;

@@ -32,6 +32,7 @@ mod exhaustive;
 mod faults;
 pub mod fit;
 mod flows;
+mod forged;
 mod happen;
 mod hosts;
 mod path;

@@ -6,6 +6,7 @@ use super::check::{Carries, Limits};
 use super::faults::{Fault, FaultSet};
 use super::random::Random;
 use super::scenario::Scenario;
+use crate::wire::message::Merging;
 
 /// Bytes of all replies of a call together where they are long: over a segment, in the larger subtrees.
 const LONG_REPLIES: u64 = 1 << 20;
@@ -49,13 +50,22 @@ pub(super) struct Profile {
     pub(super) as_bytes: bool,
     /// The data of requests come in pieces.
     pub(super) in_pieces: bool,
+    /// Sockets are full now and then, and nodes hear when they take bytes again.
+    pub(super) full_sockets: bool,
 }
 
 impl Default for Profile {
     /// The same for every seed.
     fn default() -> Profile {
         let (short_ways, limits) = (ShortWays::Odd, None);
-        Profile { most: Most::default(), short_ways, limits, as_bytes: false, in_pieces: false }
+        Profile {
+            most: Most::default(),
+            short_ways,
+            limits,
+            as_bytes: false,
+            in_pieces: false,
+            full_sockets: false,
+        }
     }
 }
 
@@ -83,6 +93,7 @@ impl Profile {
             limits,
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2),
+            full_sockets: random.chance(1, 3),
         }
     }
 
@@ -91,14 +102,20 @@ impl Profile {
         let Most { reply, reply_header, data, header } = self.most;
         // Nothing at all is a size of its own.
         let mut size = |most: u64| if random.chance(1, 8) { 0 } else { random.below(most + 1) as u32 };
-        let (reply, data) = (size(reply), size(data));
+        let (reply, mut data) = (size(reply), size(data));
         let (reply_header_bytes, header_bytes) = (size(reply_header), size(header));
+        let data_max = self.limits.map_or(u64::MAX, |limits| limits.data_max);
+        if data_max <= NARROW && random.chance(1, 3) {
+            // Exactly as much as there may be.
+            data = data_max as u32;
+        }
         let handle = |random: &mut Random, first: u64| first + 2 * random.below(2);
         let carries = Carries {
             func: handle(random, 1),
             callback: handle(random, 2),
             header_bytes,
             reply_header_bytes,
+            merging: if random.chance(1, 3) { Merging::AsTheyCome } else { Merging::InListOrder },
         };
         (scenario.reply_bytes.unwrap_or(reply), scenario.data_bytes.unwrap_or(data), carries)
     }

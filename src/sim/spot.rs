@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use gpc_trees::Id;
 
 use super::check::{Observation, Outcome, reason};
@@ -12,9 +13,10 @@ use super::faults::{Act, Fault};
 use super::profile::ShortWays;
 use super::world::{World, class_of};
 use crate::chain::{Asker, Begun, Heard, Outputs, Place, Ran, Reply, RootReply, Start, Time, ToChild};
-use crate::wire::message::{Answer, Response};
+use crate::wire::head::{AnswerKind, ResponseHead};
+use crate::wire::message::{Answer, Response, SubtreeReply};
 use crate::wire::short::{Particulars, ShortRequest, ShortResponse};
-use crate::wire::{CallId, Message, Reason, Request};
+use crate::wire::{CallId, Message, Payload, Reason, Request};
 
 impl World {
     /// Takes a message on the fast path, if that may be; says whether it has.
@@ -83,7 +85,12 @@ impl World {
         let alone = ids.len() == 1 && *room == Reply::default();
         let result = reply_into(room, result);
         let answer = match node.spot_replied(call, result) {
-            Ok((_, answer)) => answer.reply().map_or(Answer::Completed, Answer::Reply),
+            Ok((head, answer)) => {
+                let (mut start, mut rest) = (Vec::new(), BytesMut::new());
+                answer.emit_start(&mut start);
+                answer.emit_rest(&mut rest);
+                read_alone(&head, [start, rest.into()].concat())
+            }
             Err(answer) => *answer,
         };
         node.spot_answered();
@@ -218,6 +225,16 @@ impl World {
         }
         self.settle(id);
     }
+}
+
+/// What a parent reads of the bytes of an answer; whatever is behind it comes as a part of it.
+fn read_alone(head: &ResponseHead, bytes: Vec<u8>) -> Answer {
+    if head.kind == AnswerKind::Completed && bytes.is_empty() {
+        return Answer::Completed;
+    }
+    let (header, data) = bytes.split_at(bytes.len().min(head.header_len as usize));
+    let (header, data) = (Payload::copy_from_slice(header), Payload::copy_from_slice(data));
+    Answer::Reply(SubtreeReply { level: head.level, header, data })
 }
 
 /// What takes its time or answers later does not run on the fast path.

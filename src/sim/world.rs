@@ -24,7 +24,7 @@ use super::random::Random;
 use super::scenario::{REPLY_BYTES, Scenario};
 use super::trace::Trace;
 use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Start};
-use crate::wire::message::{Classes, Merging};
+use crate::wire::message::Classes;
 use crate::wire::{Body, CallId, Message};
 
 /// When a world begins: its processes have been running since 0, for eleven days, if they have not just been launched.
@@ -43,14 +43,6 @@ pub(super) const EXECUTOR: usize = 1;
 /// Which workers run the functions of a call: every other one of a root's calls is a service's, which may not wait behind the others.
 pub(super) fn class_of(call: CallId) -> u8 {
     (call.sequence % 2) as u8
-}
-
-/// In which order the callback of a call merges: that of one call in four is commutative.
-pub(super) fn merging_of(call: CallId) -> Merging {
-    match (call.sequence / 2) % 4 {
-        1 => Merging::AsTheyCome,
-        _ => Merging::InListOrder,
-    }
 }
 
 pub(super) fn classes_of(call: CallId) -> Classes {
@@ -72,6 +64,8 @@ pub(super) struct Parcel {
     pub(super) message: Message,
     /// It is the data of a long reply, whose head has gone before.
     pub(super) data: bool,
+    /// Its sender has no part in what it speaks of.
+    pub(super) lie: bool,
 }
 
 /// A heartbeat request that waits to leave: on which link, and since when.
@@ -105,6 +99,8 @@ pub(super) enum Event {
     Notice { id: Id, run: u32, peer: Id, epoch: u32 },
     /// A heartbeat request does not wait any more to leave.
     PingLeft { id: Id, run: u32, question: Question },
+    /// A socket that was full has taken bytes.
+    Taken { id: Id, run: u32, peer: Id, epoch: u32 },
     /// A process that has a core can do the next thing.
     Turn(Id),
     /// A function has had a core for its time.
@@ -351,6 +347,7 @@ impl World {
             Event::Piece { id, run, from, call } => self.piece(id, run, from, call),
             Event::Notice { id, run, peer, epoch } => self.notice(id, run, peer, epoch),
             Event::PingLeft { id, run, question } => self.ping_left(id, run, question),
+            Event::Taken { id, run, peer, epoch } => self.taken(id, run, peer, epoch),
             // It may have ended, begun anew, and stand still again.
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => self.resume(id),
@@ -370,7 +367,7 @@ impl World {
         }
         self.took_part(root);
         let host = self.hosts.at(root);
-        let name = CallId { root, sequence: host.begun + u64::from(host.started) };
+        let name = CallId { root, sequence: host.incarnation() + u64::from(host.started) };
         host.started += 1;
         let call = &mut self.calls[index];
         call.name = Some(name);
@@ -397,7 +394,7 @@ impl World {
             header: Bytes::from(header(name, plan.carries.header_bytes)),
             data: Body::whole(Bytes::from(data(name, plan.data_bytes))),
             classes: classes_of(name),
-            merging: if plan.callback { merging_of(name) } else { Merging::default() },
+            merging: plan.carries.merging,
             ..Start::new(plan.carries.func)
         };
         let ticket = index as u64;
@@ -462,7 +459,7 @@ impl Event {
     fn parts(&self) -> [Option<Id>; 2] {
         match self {
             Event::Arrive(parcel) | Event::Handle(parcel) => [Some(parcel.from), Some(parcel.to)],
-            Event::Notice { id, peer, .. } => [Some(*id), Some(*peer)],
+            Event::Notice { id, peer, .. } | Event::Taken { id, peer, .. } => [Some(*id), Some(*peer)],
             Event::Piece { id, from, .. } => [Some(*id), Some(*from)],
             Event::PingLeft { id, question, .. } => [Some(*id), Some(question.peer)],
             other => [other.at(), None],
@@ -476,6 +473,7 @@ impl Event {
             Event::Ran { id, .. } | Event::Answered { id, .. } | Event::Notice { id, .. } => Some(*id),
             Event::Piece { id, .. }
             | Event::PingLeft { id, .. }
+            | Event::Taken { id, .. }
             | Event::Turn(id)
             | Event::Worked { id, .. } => Some(*id),
             Event::Start(_) | Event::Settled | Event::Probe { .. } | Event::Resumed(_) | Event::Mishap(_) => {

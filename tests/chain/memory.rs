@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, JobResult};
-use chained_gpc::wire::{Body, Budget, CallId, Request};
+use chained_gpc::wire::{Body, Budget, CallId, Message, Request};
 
 use super::one::{CALL, One, leveled, reply, request};
 
@@ -114,4 +114,32 @@ fn a_request_without_memory_for_its_data_ends_unless_another_parent_sends_them()
     data.follow(&other);
     whole.push(&[8; 20]);
     assert!(!data.is_refused() && data.bytes().is_some_and(|bytes| bytes == [8; 20][..]));
+}
+
+/// A body counts the data that it holds; with the request they would take twice the memory.
+#[test]
+fn long_data_are_counted_where_they_lie() {
+    let (mut one, memory) = node_of(100 << 10);
+    assert_eq!(
+        one.request(0, Request { data: Body::whole(vec![7; 90 * KIB]), ..request("1") }),
+        ["run func"]
+    );
+    assert!(memory.used() < 10 << 10, "{}", memory.used());
+}
+
+/// Some thousand partial calls that do not follow each other are known until their time has passed, and nothing wakes the node for them any more.
+#[test]
+fn what_is_known_of_ended_partial_calls_goes_with_its_time() {
+    let mut one = One::new(1);
+    for sequence in (0..10_000).step_by(2) {
+        let call = CallId { root: 0, sequence };
+        one.request(0, Request { call, partial: true, ..request("1") });
+        one.feed(Input::Ran { call, result: JobResult::Replied(reply("x")) });
+        one.feed(Input::Message { from: 0, message: Message::Release(call) });
+    }
+    assert_eq!(one.node.answers_kept(), 0);
+    assert!(one.node.next_deadline().is_some());
+    one.now += Duration::from_secs(100);
+    one.feed(Input::Tick);
+    assert_eq!(one.node.next_deadline(), None);
 }

@@ -30,6 +30,8 @@ pub(super) enum Seen {
     Began(Id),
     Ran(Id, bool),
     TokenUsed(Id),
+    Stopped(Id),
+    Heard(Id, Id),
     Sent(Id, Id, Message),
     Received(Id, Id, Message),
     Requested(Id, Id),
@@ -72,7 +74,7 @@ pub(super) fn request(ids: std::ops::Range<Id>, limit_ns: u64, skipped: u32) -> 
     Message::Request(Arc::new(Request {
         call: CALL,
         position: ids.start,
-        total: 1 << 20,
+        total: 3,
         func: 1,
         callback: None,
         merging: Default::default(),
@@ -214,6 +216,8 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Began(id) => Observation::Began { id: *id, call: CALL },
             Seen::Ran(id, deferred) => Observation::Ran { id: *id, call: CALL, deferred: *deferred },
             Seen::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
+            Seen::Stopped(id) => Observation::Stopped { id: *id, call: CALL },
+            Seen::Heard(at, from) => Observation::Heard { at: *at, from: *from },
             Seen::Sent(from, to, message) => {
                 if matches!(message, Message::Ping) {
                     asked.insert((*from, *to), at);

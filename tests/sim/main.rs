@@ -5,6 +5,7 @@ mod exhaustive;
 mod faults;
 mod history;
 mod limits;
+mod own_part;
 mod rising;
 mod silence;
 mod statuses;

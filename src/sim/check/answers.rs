@@ -8,7 +8,6 @@ use super::book::{Book, Record};
 use super::content::{part, reply_header};
 use super::{Carries, Findings, Outcome, Plan};
 use crate::sim::faults::Fault;
-use crate::sim::world::merging_of;
 use crate::wire::level::{Leaves, Limits};
 use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{CallId, Coverage, Payload, Status};
@@ -144,8 +143,8 @@ fn differs(
     }
     // What callback has made is one value, or several that could not be merged.
     let all = leaves.concat();
-    if merging_of(call) == Merging::AsTheyCome {
-        return differs_unordered(&all, done.iter().map(|id| part(*id)).collect());
+    if record.plan.carries.merging == Merging::AsTheyCome {
+        return differs_in_any_order(&all, done, part);
     }
     let mut rest = &all[..];
     for &id in done {
@@ -157,19 +156,18 @@ fn differs(
     (!rest.is_empty()).then(|| format!("has {} bytes that nobody has given", rest.len()))
 }
 
-/// The same of what a commutative callback has made: all parts, each once, wherever they stand. All are of one length.
-fn differs_unordered(all: &[u8], mut parts: Vec<Vec<u8>>) -> Option<String> {
-    let len = parts.first().map_or(0, Vec::len);
-    if all.len() != len * parts.len() {
-        return Some(format!("has {} bytes of {} parts", all.len(), parts.len()));
+/// The same where a callback has merged as replies came: all parts are as long as each other.
+fn differs_in_any_order(all: &[u8], done: &[Id], part: impl Fn(Id) -> Vec<u8>) -> Option<String> {
+    let mut given: Vec<Vec<u8>> = done.iter().map(|id| part(*id)).collect();
+    let len = given.first().map_or(0, Vec::len);
+    if all.len() != len * given.len() {
+        return Some(format!("has not the {len} bytes of each of them"));
     }
-    let mut found: Vec<&[u8]> = all.chunks(len.max(1)).collect();
-    found.sort_unstable();
-    parts.sort_unstable();
-    let missing = parts.iter().find(|part| !part.is_empty() && found.binary_search(&&part[..]).is_err());
-    let missing =
-        missing.map(|part| format!("has not the part that begins with {:02x?}", &part[..part.len().min(8)]));
-    missing.or_else(|| (len > 0 && found != parts).then(|| "has a part twice".into()))
+    let mut there: Vec<&[u8]> = all.chunks_exact(len.max(1)).collect();
+    there.sort_unstable();
+    given.sort_unstable();
+    let same = len == 0 || given.iter().eq(there.iter());
+    (!same).then(|| "has not the parts of all of them".into())
 }
 
 /// A partial call leaves nobody out whom no fault touched, unless one takes the time above it, or below.

@@ -32,6 +32,8 @@ pub(super) struct Record {
     pub(super) finished: bool,
     /// By position: a copy of its request, or of one above it, came from elsewhere. Empty where none has.
     forged: Vec<bool>,
+    /// In whose name such a copy came, and to whom.
+    forgers: BTreeSet<(Id, Id)>,
 }
 
 impl Record {
@@ -67,6 +69,7 @@ impl Record {
             started,
             finished: false,
             forged: Vec::new(),
+            forgers: BTreeSet::new(),
         })
     }
 
@@ -94,6 +97,17 @@ impl Record {
         let end = place + self.sizes[place as usize];
         self.forged[place as usize..end as usize].fill(true);
         true
+    }
+
+    /// Whether another id is neither a parent nor a child of one, and cannot become it.
+    pub(super) fn is_stranger(&self, at: Id, other: Id) -> bool {
+        let related = |above, below| {
+            let between = self.position(above).zip(self.position(below));
+            let between = between.and_then(|(above, below)| self.between(above, below));
+            between == Some(0) || between.is_some() && self.plan.partial
+        };
+        let forged = |one, two| self.forgers.contains(&(one, two));
+        at != other && !related(at, other) && !related(other, at) && !forged(at, other) && !forged(other, at)
     }
 
     /// Whether an id, or one above it, may have another parent than the call's.
@@ -184,8 +198,8 @@ impl Book {
             },
             Observation::Injected { fault, ids } => {
                 *self.times.entry(*fault).or_default() += 1;
-                // Nobody does anything worse for being young.
-                if *fault == Fault::Fresh {
+                // Nobody does anything worse for being young, or for what strangers say.
+                if matches!(fault, Fault::Fresh | Fault::Forged) {
                     return;
                 }
                 if ids.is_empty() {
@@ -193,9 +207,12 @@ impl Book {
                 }
                 ids.iter().for_each(|id| self.touched.entry(*id).or_default().insert(*fault));
             }
-            Observation::Forged { to, call, .. } => {
+            Observation::Forged { from, to, call } => {
                 let record = self.calls.get_mut(call);
-                let exempt = record.is_some_and(|record| record.forge(*to));
+                let exempt = record.is_some_and(|record| {
+                    record.forgers.insert((*from, *to));
+                    record.forge(*to)
+                });
                 let touched = exempt.then(|| self.touched.entry(*to).or_default());
                 touched.into_iter().for_each(|faults| faults.insert(Fault::SecondParent));
             }

@@ -6,6 +6,8 @@ use gpc_trees::Id;
 
 use super::book::Book;
 use super::{Findings, Held, Observation};
+use crate::wire::Message;
+use crate::wire::message::Answer;
 
 const NAME: &str = "bounds";
 
@@ -19,6 +21,8 @@ pub(super) struct Bounds {
     owed: BTreeMap<(Id, Id), u64>,
     /// Copies of requests that came from elsewhere.
     forged: usize,
+    /// Who has answered a partial call in its present input.
+    answered: Option<Id>,
 }
 
 impl Bounds {
@@ -32,7 +36,18 @@ impl Bounds {
             }
             // Its peers owe it until they learn that the link is gone.
             Observation::Ended { id } => self.owed.retain(|(at, _), _| at != id),
+            Observation::Sent { from, message: Message::Response(response), .. }
+                if matches!(response.answer, Answer::Partial(_)) =>
+            {
+                // Whoever has stood still may answer when nobody asks for its answer any more.
+                let record = book.calls.get(&response.call);
+                let asked = record.is_some_and(|it| findings.at < it.started + it.plan.limit_ns);
+                self.answered = Some(*from).filter(|_| asked);
+            }
             Observation::Held { id, held, workers } => {
+                if self.answered.take() == Some(*id) && held.answers_kept == 0 {
+                    findings.add(NAME, format!("id {id} has answered a partial call, and keeps no answer"));
+                }
                 let most = book.calls.len() + self.forged;
                 if held.calls > most || held.answers_kept > most || held.jobs > workers.iter().sum() {
                     findings.add(

@@ -61,7 +61,18 @@ impl Faithful {
 
     /// Takes an answer down that speaks for a whole subtree; says whether it comes too early.
     fn answered(&mut self, book: &Book, from: Id, response: &Response) -> Option<String> {
-        let record = book.calls.get(&response.call).filter(|record| !record.plan.partial)?;
+        let record = book.calls.get(&response.call)?;
+        let carries = match &response.answer {
+            Answer::Reply(_) | Answer::Arriving(_) => true,
+            Answer::Partial(partial) => !partial.reply.is_empty(),
+            Answer::Completed | Answer::Failed(_) => false,
+        };
+        if carries && !record.plan.reply_wanted {
+            return Some("with a reply, and none is wanted".into());
+        }
+        if record.plan.partial {
+            return None;
+        }
         let (done, position) = (self.done.get_mut(&response.call)?, record.position(from)?);
         // Whoever asks it may have had its answer before it was asked by its parent.
         if record.is_forged(position) {
@@ -113,6 +124,10 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
     if request.data.len() != record.data.len() as u64 || !is_start(&arrived, &record.data) {
         let (has, gave) = (request.data.len(), record.data.len());
         return Some(format!("has {has} bytes of data, and not the {gave} that its caller gave"));
+    }
+    let (at, total) = (request.position, request.total);
+    if (at, total) != (place, plan.ids.len()) {
+        return Some(format!("says that {to} stands at {at} of {total}, and it does at {place}"));
     }
     if request.tree != Ok(plan.tree.subtree(group)) {
         return Some(format!("has the tree {:?}, and is of one over {}", request.tree, plan.tree));

@@ -37,6 +37,8 @@ struct Upward {
     released: bool,
     /// It has answered with a failure, or was given up.
     failed: bool,
+    /// To whom it has given its part of a partial call last, which it keeps for that one.
+    keeps_for: Option<Id>,
 }
 
 /// One call.
@@ -174,7 +176,9 @@ impl Farewell {
                 ties.upward[place as usize].dismissed = true;
                 self.end(at, call, place, true);
             }
-            Message::Release(_) if alone && state.ended && !state.failed => {
+            Message::Release(_)
+                if (alone || state.keeps_for == Some(from)) && state.ended && !state.failed =>
+            {
                 ties.upward[place as usize].released = true;
                 // Later it may have been dropped by itself, and where few are kept sooner.
                 if now < record.started + record.plan.limit_ns && book.limits.is_none() {
@@ -182,6 +186,9 @@ impl Farewell {
                 }
             }
             // One that has answered drops the answer that it keeps.
+            Message::Moved(_) if below.is_some() && !certain => {
+                ties.upward[place as usize].keeps_for = None;
+            }
             Message::Moved(_) if below.is_some() && certain && place > 0 => {
                 ties.upward[place as usize].failed = true;
                 if !state.ended {
@@ -243,6 +250,9 @@ impl Farewell {
                     _ => None,
                 };
                 ties.upward[place as usize].failed |= failure.is_some();
+                if matches!(response.answer, Answer::Partial(_)) {
+                    ties.upward[place as usize].keeps_for = Some(to);
+                }
                 self.settle(from, call, failure);
                 if !certain {
                     return None;

@@ -61,6 +61,10 @@ pub(super) struct Life {
     pauses: BTreeMap<(Id, Id), u64>,
     /// Who was asked by whom, and has not said yes by the end of its input.
     questions: BTreeSet<(Id, Id)>,
+    /// When it is looked at next whether an id has left somebody unasked, or has not given it up.
+    looks: BTreeMap<Id, u64>,
+    /// Who has given somebody up last, and when.
+    gave_up: (Id, u64),
     /// When somebody who is not awaited was asked last, by whom, and how many such were asked at that moment.
     beside: (u64, Id, usize),
 }
@@ -89,6 +93,7 @@ impl Life {
                 self.questions.remove(&(*from, *to));
             }
             Observation::Held { id, .. } => {
+                self.looks_on(book, *id, findings);
                 while let Some(&(_, asker)) = self.questions.range((*id, 0)..=(*id, Id::MAX)).next() {
                     self.questions.remove(&(*id, asker));
                     findings.add(NAME, format!("id {id} sends {asker} no heartbeat, which asked for one"));
@@ -99,6 +104,7 @@ impl Life {
                 self.asked(*from, *to, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
             }
+            Observation::Heard { at, from } => drop(self.heard(*at, *from, now)),
             Observation::PingLeft { at, peer, asked_ns } => {
                 let known = self.peers.get_mut(&(*at, *peer)).filter(|peer| peer.asked > 0);
                 known.into_iter().for_each(|peer| {
@@ -121,6 +127,7 @@ impl Life {
             }
             Observation::Abandoned { at, peer } => {
                 let wrong = self.gives_up(book, *at, *peer, now);
+                self.gave_up = (*at, now);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {at} {what}")));
                 self.suspect_those_below(book, *at, *peer, now);
                 self.suspected.remove(&(*at, *peer));
@@ -205,6 +212,20 @@ impl Life {
         Some(peer)
     }
 
+    /// Nobody looks on at a silence for ever: who is awaited is asked, and given up in time.
+    fn looks_on(&mut self, book: &Book, id: Id, findings: &mut Findings) {
+        let (now, Some((every, _))) = (findings.at, self.rules) else { return };
+        let next = self.looks.entry(id).or_default();
+        if now < *next {
+            return;
+        }
+        *next = now + every;
+        for ((_, peer), known) in self.peers.range((id, 0)..=(id, Id::MAX)) {
+            let late = if known.awaited.is_empty() { None } else { self.late(book, id, *peer, now) };
+            late.into_iter().for_each(|late| findings.add(NAME, format!("id {id} awaits {peer}, {late}")));
+        }
+    }
+
     fn asked(&mut self, id: Id, peer: Id, now: u64) {
         let first = Peer { first_asked: now, ..Peer::default() };
         let every = self.rules.map_or(0, |(every, _)| every);
@@ -233,6 +254,12 @@ impl Life {
             return Some(format!(
                 "asks {peer} for a heartbeat, which has announced a pause that is not over"
             ));
+        }
+        let (every, last) =
+            (self.rules?.0, self.peers.get(&(id, peer)).map_or(0, |known| known.last_question));
+        // Once in an interval, by its own clock; it counts the intervals anew when a call begins.
+        if last > 0 && now > last && now < last + every / 4 {
+            return Some(format!("asks {peer} for a heartbeat {} ns after it has asked before", now - last));
         }
         if self.peers.get(&(id, peer)).is_none_or(|peer| peer.awaited.is_empty()) {
             return self.asks_beside(book, id, peer, now);
@@ -324,6 +351,10 @@ impl Life {
         let Some(known) = self.peers.get(&(id, peer)) else {
             return Some(format!("gives {peer} up, whom it never asked"));
         };
+        // With those that are given up together the call may have ended.
+        if known.awaited.is_empty() && self.gave_up != (id, now) {
+            return Some(format!("gives {peer} up, whose answer it does not await"));
+        }
         let (asked, patience) = (known.asked, dead_after - every);
         let silent = now.saturating_sub(known.heard.max(known.first_asked).max(self.back(id, peer)));
         // Whether it was heard before the first look at it, the node has not noted.

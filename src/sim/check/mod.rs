@@ -13,11 +13,13 @@ mod faithful;
 mod farewell;
 mod life;
 mod limits;
+mod merging;
 mod progress;
 mod refusals;
 mod route;
 mod shape;
 mod statuses;
+mod tokens;
 
 pub(in crate::sim) use causes::reason;
 pub(in crate::sim) use content::{data, header, merged, part, reply_header};
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::faults::Fault;
-use crate::wire::message::{Answer, Response, SubtreeReply};
+use crate::wire::message::{Answer, Merging, Response, SubtreeReply};
 use crate::wire::{CallId, CauseKind, Failure, Message, Report, Stage};
 use book::Book;
 
@@ -70,12 +72,20 @@ pub struct Carries {
     pub header_bytes: u32,
     /// Bytes of the header of each id's reply.
     pub reply_header_bytes: u32,
+    /// In which order callback merges.
+    pub merging: Merging,
 }
 
 impl Default for Carries {
     /// The usual handles, and no headers.
     fn default() -> Carries {
-        Carries { func: 1, callback: 2, header_bytes: 0, reply_header_bytes: 0 }
+        Carries {
+            func: 1,
+            callback: 2,
+            header_bytes: 0,
+            reply_header_bytes: 0,
+            merging: Merging::InListOrder,
+        }
     }
 }
 
@@ -182,6 +192,20 @@ pub enum Observation<'a> {
         from: Id,
         /// What.
         message: &'a Message,
+    },
+    /// A node hears of a peer, and nothing else: what came says nothing that counts, or its socket has taken bytes that had to wait.
+    Heard {
+        /// Which.
+        at: Id,
+        /// The peer.
+        from: Id,
+    },
+    /// A node tells whoever still works for a call that it has ended.
+    Stopped {
+        /// Which.
+        id: Id,
+        /// Which call.
+        call: CallId,
     },
     /// A request came in.
     Requested {
@@ -333,6 +357,7 @@ pub struct Checkers {
     progress: progress::Progress,
     refusals: refusals::Refusals,
     statuses: statuses::Statuses,
+    tokens: tokens::Tokens,
     findings: Findings,
 }
 
@@ -357,6 +382,7 @@ impl Checkers {
             progress: progress::Progress::default(),
             refusals: refusals::Refusals::default(),
             statuses: statuses::Statuses::default(),
+            tokens: tokens::Tokens::default(),
             findings,
         }
     }
@@ -374,6 +400,7 @@ impl Checkers {
             progress,
             refusals,
             statuses,
+            tokens,
             findings,
         } = self;
         findings.at = at;
@@ -387,6 +414,8 @@ impl Checkers {
         limits.observe(book, seen, findings);
         progress.observe(seen, findings);
         statuses.observe(book, seen, findings);
+        tokens.observe(seen, findings);
+        merging::observe(book, seen, findings);
         execution::observe(book, seen, findings);
         if let Observation::Finished { call, outcome } = seen {
             answers::check(book, *call, outcome, findings);
@@ -397,6 +426,11 @@ impl Checkers {
     /// What must not be and was.
     pub fn violations(&self) -> &[Violation] {
         &self.findings.found
+    }
+
+    /// Whether an id has no part in what becomes of a call at another one: it is no parent or child of it, and in a partial call cannot become one.
+    pub(in crate::sim) fn is_stranger(&self, call: CallId, at: Id, other: Id) -> bool {
+        self.book.calls.get(&call).is_some_and(|record| record.is_stranger(at, other))
     }
 
     /// Whether these are the data of a call.

@@ -42,6 +42,10 @@ pub(super) struct Statuses {
     answered: BTreeSet<(Id, CallId)>,
     /// Who has said of itself that it failed.
     failed: BTreeSet<(CallId, Id)>,
+    /// Where func of a call has executed, where functions of it are seen, and where it has run to its end or given its deferred reply.
+    begun: BTreeSet<(Id, CallId)>,
+    seen: BTreeSet<(Id, CallId)>,
+    through: BTreeSet<(Id, CallId)>,
 }
 
 impl Statuses {
@@ -57,8 +61,17 @@ impl Statuses {
             Observation::Received { at, from, message: Message::Response(response) } => {
                 self.heard(book, *at, *from, response);
             }
+            Observation::Began { id, call } | Observation::Executed { id, call, .. } => {
+                let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
+                if matches!(seen, Observation::Began { .. }) {
+                    self.seen.extend(Some((*id, *call)).filter(|_| small));
+                }
+                self.begun.extend(Some((*id, *call)).filter(|_| small));
+            }
+            Observation::TokenUsed { id, call } => drop(self.through.insert((*id, *call))),
             Observation::Ran { id, call, deferred: false } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
+                self.through.extend(Some((*id, *call)).filter(|_| small));
                 if small && !self.answered.contains(&(*id, *call)) && !book.faults_of(*id).has_any(&OF_FUNC) {
                     self.calls.entry((*id, *call)).or_default().ran = true;
                 }
@@ -75,6 +88,9 @@ impl Statuses {
             Observation::Ended { id } => {
                 self.calls.retain(|(at, _), _| at != id);
                 self.answered.retain(|(at, _)| at != id);
+                self.begun.retain(|(at, _)| at != id);
+                self.seen.retain(|(at, _)| at != id);
+                self.through.retain(|(at, _)| at != id);
             }
             _ => {}
         }
@@ -142,9 +158,18 @@ impl Statuses {
         }
         // Who was given up says nothing of those below.
         let speaks = record.plan.partial == matches!(response.answer, Answer::Partial(_));
-        let Some(here) = self.calls.remove(&(from, call)).filter(|_| speaks) else { return };
+        let here = self.calls.remove(&(from, call));
         let said = Said { id: from, place, coverage, causes };
+        let state = self.state_of(from, call);
+        said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
+        let Some(here) = here.filter(|_| speaks) else { return };
         here.judge(record, &said).into_iter().for_each(|what| findings.add(NAME, what));
+    }
+
+    fn state_of(&self, id: Id, call: CallId) -> State {
+        let at = (id, call);
+        let open = self.seen.contains(&at) && !self.through.contains(&at);
+        State { begun: self.begun.contains(&at), open }
     }
 
     /// A call ends at its root.
@@ -163,6 +188,9 @@ impl Statuses {
         whole.append(coverage);
         let said = Said { id: root, place: 0, coverage: &whole, causes };
         let mut wrong = here.and_then(|here| here.judge(record, &said));
+        if !record.plan.watch && wrong.is_none() {
+            wrong = said.of_itself(record, self.state_of(root, call));
+        }
         let members = whole.statuses().zip(record.plan.ids.iter()).skip(1);
         for (_, id) in members.filter(|(status, _)| *status == Status::Failed) {
             if !self.failed.contains(&(call, id)) {
@@ -180,6 +208,26 @@ struct Said<'a> {
     place: u32,
     coverage: &'a Coverage,
     causes: &'a [Cause],
+}
+
+/// Whether a call's func has begun at an id, and whether it is known not to be through.
+#[derive(Clone, Copy)]
+struct State {
+    begun: bool,
+    open: bool,
+}
+
+impl Said<'_> {
+    /// Who ends a call whose func has not begun there knows that it has done nothing; and who has no result of it yet has not done it.
+    fn of_itself(&self, record: &Record, state: State) -> Option<String> {
+        let own = self.coverage.statuses().next().filter(|_| record.plan.ids.len() <= LARGE);
+        let what = match own {
+            Some(Status::Unknown) if !state.begun && !record.plan.partial => "has not begun",
+            Some(Status::Done) if state.open => "is not through",
+            _ => return None,
+        };
+        Some(format!("func {what} at id {}, and it says of itself that it is {own:?}", self.id))
+    }
 }
 
 impl Here {

@@ -55,11 +55,13 @@ pub enum Fault {
     Close,
     /// Nodes take few calls at a time, short data and replies, few orphans.
     Limits,
+    /// Cancels, releases, answers and words of having moved come from ids that have no part in what they speak of.
+    Forged,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 21] = [
+    pub const ALL: [Fault; 22] = [
         Fault::Crash,
         Fault::Restart,
         Fault::Pause,
@@ -81,6 +83,7 @@ impl Fault {
         Fault::Refused,
         Fault::Close,
         Fault::Limits,
+        Fault::Forged,
     ];
 
     /// Its name in lists.
@@ -107,6 +110,7 @@ impl Fault {
             Fault::Refused => "refused",
             Fault::Close => "close",
             Fault::Limits => "limits",
+            Fault::Forged => "forged",
         }
     }
 }

@@ -85,6 +85,12 @@ pub(in crate::sim) enum Act {
     Twice,
 }
 
+/// Calls of each draw that are given up: most have ended by then.
+const GIVEN_UP: u64 = 3;
+
+/// Lies of each draw of them: most find nothing that they could change.
+const LIES: u64 = 4;
+
 /// Longest that a short fault of time lasts, in spans: it ends within the calls that it meets, which go on.
 const LASTS_SPANS: u64 = 4;
 
@@ -129,6 +135,13 @@ pub(in crate::sim) struct Mishaps {
     orphans: BTreeSet<u64>,
     forged: BTreeSet<u64>,
     requests: u64,
+    /// Messages with which somebody comes who has no part in them, and how many there were.
+    lies: BTreeSet<u64>,
+    messages: u64,
+    /// Longest by which a copy of a request comes later than the request, where it comes late.
+    span: u64,
+    /// Of eight functions so many answer later.
+    deferring: u64,
     sent: BTreeMap<(Id, Id), VecDeque<Again>>,
 }
 
@@ -156,8 +169,15 @@ impl Mishaps {
             orphans: BTreeSet::new(),
             forged: BTreeSet::new(),
             requests: 0,
+            lies: BTreeSet::new(),
+            messages: 0,
+            span: times.span,
+            deferring: 1,
             sent: BTreeMap::new(),
         };
+        if !used.is_empty() && random.chance(1, 4) {
+            mishaps.deferring = random.between(2, 7);
+        }
         let mut timed = Vec::new();
         for fault in used.iter() {
             // One or a few, whatever the size; in a large world some more.
@@ -203,13 +223,18 @@ impl Mishaps {
                 add(at, Mishap::Crash(id));
                 add(at + 1 + random.below(span / AT_ONCE_PARTS), Mishap::Restart(id));
             }
-            Fault::GiveUp => add(at, Mishap::GiveUp { call: random.below(4) as usize }),
+            Fault::GiveUp => {
+                for _ in 0..GIVEN_UP {
+                    add(from + random.below(2 * span), Mishap::GiveUp { call: random.below(8) as usize });
+                }
+            }
             Fault::Orphan => {
                 self.orphans.insert(random.below(requests));
             }
             Fault::SecondParent => {
-                self.forged.insert(random.below(requests));
+                self.forged.extend([random.below(requests), random.below(requests)]);
             }
+            Fault::Forged => self.lies.extend((0..LIES).map(|_| random.below(requests * LIES))),
             Fault::Refused => {
                 let other = random.below(n.into()) as Id;
                 let from = random.chance(2, 3).then_some(other);
@@ -256,7 +281,7 @@ impl Mishaps {
             }
         }
         for &id in ids {
-            if random.chance(1, 8) {
+            if random.chance(self.deferring, 8) {
                 acts.entry(id).or_insert(Act::Defer);
             }
         }
@@ -345,6 +370,19 @@ impl Mishaps {
         (self.orphans.contains(&count), self.forged.contains(&count))
     }
 
+    /// A message of a call leaves: whether somebody who has no part in it says something else of it. Nothing of that after the last fault.
+    pub(in crate::sim) fn is_lied_about(&mut self, now: u64) -> bool {
+        let count = self.messages;
+        self.messages += 1;
+        now < self.end && self.lies.contains(&count)
+    }
+
+    /// When a copy of a request comes that takes so long by itself: about when the request does, or when its call may be over and others have begun.
+    pub(in crate::sim) fn copy_takes(&self, random: &mut Random, ns: u64) -> u64 {
+        let late = if random.chance(1, 3) { random.below(self.span.max(1)) } else { 0 };
+        late + 1 + random.below(2 * ns + 1)
+    }
+
     /// Remembers a message that may come again.
     pub(in crate::sim) fn remember(&mut self, from: Id, to: Id, runs: [u32; 2], message: &Message) {
         if !self.used.has(Fault::Duplicate) {
@@ -379,7 +417,7 @@ impl Times {
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
-const THEMES: [&[Fault]; 21] = [
+const THEMES: [&[Fault]; 30] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
     &[Fault::Refused, Fault::Link],
@@ -401,6 +439,15 @@ const THEMES: [&[Fault]; 21] = [
     &[Fault::Fresh, Fault::Orphan, Fault::Partition],
     &[Fault::Hang, Fault::Fail, Fault::Callback],
     &[Fault::GiveUp, Fault::Twice, Fault::Delay],
+    &[Fault::GiveUp, Fault::Fail, Fault::Twice],
+    &[Fault::Fresh, Fault::SecondParent],
+    &[Fault::Restart, Fault::SecondParent, Fault::Duplicate],
+    &[Fault::Announced, Fault::Link],
+    &[Fault::Fresh, Fault::Orphan, Fault::Delay],
+    &[Fault::GiveUp, Fault::Callback, Fault::Orphan],
+    &[Fault::Forged, Fault::Orphan],
+    &[Fault::Forged, Fault::Crash, Fault::Delay],
+    &[Fault::Close, Fault::GiveUp, Fault::Fail],
 ];
 
 /// Some of the faults that may be used; all of them where there are few.

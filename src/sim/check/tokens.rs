@@ -1,0 +1,66 @@
+//! Whoever keeps a token, to answer later, is told when its call has ended without that answer: nobody wants it any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::{Findings, Observation, is_refusal};
+use crate::wire::message::Answer;
+use crate::wire::{CallId, Message};
+
+const NAME: &str = "tokens";
+
+/// A function that answers later.
+#[derive(Default)]
+struct Token {
+    kept: bool,
+    used: bool,
+    stopped: bool,
+}
+
+/// The tokens of all ids.
+#[derive(Default)]
+pub(super) struct Tokens {
+    tokens: BTreeMap<(Id, CallId), Token>,
+    /// The calls that have ended at an id in its present input.
+    ended: BTreeSet<(Id, CallId)>,
+}
+
+impl Tokens {
+    pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Ran { id, call, deferred: true } => {
+                self.tokens.entry((*id, *call)).or_default().kept = true;
+            }
+            Observation::TokenUsed { id, call } => self.tokens.entry((*id, *call)).or_default().used = true,
+            Observation::Stopped { id, call } => self.tokens.entry((*id, *call)).or_default().stopped = true,
+            Observation::Sent { from, message: Message::Response(response), .. }
+                if !is_refusal(*from, response) && !matches!(response.answer, Answer::Arriving(_)) =>
+            {
+                self.ends(*from, response.call);
+            }
+            Observation::Finished { call, .. } => self.ends(call.root, *call),
+            Observation::Ended { id } => self.tokens.retain(|(at, _), _| at != id),
+            Observation::Held { id, .. } => {
+                for (at, call) in std::mem::take(&mut self.ended) {
+                    let told = self.tokens.get(&(at, call)).is_none_or(|token| token.stopped);
+                    if at == *id && !told {
+                        findings.add(
+                            NAME,
+                            format!(
+                                "id {id} ends call {call}, and does not tell the one that keeps its token"
+                            ),
+                        );
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ends(&mut self, id: Id, call: CallId) {
+        if self.tokens.get(&(id, call)).is_some_and(|token| token.kept && !token.used) {
+            self.ended.insert((id, call));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What comes from those who have no part in it: copies of requests, and words that only a parent or a child may say.
+//!
+//! After a copy of a request nobody who looks on knows what becomes of the id that it came to, nor of those below. Anything else that is forged changes nothing: the checkers take it for a sign of life.
+
+use gpc_trees::{Id, IdList};
+
+use super::check::Observation;
+use super::faults::{Fate, Fault};
+use super::world::{Event, Parcel, World};
+use crate::wire::message::{Answer, Partial, Response, SubtreeReply};
+use crate::wire::{
+    CallId, Cause, CauseKind, Coverage, Failure, Message, Payload, Report, Request, Stage, Status,
+};
+
+/// How many ids are looked at until one is found that has no part in a call.
+const TRIES: u32 = 8;
+
+/// Latest that a lie comes behind the message that it is about, in latencies: the call may be over where that came from.
+const BEHIND: u64 = 20;
+
+impl World {
+    /// The request that a root's parent would have sent it, if there were one.
+    fn of_the_root(&self, request: &Request) -> Option<Message> {
+        let plan = &self.call(request.call)?.plan;
+        let whole = Request {
+            position: 0,
+            ids: plan.ids.clone(),
+            tree: Ok(plan.tree.clone()),
+            data: request.data.fork(),
+            ..request.clone()
+        };
+        Some(Message::Request(whole.into()))
+    }
+
+    /// Part of a request: for its first id alone, past one parent more, as if somebody above had lost the parent.
+    fn of_one(request: &Request) -> Option<Message> {
+        let first = request.ids.first().filter(|_| request.partial && request.ids.len() > 1)?;
+        let one = Request {
+            ids: IdList::range(first..first + 1),
+            skipped: request.skipped + 1,
+            adopted: true,
+            tree: Ok(gpc_trees::Tree::Binary),
+            data: request.data.fork(),
+            ..request.clone()
+        };
+        Some(Message::Request(one.into()))
+    }
+
+    /// A copy of a request comes from an id that is not its sender, or goes to the root of the call.
+    pub(super) fn forge(&mut self, from: Id, to: Id, message: Message, arrival: u64) {
+        let Message::Request(request) = &message else { return };
+        let call = request.call;
+        let other = match self.random.below(4) {
+            0 => self.of_the_root(request).map(|whole| (call.root, whole)),
+            1 => World::of_one(request).map(|one| (to, one)),
+            _ => None,
+        };
+        let to_root = other.as_ref().is_some_and(|(to, _)| *to == call.root);
+        let (to, message) = other.unwrap_or((to, message));
+        let others: Vec<Id> =
+            (0..self.scenario.n).filter(|&id| id != from && id != to && self.hosts.is_up(id)).collect();
+        let Some(&other) = self.random.pick(&others) else { return };
+        // With its root an id may be linked first after the call.
+        let root = Some(call.root).filter(|root| others.contains(root));
+        let liar = if self.random.chance(1, 3) { root.unwrap_or(other) } else { other };
+        let Some(mishaps) = &self.mishaps else { return };
+        let at = self.now + mishaps.copy_takes(&mut self.random, arrival - self.now);
+        if let Some(parcel) = self.in_the_name_of(liar, to, message) {
+            // A root knows that its calls have no parent.
+            let concerned = if to_root { [liar, liar, liar] } else { [to, liar, from] };
+            self.inject(Fault::SecondParent, &concerned);
+            self.observe(&Observation::Forged { from: liar, to, call });
+            self.arrives(parcel, at);
+        }
+    }
+
+    /// Somebody says something about the call of a message, of which it has no part.
+    pub(super) fn lie(&mut self, from: Id, to: Id, call: CallId, arrival: u64) {
+        let Some(plan) = self.call(call).map(|state| state.plan.clone()) else { return };
+        let anybody = plan.ids.id(self.random.below(plan.ids.len().into()) as u32);
+        let at = match self.random.below(4) {
+            0 => from,
+            1 => anybody.unwrap_or(to),
+            _ => to,
+        };
+        let strangers = (0..TRIES).map(|_| self.random.below(self.scenario.n.into()) as Id);
+        let strangers: Vec<Id> = strangers.collect();
+        let is_stranger =
+            |id: &&Id| **id != at && self.hosts.is_up(**id) && self.checkers.is_stranger(call, at, **id);
+        let Some(&liar) = strangers.iter().find(is_stranger) else { return };
+        let message = self.said_of(call, liar);
+        let latency = self.hosts.cost(liar, at).latency_ns;
+        let behind = if self.random.chance(1, 2) { self.random.below(latency * BEHIND + 1) } else { 0 };
+        let when = self.now + 1 + self.random.below(2 * (arrival - self.now) + 1) + behind;
+        if let Some(parcel) = self.in_the_name_of(liar, at, message) {
+            self.inject(Fault::Forged, &[liar, at]);
+            self.arrives(Parcel { lie: true, ..parcel }, when);
+        }
+    }
+
+    /// Something that a parent or a child may say.
+    fn said_of(&mut self, call: CallId, liar: Id) -> Message {
+        let part = || SubtreeReply { data: Payload::copy_from_slice(b"3 lie"), ..SubtreeReply::default() };
+        let answer = match self.random.below(7) {
+            0 => return Message::Cancel(call),
+            1 | 2 => return Message::Release(call),
+            3 => return Message::Moved(call),
+            4 => Answer::Reply(part()),
+            5 => {
+                let cause = Cause::new(liar, Stage::Func, CauseKind::Failed, "a lie");
+                let coverage = Coverage::all(Status::Failed, 1);
+                Answer::Failed(Box::new(Failure { cause, coverage }))
+            }
+            _ => {
+                let coverage = Coverage::all(Status::Done, 1);
+                let report = Report { coverage, ..Report::default() };
+                Answer::Partial(Box::new(Partial { reply: part(), report }))
+            }
+        };
+        Message::Response(Response { call, answer })
+    }
+
+    /// What somebody sends whose node knows nothing of it; `None` if it does not come through.
+    fn in_the_name_of(&mut self, liar: Id, to: Id, message: Message) -> Option<Parcel> {
+        let up = self.hosts.is_up(to);
+        let passage = match self.mishaps.as_mut()?.links.send(liar, to, true, up) {
+            Fate::Goes(passage) => passage,
+            Fate::Vanishes => return None,
+            // Its node is told of links that others have asked for in its name.
+            Fate::Refused(epoch) => {
+                let (at, run) = (self.now + 2 * self.hosts.cost(liar, to).latency_ns, self.hosts.run(liar));
+                self.queue.push(at, Event::Notice { id: liar, run, peer: to, epoch });
+                return None;
+            }
+        };
+        let (begun, sent) = (self.hosts.at(liar).incarnation(), self.now);
+        Some(Parcel { from: liar, to, passage, begun, sent, message, data: false, lie: false })
+    }
+
+    fn arrives(&mut self, parcel: Parcel, at: u64) {
+        let Some(mishaps) = &mut self.mishaps else { return };
+        let at = mishaps.links.in_order(parcel.from, parcel.to, at);
+        self.queue.push(at, Event::Arrive(Box::new(parcel)));
+    }
+}
+
+/// The call that a message is about.
+pub(super) fn call_of(message: &Message) -> Option<CallId> {
+    match message {
+        Message::Request(request) => Some(request.call),
+        Message::Response(response) => Some(response.call),
+        Message::Cancel(call) | Message::Release(call) | Message::Moved(call) => Some(*call),
+        Message::Ping | Message::Pong | Message::Pause(_) => None,
+    }
+}

@@ -1,0 +1,145 @@
+//! Is it seen what an id owes to those beside it: a question for whom it awaits, a word for whoever keeps a token, a value that is merged, an answer that is kept, and the truth about its own func?
+
+use chained_gpc::sim::Fault;
+use chained_gpc::sim::check::{Carries, Held, Outcome, Plan};
+use chained_gpc::wire::level::{Leveled, aggregate};
+use chained_gpc::wire::message::{Answer, Merging, Partial, Response, SubtreeReply};
+use chained_gpc::wire::{Failure, Message, Report, Stage, Status};
+
+use super::history::*;
+
+const EVERY: u64 = 10_000;
+
+/// The way down where heartbeats are asked for, and then more.
+fn with_heartbeat(more: &[Seen]) -> bool {
+    let mut history = vec![Seen::Heartbeat(EVERY, 4 * EVERY)];
+    history.extend(down(plan(false)));
+    judged(&then(history, more)).contains(&"life")
+}
+
+/// An id asked nobody, and nobody noticed: only those that had been asked were looked at.
+#[test]
+fn who_is_awaited_is_asked() {
+    let silent = [Seen::Received(0, 1, Message::Pong), Seen::Later(4 * EVERY), input(0)];
+    assert!(!with_heartbeat(&silent));
+    assert!(with_heartbeat(&[&silent[..], &[Seen::Later(2 * EVERY), input(0)]].concat()));
+    let heard = [Seen::Heard(0, 1), Seen::Later(2 * EVERY), input(0)];
+    assert!(!with_heartbeat(&[&silent[..], &heard].concat()), "its socket has taken bytes");
+}
+
+#[test]
+fn nobody_is_asked_twice_at_once_nor_given_up_whom_nobody_awaits() {
+    let ping = Seen::Sent(0, 1, Message::Ping);
+    let later = Seen::Later(EVERY);
+    assert!(!with_heartbeat(&[ping.clone(), later.clone(), ping.clone()]));
+    assert!(with_heartbeat(&[ping.clone(), ping.clone()]), "a microsecond lies between them");
+    let asked = [ping.clone(), Seen::PingLeft(0, 1), later, ping, Seen::Later(2 * EVERY)];
+    let lost = Seen::Injected(Fault::Partition, vec![0, 1, 2]);
+    let gives_up = |before: &[Seen]| [&asked[..], &[lost.clone()], before, &[Seen::Abandoned(0, 1)]].concat();
+    assert!(!with_heartbeat(&gives_up(&[])));
+    assert!(with_heartbeat(&gives_up(&[Seen::Sent(0, 1, Message::Cancel(CALL))])));
+}
+
+#[test]
+fn who_keeps_a_token_is_told() {
+    let fails = [Seen::Injected(Fault::Hang, vec![2]), Seen::Sent(2, 1, failed(2, Stage::Func))];
+    let judged = |more: &[Seen]| {
+        let deferred = [Seen::Ran(2, true)];
+        judged(&then(down(plan(false)), &[&deferred[..], more, &fails, &[input(2)]].concat()))
+            .contains(&"tokens")
+    };
+    assert!(judged(&[]));
+    assert!(!judged(&[Seen::Stopped(2)]) && !judged(&[Seen::TokenUsed(2)]));
+}
+
+/// What id 1 says of a partial call with callback, in so many values.
+fn merged_in(values: usize, causes: &[(u32, Stage)], own: Status) -> bool {
+    let plan = Plan { callback: true, ..plan(true) };
+    let bytes = |value: usize| Leveled {
+        level: 0,
+        data: aggregate(Some(vec![value as u8; 4].into()), &[]).expect("one level").data,
+    };
+    let parts: Vec<Leveled> = (0..values).map(bytes).collect();
+    let made = aggregate(None, &parts).expect("two levels");
+    let reply = SubtreeReply { level: made.level, header: Default::default(), data: made.data };
+    let causes = causes.iter().map(|(id, stage)| cause(*id, *stage)).collect();
+    let report = Report { causes, coverage: runs(&[(own, 1), (Status::Done, 1)]) };
+    let answer = Answer::Partial(Box::new(Partial { reply, report }));
+    let says = Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer }));
+    judged(&then(down(plan), &[says])).contains(&"merging")
+}
+
+#[test]
+fn what_a_callback_can_merge_it_has() {
+    assert!(merged_in(2, &[], Status::Done));
+    assert!(!merged_in(1, &[], Status::Done));
+    assert!(!merged_in(2, &[(1, Stage::Callback)], Status::Failed), "its callback has failed");
+    assert!(!merged_in(2, &[(2, Stage::Reply)], Status::Done), "its time has passed");
+}
+
+/// A callback that merges as replies come may have them in any order, and each of them once.
+#[test]
+fn what_is_merged_as_it_comes_is_whole() {
+    let ends = |parts: &[u32], merging| {
+        let carries = Carries { merging, ..Carries::default() };
+        let plan = Plan { callback: true, carries, ..plan(false) };
+        let data: Vec<u8> = parts.iter().flat_map(|id| id.to_le_bytes()).collect();
+        let reply = SubtreeReply { level: 0, header: Default::default(), data: data.into() };
+        let well = Outcome { result: Ok(Some(reply)), report: None };
+        let up = [Seen::Sent(2, 1, completed()), Seen::Sent(1, 0, completed()), Seen::Finished(well)];
+        judged(&then(down(plan), &up)).contains(&"answers")
+    };
+    let (any, listed) = (Merging::AsTheyCome, Merging::InListOrder);
+    assert!(!ends(&[0, 1, 2], listed) && ends(&[0, 2, 1], listed));
+    assert!(!ends(&[0, 2, 1], any));
+    assert!(ends(&[0, 1, 1], any) && ends(&[0, 1], any) && ends(&[0, 1, 2, 3], any));
+}
+
+#[test]
+fn who_answers_a_partial_call_keeps_its_answer() {
+    let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 1)]) };
+    let answer = Answer::Partial(Box::new(Partial { reply: Default::default(), report }));
+    let says = Seen::Sent(2, 1, Message::Response(Response { call: CALL, answer }));
+    let keeps = |answers_kept| {
+        let held = Seen::Held(2, Held { answers_kept, ..Held::default() });
+        judged(&then(down(plan(true)), &[says.clone(), held])).contains(&"bounds")
+    };
+    assert!(keeps(0) && !keeps(1));
+}
+
+#[test]
+fn what_an_id_says_of_its_own_func_is_true() {
+    let says = |history: Vec<Seen>, own| {
+        let failure =
+            Failure { cause: cause(1, Stage::Callback), coverage: runs(&[(own, 1), (Status::Unknown, 1)]) };
+        let answer = Answer::Failed(Box::new(failure));
+        let fails = Seen::Sent(1, 0, Message::Response(Response { call: CALL, answer }));
+        judged(&then(history, &[fails])).contains(&"statuses")
+    };
+    let begun = || then(down(plan(false)), &[Seen::Began(1)]);
+    let queued = || {
+        down(Plan { forward_first: true, ..plan(false) })
+            .into_iter()
+            .filter(|seen| !matches!(seen, Seen::Executed(1, _)))
+            .collect()
+    };
+    assert!(says(queued(), Status::Unknown) && !says(queued(), Status::Unreached));
+    assert!(!says(begun(), Status::Unknown));
+    assert!(says(begun(), Status::Done), "it has not ended");
+    assert!(!says(then(begun(), &[Seen::Ran(1, false)]), Status::Done));
+    assert!(says(then(begun(), &[Seen::Ran(1, true)]), Status::Done), "it answers later");
+    assert!(!says(then(begun(), &[Seen::Ran(1, true), Seen::TokenUsed(1)]), Status::Done));
+}
+
+#[test]
+fn a_request_says_where_its_receiver_stands() {
+    let elsewhere = |message: Message| match message {
+        Message::Request(mut request) => {
+            std::sync::Arc::make_mut(&mut request).position += 1;
+            Message::Request(request)
+        }
+        other => other,
+    };
+    let history = with(down(plan(false)), 2, Seen::Sent(0, 1, elsewhere(request(1..3, FIRST_NS, 0))));
+    assert!(judged(&history).contains(&"faithful"));
+}
