@@ -577,7 +577,8 @@ impl World {
             1 => Tamper::Insert(at as usize, vec![random.draw() as u8; random.between(1, 20) as usize]),
             _ => Tamper::Drop(at as usize, random.between(1, 20) as usize),
         };
-        match self.a_late_pipe().filter(|_| self.random.chance(1, 2)) {
+        let late = self.a_late_pipe().filter(|pipe| self.pipes[*pipe].way != Way::User);
+        match late.filter(|_| self.random.chance(1, 2)) {
             // What is sent next on one that there is.
             Some(pipe) => {
                 let at = self.pipes[pipe].streams[side].sent.len() as u64;

@@ -40,9 +40,13 @@ impl World {
             _ => self.random.between(MS / 20, 5 * MS),
         };
         let way = self.way(&owners);
-        let rings = way == Way::User && self.random.chance(1, 2);
+        let processes = owners.iter().all(|owner| matches!(owner, Owner::Process(..) | Owner::Nobody));
+        let rings = way == Way::User && processes && self.random.chance(1, 2);
         let mut opened = Pipe::new(owners, between, latency, way, rings);
-        if let Some((side, tamper)) = self.tampered.take() {
+        // Nobody stands between processes of one user and one host.
+        if way != Way::User
+            && let Some((side, tamper)) = self.tampered.take()
+        {
             (opened.streams[side].tamper, opened.troubled) = (Some(tamper), u64::MAX / 2);
         }
         self.pipes.push(opened);

@@ -30,7 +30,7 @@ const SPANS: [u64; 2] = [3_500 * MS, 20_000 * MS];
 const ROUNDS: u32 = 30;
 
 /// How many of those ask for answers on links, too: until each silent one is found.
-const HEARTBEATS: u32 = 12;
+const HEARTBEATS: u32 = 16;
 
 /// From the last round on nothing is wanted, and so long later all is at rest: longer than a greeting may take.
 const REST: u64 = 15_000 * MS;
@@ -348,6 +348,7 @@ impl World {
             }
             Event::Wants(..) => {}
             Event::Act(fault) => self.act(fault),
+            Event::Usurp { .. } | Event::ListOld { .. } | Event::Attack(..) if self.calm => {}
             Event::Anew(process, peer) => self.anew(process, peer),
             Event::Usurp { process, later } => self.usurp(process, later),
             Event::ListOld { process, of } => self.list_old(process, of),

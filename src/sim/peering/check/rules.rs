@@ -178,6 +178,16 @@ impl Node {
 }
 
 impl Connection {
+    /// Whether the first frame was written when so many bytes were.
+    fn said_before(&self, before: usize) -> bool {
+        let proof = match (self.proves, self.ours) {
+            (false, _) => 0,
+            (true, true) => THIRD_SAID,
+            (true, false) => SECOND_SAID,
+        };
+        self.wrote.get(proof..before).is_some_and(|bytes| first(bytes, self.proves).is_some())
+    }
+
     /// The first frame behind the proof that came, or that was written.
     pub(super) fn first(&self, took: bool) -> Option<First> {
         let proof = match (self.proves, took == self.ours) {
@@ -398,6 +408,9 @@ impl Checkers {
         let Some(connection) = self.ends.get(&end) else { return };
         let peer = connection.to;
         let wrote = &connection.wrote;
+        if connection.said_before(before) {
+            return;
+        }
         let second = connection.proves && !connection.ours && before == 0 && wrote.len() == SECOND_SAID;
         let hello = match (connection.first(false), connection.first(true)) {
             (Some(First::Hello(hello)), theirs) => Some((hello, theirs)),
