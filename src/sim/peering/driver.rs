@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::check::{End, Input, Seen, Who};
+use super::faults::Fault;
 use super::pipe::Owner;
 use super::world::{Event, World};
 use crate::chain::Time;
@@ -243,6 +244,8 @@ impl World {
         let other = &self.processes[mate];
         // As long as each of the two ids has had one process only: who waits may be told so by another one.
         let alone = self.processes.iter().filter(|running| [me, peer].contains(&running.who.id)).count() == 2;
+        // Or by somebody who has lied.
+        let alone = alone && !self.injected.contains_key(&Fault::Answer);
         let both_wait = alone && matches!(other.peering.state(me), State::Expecting(_));
         let up = other.peering.up(me).and_then(|up| other.locals.get(&up));
         let is_closed = |local: &Local| match self.pipes[local.pipe].owners[1 - local.side] {
@@ -375,12 +378,17 @@ impl World {
     pub(super) fn make_room(&mut self, process: usize) {
         let limit = GREETING_LIMIT.as_nanos() as u64;
         let waiting = self.processes[process].peering.half_open();
-        let waiting: Vec<_> = waiting.map(|(key, until)| (key, until.map(|until| self.since(until).saturating_sub(limit)))).collect();
+        let waiting: Vec<_> = waiting
+            .map(|(key, until)| (key, until.map(|until| self.since(until).saturating_sub(limit))))
+            .collect();
         let oldest = waiting.first().map(|(key, _)| *key);
         self.see(Seen::Waiting(process, waiting));
         self.see(Seen::Input(process, Input::MakesRoom(oldest)));
         if self.processes[process].peering.close_oldest() != oldest.is_some() {
-            self.checkers.add("rules", format!("process {process} says that none waits, or that one does: {oldest:?}"));
+            self.checkers.add(
+                "rules",
+                format!("process {process} says that none waits, or that one does: {oldest:?}"),
+            );
         }
         self.settle(process);
     }

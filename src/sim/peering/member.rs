@@ -86,7 +86,8 @@ impl Member {
     /// Who it is, for those who judge.
     pub(super) fn who(&self) -> check::Member {
         let key = public(self.model.as_ref().map_or(0, |model| model.private));
-        check::Member { proves: self.proves(), says: (self.said().from, self.hello.incarnation), key }
+        let psk = self.model.as_ref().map(|model| model.psk);
+        check::Member { psk, proves: self.proves(), says: (self.said().from, self.hello.incarnation), key }
     }
 
     fn proves(&self) -> Id {
@@ -141,7 +142,8 @@ impl Member {
             (true, None) => Some(Vec::new()),
             (true, Some(_)) => self.hear_second(),
             (false, None) => self.came.get(..HELLO).map(<[u8]>::to_vec).map(|hello| {
-                self.hello.to = hello.get(16..20).and_then(|id| id.try_into().ok()).map_or(0, Id::from_le_bytes);
+                self.hello.to =
+                    hello.get(16..20).and_then(|id| id.try_into().ok()).map_or(0, Id::from_le_bytes);
                 self.frame()
             }),
             (false, Some(_)) if self.handshake.is_none() => return self.hear_first().unwrap_or_default(),
@@ -157,7 +159,10 @@ impl Member {
         let (proves, model) = (self.proves(), self.model.as_mut()?);
         let mut handshake = model.begin(Turn::Second, &self.came[..8]).ok()?;
         let (mut ids, mut second) = ([0; 8], Vec::new());
-        handshake.read(message, &mut ids).and_then(|()| handshake.write(&proves.to_le_bytes(), &mut second)).ok()?;
+        handshake
+            .read(message, &mut ids)
+            .and_then(|()| handshake.write(&proves.to_le_bytes(), &mut second))
+            .ok()?;
         self.hello.to = Id::from_le_bytes(*ids.first_chunk()?);
         self.came.drain(..BEGIN + FIRST_LENGTH);
         self.handshake = Some(handshake);

@@ -75,6 +75,8 @@ pub struct Who {
 /// A member that is no process of its own here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
+    /// The secret and the job that it has, if it has any.
+    pub psk: Option<u64>,
     /// Who it proves to be.
     pub proves: Id,
     /// Who it says that it is, and which run.
@@ -358,7 +360,8 @@ impl Checkers {
         let Seen::Standing { end, accepted, rings, extents, hiwater } = *seen else { return };
         let Some(connection) = self.ends.get(&end) else { return };
         let answer = connection.first(connection.ours);
-        let (Some(said::First::Hello(answer)), Some(said::First::Hello(theirs))) = (answer, connection.first(true))
+        let (Some(said::First::Hello(answer)), Some(said::First::Hello(theirs))) =
+            (answer, connection.first(true))
         else {
             return;
         };

@@ -242,7 +242,9 @@ impl Checkers {
 
     fn has_another_key(&self, process: Process, connection: &Connection, id: Id) -> bool {
         let listed = self.nodes.get(process).and_then(|node| node.book.get(&id).copied().flatten());
-        connection.proves && listed.is_some() && listed != self.key_of(connection)
+        // Who has connected from an address is of no user that is known.
+        let proves = connection.proves || connection.source.is_some();
+        proves && listed.is_some() && listed != self.key_of(connection)
     }
 
     /// A connection is there.
@@ -306,7 +308,10 @@ impl Checkers {
         };
         if let Some(Expected::Held(Some(before))) = expected {
             let known = self.nodes.get(end.process).into_iter().flat_map(|node| node.known.values());
-            self.step.until = known.filter_map(|known| known.held).find(|held| held.key == before).and_then(|held| held.until);
+            self.step.until = known
+                .filter_map(|known| known.held)
+                .find(|held| held.key == before)
+                .and_then(|held| held.until);
         }
         self.step.expected = expected.map(|expected| (end.key, expected));
     }
@@ -326,6 +331,7 @@ impl Checkers {
         let fits = mate.is_none_or(|(mate, other)| {
             psk(mate.process) == psk(end.process) && other.to == Some(me) && self.id(mate.process) != me
         });
+        let fits = fits && connection.member.is_none_or(|member| member.psk == psk(end.process));
         if fits { Expected::Second } else { Expected::Denied }
     }
 
@@ -380,8 +386,7 @@ impl Checkers {
         };
         let other = self.ends.get(&End { key: held.key, ..end });
         let same_key = other.is_some_and(|other| self.key_of(other) == self.key_of(connection));
-        let anew =
-            held.hello.incarnation == hello.incarnation && held.hello.generation < hello.generation;
+        let anew = held.hello.incarnation == hello.incarnation && held.hello.generation < hello.generation;
         if same_key && anew { Expected::Held(Some(held.key)) } else { refused }
     }
 
@@ -421,7 +426,8 @@ impl Checkers {
             self.nodes.get_mut(end.process).into_iter().for_each(|node| node.proofs += 1);
         }
         let Some((hello, theirs)) = hello else { return };
-        let (who, job) = self.processes.get(end.process).map_or((0, None), |(who, _)| (who.id, Some(who.job)));
+        let (who, job) =
+            self.processes.get(end.process).map_or((0, None), |(who, _)| (who.id, Some(who.job)));
         let to = peer.or(match theirs {
             Some(First::Hello(theirs)) => Some(theirs.from),
             _ => None,
@@ -438,10 +444,13 @@ impl Checkers {
                 known.recall(others);
                 let (said, vague) = (known.said, known.vague);
                 if !vague && hello.generation != said.max(theirs.generation) {
-                    self.wrong(end, &format!(
-                        "answers generation {} with {}, having said {said}",
-                        theirs.generation, hello.generation
-                    ));
+                    self.wrong(
+                        end,
+                        &format!(
+                            "answers generation {} with {}, having said {said}",
+                            theirs.generation, hello.generation
+                        ),
+                    );
                 }
             }
             _ => {}
@@ -569,7 +578,10 @@ impl Checkers {
         let link = self.links.get(&(process, peer)).copied();
         let (Some(node), Some(link)) = (self.nodes.get_mut(process), link) else {
             if confirms.or(contradicts).is_some() {
-                self.add("rules", format!("process {process} has no link with id {peer}, and says so of one"));
+                self.add(
+                    "rules",
+                    format!("process {process} has no link with id {peer}, and says so of one"),
+                );
             }
             return;
         };
@@ -581,7 +593,9 @@ impl Checkers {
         let confirmed = (same && proof == Some(Proof::Secret)).then_some(link.key);
         let contradicted = (listed.is_some() && !same && proof != Some(Proof::User)).then_some(link.key);
         if (confirms, contradicts) != (confirmed, contradicted) {
-            let what = format!("has the key {key:?}, listed is {listed:?}: it confirms {confirms:?}, contradicts {contradicts:?}");
+            let what = format!(
+                "has the key {key:?}, listed is {listed:?}: it confirms {confirms:?}, contradicts {contradicts:?}"
+            );
             self.wrong(link, &what);
         }
         if let Some(known) = self.known(process, peer).filter(|_| confirmed.is_some()) {

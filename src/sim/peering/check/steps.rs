@@ -115,7 +115,11 @@ impl Checkers {
                 }
                 Some(Why::Input(Input::MakesRoom(oldest))) => (*oldest == Some(*key), true),
                 Some(Why::Input(
-                    Input::Ended(_) | Input::Answers(_) | Input::Forgets(_) | Input::Contradicts(_) | Input::Abandons(_),
+                    Input::Ended(_)
+                    | Input::Answers(_)
+                    | Input::Forgets(_)
+                    | Input::Contradicts(_)
+                    | Input::Abandons(_),
                 )) => (step.was_held == Some(*key) || ours, step.was_held == Some(*key)),
                 Some(Why::Input(Input::GivesUp(_))) => (ours, false),
                 _ => (false, false),
