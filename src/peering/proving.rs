@@ -111,7 +111,12 @@ impl<B: Book> Peering<B> {
 
     /// A first frame that counts.
     fn judge_frame(&mut self, now: Time, key: LinkKey, header: FrameHeader, payload: &[u8], here: &Here) {
-        let ours = self.greetings.get(&key).is_some_and(super::greeting::Greeting::is_ours);
+        let Some(greeting) = self.greetings.get_mut(&key) else { return };
+        let ours = greeting.is_ours();
+        if !ours {
+            // It has said something: whatever is wrong with that is told.
+            greeting.stage = Stage::Hello;
+        }
         match first_frame(header, payload) {
             Err(why) => self.broke(key, &why),
             Ok(first) if ours => self.answered(now, key, first),

@@ -31,6 +31,8 @@ pub(super) enum Profile {
     Busy,
     /// The domain ends while programs run.
     Ends,
+    /// Groups are killed as they are started, and nodes are not reached then.
+    Kills,
     All,
 }
 
@@ -47,6 +49,8 @@ const PROFILES: &[Profile] = &[
     Profile::Pauses,
     Profile::Busy,
     Profile::Ends,
+    Profile::Kills,
+    Profile::Kills,
     Profile::All,
 ];
 
@@ -69,6 +73,8 @@ pub(super) struct Config {
     pub(super) absent: u64,
     /// Requests beside the programs: kills, names, databases.
     pub(super) noise: u64,
+    /// Groups that the tool kills as soon as they are spawned.
+    pub(super) kills: u64,
     /// Messages that take long.
     pub(super) lateness: u64,
     /// How many rounds programs have beside the first ones.
@@ -113,6 +119,7 @@ impl Config {
             mismatches: 0,
             absent: 0,
             noise: random.between(2, 6),
+            kills: 0,
             lateness: 12,
             rounds: if small { 0 } else { random.below(4) },
             groups: if small { 1 } else { 2 },
@@ -142,6 +149,12 @@ impl Config {
             Profile::Links => config.faults = vec![Link, Link, Cut, Refuse, Late],
             Profile::Pauses => config.faults = vec![Pause, Pause, Stall, Late, Cut],
             Profile::Busy => config.faults = vec![Busy, Late, Die],
+            Profile::Kills => {
+                config.faults = vec![Refuse, Link, Busy, Late];
+                (config.kills, config.lateness, config.groups, config.noise) = (1, 3, 3, 2);
+                config.not_started = if random.chance(1, 2) { 6 } else { 0 };
+                config.span = random.between(20, 2_000) * MS;
+            }
             Profile::Ends => (config.faults, config.deaths) = (vec![End, Late, Die], 14),
             Profile::All => {
                 config.faults =

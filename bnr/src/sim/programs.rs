@@ -149,15 +149,18 @@ impl Programs {
     /// The tool spawns groups, and watches them.
     fn tool(&mut self) -> VecDeque<Step> {
         let mut steps = VecDeque::new();
-        for _ in 0..1 + self.random.below(self.config.groups) {
+        for number in 0..1 + self.random.below(self.config.groups) {
             let specs = self.specs(&[]);
             let on_death = if one_in(&mut self.random, 2) { OnDeath::Notify } else { OnDeath::Kill };
-            steps.push_back(Step::Ask(Request::SpawnMultiple {
-                specs,
-                preputs: vec![pair(b"given", b"1")],
-                on_death,
-                input: false,
-            }));
+            let preputs = vec![pair(b"given", b"1")];
+            let spawn = Request::SpawnMultiple { specs, preputs, on_death, input: false };
+            if one_in(&mut self.random, self.config.kills) {
+                steps.push_back(Step::Also(spawn));
+                steps.push_back(Step::Wait(self.random.below(12)));
+                steps.push_back(Step::Also(Request::Kill(GroupId(1 + number as u32))));
+            } else {
+                steps.push_back(Step::Ask(spawn));
+            }
             steps.push_back(Step::Wait(self.random.below(200)));
         }
         for group in 1..4 {

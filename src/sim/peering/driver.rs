@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::check::{End, Seen, Who};
+use super::check::{End, Input, Seen, Who};
+use super::faults::Fault;
 use super::pipe::Owner;
 use super::world::{Event, World};
 use crate::chain::Time;
@@ -13,6 +14,7 @@ use crate::peering::{
     ANSWER_LIMIT, Book, GREETING_LIMIT, Here, LENGTH_BYTES, LinkKey, Output, Peering, PublicKey, Session,
     Standing, State, Strictness, TAG, Wanted,
 };
+use crate::sim::world::BEGIN;
 use crate::wire::CauseKind;
 
 /// Frames of a link, as far as there are any here.
@@ -70,6 +72,10 @@ pub(super) struct Running {
     pub(super) strictness: Strictness,
     /// It is none of those that there are to be.
     pub(super) odd: bool,
+    /// It is on another host than all others, and no process of their user.
+    pub(super) afar: bool,
+    /// Whether it has no room for ids that are no peers.
+    pub(super) full: bool,
     pub(super) locals: BTreeMap<LinkKey, Local>,
     pub(super) next_key: usize,
     pub(super) alive: bool,
@@ -81,6 +87,11 @@ pub(super) struct Running {
 impl World {
     pub(super) fn time(&self) -> Time {
         Time::from_nanos(self.now)
+    }
+
+    /// A time as those who judge count it: nanoseconds since the world began.
+    fn since(&self, at: Time) -> u64 {
+        at.as_nanos().saturating_sub(BEGIN)
     }
 
     /// A process gets another end of a connection.
@@ -103,10 +114,23 @@ impl World {
 
     /// Carries out what the machine of a process asks for, and sees to its next time.
     pub(super) fn settle(&mut self, process: usize) {
+        let mut gone = Vec::new();
         // Ends: every connection ends once, and what is asked of it is bounded.
         while let Some(output) = self.processes[process].peering.poll() {
+            if let Output::Lost { peer, .. } | Output::Unreached { peer, .. } = output {
+                gone.push(peer);
+            }
             self.carry_out(process, output);
         }
+        for peer in gone {
+            let peering = &self.processes[process].peering;
+            let known = peering.book.contains(peer) || peering.state(peer) != State::Absent;
+            if !known && peering.incarnation(peer) != 0 {
+                self.see(Seen::Remembers(process, peer));
+            }
+        }
+        let proofs = self.processes[process].peering.proofs();
+        self.see(Seen::Settled(process, proofs));
         let running = &mut self.processes[process];
         let next = running.peering.next_deadline().map(Time::as_nanos);
         if let Some(at) = next.filter(|at| running.tick_at.is_none_or(|before| *at < before)) {
@@ -127,7 +151,10 @@ impl World {
                 self.discard(process, key);
             }
             Output::Close { key } => self.discard(process, key),
-            Output::Refused { key, why } => self.say(format_args!("{:?} is refused: {why}", end(key))),
+            Output::Refused { key, why } => {
+                self.say(format_args!("{:?} is refused: {why}", end(key)));
+                self.see(Seen::Refused(end(key)));
+            }
             Output::Up(standing) => self.establish(process, *standing),
             Output::Replaced { key, peer, incarnation: _ } => {
                 let answers = self.answers(process, key);
@@ -136,8 +163,10 @@ impl World {
                 self.drop_local(process, key);
             }
             Output::Ask { key, peer } => {
+                self.see(Seen::Asked(end(key), peer));
                 self.send_frame(process, key, PING);
                 let until = self.time().plus(ANSWER_LIMIT);
+                self.see(Seen::Input(process, Input::AnswersUntil(peer, self.since(until))));
                 self.processes[process].peering.hold_until(peer, until);
             }
             Output::Lost { peer, why, stood, .. } => {
@@ -152,7 +181,7 @@ impl World {
     }
 
     fn establish(&mut self, process: usize, standing: Standing) {
-        let Standing { key, hello, session, proof, .. } = standing;
+        let Standing { key, hello, session, proof, accepted, rings, extents } = standing;
         let running = &mut self.processes[process];
         let (peer, incarnation, sealed) = (hello.from, hello.incarnation, session.is_some());
         let listed = running.peering.book.key(peer);
@@ -164,6 +193,7 @@ impl World {
             "{end:?} is the link with id {peer}, generation {}, {proof:?}",
             hello.generation
         ));
+        self.see(Seen::Standing { end, accepted, rings, extents, hiwater: hello.hiwater });
         self.see(Seen::Up { end, peer, incarnation, proof, sealed, listed });
     }
 
@@ -194,7 +224,10 @@ impl World {
         let (pipe, side) = (local.pipe, local.side);
         let bytes: Vec<u8> = local.buffer.drain(..wanted.min(local.buffer.len())).collect();
         self.see(Seen::Took(End { process, key }, bytes.clone()));
-        self.processes[process].peering.feed(now, key, &bytes, &Here::default());
+        let rings = self.pipes[pipe].rings;
+        let running = &mut self.processes[process];
+        let full = running.full.then(|| "descriptors are short".to_owned());
+        running.peering.feed(now, key, &bytes, &Here { rings, full });
         self.settle(process);
         self.look_whether_in_vain(process, pipe, side);
         true
@@ -204,6 +237,10 @@ impl World {
     fn look_whether_in_vain(&mut self, process: usize, pipe: usize, side: usize) {
         let Owner::Process(mate, _) = self.pipes[pipe].owners[1 - side] else { return };
         let (me, peer) = (self.processes[process].who.id, self.processes[mate].who.id);
+        // Who has been forgotten behind a thousand others within a moment is counted anew, before its link's end is seen.
+        if self.injected.contains_key(&Fault::Names) {
+            return;
+        }
         let State::Expecting(until) = self.processes[process].peering.state(peer) else { return };
         if until != self.time().plus(GREETING_LIMIT) || !self.processes[mate].alive {
             return;
@@ -211,6 +248,8 @@ impl World {
         let other = &self.processes[mate];
         // As long as each of the two ids has had one process only: who waits may be told so by another one.
         let alone = self.processes.iter().filter(|running| [me, peer].contains(&running.who.id)).count() == 2;
+        // Or by somebody who has lied.
+        let alone = alone && !self.injected.contains_key(&Fault::Answer);
         let both_wait = alone && matches!(other.peering.state(me), State::Expecting(_));
         let up = other.peering.up(me).and_then(|up| other.locals.get(&up));
         let is_closed = |local: &Local| match self.pipes[local.pipe].owners[1 - local.side] {
@@ -247,6 +286,7 @@ impl World {
                 let (pipe, side) = (local.pipe, local.side);
                 // A PONG with the link's end behind it is no answer.
                 if !self.pipes[pipe].has_ended(1 - side, self.now) {
+                    self.see(Seen::Input(process, Input::Answers(peer)));
                     self.processes[process].peering.lives(peer);
                     self.settle(process);
                 }
@@ -307,6 +347,7 @@ impl World {
             self.send_frame(process, key, GOODBYE);
             self.discard(process, key);
         }
+        self.see(Seen::Input(process, Input::Forgets(peer)));
         self.processes[process].peering.forget(peer);
         self.settle(process);
     }
@@ -321,14 +362,53 @@ impl World {
         if let Some(key) = key {
             running.peering.book.keys.insert(peer, key);
         }
+        let (confirms, contradicts) = (running.peering.confirms(peer), running.peering.contradicts(peer));
+        self.see(Seen::Input(process, Input::Knows(peer, key)));
+        self.see(Seen::Lists { process, peer, confirms, contradicts });
+        if let Some(link) = contradicts {
+            self.end(process, link, "it is known by another key", Input::Contradicts(peer));
+        }
+        self.see(Seen::Input(process, Input::GivesUp(peer)));
+        let running = &mut self.processes[process];
         running.peering.learned(peer);
-        if running.peering.give_up_attempt(peer) {
+        let gives_up = running.peering.give_up_attempt(peer);
+        self.settle(process);
+        if gives_up {
             self.connect(process, peer);
         }
     }
 
+    /// The connection that has waited longest for a hello makes room for others.
+    pub(super) fn make_room(&mut self, process: usize) {
+        let limit = GREETING_LIMIT.as_nanos() as u64;
+        let waiting = self.processes[process].peering.half_open();
+        let waiting: Vec<_> = waiting
+            .map(|(key, until)| (key, until.map(|until| self.since(until).saturating_sub(limit))))
+            .collect();
+        let oldest = waiting.first().map(|(key, _)| *key);
+        self.see(Seen::Waiting(process, waiting));
+        self.see(Seen::Input(process, Input::MakesRoom(oldest)));
+        if self.processes[process].peering.close_oldest() != oldest.is_some() {
+            self.checkers.add(
+                "rules",
+                format!("process {process} says that none waits, or that one does: {oldest:?}"),
+            );
+        }
+        self.settle(process);
+    }
+
+    /// Whether a process has room for ids that are no peers.
+    pub(super) fn fill(&mut self, process: usize, full: bool) {
+        self.processes[process].full = full;
+        self.see(Seen::Input(process, Input::Full(full)));
+    }
+
     /// A connection has ended, by whatever side.
     pub(super) fn ended(&mut self, process: usize, key: LinkKey, why: &str) {
+        self.end(process, key, why, Input::Ended(key));
+    }
+
+    fn end(&mut self, process: usize, key: LinkKey, why: &str, input: Input) {
         let running = &mut self.processes[process];
         let Some(local) = running.locals.get(&key) else { return };
         let peer = match local.phase {
@@ -337,6 +417,7 @@ impl World {
             Phase::Greeting => None,
         };
         running.peering.ended(key, peer, CauseKind::LinkLost, why);
+        self.see(Seen::Input(process, input));
         self.discard(process, key);
         self.settle(process);
     }

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use gpc_trees::Id;
 
-use super::check::{HALF_OPEN_OF_OTHERS, Seen};
-use super::member::Member;
+use super::check::{HALF_OPEN_OF_OTHERS, Input, Seen};
+use super::member::{Lie, Member};
 use super::model::Model;
-use super::pipe::{Chunk, Owner, Tamper};
+use super::pipe::{ATTACKER, Chunk, Owner, Tamper};
 use super::world::{Event, MS, World};
-use crate::peering::{FIRST_LENGTH, HALF_OPEN_PER_SOURCE, State, THIRD_LENGTH, Way};
+use crate::peering::{FIRST_LENGTH, HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, Source, State, THIRD_LENGTH, Way};
 use crate::sim::Random;
 use crate::sim::world::BEGIN;
 use crate::wire::Hello;
@@ -71,8 +71,20 @@ faults! {
     Lax = "lax",
     /// A member proves itself as one id, and says hello as another one.
     Claim = "claim",
-    /// A process that has another secret takes part.
+    /// A process that has another secret, none, or another job takes part.
     Stranger = "stranger",
+    /// The next connection is answered by a member that says what it may not, or by anybody where nothing is proved.
+    Answer = "answer",
+    /// A host is gone, and another run of its id waits for the link; meanwhile it tries anew, a member claims to be that run, or a key is listed.
+    Wait = "wait",
+    /// So many runs of ids wait for links that some are refused.
+    Crowd = "crowd",
+    /// A thousand peers are learned and forgotten.
+    Names = "names",
+    /// A process has no room for ids that are no peers.
+    Full = "full",
+    /// Who has waited longest for a hello makes room.
+    Room = "room",
     /// Somebody connects and says nothing.
     HalfOpen = "half-open",
     /// Thousands connect from one address and say nothing.
@@ -134,23 +146,33 @@ pub fn acts_text(acts: &[(u64, Fault)]) -> String {
     if all.is_empty() { "none".into() } else { all.join(",") }
 }
 
+/// Ids that a crowd claims: more than may wait at a process, and above those of the world.
+const CROWD: Id = 135;
+const CROWD_IDS: Id = 5_000;
+
+/// Ids that are learned and forgotten, and are nobody's.
+const NAMES_IDS: Id = 10_000;
+
 /// Bytes of a connection at which something else begins: the preamble, its flags, each message, the hello, what follows.
 const PLACES: [u64; 9] = [0, 4, 6, 8, 10, 66, 102, 132, 206];
 
 impl Fault {
     pub(super) fn draw(random: &mut Random) -> Fault {
-        // A flood is seldom: it takes as long as a hundred others.
         let fault = random.pick(Fault::ALL).copied().unwrap_or(Fault::Crash);
-        if fault == Fault::Flood && !random.chance(1, 20) { Fault::HalfOpen } else { fault }
+        // These are seldom: a flood takes as long as a hundred others, and so on.
+        let (one_of, other) = match fault {
+            Fault::Flood => (20, Fault::HalfOpen),
+            Fault::Crowd => (10, Fault::Wait),
+            Fault::Names => (5, Fault::Forget),
+            _ => return fault,
+        };
+        if random.chance(1, one_of) { fault } else { other }
     }
 
     /// Whether it takes an attacker, against whom a job without a secret has nothing.
     fn is_attack(self) -> bool {
-        use Fault::{Claim, Downgrade, Forge, Lax, Liar, Redirect, Reflect, Replay, Stranger, Tamper};
-        matches!(
-            self,
-            Claim | Lax | Liar | Stranger | Forge | Replay | Reflect | Redirect | Tamper | Downgrade
-        )
+        use Fault::{Claim, Crowd, Downgrade, Forge, Lax, Liar, Redirect, Reflect, Replay, Tamper};
+        matches!(self, Claim | Crowd | Lax | Liar | Forge | Replay | Reflect | Redirect | Tamper | Downgrade)
     }
 }
 
@@ -170,7 +192,7 @@ impl World {
     }
 
     pub(super) fn act(&mut self, fault: Fault) {
-        if fault.is_attack() && !self.config.proves(0) {
+        if fault.is_attack() && !self.config.proves() {
             return;
         }
         let (id, peer) = self.any_two();
@@ -211,6 +233,15 @@ impl World {
             Fault::List => self.list(peer, id),
             Fault::Twin | Fault::Liar | Fault::Lax | Fault::Stranger => self.another(fault, id),
             Fault::Claim => self.claim(id, peer),
+            Fault::Answer => self.redirected = Some(self.answering()),
+            Fault::Wait => self.wait_for(process, peer),
+            Fault::Crowd => self.crowd(process),
+            Fault::Names => self.names_come_and_go(process, peer),
+            Fault::Full => {
+                let full = self.random_bit();
+                self.fill(process, full);
+            }
+            Fault::Room => self.make_room(process),
             Fault::HalfOpen => self.attack(process, Owner::Player(Vec::new())),
             Fault::Flood => self.flood(process),
             Fault::Forge => {
@@ -281,7 +312,7 @@ impl World {
 
     /// The key that an id has is listed at another one from now on.
     fn list(&mut self, id: Id, at: Id) {
-        if !self.config.proves(0) {
+        if !self.config.proves() {
             return;
         }
         let private = self.processes[self.at[id as usize]].private;
@@ -294,9 +325,17 @@ impl World {
         let lower = self.random.chance(1, 2);
         let (own, known) = (self.random.draw() >> 4, self.processes[self.at[id as usize]].who.incarnation);
         let other = self.incarnation(lower);
-        let mut strictness = self.config.strictness;
+        let (mut strictness, mut job) = (self.config.strictness, self.config.job);
         let (psk, private, incarnation) = match fault {
-            Fault::Stranger => (Some(self.random.draw()), None, other),
+            // Where nothing is proved, it is the job alone that tells it apart.
+            Fault::Stranger => {
+                let psk = self.random.draw();
+                let clear = !self.config.proves() || self.random.chance(1, 3);
+                if clear || self.random.chance(1, 2) {
+                    job = Job([9; 16]);
+                }
+                (Some(psk).filter(|_| !clear), None, other)
+            }
             // Which run of an id there is, every member is told.
             Fault::Liar => (self.config.psk, Some(own), if self.random.chance(1, 2) { known } else { other }),
             Fault::Lax => {
@@ -305,9 +344,10 @@ impl World {
             }
             _ => (self.config.psk, None, other),
         };
-        let process = self.begin_as(id, incarnation, private, psk, strictness);
+        let process = self.begin_as(id, incarnation, private, psk, strictness, job);
         self.processes[process].odd = fault != Fault::Twin;
-        if fault != Fault::Stranger && self.random.chance(1, 2) {
+        self.processes[process].afar = fault != Fault::Twin;
+        if self.random.chance(1, 2) {
             self.at[id as usize] = process;
         }
         for peer in (0..self.scenario.n).filter(|peer| *peer != id) {
@@ -319,45 +359,162 @@ impl World {
     }
 
     /// The attacker connects to a process.
-    fn attack(&mut self, process: usize, owner: Owner) {
+    pub(super) fn attack(&mut self, process: usize, owner: Owner) {
         let id = self.processes[process].who.id;
         self.open([owner, Owner::Process(process, None)], [id, id]);
     }
 
-    /// A member connects that says hello under another id than it has proved itself as.
-    fn claim(&mut self, to: Id, claimed: Id) {
-        let Some(psk) = self.config.psk else { return };
+    /// A member, or anybody where nothing is proved.
+    fn member(&mut self, hello: Hello, lie: Lie, first: bool) -> Box<Member> {
         let (private, random) = (self.random.draw() >> 4, Random::new(self.random.draw()));
-        let job = Job::default();
-        let (incarnation, generation) = (self.processes[self.at[claimed as usize]].who.incarnation, 1000);
-        let hello = Hello {
-            from: claimed,
-            to,
-            incarnation,
-            generation,
-            hiwater: 1,
-            job,
-            rings: false,
-            extents: false,
-        };
-        let member = Member::new(Model { psk, private, random }, !0, hello);
-        self.attack(self.at[to as usize], Owner::Member(Box::new(member)));
+        let model = self.config.psk.filter(|_| self.config.proves());
+        let model = model.map(|psk| Model { psk, private, random });
+        Box::new(Member::new(model, hello, lie, first))
+    }
+
+    fn a_hello(&self, from: Id, to: Id, incarnation: u64, generation: u32) -> Hello {
+        let (hiwater, rings, extents) = (1, false, false);
+        Hello { from, to, incarnation, generation, hiwater, job: self.config.job, rings, extents }
+    }
+
+    /// Who answers the next connection in place of the peer.
+    fn answering(&mut self) -> Owner {
+        let lies = if self.config.proves() { &Lie::ALL[..] } else { &Lie::ALL[2..] };
+        let lie = self.random.pick(lies).copied().unwrap_or(Lie::Job);
+        let incarnation = self.incarnation(true);
+        let generation = self.random.below(9) as u32;
+        let hello = self.a_hello(0, 0, incarnation, generation);
+        Owner::Member(self.member(hello, lie, false))
+    }
+
+    fn random_bit(&mut self) -> bool {
+        self.random.chance(1, 2)
+    }
+
+    /// The host of a peer is gone, and another run of it comes.
+    fn wait_for(&mut self, process: usize, peer: Id) {
+        let before = self.at[peer as usize];
+        let me = self.processes[process].who.id;
+        if self.processes[process].peering.up(peer).is_none() {
+            return self.want(process, peer);
+        }
+        // Its connections do not end: it is gone, or it is stopped.
+        match self.random.chance(2, 3) {
+            true => self.die(before, false),
+            false => self.processes[before].paused = self.now + 3_500 * MS,
+        }
+        let lower = self.random_bit();
+        let incarnation = self.incarnation(lower);
+        let later = self.begin(peer, incarnation, None, self.config.psk);
+        self.at[peer as usize] = later;
+        self.processes[later].peering.book.peers.insert(me);
+        self.see(Seen::Input(later, Input::Knows(me, None)));
+        self.want(later, me);
+        for _ in 0..self.random.between(1, 3) {
+            let at = self.now + self.random.between(20 * MS, 1_900 * MS);
+            let what = match self.random.below(3) {
+                0 => Event::Anew(later, me),
+                1 => Event::Usurp { process, later },
+                _ => Event::ListOld { process, of: if self.random_bit() { before } else { later } },
+            };
+            self.queue.push(at, what);
+        }
+    }
+
+    /// Who waits for a link gives that up, and tries anew.
+    pub(super) fn anew(&mut self, process: usize, peer: Id) {
+        if self.processes[process].alive && self.processes[process].peering.state(peer) != State::Absent {
+            self.abandon(process, peer);
+        }
+        self.want(process, peer);
+    }
+
+    /// A member claims to be the run that waits, with a key of its own.
+    pub(super) fn usurp(&mut self, process: usize, later: usize) {
+        if self.config.proves() && self.processes[process].alive {
+            let (who, to) = (self.processes[later].who, self.processes[process].who.id);
+            let generation = self.random.below(20) as u32;
+            let hello = self.a_hello(who.id, to, who.incarnation, generation);
+            let member = self.member(hello, Lie::None, true);
+            self.attack(process, Owner::Member(member));
+        }
+    }
+
+    /// The key of a run is listed for its id.
+    pub(super) fn list_old(&mut self, process: usize, of: usize) {
+        let (id, private) = (self.processes[of].who.id, self.processes[of].private);
+        if self.config.proves() && !self.config.listed.contains_key(&id) {
+            self.config.listed.insert(id, private);
+            self.learn(process, id, Some(super::model::public(private)));
+        }
+    }
+
+    /// Members claim many ids, each twice: the second run waits for the link of the first, which does not answer.
+    fn crowd(&mut self, process: usize) {
+        let to = self.processes[process].who.id;
+        for run in 0..2 {
+            for id in 0..CROWD {
+                let incarnation = self.incarnation(true);
+                let hello = self.a_hello(CROWD_IDS + id, to, incarnation, 1);
+                let at = self.now + run * 2_500 * MS;
+                let member = self.member(hello, Lie::None, true);
+                self.queue.push(at, Event::Attack(process, member));
+            }
+        }
+    }
+
+    /// Many ids are learned, are not reached, and are forgotten; then a peer is.
+    fn names_come_and_go(&mut self, process: usize, peer: Id) {
+        let most = if self.random_bit() { 900 } else { 1_200 };
+        if self.random_bit() {
+            self.forget(process, peer);
+        }
+        for id in NAMES_IDS..NAMES_IDS + most {
+            self.learn(process, id, None);
+            self.want(process, id);
+            self.forget(process, id);
+        }
+        if self.random_bit() {
+            self.forget(process, peer);
+        }
+        let at = self.some_later(1_000 * MS);
+        let id = self.processes[process].who.id;
+        self.queue.push(at, Event::Learn(id, peer));
+        self.queue.push(at, Event::Want(process, peer));
+    }
+
+    /// A member connects that is not who it says.
+    fn claim(&mut self, to: Id, claimed: Id) {
+        let known = self.processes[self.at[claimed as usize]].who.incarnation;
+        let incarnation = if self.random.chance(3, 4) { known } else { self.incarnation(true) };
+        let generation = if self.random_bit() { 1000 } else { self.random.below(9) as u32 };
+        let hello = self.a_hello(claimed, to, incarnation, generation);
+        let lie = self.random.pick(&Lie::ALL).copied().unwrap_or(Lie::Proof);
+        let member = self.member(hello, lie, true);
+        self.attack(self.at[to as usize], Owner::Member(member));
     }
 
     /// So many connect from one address that the oldest have to go.
     fn flood(&mut self, process: usize) {
         // A Unix socket has no address.
-        if self.config.way == Way::User || !self.processes[process].alive {
+        if self.config.ways == [Way::User] || !self.processes[process].alive {
             return;
         }
-        for _ in 0..HALF_OPEN_PER_SOURCE + 2 * HALF_OPEN_OF_OTHERS {
+        let (sources, count) = match self.random.chance(1, 3) {
+            true => (7, HALF_OPEN_MAX),
+            false => (1, HALF_OPEN_PER_SOURCE),
+        };
+        for number in 0..count + 2 * HALF_OPEN_OF_OTHERS {
             let id = self.processes[process].who.id;
             let pipe = self.open([Owner::Player(Vec::new()), Owner::Process(process, None)], [id, id]);
+            self.pipes[pipe].source = ATTACKER + (number % sources) as Source;
             self.pipes[pipe].streams[0].chunks.clear();
             self.accept(process, pipe);
         }
-        let count = self.processes[process].peering.half_open().count();
-        self.see(Seen::HalfOpen(process, count));
+        if sources == 1 {
+            let count = self.processes[process].peering.half_open().count();
+            self.see(Seen::HalfOpen(process, count));
+        }
     }
 
     /// What one side of a connection has said, up to some place; and to whom.
@@ -390,17 +547,7 @@ impl World {
             1 => {
                 let from = (to + 1) % self.scenario.n;
                 let incarnation = (self.now - BEGIN) / MS;
-                let job = Job::default();
-                let hello = Hello {
-                    from,
-                    to,
-                    incarnation,
-                    generation: 1,
-                    hiwater: 1,
-                    job,
-                    rings: false,
-                    extents: false,
-                };
+                let hello = self.a_hello(from, to, incarnation, 1);
                 [&[48, 0, 0, 0, 1, 0, 0, 0][..], &hello.emit()].concat()
             }
             2 => [&preamble[..], &message(&first), &message(&third)].concat(),
@@ -430,7 +577,8 @@ impl World {
             1 => Tamper::Insert(at as usize, vec![random.draw() as u8; random.between(1, 20) as usize]),
             _ => Tamper::Drop(at as usize, random.between(1, 20) as usize),
         };
-        match self.a_late_pipe().filter(|_| self.random.chance(1, 2)) {
+        let late = self.a_late_pipe().filter(|pipe| self.pipes[*pipe].way != Way::User);
+        match late.filter(|_| self.random.chance(1, 2)) {
             // What is sent next on one that there is.
             Some(pipe) => {
                 let at = self.pipes[pipe].streams[side].sent.len() as u64;

@@ -2,14 +2,11 @@
 
 use gpc_trees::Id;
 
-use super::check::{End, Seen};
+use super::check::{End, Input, Seen};
 use super::driver::Phase;
 use super::pipe::{Chunk, Owner, Pipe};
 use super::world::{Event, MS, World};
 use crate::peering::{LinkKey, Source, Way};
-
-/// Where the attacker connects from.
-const ATTACKER: Source = 0xbad;
 
 /// Longer than a link that is asked may take, with what it takes to ask: who has been well for so long, answers.
 const WELL: u64 = 2_600 * MS;
@@ -18,13 +15,18 @@ impl World {
     /// A process begins to connect to whoever is found at the address of an id.
     pub(super) fn connect(&mut self, process: usize, to: Id) {
         let target = match self.redirected.take() {
-            Some(owner) => owner,
+            Some(mut owner) => {
+                if let Owner::Member(member) = &mut owner {
+                    member.answers_as(to);
+                }
+                owner
+            }
             None => self.at.get(to as usize).map_or(Owner::Nobody, |at| Owner::Process(*at, None)),
         };
         let from = self.processes[process].who.id;
         let pipe = self.open([Owner::Process(process, None), target], [from, to]);
         let key = self.add_local(process, pipe, 0);
-        self.opens(End { process, key }, None, true);
+        self.opens(End { process, key }, pipe, None, Some(to));
         self.say(format_args!("process {process} connects to id {to}: {key:?}, pipe {pipe}"));
         let now = self.time();
         self.processes[process].peering.opened(now, key, to);
@@ -37,8 +39,14 @@ impl World {
             0 => self.random.between(100 * MS, 900 * MS),
             _ => self.random.between(MS / 20, 5 * MS),
         };
-        let mut opened = Pipe::new(owners, between, latency);
-        if let Some((side, tamper)) = self.tampered.take() {
+        let way = self.way(&owners);
+        let processes = owners.iter().all(|owner| matches!(owner, Owner::Process(..) | Owner::Nobody));
+        let rings = way == Way::User && processes && self.random.chance(1, 2);
+        let mut opened = Pipe::new(owners, between, latency, way, rings);
+        // Nobody stands between processes of one user and one host.
+        if way != Way::User
+            && let Some((side, tamper)) = self.tampered.take()
+        {
             (opened.streams[side].tamper, opened.troubled) = (Some(tamper), u64::MAX / 2);
         }
         self.pipes.push(opened);
@@ -47,9 +55,35 @@ impl World {
         pipe
     }
 
-    fn opens(&mut self, end: End, mate: Option<End>, ours: bool) {
-        let (proves, encrypts) = (self.config.proves(end.process), self.encrypts(end.process));
-        self.see(Seen::Opened { end, mate, ours, proves, encrypts });
+    /// By which way two are connected: who is no process, or an intruder, comes from another host.
+    fn way(&mut self, owners: &[Owner; 2]) -> Way {
+        let from_afar = owners.iter().any(|owner| match owner {
+            Owner::Process(process, _) => self.processes[*process].afar,
+            Owner::Nobody => false,
+            _ => true,
+        });
+        let ways = self.config.ways.iter().copied().filter(|way| !from_afar || *way != Way::User);
+        let ways: Vec<Way> = ways.collect();
+        self.random.pick(&ways).copied().unwrap_or(self.config.ways[0])
+    }
+
+    fn opens(&mut self, end: End, pipe: usize, mate: Option<End>, to: Option<Id>) {
+        let Pipe { way, rings, ref owners, source, .. } = self.pipes[pipe];
+        let ours = to.is_some();
+        let running = &self.processes[end.process];
+        let (psk, insecure) = (running.who.psk, running.strictness.insecure);
+        let unpermitted = way == Way::Network && psk.is_none() && !insecure;
+        let (proves, encrypts) = (psk.is_some() && way != Way::User, self.encrypts(end.process, way));
+        let member = match &owners[usize::from(ours)] {
+            Owner::Member(member) => Some(member.who()),
+            _ => None,
+        };
+        let source = match owners[0] {
+            Owner::Process(process, _) => Source::from(self.processes[process].who.id),
+            _ => source,
+        };
+        let source = (!ours && way != Way::User).then_some(source);
+        self.see(Seen::Opened { end, mate, ours, proves, encrypts, to, source, member, rings, unpermitted });
     }
 
     /// Puts something on its way.
@@ -164,11 +198,11 @@ impl World {
             Owner::Process(process, Some(key)) => {
                 (Some(End { process: *process, key: *key }), Source::from(self.processes[*process].who.id))
             }
-            _ => (None, ATTACKER),
+            _ => (None, self.pipes[pipe].source),
         };
-        self.opens(End { process, key }, mate, false);
+        self.opens(End { process, key }, pipe, mate, None);
         self.convey(pipe, 1, Chunk::Stands);
-        let (now, way) = (self.time(), self.config.way);
+        let (now, way) = (self.time(), self.pipes[pipe].way);
         let source = (way != Way::User).then_some(source);
         self.processes[process].peering.accepted(now, key, way, source);
         self.settle(process);
@@ -185,8 +219,9 @@ impl World {
         match chunk {
             Chunk::Opens => {}
             Chunk::Stands => {
-                let way = self.config.way;
-                self.processes[process].peering.connected(key, way, false);
+                let Pipe { way, rings, .. } = self.pipes[pipe];
+                self.see(Seen::Input(process, Input::Stands(key)));
+                self.processes[process].peering.connected(key, way, rings);
                 self.settle(process);
             }
             Chunk::Bytes(bytes) => self.arrived(process, key, &bytes),

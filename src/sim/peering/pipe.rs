@@ -6,7 +6,10 @@ use gpc_trees::Id;
 
 use super::check::Process;
 use super::member::Member;
-use crate::peering::LinkKey;
+use crate::peering::{LinkKey, Source, Way};
+
+/// Where the attacker connects from.
+pub(super) const ATTACKER: Source = 0xbad;
 
 /// Who is at an end of a connection.
 #[derive(Debug)]
@@ -64,6 +67,11 @@ pub(super) struct Pipe {
     pub(super) streams: [Stream; 2],
     /// The ids at its ends, for cuts.
     pub(super) between: [Id; 2],
+    pub(super) way: Way,
+    /// Whether memory for rings is offered.
+    pub(super) rings: bool,
+    /// Where side 0 has connected from, if it is no process.
+    pub(super) source: Source,
     /// Nanoseconds that a chunk takes, at least.
     pub(super) latency: u64,
     /// Until when nobody may rely on answers: it was slow, cut or changed.
@@ -71,8 +79,9 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn new(owners: [Owner; 2], between: [Id; 2], latency: u64) -> Pipe {
-        Pipe { owners, streams: Default::default(), between, latency, troubled: 0 }
+    pub(super) fn new(owners: [Owner; 2], between: [Id; 2], latency: u64, way: Way, rings: bool) -> Pipe {
+        let (streams, source) = (Default::default(), ATTACKER);
+        Pipe { owners, streams, between, way, rings, source, latency, troubled: 0 }
     }
 
     /// What becomes of bytes that a side sends.

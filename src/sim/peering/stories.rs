@@ -20,6 +20,7 @@ struct Side {
     up: Vec<(Id, LinkKey, Proof)>,
     closed: Vec<LinkKey>,
     lost: Vec<Id>,
+    refused: Vec<(LinkKey, String)>,
 }
 
 const NOW: Time = Time::from_nanos(1000);
@@ -30,7 +31,8 @@ fn side(me: Id, others: &[Id], private: Option<u64>) -> Side {
         |private| Box::new(Model { psk: 7, private, random: Random::new(private) }) as Box<dyn Crypto>;
     let names = Names { peers: others.iter().copied().collect(), ..Names::default() };
     let peering = Peering::new(identity, private.map(model), Strictness::default(), names);
-    Side { peering, said: VecDeque::new(), up: Vec::new(), closed: Vec::new(), lost: Vec::new() }
+    let (up, closed, lost, refused) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    Side { peering, said: VecDeque::new(), up, closed, lost, refused }
 }
 
 impl Side {
@@ -43,7 +45,7 @@ impl Side {
                 }
                 Output::Up(standing) => self.up.push((standing.hello.from, standing.key, standing.proof)),
                 Output::Lost { peer, .. } | Output::Unreached { peer, .. } => self.lost.push(peer),
-                Output::Refused { .. } => {}
+                Output::Refused { key, why } => self.refused.push((key, why)),
                 Output::Ask { peer, .. } => self.peering.hold_until(peer, NOW),
             }
         }
@@ -214,4 +216,21 @@ fn who_waits_keeps_its_place_from_another_key() {
         node.closed.contains(&LinkKey(1)) && !node.closed.contains(&LinkKey(5)),
         "the same one tries anew"
     );
+}
+
+/// Where nothing is proved, a first frame that was no hello, or one of another version, closed the connection without a word in the log: it was taken for somebody who looks whether anybody listens, and says nothing.
+#[test]
+fn a_first_frame_that_is_no_hello_is_told_of() {
+    let other_version = [&[48, 0, 0, 0, 1, 0, 0, 0][..], b"cGPC", &[3, 0], &[0; 42]].concat();
+    for bytes in [&b"\x01\0\0\0\x07\0\0\0\x01"[..], &other_version] {
+        let mut node = side(1, &[2], None);
+        node.accept(0, Way::User);
+        node.hear(0, bytes);
+        assert_eq!((node.refused.len(), &node.closed[..]), (1, &[LinkKey(0)][..]), "{:?}", node.refused);
+    }
+    let mut node = side(1, &[2], None);
+    node.accept(0, Way::User);
+    node.peering.ended(LinkKey(0), None, CauseKind::Unreachable, "the peer closed the connection");
+    node.settle();
+    assert_eq!(node.refused, [], "who says nothing is not told of");
 }

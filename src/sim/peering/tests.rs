@@ -71,7 +71,8 @@ const A: End = End { process: 0, key: LinkKey(0) };
 const B: End = End { process: 1, key: LinkKey(0) };
 
 fn who(id: u32, psk: u64) -> Who {
-    Who { id, incarnation: 100 + u64::from(id), psk: Some(psk), key: public(u64::from(id) + 5) }
+    let (incarnation, key, job) = (100 + u64::from(id), public(u64::from(id) + 5), Default::default());
+    Who { id, incarnation, psk: Some(psk), key, job }
 }
 
 fn message(length: usize, filled: u8) -> Vec<u8> {
@@ -79,7 +80,9 @@ fn message(length: usize, filled: u8) -> Vec<u8> {
 }
 
 fn opened(end: End, mate: Option<End>, ours: bool) -> Seen {
-    Seen::Opened { end, mate, ours, proves: true, encrypts: true }
+    let (proves, encrypts, source, member) = (true, true, None, None);
+    let to = ours.then_some(if end == A { 1 } else { 0 });
+    Seen::Opened { end, mate, ours, proves, encrypts, to, source, member, rings: false, unpermitted: false }
 }
 
 fn up(end: End, peer: u32) -> Seen {
@@ -203,9 +206,7 @@ fn a_link_that_answers_is_not_to_be_replaced_by_another_process() {
         second.drain(..2);
         let to = |end: End| if end == A { c } else { b };
         let moved = second.into_iter().map(move |seen| match seen {
-            Seen::Opened { end, mate, ours, proves, encrypts } => {
-                Seen::Opened { end: to(end), mate: mate.map(to), ours, proves, encrypts }
-            }
+            Seen::Opened { end, mate, ours, .. } => opened(to(end), mate.map(to), ours),
             Seen::Wrote(end, bytes) => Seen::Wrote(to(end), bytes),
             Seen::Took(end, bytes) => Seen::Took(to(end), bytes),
             Seen::Up { end, peer, incarnation, proof, sealed, listed } => {

@@ -5,9 +5,10 @@ use std::fmt;
 
 use gpc_trees::Id;
 
-use super::check::{Checkers, Seen, Who};
+use super::check::{Checkers, Input, Seen, Who};
 use super::driver::{Names, Running};
 use super::faults::Fault;
+use super::member::Member;
 use super::model::{Model, public};
 use super::pipe::{Owner, Pipe, Tamper};
 use super::scenario::Scenario;
@@ -29,7 +30,7 @@ const SPANS: [u64; 2] = [3_500 * MS, 20_000 * MS];
 const ROUNDS: u32 = 30;
 
 /// How many of those ask for answers on links, too: until each silent one is found.
-const HEARTBEATS: u32 = 12;
+const HEARTBEATS: u32 = 16;
 
 /// From the last round on nothing is wanted, and so long later all is at rest: longer than a greeting may take.
 const REST: u64 = 15_000 * MS;
@@ -38,7 +39,7 @@ const REST: u64 = 15_000 * MS;
 const EVENTS_MAX: u64 = 400_000;
 
 /// What happens.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Event {
     /// Something of a connection is there.
     Deliver {
@@ -53,6 +54,17 @@ pub(super) enum Event {
     /// The same, for whoever is that id, again and again.
     Wants(Id, Id),
     Act(Fault),
+    /// Who waits for a link tries anew; a member claims to be that process; the key of a process is listed at another one; somebody connects.
+    Anew(usize, Id),
+    Usurp {
+        process: usize,
+        later: usize,
+    },
+    ListOld {
+        process: usize,
+        of: usize,
+    },
+    Attack(usize, Box<Member>),
     /// A process begins under an id; a peer is learned again.
     Begin {
         id: Id,
@@ -69,7 +81,9 @@ pub(super) enum Event {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) psk: Option<u64>,
-    pub(super) way: Way,
+    /// The ways that there are: each connection takes one of them.
+    pub(super) ways: Vec<Way>,
+    pub(super) job: Job,
     pub(super) strictness: Strictness,
     /// The private keys of ids whose public ones are listed.
     pub(super) listed: BTreeMap<Id, u64>,
@@ -78,8 +92,9 @@ pub(super) struct Config {
 }
 
 impl Config {
-    pub(super) fn proves(&self, _: usize) -> bool {
-        self.psk.is_some() && self.way != Way::User
+    /// Whether anything is proved: against an attacker a job without a secret has nothing.
+    pub(super) fn proves(&self) -> bool {
+        self.psk.is_some() && self.ways != [Way::User]
     }
 
     fn draw(random: &mut Random, n: u32) -> Config {
@@ -87,11 +102,15 @@ impl Config {
         let ways = if psk.is_some() {
             &[Way::Loopback, Way::Network, Way::Network, Way::User][..]
         } else {
-            &[Way::Loopback, Way::User]
+            &[Way::Loopback, Way::Network, Way::User]
         };
-        let way = random.pick(ways).copied().unwrap_or(Way::Network);
+        let mut ways = vec![random.pick(ways).copied().unwrap_or(Way::Network)];
+        if ways != [Way::User] && random.chance(1, 4) {
+            ways.push(Way::User);
+        }
+        let job = Job([random.below(3) as u8; 16]);
         let (no_encryption, encrypt_loopback) = (random.chance(1, 4), random.chance(1, 4));
-        let strictness = Strictness { no_encryption, encrypt_loopback, insecure: false };
+        let strictness = Strictness { no_encryption, encrypt_loopback, insecure: psk.is_none() };
         let mut listed = BTreeMap::new();
         if psk.is_some() {
             (0..n).filter(|_| random.chance(1, 2)).collect::<Vec<_>>().into_iter().for_each(|id| {
@@ -106,7 +125,7 @@ impl Config {
                 wanted.extend((kind != 1).then_some((high, low)));
             }
         }
-        Config { psk, way, strictness, listed, wanted }
+        Config { psk, ways, job, strictness, listed, wanted }
     }
 }
 
@@ -205,7 +224,7 @@ impl World {
         private: Option<u64>,
         psk: Option<u64>,
     ) -> usize {
-        self.begin_as(id, incarnation, private, psk, self.config.strictness)
+        self.begin_as(id, incarnation, private, psk, self.config.strictness, self.config.job)
     }
 
     pub(super) fn begin_as(
@@ -215,22 +234,29 @@ impl World {
         private: Option<u64>,
         psk: Option<u64>,
         strictness: Strictness,
+        job: Job,
     ) -> usize {
         let own = self.random.draw() >> 4;
         let private = private.or_else(|| self.config.listed.get(&id).copied()).unwrap_or(own);
-        let who = Who { id, incarnation, psk, key: public(private) };
-        let identity = Identity { me: id, incarnation, job: Job::default(), hiwater: 8 };
+        let who = Who { id, incarnation, psk, key: public(private), job };
+        let identity = Identity { me: id, incarnation, job, hiwater: 8 + id };
         let random = Random::new(self.random.draw());
         let crypto = psk.map(|psk| Box::new(Model { psk, private, random }) as Box<dyn Crypto>);
         let names = self.names(id);
         self.say(format_args!("process {} begins: {who:?}", self.processes.len()));
         self.see(Seen::Began(who));
+        let process = self.processes.len();
+        for id in names.peers.clone() {
+            self.see(Seen::Input(process, Input::Knows(id, names.keys.get(&id).copied())));
+        }
         self.processes.push(Running {
             who,
             private,
             peering: Peering::new(identity, crypto, strictness, names),
             strictness,
             odd: false,
+            afar: false,
+            full: false,
             locals: BTreeMap::new(),
             next_key: 0,
             alive: true,
@@ -258,10 +284,10 @@ impl World {
     }
 
     /// Whether a process links with nobody in clear.
-    pub(super) fn encrypts(&self, process: usize) -> bool {
+    pub(super) fn encrypts(&self, process: usize, way: Way) -> bool {
         let Strictness { no_encryption, encrypt_loopback, .. } = self.processes[process].strictness;
-        self.config.proves(process)
-            && match self.config.way {
+        self.processes[process].who.psk.is_some()
+            && match way {
                 Way::User => false,
                 Way::Loopback => encrypt_loopback,
                 Way::Network => !no_encryption,
@@ -322,6 +348,11 @@ impl World {
             }
             Event::Wants(..) => {}
             Event::Act(fault) => self.act(fault),
+            Event::Usurp { .. } | Event::ListOld { .. } | Event::Attack(..) if self.calm => {}
+            Event::Anew(process, peer) => self.anew(process, peer),
+            Event::Usurp { process, later } => self.usurp(process, later),
+            Event::ListOld { process, of } => self.list_old(process, of),
+            Event::Attack(process, member) => self.attack(process, Owner::Member(member)),
             Event::Begin { id, lower } => self.begin_anew(id, lower),
             Event::Learn(id, peer) => self.learn(self.at[id as usize], peer, self.listed(peer)),
             Event::Calm => self.calm_down(),
@@ -340,6 +371,7 @@ impl World {
         }
         running.tick_at = None;
         running.peering.tick(Time::from_nanos(now));
+        self.see(Seen::Input(process, Input::Tick));
         self.settle(process);
     }
 
@@ -356,12 +388,15 @@ impl World {
         (self.calm, self.redirected, self.tampered) = (true, None, None);
         for process in 0..self.processes.len() {
             let id = self.processes[process].who.id as usize;
-            if self.processes[process].odd || self.at.get(id) != Some(&process) {
+            let running = &self.processes[process];
+            let unlisted = self.config.listed.get(&running.who.id).is_some_and(|key| *key != running.private);
+            if running.odd || unlisted || self.at.get(id) != Some(&process) {
                 self.die(process, true);
             }
         }
         for id in 0..self.scenario.n {
             self.begin_anew(id, false);
+            self.fill(self.at[id as usize], false);
         }
         for (from, to) in self.config.wanted.clone() {
             self.learn(self.at[from as usize], to, self.listed(to));

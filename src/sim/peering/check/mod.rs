@@ -6,16 +6,25 @@
 //! - `sealed`: where a side asks for encryption, no link comes up without.
 //! - `events`: links of a peer come and go by turns.
 //! - `ledger`: a connection is closed once, and nothing is asked of one that is closed.
+//! - `rules`: see [`rules`].
+//! - `standing`: what both sides of a link agree on is what they have said.
 //! - `one-link`, `bounded`, `liveness`: at rest both ends of a link are links, nothing else is left, and who was wanted is linked.
+
+mod rules;
+mod said;
+mod steps;
 
 use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
+pub use self::rules::Input;
 use crate::peering::{
-    FIRST_LENGTH, HALF_OPEN_PER_SOURCE, LENGTH_BYTES, LinkKey, Proof, PublicKey, SECOND_LENGTH, THIRD_LENGTH,
+    FIRST_LENGTH, HALF_OPEN_PER_SOURCE, LENGTH_BYTES, LinkKey, Proof, PublicKey, SECOND_LENGTH, Source,
+    THIRD_LENGTH,
 };
 use crate::sim::check::Violation;
+use crate::wire::Job;
 
 /// Bytes of the preamble and the first message, and of those and the third.
 const FIRST_SAID: usize = 8 + LENGTH_BYTES + FIRST_LENGTH;
@@ -59,6 +68,21 @@ pub struct Who {
     pub psk: Option<u64>,
     /// Its key.
     pub key: PublicKey,
+    /// Its job.
+    pub job: Job,
+}
+
+/// A member that is no process of its own here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// The secret and the job that it has, if it has any.
+    pub psk: Option<u64>,
+    /// Who it proves to be.
+    pub proves: Id,
+    /// Who it says that it is, and which run.
+    pub says: (Id, u64),
+    /// Its key.
+    pub key: PublicKey,
 }
 
 /// What a world has seen.
@@ -80,6 +104,16 @@ pub enum Seen {
         proves: bool,
         /// Whether this side asks for encryption.
         encrypts: bool,
+        /// For whom this side has connected.
+        to: Option<Id>,
+        /// Where the other side has connected from.
+        source: Option<Source>,
+        /// Who is at the other end, if it is no process.
+        member: Option<Member>,
+        /// Whether memory for rings is offered.
+        rings: bool,
+        /// Whether a connection by this way is to be refused at once.
+        unpermitted: bool,
     },
     /// A member that is no process of its own here, and lies about its id, has said this.
     MemberSaid(Vec<u8>),
@@ -115,6 +149,42 @@ pub enum Seen {
         /// See above.
         answers: bool,
     },
+    /// What a link is like: whether this side has answered, whether rings are used, and data by descriptor.
+    Standing {
+        /// This end of it.
+        end: End,
+        /// See above.
+        accepted: bool,
+        /// See above.
+        rings: bool,
+        /// See above.
+        extents: bool,
+        /// Requests that the peer takes.
+        hiwater: u32,
+    },
+    /// The link of a peer is asked, for another run of it.
+    Asked(End, Id),
+    /// It is told that a connection was refused.
+    Refused(End),
+    /// A peer was learned, and perhaps its key was listed: the link that the machine says to have proved that key before, and the one that it says to have proved another.
+    Lists {
+        /// Whose.
+        process: Process,
+        /// Of whom.
+        peer: Id,
+        /// See above.
+        confirms: Option<LinkKey>,
+        /// See above.
+        contradicts: Option<LinkKey>,
+    },
+    /// The connections that the machine says to be half open, and since when each is.
+    Waiting(Process, Vec<(LinkKey, Option<u64>)>),
+    /// An input of the machine.
+    Input(Process, Input),
+    /// All that came of it is carried out; so many proofs the machine has answered.
+    Settled(Process, u64),
+    /// Something of an id is remembered, which is no peer and has no link.
+    Remembers(Process, Id),
     /// What waits for a peer is lost; whether there was a link.
     Lost(Process, Id, bool),
     /// The driver has closed a link, or an attempt, itself.
@@ -140,6 +210,12 @@ pub enum Seen {
 
 #[derive(Debug)]
 struct Connection {
+    to: Option<Id>,
+    source: Option<Source>,
+    member: Option<Member>,
+    rings: bool,
+    unpermitted: bool,
+    since: u64,
     mate: Option<End>,
     ours: bool,
     proves: bool,
@@ -163,6 +239,8 @@ pub struct Checkers {
     replaced: BTreeMap<(Process, Id), Process>,
     found: Vec<Violation>,
     at: u64,
+    nodes: Vec<rules::Node>,
+    step: rules::Step,
 }
 
 impl Checkers {
@@ -181,29 +259,17 @@ impl Checkers {
     pub fn see(&mut self, at: u64, seen: Seen) {
         self.at = at;
         match seen {
-            Seen::Began(who) => self.processes.push((who, true)),
-            Seen::Died(process) => self.died(process),
-            Seen::Opened { end, mate, ours, proves, encrypts } => {
-                let (took, wrote) = (Vec::new(), Vec::new());
-                let connection = Connection {
-                    mate,
-                    ours,
-                    proves,
-                    encrypts,
-                    took,
-                    wrote,
-                    open: true,
-                    finished: false,
-                    up: None,
-                };
-                self.ends.insert(end, connection);
-                if let Some(other) = mate.and_then(|mate| self.ends.get_mut(&mate)) {
-                    other.mate = Some(end);
-                }
+            Seen::Began(who) => {
+                self.processes.push((who, true));
+                self.nodes.push(Default::default());
             }
+            Seen::Died(process) => self.died(process),
+            Seen::Opened { .. } => self.opened(seen),
             Seen::Took(end, bytes) => {
                 if let Some(connection) = self.ends.get_mut(&end) {
+                    let before = connection.took.len();
                     connection.took.extend_from_slice(&bytes);
+                    self.rules_took(end, before);
                 }
             }
             Seen::MemberSaid(bytes) => self.members.push(bytes),
@@ -215,7 +281,27 @@ impl Checkers {
             }
             Seen::Replaced { end, peer, answers } => self.was_replaced(end, peer, answers),
             Seen::Lost(process, peer, stood) => self.lost(process, peer, stood),
-            Seen::Dropped(process, peer) => drop(self.links.remove(&(process, peer))),
+            Seen::Dropped(process, peer) => {
+                self.links.remove(&(process, peer));
+                self.rules_input(process, Input::Abandons(peer));
+                self.known(process, peer).into_iter().for_each(|known| known.awaited = None);
+                self.is_absent(process, peer);
+            }
+            Seen::Standing { .. } => self.standing(&seen),
+            Seen::Asked(end, peer) => {
+                self.is_open(end, "an answer");
+                self.rules_asked(peer);
+            }
+            Seen::Refused(end) => self.rules_refused(end),
+            Seen::Input(process, input) => self.rules_input(process, input),
+            Seen::Lists { process, peer, confirms, contradicts } => {
+                self.lists(process, peer, confirms, contradicts);
+            }
+            Seen::Waiting(process, waiting) => self.waiting(process, &waiting),
+            Seen::Settled(process, proofs) => self.rules_settled(process, proofs),
+            Seen::Remembers(process, peer) => {
+                self.add("bounded", format!("process {process} remembers id {peer}, which is no peer"));
+            }
             Seen::HalfOpen(process, count) if count > HALF_OPEN_PER_SOURCE + HALF_OPEN_OF_OTHERS => {
                 self.add(
                     "bounded",
@@ -235,6 +321,59 @@ impl Checkers {
                     format!("id {id} has no link with id {peer}, which it wants, long after all faults"),
                 );
             }
+        }
+    }
+
+    fn opened(&mut self, seen: Seen) {
+        let Seen::Opened { end, mate, ours, proves, encrypts, to, source, member, rings, unpermitted } = seen
+        else {
+            return;
+        };
+        let (took, wrote) = (Vec::new(), Vec::new());
+        let (open, finished, up, since) = (true, false, None, self.at);
+        let connection = Connection {
+            to,
+            source,
+            member,
+            rings,
+            unpermitted,
+            since,
+            mate,
+            ours,
+            proves,
+            encrypts,
+            took,
+            wrote,
+            open,
+            finished,
+            up,
+        };
+        self.ends.insert(end, connection);
+        if let Some(other) = mate.and_then(|mate| self.ends.get_mut(&mate)) {
+            other.mate = Some(end);
+        }
+        self.rules_opened(end, to, source);
+    }
+
+    /// What a link is like is what both have said, and no more than was offered.
+    fn standing(&mut self, seen: &Seen) {
+        let Seen::Standing { end, accepted, rings, extents, hiwater } = *seen else { return };
+        let Some(connection) = self.ends.get(&end) else { return };
+        let answer = connection.first(connection.ours);
+        let (Some(said::First::Hello(answer)), Some(said::First::Hello(theirs))) =
+            (answer, connection.first(true))
+        else {
+            return;
+        };
+        let takes = connection.ours || connection.rings == rings;
+        let right = accepted != connection.ours
+            && (rings, extents) == (answer.rings, answer.extents)
+            && (!extents || rings)
+            && (!rings || connection.rings)
+            && takes
+            && hiwater == theirs.hiwater;
+        if !right {
+            self.add("standing", format!("{seen:?}, and the answer was {answer:?}, their hello {theirs:?}"));
         }
     }
 
@@ -258,7 +397,12 @@ impl Checkers {
 
     fn closed(&mut self, end: End) {
         match self.ends.get_mut(&end) {
-            Some(connection) if connection.open => connection.open = false,
+            Some(connection) if connection.open => {
+                connection.open = false;
+                if !connection.finished {
+                    self.rules_closed(end, false);
+                }
+            }
             _ => self.add("ledger", format!("{end:?} is closed twice")),
         }
     }
@@ -266,6 +410,7 @@ impl Checkers {
     fn finished(&mut self, end: End) {
         if self.is_open(end, "its last byte") {
             self.ends.get_mut(&end).into_iter().for_each(|connection| connection.finished = true);
+            self.rules_closed(end, true);
         }
     }
 
@@ -273,9 +418,13 @@ impl Checkers {
         if !self.is_open(end, "a byte") {
             return;
         }
-        if let Some(connection) = self.ends.get_mut(&end) {
-            connection.wrote.extend_from_slice(bytes);
+        let Some(connection) = self.ends.get_mut(&end) else { return };
+        let before = connection.wrote.len();
+        connection.wrote.extend_from_slice(bytes);
+        if connection.unpermitted {
+            self.add("words", format!("{end:?} says something by a way that is not permitted"));
         }
+        self.rules_wrote(end, before);
         if let Some(what) = self.words(end) {
             self.add("words", what);
         }
@@ -330,6 +479,7 @@ impl Checkers {
         if self.replaced.remove(&(end.process, peer)).is_some_and(|before| Some(before) != mate) {
             self.add("authentic", format!("id {peer} is up at {end:?} in place of a link that answers"));
         }
+        self.rules_up(end, peer, incarnation, by.0);
         if let Some(connection) = self.ends.get_mut(&end) {
             connection.up = Some(peer);
             if connection.encrypts && !sealed {
@@ -350,6 +500,12 @@ impl Checkers {
         by: (Proof, Option<PublicKey>),
     ) -> Option<String> {
         let connection = self.ends.get(&end)?;
+        if let Some(member) = connection.member {
+            let says = connection.proves && (member.proves, member.says) == (peer, (peer, incarnation));
+            let key = by.1.is_none_or(|listed| listed == member.key);
+            let honest = says && key && self.is_genuine(connection);
+            return (!honest).then(|| format!("it is {member:?}"));
+        }
         let Some(mate) = connection.mate else { return Some("nobody of the job is at its other end".into()) };
         let (who, _) = self.processes.get(mate.process)?;
         let (here, _) = self.processes.get(end.process)?;
@@ -390,6 +546,7 @@ impl Checkers {
         if let Some(mate) = mate.filter(|_| answers) {
             self.replaced.insert((end.process, peer), mate.process);
         }
+        self.rules_replaced(end);
         self.closed(end);
     }
 
@@ -398,6 +555,7 @@ impl Checkers {
             let was = if stood { "was none" } else { "was one" };
             self.add("events", format!("process {process} loses its link with id {peer}, and there {was}"));
         }
+        self.rules_lost(process, peer, stood);
     }
 
     fn rest(&mut self, process: Process, half_open: usize, holds: bool, due: bool) {

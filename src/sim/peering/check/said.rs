@@ -1,0 +1,41 @@
+//! What the sides of a connection have said first, read from their bytes: a sealed record of these worlds can be read by whoever looks, and be made by nobody else.
+
+use crate::peering::{LENGTH_BYTES, TAG};
+use crate::wire::Hello;
+use crate::wire::frame::{FRAME_HEADER, FrameHeader, Kind, flags};
+use crate::wire::head::{Goodbye, GoodbyeReason};
+
+/// The first frame of a side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum First {
+    Hello(Hello),
+    Goodbye(GoodbyeReason),
+    /// None that may come first.
+    Wrong,
+}
+
+/// The first frame of what follows the proof, if all of it is there.
+pub(super) fn first(bytes: &[u8], sealed: bool) -> Option<First> {
+    let frame = match sealed {
+        false => bytes,
+        true => {
+            let length = u16::from_le_bytes(*bytes.first_chunk()?);
+            bytes.get(LENGTH_BYTES..LENGTH_BYTES + usize::from(length))?.split_last_chunk::<TAG>()?.0
+        }
+    };
+    let header = *frame.first_chunk()?;
+    let Ok(FrameHeader { length, kind, flags: set }) = FrameHeader::parse(header) else {
+        return Some(First::Wrong);
+    };
+    let payload = frame.get(FRAME_HEADER..FRAME_HEADER + length as usize)?;
+    let is_set = |flag| set & flag != 0;
+    Some(match kind {
+        Kind::Hello => Hello::parse(payload).map_or(First::Wrong, |hello| {
+            First::Hello(Hello { rings: is_set(flags::RINGS), extents: is_set(flags::EXTENTS), ..hello })
+        }),
+        Kind::Goodbye => {
+            Goodbye::parse(payload).map_or(First::Wrong, |goodbye| First::Goodbye(goodbye.reason))
+        }
+        _ => First::Wrong,
+    })
+}

@@ -1,0 +1,170 @@
+//! What came of a step, beside what was to come of it: the second half of [`rules`](super::rules).
+
+use gpc_trees::Id;
+
+use super::rules::{Expected, Held, Input, LATE, Step, Why};
+use super::said::{First, first};
+use super::{Checkers, End, Process, REFUSED};
+use crate::peering::{GREETING_LIMIT, LinkKey};
+use crate::wire::head::GoodbyeReason;
+
+impl Checkers {
+    /// What a side has said last: its first frame, or that it refuses the proof.
+    fn denies(&self, end: End) -> bool {
+        self.ends.get(&end).is_some_and(|connection| connection.wrote.ends_with(&REFUSED))
+    }
+
+    fn said(&self, end: End) -> Option<First> {
+        self.ends.get(&end)?.first(false)
+    }
+
+    /// What a side that was refused after its proof, and before its hello, is told.
+    fn is_refused(&self, end: End, reason: GoodbyeReason) -> bool {
+        let said = self.said(end).or_else(|| {
+            let connection = self.ends.get(&end)?;
+            first(&connection.wrote, false)
+        });
+        said == Some(First::Goodbye(reason))
+    }
+
+    pub(super) fn compare(&mut self, end: End, expected: Expected, step: &Step) {
+        let key = end.key;
+        let (closed, finished, up) =
+            (step.closed.contains(&key), step.finished.contains(&key), step.up.contains(&key));
+        let only = |keys: &[LinkKey], one: Option<LinkKey>| keys.iter().copied().eq(one);
+        let peer = self.ends.get(&end).and_then(|connection| connection.to);
+        let lost = |stood| step.lost.iter().any(|(id, was)| Some(*id) == peer && *was == stood);
+        let logged = step.refused.contains(&key);
+        let fits = match expected {
+            Expected::Second => step.seconds == 1 && !closed && !finished,
+            Expected::Denied => finished && logged && self.denies(end),
+            Expected::DeniedInClear => finished && logged && self.is_refused(end, GoodbyeReason::Refused),
+            Expected::Refused(reason) => {
+                let nothing_else = step.replaced.is_empty() && step.lost.is_empty() && step.asked.is_empty();
+                let logs = logged == (reason != GoodbyeReason::Duplicate);
+                finished && logs && self.is_refused(end, reason) && nothing_else
+            }
+            Expected::Up { replaces, prefers } => {
+                let lost = step.lost.len() == usize::from(replaces.is_some());
+                let others = step.closed.iter().copied().filter(|key| Some(*key) == prefers);
+                up && lost && only(&step.replaced, replaces) && others.eq(prefers)
+            }
+            Expected::Held(takes) => {
+                let asked = step.asked.len() == usize::from(takes.is_none());
+                let silent = self.said(end).is_none();
+                !closed && !finished && !up && silent && asked && only(&step.closed, takes)
+            }
+            Expected::Link => up && step.lost.is_empty(),
+            Expected::Fails => (closed || finished) && !up && lost(false),
+            Expected::Waits => closed && !up && step.lost.is_empty(),
+        };
+        if !fits {
+            self.wrong(end, &format!("is to be {expected:?}, and what came of it is {step:?}"));
+        }
+        if let (Expected::Waits, Some(peer)) = (expected, peer) {
+            let until = self.at + GREETING_LIMIT.as_nanos() as u64;
+            self.known(end.process, peer).into_iter().for_each(|known| known.awaited = Some(until));
+        }
+        if let (Expected::Held(_), Some(First::Hello(hello))) = (expected, self.heard(end)) {
+            let until = step.until;
+            if let Some(known) = self.known(end.process, hello.from).filter(|_| fits) {
+                known.held = Some(Held { key, hello, until });
+            }
+            // It is none of those any more that have said no hello.
+            self.leaves(end);
+        }
+    }
+
+    fn heard(&self, end: End) -> Option<First> {
+        self.ends.get(&end)?.first(true)
+    }
+
+    /// Whether each connection that a step has closed was to be closed.
+    pub(super) fn closes_rightly(&mut self, process: Process, step: &Step) {
+        if let Some(Why::Accepts(_, Some(room))) = step.why
+            && !step.closed.contains(&room)
+        {
+            self.wrong(End { process, key: room }, "has waited longest, and does not make room");
+        }
+        for key in step.closed.iter().chain(&step.finished) {
+            let end = End { process, key: *key };
+            let Some(connection) = self.ends.get(&end).filter(|connection| connection.up.is_none()) else {
+                continue;
+            };
+            let silent = connection.took.is_empty();
+            let honest = !silent && connection.mate.is_some() && self.is_genuine(connection);
+            let over = connection.since + GREETING_LIMIT.as_nanos() as u64 <= self.at;
+            let judged = step.expected.is_some();
+            let (ours, logged) = (connection.ours, step.refused.contains(key));
+            let (right, logs) = match &step.why {
+                Some(Why::Accepts(new, room)) => {
+                    (Some(*key) == *room || key == new && connection.unpermitted, true)
+                }
+                Some(Why::Hears(heard)) if heard == key => (judged || ours || !honest, judged || !ours),
+                Some(Why::Hears(_)) => (judged, false),
+                Some(Why::Input(Input::Ended(ended))) if ended == key => {
+                    (true, !ours && !silent && step.was_held != Some(*key))
+                }
+                Some(Why::Input(Input::Tick)) => {
+                    (over || step.was_held == Some(*key), !ours && !silent || step.was_held.is_some())
+                }
+                Some(Why::Input(Input::Stands(stands))) if stands == key => {
+                    let id = connection.to.unwrap_or_default();
+                    let listed = self.nodes.get(process).is_some_and(|node| node.lists(id));
+                    (connection.unpermitted || !connection.proves && listed, false)
+                }
+                Some(Why::Input(Input::MakesRoom(oldest))) => (*oldest == Some(*key), true),
+                Some(Why::Input(
+                    Input::Ended(_)
+                    | Input::Answers(_)
+                    | Input::Forgets(_)
+                    | Input::Contradicts(_)
+                    | Input::Abandons(_),
+                )) => (step.was_held == Some(*key) || ours, step.was_held == Some(*key)),
+                Some(Why::Input(Input::GivesUp(_))) => (ours, false),
+                _ => (false, false),
+            };
+            if !right {
+                self.wrong(end, &format!("is closed for no reason: {step:?}"));
+            } else if !judged && logs != logged {
+                self.wrong(end, &format!("is closed, and whether that is told is {logged}: {step:?}"));
+            }
+        }
+    }
+
+    /// Whether something was due that has not happened, and whether somebody waits for a link that is none.
+    pub(super) fn overdue(&mut self, process: Process, step: &Step) {
+        let ticked = matches!(step.why, Some(Why::Input(Input::Tick)));
+        let late = self.at.saturating_sub(if ticked { 0 } else { LATE });
+        let Some(node) = self.nodes.get(process) else { return };
+        let mut found = Vec::new();
+        for (id, known) in &node.known {
+            let Some(held) = known.held else { continue };
+            let waits = |what: &str| (held.key, format!("waits for the link of id {id}, {what}"));
+            if !self.links.contains_key(&(process, *id)) {
+                found.push(waits("which is gone"));
+            } else if held.until.is_some_and(|until| until <= late) {
+                found.push(waits("which has not answered in its time"));
+            } else if matches!(step.why, Some(Why::Input(Input::Answers(peer))) if peer == *id) {
+                found.push(waits("which answers"));
+            }
+        }
+        let awaits = node.known.iter().filter(|(_, known)| known.awaited.is_some_and(|until| until <= late));
+        let awaits: Vec<Id> = awaits.map(|(id, _)| *id).collect();
+        let limit = GREETING_LIMIT.as_nanos() as u64;
+        let attempts = node.known.values().filter_map(|known| known.attempt);
+        for key in node.half_open.first().copied().into_iter().chain(attempts) {
+            let connection = self.ends.get(&End { process, key });
+            if connection.is_some_and(|connection| connection.since + limit <= late) {
+                found.push((key, "is no link yet, and its time is over".into()));
+            }
+        }
+        for id in awaits {
+            self.add("rules", format!("process {process} awaits a connection of id {id} beyond its time"));
+            self.known(process, id).into_iter().for_each(|known| known.awaited = None);
+        }
+        for (key, what) in found {
+            self.wrong(End { process, key }, &what);
+        }
+    }
+}
