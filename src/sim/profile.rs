@@ -41,6 +41,8 @@ struct Most {
 /// What is the same for a whole run.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
+    /// Faults that were drawn together.
+    pub(super) theme: Option<FaultSet>,
     most: Most,
     pub(super) short_ways: ShortWays,
     /// What nodes take, where that is little.
@@ -55,7 +57,7 @@ impl Default for Profile {
     /// The same for every seed.
     fn default() -> Profile {
         let (short_ways, limits) = (ShortWays::Odd, None);
-        Profile { most: Most::default(), short_ways, limits, as_bytes: false, in_pieces: false }
+        Profile { theme: None, most: Most::default(), short_ways, limits, as_bytes: false, in_pieces: false }
     }
 }
 
@@ -78,6 +80,7 @@ impl Profile {
         };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
         Profile {
+            theme: None,
             most,
             short_ways: random.pick(&short_ways).copied().unwrap_or(ShortWays::Odd),
             limits,

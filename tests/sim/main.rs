@@ -5,6 +5,7 @@ mod exhaustive;
 mod faults;
 mod history;
 mod limits;
+mod refusals;
 mod rising;
 mod silence;
 mod statuses;

@@ -180,6 +180,8 @@ pub(super) struct SwarmSummary {
     measured: Measured,
     /// Fault, how often, in how many runs.
     injected: Vec<(String, u64, u64)>,
+    /// Faults that are drawn together, in how many runs they were.
+    themes: Vec<(String, u64)>,
     failures: Vec<FailureSummary>,
 }
 
@@ -213,6 +215,7 @@ impl SwarmSummary {
                 .iter()
                 .map(|(fault, all, runs)| (fault.to_string(), *all, *runs))
                 .collect(),
+            themes: swarm.themes.iter().map(|(theme, runs)| (theme.to_string(), *runs)).collect(),
             failures: swarm.failures.iter().map(failure).collect(),
         }
     }

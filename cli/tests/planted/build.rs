@@ -37,6 +37,9 @@ pub fn planted(name: &str) -> bool {
 }
 ";
 
+/// The end of the crate that all the others use.
+pub(super) const SHARED: &str = "trees/src/lib.rs";
+
 /// A test build.
 pub(super) struct Build {
     /// Its `gpc`.
@@ -48,6 +51,16 @@ pub(super) struct Build {
 /// Makes the test build in a folder of that name, which it keeps; the path of its `gpc`.
 pub(super) fn build(folder: &str, bugs: &[Bug]) -> PathBuf {
     copy_all(folder, bugs);
+    built(folder)
+}
+
+/// Makes a test build of the sources as they are changed.
+pub(super) fn build_changed(folder: &str, change: &mut Change<'_>) -> PathBuf {
+    copy_changed(folder, change);
+    built(folder)
+}
+
+fn built(folder: &str) -> PathBuf {
     let output = cargo(folder).arg("--quiet").output().expect("cargo runs this test, so it is there");
     assert!(output.status.success(), "the test build: {}", String::from_utf8_lossy(&output.stderr));
     gpc(folder)
@@ -140,35 +153,46 @@ fn cargo(folder: &str) -> Command {
 
 /// Copies all that a build needs, with the bugs planted.
 fn copy_all(folder: &str, bugs: &[Bug]) -> Places {
-    let copy = folder_of(folder).join("copy");
-    let (mut kept, mut places) = (BTreeSet::new(), Places::new());
-    for name in SOURCES {
-        copy_over(name, &copy, bugs, &mut kept, &mut places);
-    }
-    remove_others(&copy, &kept);
+    let mut places = Places::new();
+    copy_changed(folder, &mut |name, text| {
+        let planted = planted(name, text, bugs).unwrap_or_else(|why| panic!("{why}"));
+        places.insert(name.into(), planted.places);
+        match name == SHARED {
+            true => planted.text + ASKED,
+            false => planted.text,
+        }
+    });
     places
 }
 
-/// Copies a file or a folder, with the bugs planted. What is the same stays as it is, so that it is not built again.
-fn copy_over(name: &str, copy: &Path, bugs: &[Bug], kept: &mut BTreeSet<PathBuf>, places: &mut Places) {
+/// What a file of the copy is, from its path and its text.
+type Change<'a> = dyn FnMut(&str, &str) -> String + 'a;
+
+/// Copies all that a build needs, each file as it is changed.
+fn copy_changed(folder: &str, change: &mut Change<'_>) {
+    let copy = folder_of(folder).join("copy");
+    let mut kept = BTreeSet::new();
+    for name in SOURCES {
+        copy_over(name, &copy, change, &mut kept);
+    }
+    remove_others(&copy, &kept);
+}
+
+/// Copies a file or a folder. What is the same stays as it is, so that it is not built again.
+fn copy_over(name: &str, copy: &Path, change: &mut Change<'_>, kept: &mut BTreeSet<PathBuf>) {
     let from = root().join(name);
     if from.is_dir() {
         for entry in fs::read_dir(&from).unwrap() {
             let inner = entry.unwrap().file_name();
             let inner = inner.to_str().expect("the sources have plain names");
             if inner != "target" {
-                copy_over(&format!("{name}/{inner}"), copy, bugs, kept, places);
+                copy_over(&format!("{name}/{inner}"), copy, change, kept);
             }
         }
         return;
     }
     let Ok(text) = fs::read_to_string(&from) else { return };
-    let planted = planted(name, &text, bugs).unwrap_or_else(|why| panic!("{why}"));
-    places.insert(name.into(), planted.places);
-    let mut text = planted.text;
-    if name == "trees/src/lib.rs" {
-        text.push_str(ASKED);
-    }
+    let text = change(name, &text);
     let to = copy.join(name);
     if fs::read_to_string(&to).ok().as_deref() != Some(text.as_str()) {
         fs::create_dir_all(to.parent().expect("it is inside the copy")).unwrap();
