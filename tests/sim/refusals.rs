@@ -8,8 +8,13 @@ use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Stage, Status};
 
 use super::history::*;
 
-const NONE: Limits =
-    Limits { calls_max: usize::MAX, data_max: u64::MAX, reply_max: u64::MAX, adopted_max: u32::MAX };
+const NONE: Limits = Limits {
+    calls_max: usize::MAX,
+    data_max: u64::MAX,
+    reply_max: u64::MAX,
+    adopted_max: u32::MAX,
+    memory_max: u64::MAX,
+};
 
 /// What the checkers say where nodes have these limits.
 fn under(limits: Limits, history: &[Seen]) -> Vec<&'static str> {
@@ -105,6 +110,19 @@ fn replies_over_the_limit_stay_where_they_are_and_no_others() {
     assert!(is_seen(NONE, &refuses(long, 0, &over)), "there is no such limit");
     let elsewhere = cause(2, Stage::Func, CauseKind::OverLimit);
     assert!(is_seen(most(1), &refuses(plan(false), 0, &elsewhere)), "functions have no limit");
+}
+
+#[test]
+fn there_is_no_memory_where_there_is_little_and_nowhere_else() {
+    let most = |memory_max| Limits { memory_max, ..NONE };
+    for stage in [Stage::Setup, Stage::Forward, Stage::Reply] {
+        let full = cause(2, stage, CauseKind::NoMemory);
+        assert_eq!(under(most(6_000), &refuses(plan(false), 0, &full)), [""; 0], "{stage}");
+        assert!(is_seen(most(1 << 20), &refuses(plan(false), 0, &full)), "it has a hundred times as much");
+        assert!(is_seen(NONE, &refuses(plan(false), 0, &full)), "there is no such limit");
+    }
+    let elsewhere = cause(2, Stage::Func, CauseKind::NoMemory);
+    assert!(is_seen(most(6_000), &refuses(plan(false), 0, &elsewhere)), "functions have their own");
 }
 
 #[test]

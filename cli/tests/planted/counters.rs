@@ -1,7 +1,7 @@
 //! Counters in a source file: each statement, each arm of a match, each closure, each guard and each further part of a condition says that it was reached.
 //!
 //! A rewriting of the text, so that it needs no tools beside the compiler. What it puts in changes nothing but the counts: a call before a statement, or a block around an expression that is a
-//! scope of its own anyway. Constants and macros are left alone, for nothing can be counted in them.
+//! scope of its own anyway. Constants and macros are left alone, for nothing can be counted in them; and so is a `let … else` that only leaves.
 
 use std::ops::Range;
 
@@ -236,6 +236,17 @@ impl Counter<'_> {
     }
 }
 
+/// Whether a block does nothing but leave, with nothing or with a plain value.
+fn only_leaves(expr: &Expr) -> bool {
+    let Expr::Block(block) = expr else { return false };
+    let [Stmt::Expr(only, _)] = &block.block.stmts[..] else { return false };
+    match only {
+        Expr::Continue(_) | Expr::Break(_) => true,
+        Expr::Return(with) => matches!(with.expr.as_deref(), None | Some(Expr::Path(_) | Expr::Lit(_))),
+        _ => false,
+    }
+}
+
 /// Whether a condition binds names, so that it cannot stand in a block.
 fn binds(expr: &Expr) -> bool {
     match expr {
@@ -304,7 +315,9 @@ impl<'ast> Visit<'ast> for Counter<'_> {
         if let Some(init) = &local.init {
             self.visit_expr(&init.expr);
             let gate = self.inside.last().copied();
-            init.diverge.iter().for_each(|(_, other)| self.deciding(gate, |this| this.visit_expr(other)));
+            // What only leaves is for what cannot be, most of the time; there is nothing to be reached in it.
+            let other = init.diverge.iter().filter(|(_, other)| !only_leaves(other));
+            other.for_each(|(_, other)| self.deciding(gate, |this| this.visit_expr(other)));
         }
     }
 

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::build::{SHARED, build_changed};
 use super::counters::{Place, Rule, counted};
+use super::file::NOT_SIMULATED;
 use super::swarms::{Mode, default_modes};
 use super::{Run, root, side_by_side, simulate_with};
 
@@ -32,7 +33,8 @@ const PROTOCOLS: [&str; 2] = ["src/chain/", "src/peering/"];
 const CHECKERS: [&str; 2] = ["src/sim/check/", "src/sim/peering/check.rs"];
 
 /// What a complaint of a checker is made with.
-const COMPLAINS: [&str; 4] = [".add(", "format!(", ".to_owned()", "complain"];
+const COMPLAINS: [&str; 7] =
+    [".add(", "format!(", ".to_owned()", "|| \"", "Some(\"", "error.to_string()", "|what|"];
 
 /// The program's end, and what it does there with counters.
 const MAIN: [&str; 3] = [
@@ -46,6 +48,9 @@ const LIST: &str = "cli/tests/planted/unreached.txt";
 
 /// Far more than the worlds of one mode take.
 const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Shorter texts say nothing.
+const WORD: usize = 16;
 
 /// Longest text that an entry has.
 const TEXT_MAX: usize = 120;
@@ -153,8 +158,14 @@ impl Counters {
                 && COMPLAINS.iter().any(|with| text[place.at.start..place.until].contains(with));
             of.insert(number, (!complains).then_some(holes.len()));
             if !complains {
-                let first = text[place.at.clone()].lines().next().unwrap_or_default().trim();
-                let text = first.chars().take(TEXT_MAX).collect();
+                let first = |place: &Place| text[place.at.clone()].lines().next().unwrap_or_default().trim();
+                // A word alone is found again by what it stands in.
+                let inside = place.behind.first().map(|inside| first(&self.places[*inside]));
+                let shown = match inside {
+                    Some(inside) if first(place).len() < WORD => inside.to_owned() + " … " + first(place),
+                    _ => first(place).to_owned(),
+                };
+                let text = shown.chars().take(TEXT_MAX).collect();
                 holes.push(Hole {
                     head: format!("{} {}", place.file, place.function),
                     text,
@@ -257,7 +268,8 @@ fn is_of(name: &str, parts: &[&str]) -> bool {
 }
 
 fn is_counted(name: &str) -> bool {
-    name.ends_with(".rs")
+    !NOT_SIMULATED.contains(&name)
+        && name.ends_with(".rs")
         && !name.ends_with("tests.rs")
         && (is_of(name, &PROTOCOLS) || is_of(name, &CHECKERS))
 }

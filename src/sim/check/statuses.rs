@@ -190,8 +190,9 @@ impl Here {
             // Who says too little, or too much, says nothing of anybody.
             return None;
         }
-        // A reply that is too long is lost whole, and with it what those below have done.
-        let too_long = |cause: &Cause| cause.id == *id && cause.kind == CauseKind::OverLimit;
+        // A reply that is too long, or for which there is no memory, is lost whole, and with it what those below have done.
+        let lost = [CauseKind::OverLimit, CauseKind::NoMemory];
+        let too_long = |cause: &Cause| cause.id == *id && lost.contains(&cause.kind);
         if causes.iter().any(too_long) {
             return None;
         }
