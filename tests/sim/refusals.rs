@@ -64,8 +64,7 @@ fn refuses(plan: Plan, holds: usize, cause: &Cause) -> Vec<Seen> {
 fn a_node_takes_so_many_calls_and_no_more() {
     let holds = |calls| with(honest(), 10, Seen::Held(2, Held { calls, ..Held::default() }));
     let two = Limits { calls_max: 2, ..NONE };
-    assert_eq!(under(two, &holds(1)), [""; 0]);
-    assert!(!is_seen(two, &holds(2)) && is_seen(two, &holds(3)));
+    assert!(!is_seen(two, &holds(1)) && !is_seen(two, &holds(2)) && is_seen(two, &holds(3)));
     let busy = cause(2, Stage::Setup, CauseKind::Busy);
     let one = Limits { calls_max: 1, ..NONE };
     assert_eq!(under(one, &refuses(plan(false), 1, &busy)), [""; 0]);
@@ -130,6 +129,13 @@ fn so_many_are_adopted_and_no_more() {
     let most = |adopted_max| Limits { adopted_max, ..NONE };
     assert_eq!(under(most(1), &honest_partial()), [""; 0]);
     assert_eq!(under(most(0), &honest_partial()), ["refusals"]);
+    let adopts = Seen::Sent(0, 2, meant(&plan(true), request(2..3, SECOND_NS, 1)));
+    let lost = [Seen::Injected(Fault::Link, vec![0, 1]), Seen::LinkEnded(0, 1), adopts, input(0)];
+    let history = then(down(plan(true)), &lost);
+    assert_eq!(under(most(1), &history), [""; 0]);
+    let nobody = without(history, 13);
+    assert_eq!(under(most(1), &nobody), ["farewell"], "it might adopt one, and does not");
+    assert_eq!(under(most(0), &nobody), [""; 0]);
 }
 
 #[test]

@@ -290,11 +290,16 @@ impl Farewell {
                 }
                 Due::End(why) => (!ended).then(|| format!("goes on with call {call}, though {why}")),
                 Due::Pass(cause) => Some(format!("does not pass on at once why call {call} fails: {cause}")),
-                // Whether it has come to its limit, another checker says.
-                Due::Adopt(_) if book.limits.is_some_and(|limits| limits.adopted_max < u32::MAX) => None,
                 Due::Adopt(lost) => {
                     let asked = |start| ties.tie(record, id, start).is_some();
-                    let mut orphans = record.groups(lost).into_iter().map(|group| group.start);
+                    let orphans = record.groups(lost);
+                    // All of them are adopted, or where they would be too many none.
+                    let all = ties.adopted(id) + orphans.len();
+                    let most = book.limits.map_or(u32::MAX, |limits| limits.adopted_max);
+                    let mut orphans = orphans
+                        .into_iter()
+                        .map(|group| group.start)
+                        .filter(|_| u32::try_from(all).is_ok_and(|all| all <= most));
                     let left = orphans.find(|&start| !ended && !asked(start));
                     left.and_then(|left| record.plan.ids.id(left)).map(|left| {
                         format!("has lost the parent of {left} in call {call}, and does not adopt it")
@@ -321,6 +326,11 @@ impl Ties {
             true => self.by_parent[place as usize] = tie,
             false => drop(self.by_others.insert((above, place), tie)),
         }
+    }
+
+    /// How many that are no children of its own an id has asked.
+    fn adopted(&self, id: Id) -> usize {
+        self.by_others.range((id, 0)..=(id, u32::MAX)).count()
     }
 
     /// Somebody whom an id has asked and not told that its call has ended.
