@@ -227,6 +227,11 @@ impl SwarmSummary {
         for (fault, all, runs) in &self.injected {
             writeln!(out, "injected {fault}: {all} in {runs} runs")?;
         }
+        let drawn = self.themes.iter().filter(|(_, runs)| *runs > 0);
+        let (themes, runs) = drawn.fold((0, 0), |(themes, all), (_, runs)| (themes + 1, all + runs));
+        if themes > 0 {
+            writeln!(out, "{runs} runs had one of {themes} themes, of {}", self.themes.len())?;
+        }
         writeln!(out, "{}", self.measured.shown())?;
         for failure in &self.failures {
             writeln!(out, "seed {} fails; replay it: {}", failure.seed, failure.replay)?;
