@@ -151,3 +151,29 @@ fn who_has_closed_takes_no_new_calls_and_ends_those_it_has() {
     assert!(is_seen(NONE, &then(vec![root.clone()], &history)), "nor does it begin any");
     assert!(!is_seen(NONE, &and(history, 1, root)));
 }
+
+/// An id refused a request because it held two calls already, so its root said that nobody below it was reached. A copy of the request came again when the link came back; there was room by then.
+#[test]
+fn who_has_refused_may_take_a_copy_later() {
+    let busy = cause(1, Stage::Setup, CauseKind::Busy);
+    let answer = failed(&busy, &[(Status::Failed, 1), (Status::Unreached, 1)]);
+    let coverage = runs(&[(Status::Done, 1), (Status::Failed, 1), (Status::Unreached, 1)]);
+    let outcome = Outcome { result: Err(Failure { cause: busy, coverage }), report: None };
+    let history = [
+        Seen::Started(plan(false)),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, request(1..3, FIRST_NS, 0)),
+        Seen::Held(1, Held { calls: 1, ..Held::default() }),
+        Seen::Received(1, 0, request(1..3, FIRST_NS, 0)),
+        Seen::Sent(1, 0, answer.clone()),
+        Seen::Received(0, 1, answer),
+        Seen::Finished(outcome),
+        Seen::Injected(Fault::Duplicate, vec![0, 1]),
+        Seen::Executed(1, 0),
+        Seen::Executed(2, 0),
+    ];
+    let one = Limits { calls_max: 1, ..NONE };
+    let seen = |history: &[Seen]| under(one, history).contains(&"execution");
+    assert!(!seen(&history));
+    assert!(seen(&without(history.to_vec(), 8)), "nothing came again");
+}

@@ -12,6 +12,9 @@ use super::root;
 /// The environment variable that names the bug that is switched on.
 pub(super) const SWITCH: &str = "GPC_PLANTED";
 
+/// The worlds of groups.
+const BNR: &[&str] = &["--features", "bnr"];
+
 /// What of the project a build needs.
 const SOURCES: [&str; 12] = [
     "Cargo.toml",
@@ -51,17 +54,19 @@ pub(super) struct Build {
 /// Makes the test build in a folder of that name, which it keeps; the path of its `gpc`.
 pub(super) fn build(folder: &str, bugs: &[Bug]) -> PathBuf {
     copy_all(folder, bugs);
-    built(folder)
+    built(folder, BNR)
 }
 
 /// Makes a test build of the sources as they are changed.
 pub(super) fn build_changed(folder: &str, change: &mut Change<'_>) -> PathBuf {
     copy_changed(folder, change);
-    built(folder)
+    // Worlds of calls and of links need no groups.
+    built(folder, &[])
 }
 
-fn built(folder: &str) -> PathBuf {
-    let output = cargo(folder).arg("--quiet").output().expect("cargo runs this test, so it is there");
+fn built(folder: &str, features: &[&str]) -> PathBuf {
+    let output =
+        cargo(folder, features).arg("--quiet").output().expect("cargo runs this test, so it is there");
     assert!(output.status.success(), "the test build: {}", String::from_utf8_lossy(&output.stderr));
     gpc(folder)
 }
@@ -75,7 +80,7 @@ pub(super) fn build_what_compiles(folder: &str, bugs: &[Bug]) -> Result<Build, S
     loop {
         let left: Vec<Bug> = bugs.iter().filter(|bug| !dropped.contains(&bug.name)).cloned().collect();
         let places = copy_all(folder, &left);
-        let output = cargo(folder).args(["--message-format", "json"]).output();
+        let output = cargo(folder, BNR).args(["--message-format", "json"]).output();
         let output = output.expect("cargo runs this test, so it is there");
         if output.status.success() {
             return Ok(Build { gpc: gpc(folder), dropped });
@@ -136,13 +141,13 @@ fn gpc(folder: &str) -> PathBuf {
 }
 
 /// The command that builds the copy.
-fn cargo(folder: &str) -> Command {
+fn cargo(folder: &str, features: &[&str]) -> Command {
     let folder = folder_of(folder);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Its own target folder: no build waits for another's lock. What is run often is made a little faster; nobody debugs it.
     cargo.args(["build", "--package", "gpc-cli", "--bin", "gpc"]);
     // What simulates needs nothing else.
-    cargo.args(["--no-default-features", "--features", "bnr"]).arg("--target-dir").arg(folder.join("target"));
+    cargo.arg("--no-default-features").args(features).arg("--target-dir").arg(folder.join("target"));
     for package in ["chained-gpc", "gpc-bnr"] {
         cargo.args(["--config", &format!("profile.dev.package.{package}.opt-level=1")]);
     }

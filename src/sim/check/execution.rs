@@ -34,8 +34,15 @@ fn executed(book: &mut Book, call: CallId, id: gpc_trees::Id, run: u32) -> Optio
     if before != 0 && !forged && !copied {
         return Some(format!("again in run {run}, after run {}", before - 1));
     }
-    if record.unreached.contains(&position) && !forged {
+    if record.unreached.contains(&position) && !forged && !(copied && may_ask_anew(book, call, position)) {
         return Some("after it was reported as unreached".into());
     }
     None
+}
+
+/// Whether an id, or one above it, has refused a request for want of room: it remembers nothing of what it has refused, and a copy that comes when there is room it takes.
+fn may_ask_anew(book: &Book, call: CallId, position: u32) -> bool {
+    let Some(record) = book.calls.get(&call) else { return false };
+    let line = std::iter::once(position).chain(record.above(position));
+    line.filter_map(|place| record.plan.ids.id(place)).any(|id| book.faults_of(id).has(Fault::Limits))
 }

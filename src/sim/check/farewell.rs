@@ -9,8 +9,8 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, Observation};
-use crate::wire::message::{Answer, Message};
-use crate::wire::{CallId, Cause};
+use crate::wire::message::{Answer, Message, Response};
+use crate::wire::{CallId, Cause, CauseKind};
 
 const NAME: &str = "farewell";
 
@@ -37,6 +37,8 @@ struct Upward {
     released: bool,
     /// It has answered with a failure, or was given up.
     failed: bool,
+    /// It had no memory for an answer: whoever gave that keeps it until its time is over, and is not told.
+    full: bool,
 }
 
 /// One call.
@@ -93,6 +95,9 @@ impl Farewell {
                     .for_each(|root| self.due.push((root, *call, Due::End("its caller gave it up"))));
             }
             Observation::Sent { from, to, message } => {
+                if let Message::Response(Response { call, answer: Answer::Partial(partial) }) = message {
+                    self.note_full(book, *from, *call, &partial.report.causes);
+                }
                 let wrong = self.sent(book, *from, *to, message);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("{from} -> {to}: {what}")));
             }
@@ -101,6 +106,8 @@ impl Farewell {
             }
             Observation::Finished { call, outcome } => {
                 let Some(root) = book.calls.get(call).and_then(Record::root) else { return };
+                let report = outcome.report.iter();
+                report.for_each(|report| self.note_full(book, root, *call, &report.causes));
                 self.settle(root, *call, outcome.result.as_ref().err().map(|failure| &failure.cause));
                 self.end(root, *call, 0, true);
             }
@@ -119,6 +126,18 @@ impl Farewell {
         let upward =
             self.calls.get(&call).zip(place).and_then(|(ties, place)| ties.upward.get(place as usize));
         upward.is_some_and(|state| state.asked == 1 && state.dismissed)
+    }
+
+    /// An id says of itself that there was no memory for an answer.
+    fn note_full(&mut self, book: &Book, id: Id, call: CallId, causes: &[Cause]) {
+        let full = |cause: &Cause| (cause.id, cause.kind) == (id, CauseKind::NoMemory);
+        let place = book.calls.get(&call).and_then(|record| record.position(id));
+        let state = self
+            .calls
+            .get_mut(&call)
+            .zip(place)
+            .and_then(|(ties, place)| ties.upward.get_mut(place as usize));
+        state.into_iter().for_each(|state| state.full |= causes.iter().any(full));
     }
 
     /// The call has ended at an id, which has to tell those below.
@@ -285,7 +304,8 @@ impl Farewell {
             let ended = ties.upward[place as usize].ended;
             let wrong = match due {
                 Due::Tell { released } => {
-                    let left = ties.left(record, id, place, released && record.plan.partial);
+                    let all = released && record.plan.partial && !ties.upward[place as usize].full;
+                    let left = ties.left(record, id, place, all);
                     left.map(|left| format!("ends call {call}, and does not tell {left}"))
                 }
                 Due::End(why) => (!ended).then(|| format!("goes on with call {call}, though {why}")),
