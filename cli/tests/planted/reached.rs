@@ -138,8 +138,8 @@ impl Counters {
         (counts, runs)
     }
 
-    /// What is not reached. Where checkers complain nothing is to be reached.
-    fn holes(&self, counts: &[u64]) -> Vec<Hole> {
+    /// What is not reached, and in which of it each place is that is not. Where checkers complain nothing is to be reached.
+    fn holes(&self, counts: &[u64]) -> (Vec<Hole>, BTreeMap<usize, Option<usize>>) {
         let unreached = |place: &usize| counts[*place] == 0;
         let mut holes: Vec<Hole> = Vec::new();
         // Of each place that is not reached the hole that it is in: what it is behind comes before it.
@@ -174,7 +174,7 @@ impl Counters {
                 });
             }
         }
-        holes
+        (holes, of)
     }
 }
 
@@ -280,15 +280,14 @@ fn everything_is_reached_or_explained() {
     let (counts, runs) = counters.count(&gpc, &default_modes());
     let never = never(&runs);
     let mut wrong: Vec<String> = never.into_iter().map(|what| format!("never: {what}")).collect();
-    let mut vacuous = Vec::new();
-    for rule in &counters.rules {
-        let judged = counts[rule.judged];
-        println!("{judged:>10}  rule {}:{}", rule.file, rule.line);
-        if judged == 0 {
-            vacuous.push(rule);
+    let (holes, hole_of) = counters.holes(&counts);
+    for Rule { file, line, judged } in &counters.rules {
+        println!("{:>10}  rule {file}:{line}", counts[*judged]);
+        // Where what decides is itself on the list, that says why.
+        if hole_of.get(judged).is_some_and(Option::is_none) {
+            wrong.push(format!("no run comes to judge by the rule at {file}:{line}"));
         }
     }
-    let holes = counters.holes(&counts);
     let known = known(&read_list()).unwrap_or_else(|why| panic!("{LIST}:{why}"));
     let (new, stale) = unexplained(&holes, &known);
     for file in counters.texts.keys() {
@@ -301,11 +300,6 @@ fn everything_is_reached_or_explained() {
         let file = head.split(' ').next().unwrap_or_default();
         println!("unreached {file}:{line} ({places})  {text}");
     }
-    wrong.extend(
-        vacuous
-            .iter()
-            .map(|rule| format!("no run comes to judge by the rule at {}:{}", rule.file, rule.line)),
-    );
     wrong
         .extend(new.iter().map(|Hole { head, text, line, .. }| {
             format!("no run reaches line {line}:\n== {head}\n- {text}")
@@ -322,4 +316,46 @@ fn everything_is_reached_or_explained() {
 
 fn read_list() -> String {
     std::fs::read_to_string(root().join(LIST)).unwrap()
+}
+
+#[test]
+fn what_is_counted_is_what_was_meant() {
+    let code = "fn f(a: u32, b: Option<u32>) -> bool {\n    let Some(b) = b else { return false };\n    if a < b && b > 7 {\n        g(|x| x + 1);\n    }\n    match a {\n        1 if b == 2 => true,\n        _ => false,\n    }\n}\n\nconst fn c() -> u32 {\n    1\n}\n";
+    let done = counted("src/x.rs", code, 5).unwrap();
+    let texts: Vec<&str> =
+        done.places.iter().map(|place| code[place.at.clone()].lines().next().unwrap()).collect();
+    let expected = [
+        "let Some(b) = b else { return false };",
+        "if a < b && b > 7 {",
+        "b > 7",
+        "g(|x| x + 1);",
+        "|x| x + 1",
+        "match a {",
+        "b == 2",
+        "1 if b == 2 => true,",
+        "_ => false,",
+    ];
+    assert_eq!(texts, expected);
+    assert!(done.text.contains("if a < b && { gpc_trees::reached(7); b > 7 } {"), "{}", done.text);
+    assert!(
+        done.text.contains("1 if { gpc_trees::reached(11); b == 2 } => { gpc_trees::reached(12); true },")
+    );
+    assert!(done.text.contains("g(|x| { gpc_trees::reached(9); x + 1 });"));
+    assert!(syn::parse_file(&done.text).is_ok() && done.text.ends_with("const fn c() -> u32 {\n    1\n}\n"));
+
+    let counters = Counters {
+        places: counted("src/x.rs", code, 0).unwrap().places,
+        texts: [("src/x.rs".into(), code.into())].into(),
+        ..Counters::default()
+    };
+    let (holes, _) = counters.holes(&[1, 1, 0, 0, 0, 1, 1, 0, 1]);
+    let shown: Vec<(&str, usize)> = holes.iter().map(|hole| (hole.text.as_str(), hole.places)).collect();
+    assert_eq!(shown, [("if a < b && b > 7 { … b > 7", 3), ("1 if b == 2 => true,", 1)]);
+    let entry = |text: &str| known(&format!("== src/x.rs f\n- {text}\nWhy not.\n")).unwrap();
+    let (new, stale) = unexplained(&holes, &entry("1 if b == 2 => true,"));
+    assert!(new.len() == 1 && stale.is_empty(), "{new:?} {stale:?}");
+    let (new, stale) = unexplained(&holes, &entry("gone"));
+    assert!(new.len() == 2 && stale.len() == 1, "{new:?} {stale:?}");
+    assert!(known("== src/x.rs f\n- a\n").unwrap_err().contains("why is it not reached?"));
+    assert!(known("- a\n").unwrap_err().starts_with("1: "));
 }
