@@ -96,7 +96,7 @@ impl Farewell {
             }
             Observation::Sent { from, to, message } => {
                 if let Message::Response(Response { call, answer: Answer::Partial(partial) }) = message {
-                    self.note_full(book, *from, *call, &partial.report.causes);
+                    self.note_full(book, *from, *call, &partial.report.causes, false);
                 }
                 let wrong = self.sent(book, *from, *to, message);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("{from} -> {to}: {what}")));
@@ -106,8 +106,9 @@ impl Farewell {
             }
             Observation::Finished { call, outcome } => {
                 let Some(root) = book.calls.get(call).and_then(Record::root) else { return };
-                let report = outcome.report.iter();
-                report.for_each(|report| self.note_full(book, root, *call, &report.causes));
+                let causes = outcome.report.as_ref().map_or(&[][..], |report| &report.causes);
+                let hidden = book.calls.get(call).is_some_and(|record| book.may_hide_lack(record, outcome));
+                self.note_full(book, root, *call, causes, hidden);
                 self.settle(root, *call, outcome.result.as_ref().err().map(|failure| &failure.cause));
                 self.end(root, *call, 0, true);
             }
@@ -128,8 +129,8 @@ impl Farewell {
         upward.is_some_and(|state| state.asked == 1 && state.dismissed)
     }
 
-    /// An id says of itself that there was no memory for an answer.
-    fn note_full(&mut self, book: &Book, id: Id, call: CallId, causes: &[Cause]) {
+    /// An id says of itself that there was no memory for an answer, or may have no place to say it.
+    fn note_full(&mut self, book: &Book, id: Id, call: CallId, causes: &[Cause], hidden: bool) {
         let full = |cause: &Cause| (cause.id, cause.kind) == (id, CauseKind::NoMemory);
         let place = book.calls.get(&call).and_then(|record| record.position(id));
         let state = self
@@ -137,7 +138,7 @@ impl Farewell {
             .get_mut(&call)
             .zip(place)
             .and_then(|(ties, place)| ties.upward.get_mut(place as usize));
-        state.into_iter().for_each(|state| state.full |= causes.iter().any(full));
+        state.into_iter().for_each(|state| state.full |= hidden || causes.iter().any(full));
     }
 
     /// The call has ended at an id, which has to tell those below.

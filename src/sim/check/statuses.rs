@@ -151,7 +151,8 @@ impl Statuses {
     fn ends(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
         let Some(record) = book.calls.get(&call) else { return };
         let Some(root) = record.root() else { return };
-        let here = self.calls.remove(&(root, call));
+        // Whoever gives up says nothing of what there was no memory for before.
+        let here = self.calls.remove(&(root, call)).filter(|_| !book.may_hide_lack(record, outcome));
         let (coverage, causes) = match (&outcome.result, &outcome.report) {
             (Err(failure), _) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
             (Ok(_), Some(report)) => (&report.coverage, &report.causes[..]),
