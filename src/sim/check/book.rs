@@ -221,9 +221,13 @@ impl Book {
 
     /// Whether a root has given up a call in which there may have been no memory for an answer: its failure names one cause, and not that one.
     pub(super) fn may_hide_lack(&self, record: &Record, outcome: &Outcome) -> bool {
-        let little = self.limits.is_some_and(|limits| limits.memory_max < u64::MAX);
         let given_up = outcome.result.as_ref().is_err_and(|failure| failure.cause.stage == Stage::Cancelled);
-        little && given_up && record.plan.partial
+        self.has_little_memory() && given_up && record.plan.partial
+    }
+
+    /// Whether nodes have so little memory that there may be none for an answer.
+    pub(super) fn has_little_memory(&self) -> bool {
+        self.limits.is_some_and(|limits| limits.memory_max < u64::MAX)
     }
 
     pub(super) fn times(&self, fault: Fault) -> u64 {

@@ -305,7 +305,10 @@ impl Farewell {
             let ended = ties.upward[place as usize].ended;
             let wrong = match due {
                 Due::Tell { released } => {
-                    let all = released && record.plan.partial && !ties.upward[place as usize].full;
+                    // Whose parent has ended the call has not said what there was no memory for.
+                    let state = ties.upward[place as usize];
+                    let full = state.full || state.dismissed && book.has_little_memory();
+                    let all = released && record.plan.partial && !full;
                     let left = ties.left(record, id, place, all);
                     left.map(|left| format!("ends call {call}, and does not tell {left}"))
                 }
