@@ -13,6 +13,7 @@ use super::path::Came;
 use super::trace::{Shown, digest};
 use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held};
 use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
+use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message, Request};
 
@@ -49,9 +50,12 @@ impl World {
                 plan_at_once: true,
                 ..Config::new(id, incarnation)
             };
-            if let Some(Limits { calls_max, data_max, reply_max, adopted_max }) = limits {
+            if let Some(Limits { calls_max, data_max, reply_max, adopted_max, memory_max }) = limits {
                 (config.calls_max, config.data_max) = (calls_max, data_max);
                 (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
+                if memory_max < u64::MAX {
+                    config.memory = Budget::new(memory_max, format!("id {id}"));
+                }
             }
             Box::new(Node::new(config))
         };

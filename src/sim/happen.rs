@@ -34,8 +34,9 @@ impl World {
     /// Calls and faults at any time: the safety phase; then the faults stop, and calls that must reach everybody show that nothing is left of them.
     pub(super) fn plan_faulty(&mut self) {
         let Scenario { n, calls, faults, .. } = self.scenario;
-        let used = some_of(&mut self.random, faults);
+        let (used, theme) = some_of(&mut self.random, faults);
         self.profile = Profile::draw(&mut self.random, &mut self.scenario, used);
+        self.profile.theme = theme;
         if let Some(limits) = self.profile.limits {
             self.observe(&Observation::Limits(limits));
             self.inject(Fault::Limits, &[]);

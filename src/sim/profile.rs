@@ -8,14 +8,22 @@ use super::random::Random;
 use super::scenario::Scenario;
 use crate::wire::message::Merging;
 
-/// Bytes of all replies of a call together where they are long: over a segment, in the larger subtrees.
-const LONG_REPLIES: u64 = 1 << 20;
+/// Bytes of all replies of a call together where they are long: over a segment also two levels below the root, where what comes is passed on before it has all come.
+const LONG_REPLIES: u64 = 3 << 20;
 
 /// Longest data of a request that are long: several pieces.
 const LONG_DATA: u64 = 200 << 10;
 
 /// Longest data and replies where nodes have narrow limits: about as long as those.
 const NARROW: u64 = 256;
+
+/// Longest of them where nodes have little memory and no other limits for them: longer than what the fast path holds uncounted.
+const FILLING: u64 = 24 << 10;
+
+/// What a call takes of a node's memory, with nothing in it; what each id of its list does, and each child. As much as a node counts, or a little more.
+const CALL: u64 = 1 << 10;
+const LISTED: u64 = 20;
+const CHILD: u64 = 512;
 
 /// Longest that a function takes where it is quick, and where it is slow, nanoseconds.
 const QUICK_NS: u64 = 50_000;
@@ -42,6 +50,8 @@ struct Most {
 /// What is the same for a whole run.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
+    /// Faults that were drawn together.
+    pub(super) theme: Option<FaultSet>,
     most: Most,
     pub(super) short_ways: ShortWays,
     /// What nodes take, where that is little.
@@ -59,6 +69,7 @@ impl Default for Profile {
     fn default() -> Profile {
         let (short_ways, limits) = (ShortWays::Odd, None);
         Profile {
+            theme: None,
             most: Most::default(),
             short_ways,
             limits,
@@ -79,6 +90,9 @@ impl Profile {
         let n = u64::from(scenario.n);
         let limits = used.has(Fault::Limits).then(|| narrow(random, scenario));
         let most = match random.below(8) {
+            _ if limits.is_some_and(is_filled) => {
+                Most { reply: FILLING, reply_header: 32, data: FILLING, header: 32 }
+            }
             _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
             0 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
             1 => Most { reply: 64, reply_header: 64, data: LONG_DATA, header: 300 },
@@ -88,6 +102,7 @@ impl Profile {
         };
         let short_ways = [ShortWays::All, ShortWays::Odd, ShortWays::Odd, ShortWays::None];
         Profile {
+            theme: None,
             most,
             short_ways: random.pick(&short_ways).copied().unwrap_or(ShortWays::Odd),
             limits,
@@ -121,11 +136,17 @@ impl Profile {
     }
 }
 
+/// Whether memory is all that nodes with these limits lack.
+fn is_filled(limits: Limits) -> bool {
+    limits.memory_max < u64::MAX && limits.data_max == u64::MAX && limits.reply_max == u64::MAX
+}
+
 /// Limits that the calls of a run meet now and then, and that leave room for two calls at a time that carry next to nothing.
 fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
     let n = u64::from(scenario.n);
     // Each part has so much around it, on each level above it.
     let levels = 8 * u64::from(scenario.tree.depth(scenario.n).unwrap_or(scenario.n));
+    let children = u64::from(scenario.tree.fan_out(scenario.n).unwrap_or(scenario.n));
     // What is asked for is to come through when all is over.
     let given = scenario.reply_bytes.is_some() || scenario.data_bytes.is_some();
     Limits {
@@ -137,5 +158,11 @@ fn narrow(random: &mut Random, scenario: &Scenario) -> Limits {
             (64 + levels) * n + random.below(NARROW * n)
         },
         adopted_max: if random.chance(1, 2) { u32::MAX } else { random.below(4) as u32 },
+        memory_max: if random.chance(1, 2) || given {
+            u64::MAX
+        } else {
+            let two = 2 * (CALL + CHILD * children + (LISTED + 64 + levels) * n);
+            two + random.below(two + FILLING)
+        },
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use gpc_trees::Id;
 
 use super::check::Violation;
-use super::faults::Fault;
+use super::faults::{Fault, FaultSet, themes};
 use super::path::Hop;
 use super::scenario::Scenario;
 use super::world::{BEGIN, CallState, World};
@@ -28,6 +28,8 @@ pub struct Report {
     pub path: Vec<Hop>,
     /// How often each fault took effect.
     pub injected: Vec<(Fault, u64)>,
+    /// Faults that were drawn together, for they show more so.
+    pub theme: Option<FaultSet>,
     /// What must not be and was.
     pub violations: Vec<Violation>,
     /// A line for each thing that happened, if they were asked for.
@@ -75,6 +77,7 @@ pub(super) fn report(mut world: World) -> Report {
         calls: world.calls.iter().filter(|call| !call.probe).map(CallReport::new).collect(),
         path: std::mem::take(&mut world.path),
         injected: world.checkers.injected(),
+        theme: world.profile.theme,
         violations,
         trace: world.trace.take_lines(),
     }
@@ -129,6 +132,8 @@ pub struct Swarm {
     pub hash: u64,
     /// How often each fault took effect, over all runs; in how many runs it did.
     pub injected: Vec<(Fault, u64, u64)>,
+    /// Every theme, faults that show more together, and how many runs drew it.
+    pub themes: Vec<(FaultSet, u64)>,
     /// The first seeds that failed, and what was found: at most [`FAILURES_MAX`].
     pub failures: Vec<(Scenario, Vec<Violation>)>,
     /// How many failed.
@@ -166,7 +171,7 @@ pub fn swarm(most: &Scenario, runs: u64, keep_tree: bool) -> Swarm {
 /// Runs `runs` scenarios drawn from seeds that count up from `most.seed`, each up to the size of `most`. Stops after the batch in
 /// which [`FAILURES_MAX`] have failed, and begins no run any more when it is to `stop`: what there is then are the first runs, without a gap.
 pub fn swarm_unless(most: &Scenario, runs: u64, keep_tree: bool, stop: impl Fn() -> bool + Sync) -> Swarm {
-    let mut swarm = Swarm::default();
+    let mut swarm = Swarm { themes: themes().map(|theme| (theme, 0)).collect(), ..Swarm::default() };
     let mut times = vec![(0u64, 0u64); Fault::ALL.len()];
     let (mut next, mut batch) = (0, *BATCHES.start());
     while next < runs && swarm.failures.len() < FAILURES_MAX && !stop() {
@@ -198,6 +203,8 @@ impl Swarm {
             *all += count;
             *runs += 1;
         }
+        let drawn = self.themes.iter_mut().find(|(theme, _)| report.theme == Some(*theme));
+        drawn.into_iter().for_each(|(_, runs)| *runs += 1);
         if !report.violations.is_empty() {
             self.failed += 1;
             if self.failures.len() < FAILURES_MAX {

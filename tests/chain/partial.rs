@@ -380,6 +380,28 @@ fn a_time_limit_answers_with_what_there_is() {
     assert!(one.replied("late").is_empty() && one.node.answers_kept() == 1);
 }
 
+/// A process was stopped for longer than a call's limit. When it went on it took the loss of a child first, and asked the child's children with no time left to answer in; when its own func ended
+/// first, it asked all of its children so.
+#[test]
+fn nobody_is_asked_when_no_time_is_left() {
+    let past = |one: &mut One| one.now += Duration::from_secs(60);
+    let mut one = waiting(partial("1-5"));
+    past(&mut one);
+    let outputs = one.lost(2);
+    assert_eq!((outputs[0].as_str(), outputs.len()), ("to 4: cancel", 2), "{outputs:?}");
+    assert!(outputs[1].contains("[d????] id 2 failed at stage link (link-lost)"), "{outputs:?}");
+    for request in [partial("1-5"), request("1-5")] {
+        let mut one = old(1);
+        one.request(0, request);
+        past(&mut one);
+        let outputs = one.replied("a");
+        assert_eq!(outputs.len(), 2, "{outputs:?}");
+        assert_eq!(outputs[0], "consumed 0");
+        assert!(outputs[1].starts_with("to 0: ") && outputs[1].contains("time-limit"), "{outputs:?}");
+        assert_eq!(one.node.calls(), 0);
+    }
+}
+
 #[test]
 fn a_merged_value_whose_callback_never_ends_stays_out() {
     let mut one = waiting(Request { callback: Some(9), ..partial("1-3") });

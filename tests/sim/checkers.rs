@@ -487,6 +487,15 @@ fn announced_pauses_are_judged() {
 }
 
 #[test]
+fn names_of_calls_are_used_once_and_their_lists_are_trees() {
+    let again = and(honest(), 1, Seen::Started(plan(false)));
+    assert!(judged(&again).contains(&"book"), "two calls have one name");
+    let uneven = Tree::Explicit(gpc_trees::Shape::from_sizes(vec![2, 1]).unwrap());
+    let tree = Seen::Started(Plan { tree: uneven, ..plan(false) });
+    assert_eq!(judged(&[tree]), ["book"], "a shape of two ids for three");
+}
+
+#[test]
 fn trees_are_what_their_names_promise() {
     for name in [
         "binary",

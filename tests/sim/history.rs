@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::sim::Fault;
-use chained_gpc::sim::check::{Checkers, Held, Observation, Outcome, Plan};
+use chained_gpc::sim::check::{Checkers, Held, Limits, Observation, Outcome, Plan};
 use chained_gpc::wire::level::{Leveled, aggregate};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
 use chained_gpc::wire::{
@@ -37,6 +37,7 @@ pub(super) enum Seen {
     Requested(Id, Id),
     Consumed(Id, Id),
     Heartbeat(u64, u64),
+    Limits(Limits),
     PingLeft(Id, Id),
     Abandoned(Id, Id),
     GivenUp,
@@ -228,6 +229,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Heartbeat(every_ns, dead_after_ns) => {
                 Observation::Heartbeat { every_ns: *every_ns, dead_after_ns: *dead_after_ns }
             }
+            Seen::Limits(limits) => Observation::Limits(*limits),
             Seen::PingLeft(id, peer) => {
                 let asked_ns = asked.get(&(*id, *peer)).copied().unwrap_or_default();
                 Observation::PingLeft { at: *id, peer: *peer, asked_ns }

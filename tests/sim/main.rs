@@ -6,6 +6,7 @@ mod faults;
 mod history;
 mod limits;
 mod own_part;
+mod refusals;
 mod rising;
 mod silence;
 mod statuses;

@@ -180,6 +180,8 @@ pub(super) struct SwarmSummary {
     measured: Measured,
     /// Fault, how often, in how many runs.
     injected: Vec<(String, u64, u64)>,
+    /// Faults that are drawn together, in how many runs they were.
+    themes: Vec<(String, u64)>,
     failures: Vec<FailureSummary>,
 }
 
@@ -213,6 +215,7 @@ impl SwarmSummary {
                 .iter()
                 .map(|(fault, all, runs)| (fault.to_string(), *all, *runs))
                 .collect(),
+            themes: swarm.themes.iter().map(|(theme, runs)| (theme.to_string(), *runs)).collect(),
             failures: swarm.failures.iter().map(failure).collect(),
         }
     }
@@ -223,6 +226,11 @@ impl SwarmSummary {
         writeln!(out, "calls: {} complete, {} not", self.calls_complete, self.calls_incomplete)?;
         for (fault, all, runs) in &self.injected {
             writeln!(out, "injected {fault}: {all} in {runs} runs")?;
+        }
+        let drawn = self.themes.iter().filter(|(_, runs)| *runs > 0);
+        let (themes, runs) = drawn.fold((0, 0), |(themes, all), (_, runs)| (themes + 1, all + runs));
+        if themes > 0 {
+            writeln!(out, "{runs} runs had one of {themes} themes, of {}", self.themes.len())?;
         }
         writeln!(out, "{}", self.measured.shown())?;
         for failure in &self.failures {

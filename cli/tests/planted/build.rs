@@ -12,6 +12,9 @@ use super::root;
 /// The environment variable that names the bug that is switched on.
 pub(super) const SWITCH: &str = "GPC_PLANTED";
 
+/// The worlds of groups.
+const BNR: &[&str] = &["--features", "bnr"];
+
 /// What of the project a build needs.
 const SOURCES: [&str; 12] = [
     "Cargo.toml",
@@ -37,6 +40,9 @@ pub fn planted(name: &str) -> bool {
 }
 ";
 
+/// The end of the crate that all the others use.
+pub(super) const SHARED: &str = "trees/src/lib.rs";
+
 /// A test build.
 pub(super) struct Build {
     /// Its `gpc`.
@@ -48,7 +54,19 @@ pub(super) struct Build {
 /// Makes the test build in a folder of that name, which it keeps; the path of its `gpc`.
 pub(super) fn build(folder: &str, bugs: &[Bug]) -> PathBuf {
     copy_all(folder, bugs);
-    let output = cargo(folder).arg("--quiet").output().expect("cargo runs this test, so it is there");
+    built(folder, BNR)
+}
+
+/// Makes a test build of the sources as they are changed.
+pub(super) fn build_changed(folder: &str, change: &mut Change<'_>) -> PathBuf {
+    copy_changed(folder, change);
+    // Worlds of calls and of links need no groups.
+    built(folder, &[])
+}
+
+fn built(folder: &str, features: &[&str]) -> PathBuf {
+    let output =
+        cargo(folder, features).arg("--quiet").output().expect("cargo runs this test, so it is there");
     assert!(output.status.success(), "the test build: {}", String::from_utf8_lossy(&output.stderr));
     gpc(folder)
 }
@@ -62,7 +80,7 @@ pub(super) fn build_what_compiles(folder: &str, bugs: &[Bug]) -> Result<Build, S
     loop {
         let left: Vec<Bug> = bugs.iter().filter(|bug| !dropped.contains(&bug.name)).cloned().collect();
         let places = copy_all(folder, &left);
-        let output = cargo(folder).args(["--message-format", "json"]).output();
+        let output = cargo(folder, BNR).args(["--message-format", "json"]).output();
         let output = output.expect("cargo runs this test, so it is there");
         if output.status.success() {
             return Ok(Build { gpc: gpc(folder), dropped });
@@ -123,13 +141,13 @@ fn gpc(folder: &str) -> PathBuf {
 }
 
 /// The command that builds the copy.
-fn cargo(folder: &str) -> Command {
+fn cargo(folder: &str, features: &[&str]) -> Command {
     let folder = folder_of(folder);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Its own target folder: no build waits for another's lock. What is run often is made a little faster; nobody debugs it.
     cargo.args(["build", "--package", "gpc-cli", "--bin", "gpc"]);
     // What simulates needs nothing else.
-    cargo.args(["--no-default-features", "--features", "bnr"]).arg("--target-dir").arg(folder.join("target"));
+    cargo.arg("--no-default-features").args(features).arg("--target-dir").arg(folder.join("target"));
     for package in ["chained-gpc", "gpc-bnr"] {
         cargo.args(["--config", &format!("profile.dev.package.{package}.opt-level=1")]);
     }
@@ -140,35 +158,46 @@ fn cargo(folder: &str) -> Command {
 
 /// Copies all that a build needs, with the bugs planted.
 fn copy_all(folder: &str, bugs: &[Bug]) -> Places {
-    let copy = folder_of(folder).join("copy");
-    let (mut kept, mut places) = (BTreeSet::new(), Places::new());
-    for name in SOURCES {
-        copy_over(name, &copy, bugs, &mut kept, &mut places);
-    }
-    remove_others(&copy, &kept);
+    let mut places = Places::new();
+    copy_changed(folder, &mut |name, text| {
+        let planted = planted(name, text, bugs).unwrap_or_else(|why| panic!("{why}"));
+        places.insert(name.into(), planted.places);
+        match name == SHARED {
+            true => planted.text + ASKED,
+            false => planted.text,
+        }
+    });
     places
 }
 
-/// Copies a file or a folder, with the bugs planted. What is the same stays as it is, so that it is not built again.
-fn copy_over(name: &str, copy: &Path, bugs: &[Bug], kept: &mut BTreeSet<PathBuf>, places: &mut Places) {
+/// What a file of the copy is, from its path and its text.
+type Change<'a> = dyn FnMut(&str, &str) -> String + 'a;
+
+/// Copies all that a build needs, each file as it is changed.
+fn copy_changed(folder: &str, change: &mut Change<'_>) {
+    let copy = folder_of(folder).join("copy");
+    let mut kept = BTreeSet::new();
+    for name in SOURCES {
+        copy_over(name, &copy, change, &mut kept);
+    }
+    remove_others(&copy, &kept);
+}
+
+/// Copies a file or a folder. What is the same stays as it is, so that it is not built again.
+fn copy_over(name: &str, copy: &Path, change: &mut Change<'_>, kept: &mut BTreeSet<PathBuf>) {
     let from = root().join(name);
     if from.is_dir() {
         for entry in fs::read_dir(&from).unwrap() {
             let inner = entry.unwrap().file_name();
             let inner = inner.to_str().expect("the sources have plain names");
             if inner != "target" {
-                copy_over(&format!("{name}/{inner}"), copy, bugs, kept, places);
+                copy_over(&format!("{name}/{inner}"), copy, change, kept);
             }
         }
         return;
     }
     let Ok(text) = fs::read_to_string(&from) else { return };
-    let planted = planted(name, &text, bugs).unwrap_or_else(|why| panic!("{why}"));
-    places.insert(name.into(), planted.places);
-    let mut text = planted.text;
-    if name == "trees/src/lib.rs" {
-        text.push_str(ASKED);
-    }
+    let text = change(name, &text);
     let to = copy.join(name);
     if fs::read_to_string(&to).ok().as_deref() != Some(text.as_str()) {
         fs::create_dir_all(to.parent().expect("it is inside the copy")).unwrap();

@@ -23,7 +23,7 @@ const FILE: &str = "GPC_BUGS";
 const MUTANTS: &str = "GPC_MUTANTS";
 
 /// Worlds have a model in place of real proofs, and nobody there asks for a file; what these do has tests beside them.
-const NOT_SIMULATED: [&str; 4] =
+pub(super) const NOT_SIMULATED: [&str; 4] =
     ["src/chain/involved.rs", "src/peering/key.rs", "src/peering/noise.rs", "src/peering/secret.rs"];
 
 /// Bugs of one build: every one makes it a little slower.

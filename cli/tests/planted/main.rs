@@ -6,11 +6,14 @@
 
 mod bug;
 mod build;
+mod counters;
 mod file;
 mod mutants;
+mod reached;
 mod swarms;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -49,31 +52,36 @@ struct Run {
     first: String,
     /// What would show each failure again.
     replays: Vec<String>,
+    /// What it wrote as JSON.
+    summary: serde_json::Value,
     /// All that it wrote, for the case that it is not as expected.
     said: String,
 }
 
 /// Runs `gpc sim` of the test build with a bug switched on, or with none; which gets so much of the processor.
 fn simulate(gpc: &Path, sim: &str, bug: Option<&str>, patience: Duration) -> Run {
+    simulate_with(gpc, sim, bug.map(|bug| (build::SWITCH, OsStr::new(bug))), patience)
+}
+
+/// Runs `gpc sim` of a test build with one more environment variable.
+fn simulate_with(gpc: &Path, sim: &str, variable: Option<(&str, &OsStr)>, patience: Duration) -> Run {
     let mut command = bounded(gpc, patience);
     // The bugs are run side by side, so each run has one thread.
     command.arg("sim").args(sim.split_whitespace()).args(["--output", "json"]).env("RAYON_NUM_THREADS", "1");
     command.current_dir(root()).env_remove(build::SWITCH);
-    if let Some(bug) = bug {
-        command.env(build::SWITCH, bug);
-    }
+    command.envs(variable);
     let Output { status, stdout, stderr } = output(&mut command, patience * BUSY);
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     let (mut violations, mut replays) = (Vec::new(), Vec::new());
-    if let Ok(summary) = serde_json::from_str(&stdout) {
-        collect(&summary, &mut violations, &mut replays);
-    }
+    let summary = serde_json::from_str(&stdout).unwrap_or_default();
+    collect(&summary, &mut violations, &mut replays);
     let checker = |violation: &String| violation.split(": ").next().unwrap_or_default().to_owned();
     Run {
         status: status.code(),
         checkers: violations.iter().map(checker).collect(),
         first: stderr.lines().next().unwrap_or_default().to_owned(),
         replays,
+        summary,
         said: format!("{stdout}\n{stderr}"),
     }
 }

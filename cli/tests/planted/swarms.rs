@@ -149,6 +149,11 @@ pub(super) fn line(bug: &Bug, caught: Option<&Caught>) -> String {
     }
 }
 
+/// Those of them that are the default swarm.
+pub(super) fn default_modes() -> Vec<Mode> {
+    all_modes().into_iter().filter(|mode| mode.name.starts_with("default")).collect()
+}
+
 /// The modes of the file beside this one.
 pub(super) fn all_modes() -> Vec<Mode> {
     let path = root().join("cli/tests/planted/modes.txt");

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gpc_trees::{Group, Id, IdList, edges};
 
-use super::{Findings, Limits, Observation, Plan, content, shape};
+use super::{Findings, Limits, Observation, Outcome, Plan, content, shape};
 use crate::sim::faults::{Fault, FaultSet};
-use crate::wire::CallId;
+use crate::wire::{CallId, Stage};
 
 const NAME: &str = "book";
 
@@ -234,6 +234,17 @@ impl Book {
     /// An id has refused something because of what nodes take at most.
     pub(super) fn refuses(&mut self, id: Id) {
         self.touched.entry(id).or_default().insert(Fault::Limits);
+    }
+
+    /// Whether a root has given up a call in which there may have been no memory for an answer: its failure names one cause, and not that one.
+    pub(super) fn may_hide_lack(&self, record: &Record, outcome: &Outcome) -> bool {
+        let given_up = outcome.result.as_ref().is_err_and(|failure| failure.cause.stage == Stage::Cancelled);
+        self.has_little_memory() && given_up && record.plan.partial
+    }
+
+    /// Whether nodes have so little memory that there may be none for an answer.
+    pub(super) fn has_little_memory(&self) -> bool {
+        self.limits.is_some_and(|limits| limits.memory_max < u64::MAX)
     }
 
     pub(super) fn times(&self, fault: Fault) -> u64 {

@@ -119,7 +119,9 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         // Whether it was right to refuse, another checker says.
         (Stage::Setup, CauseKind::ShuttingDown) => own.has(Fault::Close),
         (Stage::Setup, CauseKind::Busy) => own.has(Fault::Limits),
-        (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::OverLimit) => own.has(Fault::Limits),
+        (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::OverLimit | CauseKind::NoMemory) => {
+            own.has(Fault::Limits)
+        }
         // Its data have not come, or not all of them.
         (Stage::Setup, CauseKind::TimeLimit) => record.plan.data_bytes > 0 && (late() || own.has_any(&LOST)),
         (Stage::Setup, CauseKind::LostIncarnation) => asked_again && book.ended.contains_key(&cause.id),

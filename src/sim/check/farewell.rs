@@ -9,8 +9,8 @@ use gpc_trees::Id;
 
 use super::book::{Book, Record};
 use super::{Findings, Observation};
-use crate::wire::message::{Answer, Message};
-use crate::wire::{CallId, Cause};
+use crate::wire::message::{Answer, Message, Response};
+use crate::wire::{CallId, Cause, CauseKind};
 
 const NAME: &str = "farewell";
 
@@ -39,6 +39,8 @@ struct Upward {
     failed: bool,
     /// To whom it has given its part of a partial call last, which it keeps for that one.
     keeps_for: Option<Id>,
+    /// It had no memory for an answer: whoever gave that keeps it until its time is over, and is not told.
+    full: bool,
 }
 
 /// One call.
@@ -95,6 +97,9 @@ impl Farewell {
                     .for_each(|root| self.due.push((root, *call, Due::End("its caller gave it up"))));
             }
             Observation::Sent { from, to, message } => {
+                if let Message::Response(Response { call, answer: Answer::Partial(partial) }) = message {
+                    self.note_full(book, *from, *call, &partial.report.causes, false);
+                }
                 let wrong = self.sent(book, *from, *to, message);
                 wrong.into_iter().for_each(|what| findings.add(NAME, format!("{from} -> {to}: {what}")));
             }
@@ -103,6 +108,9 @@ impl Farewell {
             }
             Observation::Finished { call, outcome } => {
                 let Some(root) = book.calls.get(call).and_then(Record::root) else { return };
+                let causes = outcome.report.as_ref().map_or(&[][..], |report| &report.causes);
+                let hidden = book.calls.get(call).is_some_and(|record| book.may_hide_lack(record, outcome));
+                self.note_full(book, root, *call, causes, hidden);
                 self.settle(root, *call, outcome.result.as_ref().err().map(|failure| &failure.cause));
                 self.end(root, *call, 0, true);
             }
@@ -121,6 +129,18 @@ impl Farewell {
         let upward =
             self.calls.get(&call).zip(place).and_then(|(ties, place)| ties.upward.get(place as usize));
         upward.is_some_and(|state| state.asked == 1 && state.dismissed)
+    }
+
+    /// An id says of itself that there was no memory for an answer, or may have no place to say it.
+    fn note_full(&mut self, book: &Book, id: Id, call: CallId, causes: &[Cause], hidden: bool) {
+        let full = |cause: &Cause| (cause.id, cause.kind) == (id, CauseKind::NoMemory);
+        let place = book.calls.get(&call).and_then(|record| record.position(id));
+        let state = self
+            .calls
+            .get_mut(&call)
+            .zip(place)
+            .and_then(|(ties, place)| ties.upward.get_mut(place as usize));
+        state.into_iter().for_each(|state| state.full |= hidden || causes.iter().any(full));
     }
 
     /// The call has ended at an id, which has to tell those below.
@@ -295,16 +315,25 @@ impl Farewell {
             let ended = ties.upward[place as usize].ended;
             let wrong = match due {
                 Due::Tell { released } => {
-                    let left = ties.left(record, id, place, released && record.plan.partial);
+                    // Whose parent has ended the call has not said what there was no memory for.
+                    let state = ties.upward[place as usize];
+                    let full = state.full || state.dismissed && book.has_little_memory();
+                    let all = released && record.plan.partial && !full;
+                    let left = ties.left(record, id, place, all);
                     left.map(|left| format!("ends call {call}, and does not tell {left}"))
                 }
                 Due::End(why) => (!ended).then(|| format!("goes on with call {call}, though {why}")),
                 Due::Pass(cause) => Some(format!("does not pass on at once why call {call} fails: {cause}")),
-                // Whether it has come to its limit, another checker says.
-                Due::Adopt(_) if book.limits.is_some_and(|limits| limits.adopted_max < u32::MAX) => None,
                 Due::Adopt(lost) => {
                     let asked = |start| ties.tie(record, id, start).is_some();
-                    let mut orphans = record.groups(lost).into_iter().map(|group| group.start);
+                    let orphans = record.groups(lost);
+                    // All of them are adopted, or where they would be too many none.
+                    let all = ties.adopted(id) + orphans.len();
+                    let most = book.limits.map_or(u32::MAX, |limits| limits.adopted_max);
+                    let mut orphans = orphans
+                        .into_iter()
+                        .map(|group| group.start)
+                        .filter(|_| u32::try_from(all).is_ok_and(|all| all <= most));
                     let left = orphans.find(|&start| !ended && !asked(start));
                     left.and_then(|left| record.plan.ids.id(left)).map(|left| {
                         format!("has lost the parent of {left} in call {call}, and does not adopt it")
@@ -331,6 +360,11 @@ impl Ties {
             true => self.by_parent[place as usize] = tie,
             false => drop(self.by_others.insert((above, place), tie)),
         }
+    }
+
+    /// How many that are no children of its own an id has asked.
+    fn adopted(&self, id: Id) -> usize {
+        self.by_others.range((id, 0)..=(id, u32::MAX)).count()
     }
 
     /// Somebody whom an id has asked and not told that its call has ended.

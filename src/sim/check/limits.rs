@@ -213,7 +213,8 @@ impl Limits {
 fn refuses(from: Id, response: &Response) -> bool {
     let own = |cause: &Cause| cause.id == from && cause.stage == Stage::Setup;
     let full = |cause: &Cause| {
-        matches!(cause.kind, CauseKind::Busy | CauseKind::OverLimit | CauseKind::ShuttingDown)
+        use CauseKind::{Busy, NoMemory, OverLimit, ShuttingDown};
+        matches!(cause.kind, Busy | NoMemory | OverLimit | ShuttingDown)
     };
     let refused =
         matches!(&response.answer, Answer::Failed(failure) if own(&failure.cause) && full(&failure.cause));

@@ -100,6 +100,8 @@ pub struct Limits {
     pub reply_max: u64,
     /// Children of lost ids that one call adopts at an id.
     pub adopted_max: u32,
+    /// Bytes that a node may hold of calls, replies and kept answers together.
+    pub memory_max: u64,
 }
 
 /// How a call ended.

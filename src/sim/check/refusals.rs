@@ -19,6 +19,13 @@ const NAME: &str = "refusals";
 const FRAMED: u64 = 16;
 const LEVEL: u64 = 8;
 
+/// What an id takes of a node's memory at most, in the list of a call, as a child and as one whose answer has come; and what a call takes besides.
+const MEMBER: u64 = 1 << 10;
+const CALL: u64 = 2 << 10;
+
+/// Of so many parts of a node's memory one is for answers that it keeps.
+const KEPT_PARTS: u64 = 4;
+
 /// The limits, and what nodes have by them.
 #[derive(Default)]
 pub(super) struct Refusals {
@@ -140,7 +147,7 @@ impl Refusals {
             findings.add(NAME, format!("id {id} answers call {call} with {len} bytes, and may with {most}"));
         }
         for cause in causes.iter().filter(|cause| cause.id == id) {
-            let kinds = [CauseKind::Busy, CauseKind::OverLimit];
+            let kinds = [CauseKind::Busy, CauseKind::OverLimit, CauseKind::NoMemory];
             if !kinds.contains(&cause.kind) {
                 continue;
             }
@@ -161,6 +168,13 @@ impl Refusals {
             (Stage::Setup, CauseKind::Busy) => {
                 self.calls.get(&id).is_some_and(|calls| *calls >= limits.calls_max)
             }
+            (Stage::Setup | Stage::Forward | Stage::Reply, CauseKind::NoMemory) => {
+                // The one that it refuses is perhaps not among those that it holds.
+                let calls = self.calls.get(&id).map_or(1, |calls| *calls as u64 + 1);
+                let largest = book.calls.values().map(largest).max().unwrap_or_default();
+                // Answers that it keeps have a part of it, whatever is in them.
+                calls * largest > limits.memory_max - limits.memory_max / KEPT_PARTS
+            }
             (Stage::Setup, CauseKind::OverLimit) => u64::from(record.plan.data_bytes) > limits.data_max,
             (Stage::Reply, CauseKind::OverLimit) => {
                 let below = record.position(id).map_or(0, |place| record.sizes[place as usize]);
@@ -173,4 +187,13 @@ impl Refusals {
             _ => false,
         }
     }
+}
+
+/// What a call takes of a node's memory at most, with all replies there, bytes.
+fn largest(record: &Record) -> u64 {
+    let (plan, carries) = (&record.plan, &record.plan.carries);
+    let each = u64::from(plan.reply_bytes) + u64::from(carries.reply_header_bytes) + 4 * FRAMED;
+    let levels = LEVEL * u64::from(record.depth());
+    let request = u64::from(plan.data_bytes) + u64::from(carries.header_bytes);
+    CALL + request + u64::from(plan.ids.len()) * (MEMBER + each + levels)
 }

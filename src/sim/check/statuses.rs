@@ -176,7 +176,8 @@ impl Statuses {
     fn ends(&mut self, book: &Book, call: CallId, outcome: &Outcome, findings: &mut Findings) {
         let Some(record) = book.calls.get(&call) else { return };
         let Some(root) = record.root() else { return };
-        let here = self.calls.remove(&(root, call));
+        // Whoever gives up says nothing of what there was no memory for before.
+        let here = self.calls.remove(&(root, call)).filter(|_| !book.may_hide_lack(record, outcome));
         let (coverage, causes) = match (&outcome.result, &outcome.report) {
             (Err(failure), _) => (&failure.coverage, std::slice::from_ref(&failure.cause)),
             (Ok(_), Some(report)) => (&report.coverage, &report.causes[..]),
@@ -238,8 +239,9 @@ impl Here {
             // Who says too little, or too much, says nothing of anybody.
             return None;
         }
-        // A reply that is too long is lost whole, and with it what those below have done.
-        let too_long = |cause: &Cause| cause.id == *id && cause.kind == CauseKind::OverLimit;
+        // A reply that is too long, or for which there is no memory, is lost whole, and with it what those below have done.
+        let lost = [CauseKind::OverLimit, CauseKind::NoMemory];
+        let too_long = |cause: &Cause| cause.id == *id && lost.contains(&cause.kind);
         if causes.iter().any(too_long) {
             return None;
         }

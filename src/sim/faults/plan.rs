@@ -450,11 +450,16 @@ const THEMES: [&[Fault]; 30] = [
     &[Fault::Close, Fault::GiveUp, Fault::Fail],
 ];
 
-/// Some of the faults that may be used; all of them where there are few.
-pub(in crate::sim) fn some_of(random: &mut Random, allowed: FaultSet) -> FaultSet {
+/// The themes, each as a set.
+pub(in crate::sim) fn themes() -> impl Iterator<Item = FaultSet> {
+    THEMES.into_iter().map(|theme| theme.iter().copied().collect())
+}
+
+/// Some of the faults that may be used, and the theme of the run, if it has one; all of them where there are few.
+pub(in crate::sim) fn some_of(random: &mut Random, allowed: FaultSet) -> (FaultSet, Option<FaultSet>) {
     let all: Vec<Fault> = allowed.iter().collect();
     if all.len() <= 2 {
-        return allowed;
+        return (allowed, None);
     }
     if random.chance(1, 2)
         && let Some(theme) = random.pick(&THEMES)
@@ -462,12 +467,12 @@ pub(in crate::sim) fn some_of(random: &mut Random, allowed: FaultSet) -> FaultSe
         let of_theme = |fault: &Fault| theme.contains(fault) || random.chance(1, 16);
         let used: FaultSet = all.iter().copied().filter(of_theme).collect();
         if theme.iter().any(|fault| used.has(*fault)) {
-            return used;
+            return (used, Some(theme.iter().copied().collect()));
         }
     }
     let mut used: FaultSet = all.iter().copied().filter(|_| random.chance(1, 4)).collect();
     used.extend_with(random.pick(&all).copied());
-    used
+    (used, None)
 }
 
 impl FaultSet {
