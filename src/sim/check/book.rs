@@ -115,6 +115,11 @@ impl Record {
         self.forged.get(position as usize).is_some_and(|forged| *forged)
     }
 
+    /// Whether a copy of a request, perhaps for its own part alone, came to an id in the name of one that may ask it, too: what it answers to that one may be to the copy.
+    pub(super) fn is_misled(&self, id: Id, by: Id) -> bool {
+        self.forgers.contains(&(by, id))
+    }
+
     /// How many levels are below the root.
     pub(super) fn depth(&self) -> u32 {
         let mut depths = vec![0u32; self.parents.len()];

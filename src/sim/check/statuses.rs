@@ -269,7 +269,9 @@ impl Here {
         }
         let own =
             causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !self.causes.contains(cause));
-        let blamed = |cause: &&Cause| cause.id != *id && self.well.contains(&cause.id);
+        let blamed = |cause: &&Cause| {
+            cause.id != *id && self.well.contains(&cause.id) && !record.is_misled(cause.id, *id)
+        };
         own.into_iter()
             .find(blamed)
             .map(|cause| format!("id {id} has the whole answer of one that it blames: {cause}"))
