@@ -247,6 +247,11 @@ impl Book {
         self.has_little_memory() && given_up && record.plan.partial
     }
 
+    /// Whether a copy of a request may be executed again: what is known of the calls of a root ends with its run.
+    pub(super) fn may_run_anew(&self, record: &Record) -> bool {
+        self.any(&[Fault::Duplicate]) && self.root_ended(record) && !record.plan.partial
+    }
+
     /// Whether nodes have so little memory that there may be none for an answer.
     pub(super) fn has_little_memory(&self) -> bool {
         self.limits.is_some_and(|limits| limits.memory_max < u64::MAX)

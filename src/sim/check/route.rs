@@ -111,8 +111,8 @@ impl Route {
             ));
         }
         // A new run of an id may get a copy of a request, and follow it; so may one that has forgotten the calls of a root whose run has ended.
-        let anew = book.ended.contains_key(&from) || book.root_ended(record) && !record.plan.partial;
-        let follows = record.is_forged(above) || book.any(&[Fault::Duplicate]) && anew;
+        let new_run = book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
+        let follows = record.is_forged(above) || new_run || book.may_run_anew(record);
         (before && !follows).then(|| format!("a second request of call {call}"))
     }
 

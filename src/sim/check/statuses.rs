@@ -162,7 +162,8 @@ impl Statuses {
         let said = Said { id: from, place, coverage, causes };
         let state = self.state_of(from, call);
         said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
-        let Some(here) = here.filter(|_| speaks) else { return };
+        // Of a call that was cancelled here and comes again, what was heard before counts for nothing.
+        let Some(here) = here.filter(|_| speaks && !book.may_run_anew(record)) else { return };
         here.judge(record, &said).into_iter().for_each(|what| findings.add(NAME, what));
     }
 
