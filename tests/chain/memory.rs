@@ -5,7 +5,7 @@ use std::time::Duration;
 use chained_gpc::chain::{Config, Input, JobResult};
 use chained_gpc::wire::{Body, Budget, CallId, Message, Request};
 
-use super::one::{CALL, One, leveled, reply, request};
+use super::one::{CALL, One, leveled, reply, request, show};
 
 /// A node of so much memory.
 fn node_of(bytes: u64) -> (One, Budget) {
@@ -63,6 +63,25 @@ fn replies_that_wait_for_others_fail_their_call_when_there_is_no_memory_for_them
         ["consumed 0".into(), format!("to 0: {}", says("f??")), "to 2: cancel".into(), "to 3: cancel".into()]
     );
     assert_eq!(memory.used(), 0);
+}
+
+/// A func had said that it answers later, then there was no memory for the list of children: the id's part of a partial call failed and went up, and whoever kept the token was not told that nobody wanted its answer any more.
+#[test]
+fn who_keeps_a_token_is_told_when_there_is_no_memory_to_pass_the_call_on() {
+    for partial in [false, true] {
+        let (mut one, memory) = node_of(100 << 10);
+        let data = Body::whole(vec![7; 8 * KIB]);
+        one.request(0, Request { partial, data, ..request("1-400") });
+        let filled = memory.most() - memory.used() - 1;
+        let mut other = memory.share();
+        assert!(other.grow(filled), "somebody else has all that is left");
+        let ended = one.outputs(Input::Ran { call: CALL, result: JobResult::Deferred });
+        let ended: Vec<String> = ended.into_iter().map(show).collect();
+        let up = ended.iter().filter(|output| output.starts_with("to 0: "));
+        assert!(up.clone().count() == 1 && up.clone().all(|up| up.contains("no-memory")), "{ended:?}");
+        let told = ended.iter().filter(|output| *output == "stopped").count();
+        assert_eq!((told, one.node.calls()), (1, 0), "partial: {partial}: {ended:?}");
+    }
 }
 
 /// What callbacks have merged is gone: a long list of children needs no more memory than a short one.
