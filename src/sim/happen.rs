@@ -52,7 +52,9 @@ impl World {
             self.inject(Fault::Fresh, &[]);
         }
         self.workers = self.random.between(1, 3) as usize;
-        if self.random.chance(1, 2) {
+        // Where processes are silent they are likely to be asked whether they live.
+        let silent = used.has_any(&[Fault::Announced, Fault::Pause, Fault::Partition, Fault::Slow]);
+        if self.random.chance(if silent { 3 } else { 2 }, 4) {
             // Some are given up long before their call's limit; what a fault of time may last is in between.
             let every_ns = if self.random.chance(1, 2) { limit / 20 } else { took };
             let dead_after_ns = every_ns * 4;

@@ -249,7 +249,8 @@ impl Book {
 
     /// Whether a copy of a request may be executed again: what is known of the calls of a root ends with its run.
     pub(super) fn may_run_anew(&self, record: &Record) -> bool {
-        self.any(&[Fault::Duplicate]) && self.root_ended(record) && !record.plan.partial
+        let copied = self.any(&[Fault::Duplicate]) || !record.forged.is_empty();
+        copied && self.root_ended(record) && !record.plan.partial
     }
 
     /// Whether nodes have so little memory that there may be none for an answer.

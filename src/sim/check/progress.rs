@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::{Findings, Observation};
+use super::{Findings, Observation, is_refusal};
 use crate::sim::world::{LARGE, class_of};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
@@ -147,8 +147,9 @@ impl Progress {
                     here.owed.contains(&to) || here.given && !here.rising.is_empty()
                 });
                 self.answered(from, to, call);
-                if let (Answer::Failed(_), Some(here)) = (&response.answer, self.calls.get_mut(&(from, call)))
-                {
+                // Whoever refuses a second parent goes on for the first.
+                let ends = matches!(response.answer, Answer::Failed(_)) && !is_refusal(from, response);
+                if let Some(here) = self.calls.get_mut(&(from, call)).filter(|_| ends) {
                     here.rising.clear();
                 }
                 let failed = matches!(response.answer, Answer::Failed(_))

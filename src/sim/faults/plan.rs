@@ -100,6 +100,9 @@ const LASTS_LIMITS: u64 = 3;
 /// What a process that begins anew at once needs for that, in parts of a span.
 const AT_ONCE_PARTS: u64 = 8;
 
+/// So many kinds of faults are few.
+const FEW_KINDS: usize = 4;
+
 /// Messages of a link that may come again after it broke.
 const KEPT: usize = 4;
 
@@ -178,10 +181,11 @@ impl Mishaps {
         if !used.is_empty() && random.chance(1, 4) {
             mishaps.deferring = random.between(2, 7);
         }
-        let mut timed = Vec::new();
+        let (mut timed, few) = (Vec::new(), used.iter().count() <= FEW_KINDS);
+        let most = if few && random.chance(1, 2) { 6 } else { 2 };
         for fault in used.iter() {
-            // One or a few, whatever the size; in a large world some more.
-            for _ in 0..random.between(1, 2 + u64::from(n) / 32) {
+            // One or a few, whatever the size; in a large world some more, and where few kinds meet each other more of each.
+            for _ in 0..random.between(1, most + u64::from(n) / 32) {
                 mishaps.draw_one(random, fault, n, times, &mut timed);
             }
         }
@@ -417,7 +421,7 @@ impl Times {
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
-const THEMES: [&[Fault]; 30] = [
+const THEMES: [&[Fault]; 34] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
     &[Fault::Refused, Fault::Link],
@@ -448,6 +452,10 @@ const THEMES: [&[Fault]; 30] = [
     &[Fault::Forged, Fault::Orphan],
     &[Fault::Forged, Fault::Crash, Fault::Delay],
     &[Fault::Close, Fault::GiveUp, Fault::Fail],
+    &[Fault::Announced, Fault::Pause],
+    &[Fault::Announced, Fault::Partition, Fault::Link],
+    &[Fault::Announced, Fault::Restart],
+    &[Fault::Pause, Fault::Slow, Fault::Partition],
 ];
 
 /// The themes, each as a set.
