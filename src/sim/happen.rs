@@ -30,6 +30,13 @@ const UNDER_WAY_MIN: Duration = Duration::from_secs(1);
 /// How long kept answers may outlast their call, with room: after that all is quiet.
 pub(super) const QUIET_NS: u64 = 4_000_000_000;
 
+/// Whether a process stands still that has announced a pause before.
+fn is_again(it: &Timed, timed: &[Timed]) -> bool {
+    let Mishap::Pause { id, .. } = it.mishap else { return false };
+    let announced = |before: &Timed| matches!(before.mishap, Mishap::Announced { id: it, .. } if it == id);
+    timed.iter().any(|before| before.at < it.at && announced(before))
+}
+
 impl World {
     /// Calls and faults at any time: the safety phase; then the faults stop, and calls that must reach everybody show that nothing is left of them.
     pub(super) fn plan_faulty(&mut self) {
@@ -46,7 +53,7 @@ impl World {
         let times = Times { from: BEGIN, span, limit_max: limit * LIMITS_MAX };
         let (mishaps, timed) = Mishaps::draw(&mut self.random, used, n, times);
         // It may be late, and then have to wait for the end of a partition.
-        self.under_way_max = Duration::from_nanos(span + 2 * mishaps.longest).max(UNDER_WAY_MIN);
+        self.under_way_max = Duration::from_nanos(times.after() + 2 * mishaps.longest).max(UNDER_WAY_MIN);
         if mishaps.used.has(Fault::Fresh) {
             self.begin_lately(span);
             self.inject(Fault::Fresh, &[]);
@@ -74,6 +81,9 @@ impl World {
             // What one call leaves at its root the next one finds.
             roots = vec![(self.random.below(n.into()) as Id, BEGIN)];
         }
+        // Whoever stands still once more is to be awaited then.
+        let still = timed.iter().filter(|it| is_again(it, &timed)).map(|it| it.at.saturating_sub(span));
+        roots.extend(still.map(|at| (self.random.below(n.into()) as Id, at)));
         for _ in 0..calls {
             self.draw_call(&mishaps, limit, span, &roots);
         }

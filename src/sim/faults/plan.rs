@@ -161,8 +161,8 @@ impl Mishaps {
             links: Links::default(),
             used,
             longest,
-            // A process that has closed may begin anew a span later.
-            end: times.from + 2 * times.span + longest,
+            // A process that has closed may begin anew a span later, and one that is back may stand still for a short time.
+            end: times.from + times.span + longest + times.after(),
             paused: BTreeMap::new(),
             announced: BTreeSet::new(),
             slow: BTreeMap::new(),
@@ -207,13 +207,7 @@ impl Mishaps {
                 add(until, Mishap::Restart(id));
             }
             Fault::Pause => add(at, Mishap::Pause { id, until }),
-            Fault::Announced => {
-                let lasts = until - at;
-                // Three of four keep their word, and some of them are back early.
-                let more = random.below(lasts);
-                let stated = if random.chance(3, 4) { lasts + more } else { 1 + more };
-                add(at, Mishap::Announced { id, stated, until });
-            }
+            Fault::Announced => timed.extend(announced(random, id, at, times)),
             Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
             Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2) }),
             Fault::Partition => {
@@ -412,12 +406,40 @@ impl Mishaps {
 }
 
 impl Times {
+    /// What may be wrong behind a fault that has lasted for its time.
+    pub(in crate::sim) fn after(self) -> u64 {
+        (2 + LASTS_SPANS) * self.span
+    }
+
     /// How long a fault of time lasts.
     fn lasts(self, random: &mut Random) -> u64 {
         let short = self.span * LASTS_SPANS;
         let most = if random.chance(1, 2) { short } else { short.max(self.limit_max * LASTS_LIMITS) };
         1 + random.below(most)
     }
+}
+
+/// A pause that is announced; and perhaps what shows who goes by it when it is over: its process begins anew, or goes on, and stands still once more without a word.
+fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
+    let lasts = times.lasts(random);
+    // Three of four keep their word, and some of them are back early, some by far.
+    let more = if random.chance(1, 3) { random.below(times.limit_max) } else { random.below(lasts) };
+    let stated = if random.chance(3, 4) { lasts + more } else { 1 + random.below(lasts) };
+    let mut timed = vec![Timed { at, mishap: Mishap::Announced { id, stated, until: at + lasts } }];
+    if random.chance(1, 2) {
+        return timed;
+    }
+    let mut back = at + lasts;
+    if random.chance(1, 2) {
+        let ends = at + 1 + random.below(lasts);
+        back = ends + 1 + random.below(times.span / AT_ONCE_PARTS);
+        timed.push(Timed { at: ends, mishap: Mishap::Crash(id) });
+        timed.push(Timed { at: back, mishap: Mishap::Restart(id) });
+    }
+    let still = back + 1 + random.below(times.span);
+    let until = still + 1 + random.below(times.span * LASTS_SPANS);
+    timed.push(Timed { at: still, mishap: Mishap::Pause { id, until } });
+    timed
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
