@@ -220,7 +220,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "bnr/src/sim",
         floors: &["wire", "chain", "sim"],
-        packages: &["chained_gpc", "rayon", "thiserror"],
+        packages: &["chained_gpc", "thiserror"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {

@@ -9,7 +9,7 @@ use gpc_trees::Id;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::interrupt::Interrupt;
-use super::say;
+use super::{Failure, say};
 
 /// The arguments of such a process before its id.
 pub(crate) const ARGUMENTS: [&str; 3] = ["node", "--launched", "--id"];
@@ -33,7 +33,7 @@ pub(crate) fn start(
     link: LinkKind,
     settings: NodeSettings,
     interrupt: &Interrupt,
-) -> Result<Launch, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Launch, Failure> {
     let mut plan = Plan::new(ids, std::env::current_exe()?, &ARGUMENTS);
     (plan.link, plan.settings) = (link, settings);
     Ok(start_plan(&plan, || interrupt.signal().is_some())?)

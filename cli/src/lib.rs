@@ -54,8 +54,11 @@ use self::args::{Args, Command};
 use self::refused::Refused;
 use chained_gpc::wire::Shown;
 
+/// What went wrong, in words.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 /// What a sub-command ends with: the status to exit with, or what went wrong.
-pub type CommandResult = Result<ExitCode, Box<dyn std::error::Error + Send + Sync>>;
+pub type CommandResult = Result<ExitCode, Failure>;
 
 /// Exit status where a command could not do what it was asked to.
 const FAILED: u8 = 1;

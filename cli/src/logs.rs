@@ -15,6 +15,7 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::Failure;
 use super::refused::Refused;
 use chained_gpc::wire::Shown;
 
@@ -25,7 +26,7 @@ const VARIABLE: &str = "GPC_LOG";
 ///
 /// # Errors
 /// When it says something that is no filter.
-pub(super) fn start() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+pub(super) fn start() -> Result<(), Failure> {
     let Some(wanted) = env::var_os(VARIABLE).filter(|wanted| !wanted.is_empty()) else { return Ok(()) };
     let filter = filter(&wanted.to_string_lossy()).map_err(Refused::Usage)?;
     Ok(subscriber(filter, io::stderr().is_terminal(), io::stderr).try_init()?)

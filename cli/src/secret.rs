@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::SIGXFSZ;
 
 use super::args::SecretArgs;
-use super::{CommandResult, say, stdout};
+use super::{CommandResult, Failure, say, stdout};
 use chained_gpc::bootstrap::{read_key, write_key, write_secret};
 use chained_gpc::{PrivateKey, PublicKey, Secret};
 
@@ -32,7 +32,7 @@ pub(super) fn run(args: &SecretArgs) -> CommandResult {
 }
 
 /// The public half of the key in a file, which is drawn before unless it is only shown.
-fn key(path: &Path, show: bool) -> Result<PublicKey, Box<dyn std::error::Error + Send + Sync>> {
+fn key(path: &Path, show: bool) -> Result<PublicKey, Failure> {
     if show {
         return Ok(read_key(path)?.public());
     }

@@ -14,16 +14,13 @@ use super::launching;
 use super::limits::cannot_start;
 use super::output::{Content, Counts, FirstCause, Missing, Outcome, Repeat, Reply};
 use super::plan::{CallPlan, Nodes};
-use super::say;
 use super::trust::Trust;
+use super::{Failure, say};
 use chained_gpc::bootstrap::Member;
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{self, CallError, Functions, Node};
 use chained_gpc::wire::{Cause, Coverage, Status};
-
-/// Whatever goes wrong with a session, in words.
-type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// How often a waiting command looks whether it was interrupted: quicker than a person notices.
 const LOOK: Duration = Duration::from_millis(50);
@@ -78,7 +75,7 @@ impl Session {
     ///
     /// # Errors
     /// When a process or the root's node cannot be started, the root's id is taken, or it is interrupted; then nothing is left running.
-    pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Error> {
+    pub fn open(plan: &CallPlan, functions: &Functions, interrupt: &Interrupt) -> Result<Session, Failure> {
         let root = plan.root;
         let builder = Node::builder(root).functions(functions);
         let (mut launch, mut remote) = (None, None);
@@ -114,7 +111,7 @@ impl Session {
     ///
     /// # Errors
     /// When a call is refused before it is sent, or the replies are bad. A call that fails is an outcome.
-    pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<Made, Error> {
+    pub fn make_calls(&mut self, plan: &CallPlan, interrupt: &Interrupt) -> Result<Made, Failure> {
         let count = plan.repeat.unwrap_or(1);
         let mut times_us = Vec::new();
         let progress = Progress::new(plan, count);
@@ -188,7 +185,7 @@ impl Session {
         ended: Result<runtime::Outcome, CallError>,
         wall_us: u64,
         repeat: Option<Repeat>,
-    ) -> Result<Made, Error> {
+    ) -> Result<Made, Failure> {
         let nodes = plan.ids.len();
         let mut outcome = Outcome {
             func: plan.func_name.clone(),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use gpc_trees::{Hosts, IdList, Tree, TreeName};
 
-use super::CommandResult;
 use super::duration::Span;
 use super::refused::Refused;
+use super::{CommandResult, Failure};
 use chained_gpc::bootstrap::{Bootstrap, BootstrapError, Member};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Functions, Loss, Peers};
@@ -75,7 +75,7 @@ pub(super) fn role(
     settings: NodeSettings,
     patience: Option<Span>,
     secret_file: Option<&Path>,
-) -> Result<Role, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<Role, Failure> {
     let bootstrap = if by_itself { None } else { impi(secret_file)? };
     let clusters = bootstrap.is_some();
     if !clusters && secret_file.is_some() {
@@ -100,7 +100,7 @@ pub(super) fn role(
 
 /// What the environment says of IMPI. It comes before a launcher, which has started the processes of one cluster.
 #[cfg(feature = "impi")]
-fn impi(secret_file: Option<&Path>) -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
+fn impi(secret_file: Option<&Path>) -> Result<Option<Bootstrap>, Failure> {
     let Some(setup) = gpc_impi::bootstrap::Setup::from_env(secret_file)? else { return Ok(None) };
     // What a server leaves out, and whose secret is another one, is said by warnings.
     super::logs::start_warnings();
@@ -108,12 +108,12 @@ fn impi(secret_file: Option<&Path>) -> Result<Option<Bootstrap>, Box<dyn std::er
 }
 
 #[cfg(not(feature = "impi"))]
-fn impi(_: Option<&Path>) -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
+fn impi(_: Option<&Path>) -> Result<Option<Bootstrap>, Failure> {
     Ok(None)
 }
 
 /// What the environment says of others. A rendezvous comes before a launcher: the processes of one job, which a launcher has started, are there to meet those of others.
-fn launched() -> Result<Option<Bootstrap>, Box<dyn std::error::Error + Send + Sync>> {
+fn launched() -> Result<Option<Bootstrap>, Failure> {
     #[cfg(feature = "rendezvous")]
     if let Some(bootstrap) = gpc_rendezvous::bootstrap::from_env()? {
         return Ok(Some(bootstrap));

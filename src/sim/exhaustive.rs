@@ -15,7 +15,8 @@ use gpc_trees::{Id, IdList, TreeName};
 use super::check::{Carries, Plan, Violation};
 use super::faults::{FaultSet, Mishaps, Times};
 use super::happen::QUIET_NS;
-use super::run::{FAILURES_MAX, report};
+use super::many::{FAILURES_MAX, each};
+use super::run::report;
 use super::scenario::{REPLY_BYTES, Scenario};
 use super::world::{BEGIN, Event, World};
 
@@ -182,17 +183,6 @@ impl Exhaustive {
         let room = FAILURES_MAX.saturating_sub(self.failures.len());
         self.failures.extend(other.failures.into_iter().take(room));
     }
-}
-
-#[cfg(feature = "rayon")]
-fn each(all: &[Scenario], what: impl Fn(&Scenario) -> Exhaustive + Sync + Send) -> Vec<Exhaustive> {
-    use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
-    all.par_iter().map(what).collect()
-}
-
-#[cfg(not(feature = "rayon"))]
-fn each(all: &[Scenario], what: impl Fn(&Scenario) -> Exhaustive + Sync + Send) -> Vec<Exhaustive> {
-    all.iter().map(what).collect()
 }
 
 impl World {

@@ -1,11 +1,10 @@
 //! One run from its scenario to its report, and many of them over all cores.
 
-use std::io;
-
 use gpc_trees::Id;
 
 use super::check::Violation;
 use super::faults::{Fault, FaultSet, themes};
+use super::many::{FAILURES_MAX, each, hash_with, keep_failure};
 use super::path::Hop;
 use super::scenario::Scenario;
 use super::world::{BEGIN, CallState, World};
@@ -140,28 +139,8 @@ pub struct Swarm {
     pub failed: u64,
 }
 
-/// Failing runs that are kept of a swarm.
-pub const FAILURES_MAX: usize = 16;
-
 /// Runs that are made at a time, so that a failure is found early and little is kept: few at first, then twice as many each time.
 const BATCHES: std::ops::RangeInclusive<u64> = 32..=1024;
-
-/// Starts the threads that many runs share, if they are to be started. Where the system gives none, they would be missed in the middle of the runs, with a panic.
-///
-/// # Errors
-/// The system's.
-pub fn start_threads() -> io::Result<()> {
-    #[cfg(feature = "rayon")]
-    if let Err(error) = rayon::ThreadPoolBuilder::new().build_global() {
-        // Any other error is that they have been started before.
-        let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
-        let same = |error: &io::Error| {
-            error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
-        };
-        return source.map_or(Ok(()), |error| Err(same(error)));
-    }
-    Ok(())
-}
 
 /// Runs as many scenarios: see [`swarm_unless`].
 pub fn swarm(most: &Scenario, runs: u64, keep_tree: bool) -> Swarm {
@@ -180,8 +159,10 @@ pub fn swarm_unless(most: &Scenario, runs: u64, keep_tree: bool, stop: impl Fn()
         next += seeds.len() as u64;
         batch = (batch * 2).min(*BATCHES.end());
         // A later one may have been under way when an earlier one was not begun any more.
-        let made = run_all(most, keep_tree, seeds, &stop).into_iter().map_while(|made| made);
-        made.for_each(|(scenario, report)| swarm.add(scenario, report, &mut times));
+        let made = each(&seeds, |seed| (!stop()).then(|| run_one(most, keep_tree, *seed)));
+        made.into_iter()
+            .map_while(|made| made)
+            .for_each(|(scenario, report)| swarm.add(scenario, report, &mut times));
     }
     let all = Fault::ALL.into_iter().zip(times).filter(|(_, (count, _))| *count > 0);
     swarm.injected = all.map(|(fault, (count, runs))| (fault, count, runs)).collect();
@@ -193,7 +174,7 @@ impl Swarm {
         self.runs += 1;
         self.events += report.events;
         self.messages += report.messages;
-        self.hash = (self.hash ^ report.hash).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
+        self.hash = hash_with(self.hash, report.hash);
         let complete = |call: &&CallReport| call.cause.is_none() && call.took_ns.is_some();
         let well = report.calls.iter().filter(complete).count() as u64;
         self.complete += well;
@@ -205,34 +186,8 @@ impl Swarm {
         }
         let drawn = self.themes.iter_mut().find(|(theme, _)| report.theme == Some(*theme));
         drawn.into_iter().for_each(|(_, runs)| *runs += 1);
-        if !report.violations.is_empty() {
-            self.failed += 1;
-            if self.failures.len() < FAILURES_MAX {
-                self.failures.push((scenario, report.violations));
-            }
-        }
+        self.failed += keep_failure(&mut self.failures, scenario, report.violations);
     }
-}
-
-#[cfg(feature = "rayon")]
-fn run_all(
-    most: &Scenario,
-    keep_tree: bool,
-    seeds: Vec<u64>,
-    stop: &(impl Fn() -> bool + Sync),
-) -> Vec<Option<(Scenario, Report)>> {
-    use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
-    seeds.into_par_iter().map(|seed| (!stop()).then(|| run_one(most, keep_tree, seed))).collect()
-}
-
-#[cfg(not(feature = "rayon"))]
-fn run_all(
-    most: &Scenario,
-    keep_tree: bool,
-    seeds: Vec<u64>,
-    stop: &(impl Fn() -> bool + Sync),
-) -> Vec<Option<(Scenario, Report)>> {
-    seeds.into_iter().map(|seed| (!stop()).then(|| run_one(most, keep_tree, seed))).collect()
 }
 
 fn run_one(most: &Scenario, keep_tree: bool, seed: u64) -> (Scenario, Report) {

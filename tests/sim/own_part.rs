@@ -35,7 +35,9 @@ fn nobody_is_asked_twice_at_once_nor_given_up_whom_nobody_awaits() {
     assert!(with_heartbeat(&[ping.clone(), ping.clone()]), "a microsecond lies between them");
     let asked = [ping.clone(), Seen::PingLeft(0, 1), later, ping, Seen::Later(2 * EVERY)];
     let lost = Seen::Injected(Fault::Partition, vec![0, 1, 2]);
-    let gives_up = |before: &[Seen]| [&asked[..], &[lost.clone()], before, &[Seen::Abandoned(0, 1)]].concat();
+    let gives_up = |before: &[Seen]| {
+        [&asked[..], std::slice::from_ref(&lost), before, &[Seen::Abandoned(0, 1)]].concat()
+    };
     assert!(!with_heartbeat(&gives_up(&[])));
     assert!(with_heartbeat(&gives_up(&[Seen::Sent(0, 1, Message::Cancel(CALL))])));
 }

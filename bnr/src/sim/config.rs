@@ -157,8 +157,7 @@ impl Config {
             }
             Profile::Ends => (config.faults, config.deaths) = (vec![End, Late, Die], 14),
             Profile::All => {
-                config.faults =
-                    vec![Crash, Head, Restart, Pause, Stall, Link, Cut, Refuse, Late, Busy, Die, End];
+                config.faults = Fault::ALL.to_vec();
                 (config.deaths, config.not_started, config.short_limits) = (8, 20, 9);
                 (config.mismatches, config.absent) = (25, 25);
             }

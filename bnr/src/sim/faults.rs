@@ -1,38 +1,15 @@
 //! What goes wrong in a world of groups, and how it is done.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use chained_gpc::sim::Random;
+use chained_gpc::sim::worlds::faults;
 use chained_gpc::trees::Id;
 
 use super::seen::Seen;
 use super::world::{Event, MS, World};
 use crate::exit::Exit;
 use crate::names::Member;
-
-macro_rules! faults {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Something that goes wrong.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub enum Fault {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Fault {
-            /// All of them.
-            pub const ALL: &[Fault] = &[$(Fault::$name),*];
-
-            /// Its name.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Fault::$name => $text,)*
-                }
-            }
-        }
-    };
-}
 
 faults! {
     /// A node that is not the head ends, and its processes with it.
@@ -59,48 +36,6 @@ faults! {
     Die = "die",
     /// The domain is to end.
     End = "end",
-}
-
-/// A text that names no fault.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "`{0}` is no fault of worlds of groups at an event: write FAULT@EVENT, such as crash@30, several with a comma between them; the faults are {names}",
-    names = names()
-)]
-pub struct FaultError(String);
-
-fn names() -> String {
-    let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-    names.join(", ")
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Reads a list of faults and events, such as `crash@30,link@41`; `none` is an empty one.
-///
-/// # Errors
-/// The first that is none.
-pub fn parse_acts(text: &str) -> Result<Vec<(u64, Fault)>, FaultError> {
-    if text == "none" {
-        return Ok(Vec::new());
-    }
-    let act = |text: &str| {
-        let (name, event) = text.trim().split_once('@')?;
-        let fault = Fault::ALL.iter().find(|fault| fault.name() == name)?;
-        Some((u64::from_str(event).ok()?, *fault))
-    };
-    let wrong = |text: &str| FaultError(text.chars().take(40).collect());
-    text.split(',').map(|text| act(text).ok_or_else(|| wrong(text))).collect()
-}
-
-/// The same list as text.
-pub fn acts_text(acts: &[(u64, Fault)]) -> String {
-    let all: Vec<String> = acts.iter().map(|(event, fault)| format!("{fault}@{event}")).collect();
-    if all.is_empty() { "none".into() } else { all.join(",") }
 }
 
 impl World {
@@ -260,18 +195,5 @@ impl World {
 impl Fault {
     pub(super) fn draw(random: &mut Random, of: &[Fault]) -> Option<Fault> {
         random.pick(of).copied()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn acts_are_read_as_they_are_written() {
-        let all: Vec<(u64, Fault)> = Fault::ALL.iter().map(|fault| (7, *fault)).collect();
-        assert_eq!(parse_acts(&acts_text(&all)), Ok(all));
-        assert_eq!(parse_acts("none"), Ok(Vec::new()));
-        assert!(parse_acts("crash").is_err() && parse_acts("rain@3").is_err());
     }
 }

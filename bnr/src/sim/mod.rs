@@ -21,5 +21,6 @@ mod scenario;
 mod seen;
 mod world;
 
-pub use faults::{Fault, FaultError, acts_text, parse_acts};
-pub use scenario::{FAILURES_MAX, NODES_MAX, Report, Scenario, Swarm, exhaustive, run, run_all};
+pub use chained_gpc::sim::worlds::{acts_text, exhaustive, parse_acts, run, run_all};
+pub use faults::Fault;
+pub use scenario::{Report, Scenario, Swarm};

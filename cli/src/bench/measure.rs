@@ -7,7 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::histogram::Histogram;
 use super::machine::{AllCores, cpu_ns};
 use super::plan::{BenchPlan, Bound, Row};
-use super::set::{Error, Set};
+use super::set::Set;
+use crate::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::shown_us;
 use crate::quantile::percentile;
@@ -79,7 +80,7 @@ pub(super) fn measure(
     functions: &Functions,
     member: Option<&Member>,
     interrupt: &Interrupt,
-) -> Result<Measured, Error> {
+) -> Result<Measured, Failure> {
     let rows = plan.rows.len();
     let histograms = (0..rows).map(|_| Histogram::new()).collect();
     let mut measured = Measured { turns: vec![Vec::new(); rows], histograms, others: None };
@@ -105,7 +106,7 @@ fn open<'a>(
     sets: &mut [Option<Set<'a>>],
     (functions, member): (&Functions, Option<&'a Member>),
     interrupt: &Interrupt,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     for &place in group {
         sets[place] = Some(Set::open(&plan.sets[place], functions, member, interrupt)?);
     }
@@ -118,7 +119,7 @@ fn measure_group(
     sets: &mut [Option<Set<'_>>],
     interrupt: &Interrupt,
     measured: &mut Measured,
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let places = plan.rows_of(&plan.groups[group]);
     let mut times_ns = Vec::new();
     let mut warm = Duration::ZERO;
@@ -168,7 +169,7 @@ fn own_cpu_ns(sets: &[Option<Set<'_>>]) -> Option<u64> {
     Some(started? + cpu_ns(std::process::id())?)
 }
 
-fn set_of<'a, 'm>(sets: &'a mut [Option<Set<'m>>], row: &Row) -> Result<&'a mut Set<'m>, Error> {
+fn set_of<'a, 'm>(sets: &'a mut [Option<Set<'m>>], row: &Row) -> Result<&'a mut Set<'m>, Failure> {
     sets[row.set].as_mut().ok_or_else(|| "the processes of a row are not there".into())
 }
 
@@ -179,7 +180,7 @@ fn turn(
     bound: Bound,
     interrupt: &Interrupt,
     times_ns: &mut Vec<u64>,
-) -> Result<Option<Turn>, Error> {
+) -> Result<Option<Turn>, Failure> {
     if set.turn(row, SETTLE, interrupt, times_ns)?.is_none() {
         return Ok(None);
     }

@@ -32,7 +32,7 @@ use super::files::write_text;
 use super::interrupt::Interrupt;
 use super::output::write_json;
 use super::started::{Role, role};
-use super::{CommandResult, builtin, chart, say, stdout};
+use super::{CommandResult, Failure, builtin, chart, say, stdout};
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::Functions;
 
@@ -77,11 +77,7 @@ pub(super) fn run(args: &BenchArgs) -> CommandResult {
 }
 
 /// Writes the files and prints the results.
-fn finish(
-    args: &BenchArgs,
-    plan: &BenchPlan,
-    mut report: Report,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn finish(args: &BenchArgs, plan: &BenchPlan, mut report: Report) -> Result<(), Failure> {
     // Of a run that was broken off before its first turn there is nothing to keep.
     if report.rows.is_empty() {
         return Ok(());

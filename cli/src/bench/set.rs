@@ -7,6 +7,7 @@ use gpc_trees::IdList;
 
 use super::machine::cpu_ns;
 use super::plan::{Bound, Nodes, Row, SetPlan};
+use crate::Failure;
 use crate::args::{ROUNDS_MAX, RootKind};
 use crate::cause::{died, explain};
 use crate::interrupt::Interrupt;
@@ -21,9 +22,6 @@ use chained_gpc::launch::remote::RemoteLaunch;
 use chained_gpc::runtime::{
     AbsentPeers, Call, CallError, CallHandle, Functions, LinkKind, Node, Outcome, Peers, PolledNode, ReplyRef,
 };
-
-/// Whatever goes wrong, in words.
-pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long the processes have to end by themselves.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -99,7 +97,7 @@ impl<'a> Set<'a> {
         functions: &Functions,
         member: Option<&'a Member>,
         interrupt: &Interrupt,
-    ) -> Result<Set<'a>, Error> {
+    ) -> Result<Set<'a>, Failure> {
         if let (Nodes::Started, Some(member)) = (&plan.nodes, member) {
             return Ok(Set { root: Root::Member(member), launch: None, remote: None, joined: None });
         }
@@ -176,7 +174,7 @@ impl<'a> Set<'a> {
         bound: Bound,
         interrupt: &Interrupt,
         times_ns: &mut Vec<u64>,
-    ) -> Result<Option<Duration>, Error> {
+    ) -> Result<Option<Duration>, Failure> {
         let mut flying: VecDeque<(Instant, CallHandle)> = VecDeque::new();
         let begun = Instant::now();
         let mut made = 0;
@@ -203,7 +201,7 @@ impl<'a> Set<'a> {
         mut handle: CallHandle,
         ids: &IdList,
         interrupt: &Interrupt,
-    ) -> Result<Option<Outcome>, Error> {
+    ) -> Result<Option<Outcome>, Failure> {
         let (mut looked, mut dead) = (Instant::now(), None);
         // Ends: the call has a time limit.
         let ended = loop {

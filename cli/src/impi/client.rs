@@ -17,7 +17,7 @@ use super::shown::show;
 use super::trace;
 use crate::args::impi::{ClientArgs, Value, Values};
 use crate::refused::Refused;
-use crate::{CommandResult, files, logs, say};
+use crate::{CommandResult, Failure, files, logs, say};
 
 /// Longest hosts file that comes by standard input, as long as one that is a file.
 const TEXT_MAX: u64 = 64 << 20;
@@ -61,7 +61,7 @@ pub(super) fn run(args: &ClientArgs) -> CommandResult {
 }
 
 /// What a node has for the server's broadcasts; a client without the labels of this project needs none.
-fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Box<dyn std::error::Error + Send + Sync>> {
+fn relay(args: &ClientArgs) -> Result<Option<RelayOptions>, Failure> {
     if args.plain {
         return Ok(None);
     }

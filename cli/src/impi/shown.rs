@@ -8,13 +8,10 @@ use super::learned::{LearnedShape, write_table};
 use crate::args::impi::{ClientArgs, ClientOutput};
 use crate::output::write_json;
 use crate::refused::Refused;
-use crate::{files, say, stdout};
+use crate::{Failure, files, say, stdout};
 
 /// Writes the files, then prints.
-pub(super) fn show(
-    learned: &Learned,
-    args: &ClientArgs,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+pub(super) fn show(learned: &Learned, args: &ClientArgs) -> Result<(), Failure> {
     let of_all = matches!(args.output, ClientOutput::Peers | ClientOutput::Hosts);
     if of_all || args.peers_out.is_some() || args.hosts_out.is_some() {
         let book = Book::of(learned, args.ports.into())?;

@@ -14,12 +14,9 @@ use gpc_rendezvous::client::{Client, ClientError, ClientOptions};
 use gpc_rendezvous::variables::{self, Variables};
 use gpc_rendezvous::{FaultKind, Handle, Spec};
 
-use super::CommandResult;
 use super::args::rendezvous::{AboveArgs, AccessArgs, HandleArgs, RendezvousArgs, RendezvousCommand};
 use super::refused::Refused;
-
-/// What went wrong.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+use super::{CommandResult, Failure};
 
 /// Runs the sub-command.
 pub(super) fn run(args: &RendezvousArgs) -> CommandResult {

@@ -15,13 +15,10 @@ use super::plan::{Joined, RunPlan, Where};
 use super::{keeper_command, signals::Signals};
 use crate::joining::refuse_taken;
 use crate::limits::cannot_start;
-use crate::{CommandResult, builtin, launching, node};
+use crate::{CommandResult, Failure, builtin, launching, node};
 
 /// How long nodes that were started have to end, once their domain has.
 const END_LIMIT: Duration = Duration::from_secs(2);
-
-/// What goes wrong, in words.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// What stands as long as a run does.
 #[derive(Debug)]

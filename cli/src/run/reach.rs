@@ -14,15 +14,13 @@ use gpc_trees::Id;
 
 use super::heads;
 use super::nodes::serving;
+use crate::Failure;
 use crate::args::run::DomainArgs;
 use crate::files::read_peers;
 use crate::joining::refuse_taken;
 use crate::limits::cannot_start;
 use crate::refused::Refused;
 use crate::trust::Trust;
-
-/// What goes wrong, in words.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long nodes may take to say which domains they have a part in. Those that do not run are mostly known to at once.
 const LISTED: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use super::reach::{Found, Reach, Way};
 use super::show::{self, Databases, Groups};
 use crate::args::run::{DbArgs, DbCommand, DbListArgs, DbShowArgs, DomainArgs, KillArgs, PsArgs};
 use crate::refused::Refused;
-use crate::{CommandResult, say};
+use crate::{CommandResult, Failure, say};
 
 /// How long a head may take to answer: it may ask all its nodes.
 const ASK: Duration = Duration::from_secs(70);
@@ -21,9 +21,6 @@ const KILLED: Duration = Duration::from_secs(60);
 
 /// How many domains an error names.
 const NAMED_MAX: usize = 8;
-
-/// What goes wrong, in words.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs `gpc ps`.
 pub(crate) fn ps(args: &PsArgs) -> CommandResult {

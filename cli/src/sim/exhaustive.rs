@@ -1,19 +1,17 @@
 //! `gpc sim --exhaustive`: small worlds with every crash at every event.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::time::Instant;
 
 use gpc_trees::TreeName;
 use serde::Serialize;
 
 use super::costs::RunCosts;
-use super::output::Measured;
+use super::output::{Failure, Measured, judge_first, write_json};
 use super::{replay, scenario, tree_name};
 use crate::args::{SimArgs, SimOutput};
 use crate::refused::Refused;
 use crate::{CommandResult, stdout};
-use chained_gpc::sim::check::Violation;
 use chained_gpc::sim::{Exhaustive, Scenario, exhaustive, exhaustive_trees};
 
 /// What all the worlds came to.
@@ -38,12 +36,6 @@ struct TreeSummary {
     failed: u64,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Failure {
-    replay: String,
-    violations: Vec<String>,
-}
-
 /// Tries every tree, or the one that is asked for, over 1 to n ids; a tree file over its own number of them.
 pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResult {
     let begun = Instant::now();
@@ -56,7 +48,7 @@ pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResu
         let one = try_tree(args, costs, &name, crashes)?;
         let tree = name.to_string();
         trees.push(TreeSummary { tree, worlds: one.worlds, failed: one.failed });
-        failures.extend(one.failures.iter().map(|failure| shown(&name, failure)));
+        failures.extend(one.failures.iter().map(|(of, found)| Failure::new(replay(of, &name), found)));
         all.add(one);
     }
     let Exhaustive { worlds, failed, events, .. } = all;
@@ -64,15 +56,9 @@ pub(super) fn run(args: &SimArgs, costs: &RunCosts, crashes: u32) -> CommandResu
     let summary = Summary { crashes, nodes: args.ids(), trees, worlds, failed, events, measured, failures };
     stdout::write(|out| match args.output {
         SimOutput::Table => summary.write_table(out),
-        SimOutput::Json => super::output::write_json(&summary, out),
+        SimOutput::Json => write_json(&summary, out),
     })?;
-    match summary.failures.first() {
-        None => Ok(ExitCode::SUCCESS),
-        Some(Failure { replay, violations }) => {
-            let first = violations.first().map(String::as_str).unwrap_or_default();
-            Err(format!("{first}\nreplay it: {replay}").into())
-        }
-    }
+    judge_first(summary.failures.first())
 }
 
 fn try_tree(args: &SimArgs, costs: &RunCosts, name: &TreeName, crashes: u32) -> Result<Exhaustive, Refused> {
@@ -88,11 +74,6 @@ fn try_tree(args: &SimArgs, costs: &RunCosts, name: &TreeName, crashes: u32) -> 
     Ok(all)
 }
 
-fn shown(name: &TreeName, (scenario, violations): &(Scenario, Vec<Violation>)) -> Failure {
-    let violations = violations.iter().map(ToString::to_string).collect();
-    Failure { replay: replay(scenario, name), violations }
-}
-
 impl Summary {
     fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let Summary { crashes, nodes, worlds, failed, events, .. } = self;
@@ -105,10 +86,6 @@ impl Summary {
             "{kind} at every event over up to {nodes} ids: {worlds} worlds, {failed} failed, {events} events"
         )?;
         writeln!(out, "{}", self.measured.shown())?;
-        for failure in &self.failures {
-            writeln!(out, "replay it: {}", failure.replay)?;
-            failure.violations.iter().take(3).try_for_each(|violation| writeln!(out, "  {violation}"))?;
-        }
-        Ok(())
+        self.failures.iter().try_for_each(|failure| failure.write(out))
     }
 }

@@ -4,10 +4,8 @@ mod costs;
 mod exhaustive;
 mod fastest;
 mod fit;
-#[cfg(feature = "bnr")]
-mod groups;
 mod output;
-mod peering;
+mod worlds;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,11 +35,11 @@ pub(super) fn run(args: &SimArgs) -> CommandResult {
         start_threads().map_err(cannot_start("threads for the runs"))?;
     }
     if args.peering {
-        return peering::run(args);
+        return worlds::peering(args);
     }
     #[cfg(feature = "bnr")]
     if args.groups {
-        return groups::run(args);
+        return worlds::groups(args);
     }
     let costs = RunCosts::new(args)?;
     if let Some(path) = &args.svg {

@@ -3,13 +3,16 @@
 //! The structs are exactly the JSON: their fields, their names and their order are read by programs.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use gpc_trees::{Id, TreeName};
 use serde::Serialize;
 
+use crate::CommandResult;
 pub(super) use crate::output::write_json;
 use crate::output::{Counts, FirstCause};
+use chained_gpc::sim::check::Violation;
 use chained_gpc::sim::{Hop, Report, Scenario, Swarm};
 
 /// Hops of a critical path that a table shows at each end of it.
@@ -44,6 +47,36 @@ fn peak_memory_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.split_whitespace().next()?.parse().ok()
+}
+
+/// A run that failed.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Failure {
+    /// The command that runs it again.
+    pub(super) replay: String,
+    pub(super) violations: Vec<String>,
+}
+
+impl Failure {
+    pub(super) fn new(replay: String, violations: &[Violation]) -> Failure {
+        Failure { replay, violations: violations.iter().map(ToString::to_string).collect() }
+    }
+
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "replay it: {}", self.replay)?;
+        self.violations.iter().take(3).try_for_each(|violation| writeln!(out, "  {violation}"))
+    }
+}
+
+/// An error that names the first violation of the first run that failed, and how to see it again.
+pub(super) fn judge_first(first: Option<&Failure>) -> CommandResult {
+    match first {
+        None => Ok(ExitCode::SUCCESS),
+        Some(Failure { replay, violations }) => {
+            let first = violations.first().map(String::as_str).unwrap_or_default();
+            Err(format!("{first}\nreplay it: {replay}").into())
+        }
+    }
 }
 
 /// One run.

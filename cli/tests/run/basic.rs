@@ -51,10 +51,7 @@ fn lines_have_tags() {
     let place = Place::new();
     let ended =
         ended(place.script("-n 2 --tag-output", "echo a; printf 'b\\n'; printf c; echo e$PMI_RANK >&2"));
-    let mut expected: Vec<String> =
-        (0..2).flat_map(|rank| ["a", "b", "c"].map(|text| format!("[g1.{rank}] {text}"))).collect();
-    expected.sort();
-    assert_eq!((ended.status, ended.lines()), (0, expected.iter().map(String::as_str).collect()));
+    ended.well((0..2).flat_map(|rank| ["a", "b", "c"].map(|text| format!("[g1.{rank}] {text}"))));
     let mut errors: Vec<&str> = ended.err.lines().collect();
     errors.sort_unstable();
     assert_eq!(errors, ["[g1.0] e0", "[g1.1] e1"]);
@@ -69,7 +66,7 @@ fn rank_0_reads_standard_input_and_nobody_else_does() {
     // More than pipes hold.
     run.write(&"0123456789".repeat(100_000));
     let ended = run.ended();
-    assert_eq!((ended.status, ended.lines()), (0, vec!["0 1000000", "1 0", "2 0"]));
+    ended.well(["0 1000000", "1 0", "2 0"]);
 }
 
 /// A program that reads nothing must not keep the command, whose input does not end.
@@ -82,7 +79,7 @@ fn input_that_nobody_reads_keeps_nobody() {
     let run = Run::start(command);
     let _ = to.write_all(&[b'x'; 10]);
     let ended = run.ended();
-    assert_eq!((ended.status, ended.lines()), (0, vec!["ready"; 2]));
+    ended.well(["ready"; 2]);
     drop(to);
     place.empty();
 }

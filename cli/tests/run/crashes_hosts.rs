@@ -73,9 +73,7 @@ fn the_command_is_killed_in_the_middle_of_a_start() {
     let hosts = Hosts::new(&place, "start-head");
     let first = hosts.nodes[0].pid();
     let (run, keeper) = standing_start(&place, &hosts.words, 2, |_| first);
-    run.signal(Signal::KILL);
-    keeper.signal(Signal::CONT);
-    assert_eq!(run.ended().status, 137);
+    run.killed(&keeper);
     hosts.go_on(&place);
 }
 
@@ -124,9 +122,7 @@ fn the_command_is_killed_in_the_middle_of_a_spawn() {
     let hosts = Hosts::new(&place, "spawn-head");
     let second = hosts.nodes[1].pid();
     let (run, keeper) = standing_spawn(&place, &hosts.words, || second);
-    run.signal(Signal::KILL);
-    keeper.signal(Signal::CONT);
-    assert_eq!(run.ended().status, 137);
+    run.killed(&keeper);
     hosts.go_on(&place);
 }
 

@@ -1,7 +1,6 @@
 //! `kill -9` in the middle of output that nobody reads: those who write stand, and the window of every node is full.
 
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
 
@@ -22,13 +21,8 @@ pub(crate) fn standing(place: &Place, words: &str, count: usize, script: &str) -
     command.stdout(Stdio::piped()).stderr(Stdio::from(std::fs::File::create(place.path("err")).unwrap()));
     let mut child = command.spawn().unwrap();
     let out = child.stdout.take().unwrap();
-    let yes = || -> Vec<Process> {
-        let mut found = place.with("yes ");
-        found.retain(|process| process.line.starts_with("yes "));
-        found
-    };
-    until("all write", || yes().len() == count);
-    stall(&yes());
+    until("all write", || place.writers().len() == count);
+    stall(&place.writers());
     Flood { child, out }
 }
 
@@ -45,9 +39,7 @@ impl Flood {
             lines.filter(|line| !FLOOD.starts_with(line.as_str())).collect()
         });
         until("it has ended", || self.child.try_wait().unwrap().is_some());
-        let status = self.child.wait().unwrap();
-        let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
-        (status, reader.join().unwrap())
+        (shown(self.child.wait().unwrap()), reader.join().unwrap())
     }
 }
 
@@ -100,9 +92,7 @@ fn what_went_by_a_node_that_is_lost_comes_by_another() {
         );
         let flood = standing(&place, "--nodes 5 --on-death notify", 5, &script);
         place.node(lost).signal(Signal::KILL);
-        until("its process is gone", || {
-            place.with("yes ").iter().filter(|process| process.line.starts_with("yes ")).count() == 4
-        });
+        until("its process is gone", || place.writers().len() == 4);
         kill_process(flood.pid(), Signal::USR1).unwrap();
         let (status, out) = flood.ended();
         assert_eq!(status, 1, "{:?}", told(&place));
@@ -146,13 +136,9 @@ fn a_flood_of_both_outputs_ends_with_the_time_limit() {
     let script = "yes error >&2 & exec yes output";
     let mut command = place.script("-n 3 --nodes 2 --time-limit 30s", script);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until("they flood", || {
-        place.with("yes ").iter().filter(|process| process.line.starts_with("yes ")).count() == 6
-    });
-    until("they are killed", || {
-        // Nobody has read a byte.
-        !place.with("yes ").iter().any(|process| process.line.starts_with("yes "))
-    });
+    until("they flood", || place.writers().len() == 6);
+    // Nobody has read a byte.
+    until("they are killed", || place.writers().is_empty());
     drop((child.stdout.take(), child.stderr.take()));
     let status = child.wait().unwrap();
     assert!(!status.success(), "{status:?}");

@@ -18,8 +18,7 @@ for step in 1 2 3 4 5 6 7 8 9; do
     echo "some $PMI_RANK of $step" >&2
     (setsid sleep 1000 >/dev/null 2>&1 &)
     if [ $step = 4 ] && [ $PMI_RANK = 0 ]; then
-        printf 'mcmd=spawn\nnprocs=3\nexecname=bash\ntotspawns=1\nspawnssofar=1\nargcnt=2\narg1=-c\narg2=%s\npreput_num=0\ninfo_num=0\nendcmd\n' 'echo step of a child; sleep 0.2' >&$PMI_FD
-        hear
+        spawn 3 bash -c 'echo step of a child; sleep 0.2'
     fi
 done
 finalize

@@ -37,11 +37,8 @@ fn flood(words: &str, writers: usize) {
     let mut out = child.stdout.take().unwrap();
     let mut chunk = vec![0; 1 << 20];
     out.read_exact(&mut chunk).unwrap();
-    until("all write", || {
-        place.with("yes 0123").iter().filter(|process| process.line.starts_with("yes")).count() == writers
-    });
-    let yes: Vec<Process> =
-        place.with("yes 0123").into_iter().filter(|process| process.line.starts_with("yes")).collect();
+    until("all write", || place.writers().len() == writers);
+    let yes = place.writers();
     stall(&yes);
     // Then some is read, and then nothing again.
     for _ in 0..64 {

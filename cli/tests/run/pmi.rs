@@ -10,14 +10,7 @@ fn what_is_put_is_got_after_a_fence() {
     );
     for words in ["-n 4", "-n 4 --nodes 3"] {
         let ended = ended(place.script(words, &script));
-        let expected: Vec<String> =
-            (0..4).map(|rank| format!("cmd=get_result rc=0 msg=success value=value of {rank}")).collect();
-        assert_eq!(
-            (ended.status, ended.lines()),
-            (0, expected.iter().map(String::as_str).collect()),
-            "{}",
-            ended.err
-        );
+        ended.well((0..4).map(|rank| format!("cmd=get_result rc=0 msg=success value=value of {rank}")));
         place.empty();
     }
 }
@@ -50,8 +43,7 @@ fn a_process_that_never_finalizes_fails_its_job() {
     let place = Place::new();
     let script = format!("{PMI} [ $PMI_RANK = 1 ] && exit 0; fence; finalize");
     let ended = ended(place.script("-n 3", &script));
-    assert_eq!(ended.status, 1, "{}", ended.err);
-    assert!(ended.err.starts_with("gpc: g1.1: ended with status 0, but without finalizing"), "{}", ended.err);
+    ended.failed(1, "gpc: g1.1: ended with status 0, but without finalizing");
     place.empty();
 }
 
@@ -60,8 +52,7 @@ fn an_abort_is_the_status_of_the_job() {
     let place = Place::new();
     let script = format!("{PMI} [ $PMI_RANK = 1 ] && say 'cmd=abort exitcode=42'; exec sleep 1000");
     let ended = ended(place.script("-n 3", &script));
-    assert_eq!(ended.status, 42, "{}", ended.err);
-    assert!(ended.err.starts_with("gpc: g1.1 has ended the job with status 42"), "{}", ended.err);
+    ended.failed(42, "gpc: g1.1 has ended the job with status 42");
     place.empty();
 }
 
@@ -69,11 +60,10 @@ fn an_abort_is_the_status_of_the_job() {
 fn a_spawned_group_is_waited_for() {
     let place = Place::new();
     let script = format!(
-        "{PMI} printf 'mcmd=spawn\\nnprocs=2\\nexecname=bash\\ntotspawns=1\\nspawnssofar=1\\nargcnt=2\\narg1=-c\\narg2=%s\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' 'read x <&1 2>/dev/null; sleep 0.3; echo child $PMI_RANK of $PMI_SIZE $PMI_SPAWNED' >&$PMI_FD; hear; echo \"$line\"; finalize"
+        "{PMI} spawn 2 bash -c 'read x <&1 2>/dev/null; sleep 0.3; echo child $PMI_RANK of $PMI_SIZE $PMI_SPAWNED'; echo \"$line\"; finalize"
     );
     let ended = ended(place.script("-n 1", &script));
-    let expected = ["child 0 of 2 1", "child 1 of 2 1", "cmd=spawn_result rc=0 errcodes=0,0"];
-    assert_eq!((ended.status, ended.lines()), (0, expected.to_vec()), "{}", ended.err);
+    ended.well(["child 0 of 2 1", "child 1 of 2 1", "cmd=spawn_result rc=0 errcodes=0,0"]);
     place.empty();
 }
 
@@ -98,10 +88,11 @@ fn a_spawn_that_fails_is_the_spawners_alone() {
 #[test]
 fn an_abort_ends_what_was_spawned() {
     let place = Place::new();
-    let spawn = "printf 'mcmd=spawn\\nnprocs=2\\nexecname=sleep\\ntotspawns=1\\nspawnssofar=1\\nargcnt=1\\narg1=1000\\npreput_num=0\\ninfo_num=0\\nendcmd\\n' >&$PMI_FD; hear; echo \"$line\"";
     for (end, status) in [("say 'cmd=abort exitcode=43'; exec sleep 1000", 43), ("exit 9", 9)] {
         for words in ["-n 2", "-n 2 --nodes 2"] {
-            let script = format!("{PMI} [ $PMI_RANK = 0 ] && exec sleep 1000; {spawn}; {end}");
+            let script = format!(
+                "{PMI} [ $PMI_RANK = 0 ] && exec sleep 1000; spawn 2 sleep 1000; echo \"$line\"; {end}"
+            );
             let ended = ended(place.script(words, &script));
             assert_eq!(
                 (ended.status, ended.out.as_str()),
@@ -132,15 +123,9 @@ fn pmi_by_a_port_needs_the_secret_of_a_process() {
         echo "$line"
     "#;
     let ended = ended(place.script("-n 2 --pmi-port", script));
-    let expected = [0, 1].map(|rank| {
+    ended.well([0, 1].map(|rank| {
         format!("cmd=initack;cmd=set size=2;cmd=set rank={rank};cmd=set debug=0;cmd=finalize_ack")
-    });
-    assert_eq!(
-        (ended.status, ended.lines()),
-        (0, expected.iter().map(String::as_str).collect()),
-        "{}",
-        ended.err
-    );
+    }));
     place.empty();
 }
 
@@ -217,13 +202,7 @@ fn clients_that_put_bytes_get_them_whatever_their_digits_are() {
         for (rank, other) in (0..16).map(|pair| (pair / 4, pair % 4)) {
             expected.extend([format!("{rank} has {other}"), format!("{rank} has the name of {other}")]);
         }
-        expected.sort();
-        assert_eq!(
-            (ended.status, ended.lines()),
-            (0, expected.iter().map(String::as_str).collect()),
-            "{}",
-            ended.err
-        );
+        ended.well(expected);
         place.empty();
     }
 }
@@ -257,15 +236,7 @@ fn clients_of_pmi_2_that_put_bytes_get_them() {
     for words in ["-n 3", "-n 3 --nodes 3"] {
         let ended = ended(place.script(words, script));
         let each = (0..27).map(|which| (which / 9, which / 3 % 3, which % 3));
-        let mut expected: Vec<String> =
-            each.map(|(rank, round, other)| format!("{rank} has {round} of {other}")).collect();
-        expected.sort();
-        assert_eq!(
-            (ended.status, ended.lines()),
-            (0, expected.iter().map(String::as_str).collect()),
-            "{}",
-            ended.err
-        );
+        ended.well(each.map(|(rank, round, other)| format!("{rank} has {round} of {other}")));
         place.empty();
     }
 }

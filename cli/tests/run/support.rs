@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -27,7 +27,7 @@ const EMPTY_LOOKS: u32 = 4;
 /// The variable by which processes of a test are known.
 const MARK: &str = "GPC_TEST_MARK";
 
-/// What a process of bash needs to speak PMI-1: `ask LINE` puts the answer into `$line`.
+/// What a process of bash needs to speak PMI-1: `ask LINE` puts the answer into `$line`, as all others do (`spawn COUNT PROGRAM WORD...`).
 pub(crate) const PMI: &str = r#"
 say() { printf '%s\n' "$1" >&"$PMI_FD"; }
 hear() { IFS= read -r line <&"$PMI_FD"; }
@@ -39,6 +39,19 @@ kvs=${kvs%% *}
 put() { ask "cmd=put kvsname=$kvs key=$1 value=$2"; }
 get() { ask "cmd=get kvsname=$kvs key=$1"; }
 fence() { ask 'cmd=barrier_in'; }
+spawn() {
+    say "mcmd=spawn
+nprocs=$1
+execname=$2
+totspawns=1
+spawnssofar=1
+argcnt=$(($# - 2))"
+    local arg
+    for ((arg = 1; arg < $# - 1; arg++)); do say "arg$arg=${@:arg + 2:1}"; done
+    ask 'preput_num=0
+info_num=0
+endcmd'
+}
 finalize() { ask 'cmd=finalize'; }
 "#;
 
@@ -107,6 +120,13 @@ impl Place {
     pub(crate) fn with(&self, text: &str) -> Vec<Process> {
         let mut found = self.processes();
         found.retain(|process| process.line.contains(text));
+        found
+    }
+
+    /// Those that run `yes`.
+    pub(crate) fn writers(&self) -> Vec<Process> {
+        let mut found = self.with("yes ");
+        found.retain(|process| process.line.starts_with("yes "));
         found
     }
 
@@ -220,7 +240,7 @@ impl Process {
 /// What a run has come to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ended {
-    /// As a shell shows it.
+    /// As [`shown`].
     pub(crate) status: i32,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -232,6 +252,22 @@ impl Ended {
         let mut lines: Vec<&str> = self.out.lines().collect();
         lines.sort_unstable();
         lines
+    }
+
+    /// It has ended well, and its processes have written these lines, in any order.
+    #[track_caller]
+    pub(crate) fn well<S: Into<String>>(&self, lines: impl IntoIterator<Item = S>) {
+        let mut expected: Vec<String> = lines.into_iter().map(Into::into).collect();
+        expected.sort_unstable();
+        let expected = expected.iter().map(String::as_str).collect();
+        assert_eq!((self.status, self.lines()), (0, expected), "{}", self.err);
+    }
+
+    /// It has ended with this status, and has said this first.
+    #[track_caller]
+    pub(crate) fn failed(&self, status: i32, first: &str) {
+        assert_eq!(self.status, status, "{}", self.err);
+        assert!(self.err.starts_with(first), "{}", self.err);
     }
 }
 
@@ -309,6 +345,14 @@ impl Run {
         self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
+    /// It is killed while a keeper is stopped, which goes on then.
+    #[track_caller]
+    pub(crate) fn killed(self, keeper: &Process) {
+        self.signal(Signal::KILL);
+        keeper.signal(Signal::CONT);
+        assert_eq!(self.ended().status, 137);
+    }
+
     /// Waits for the end.
     #[track_caller]
     pub(crate) fn ended(mut self) -> Ended {
@@ -325,9 +369,13 @@ impl Run {
                 None => thread::sleep(PAUSE),
             }
         };
-        let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
-        Ended { status, out: self.out.whole(), err: self.err.whole() }
+        Ended { status: shown(status), out: self.out.whole(), err: self.err.whole() }
     }
+}
+
+/// A status as a shell shows it.
+pub(crate) fn shown(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
 }
 
 /// Runs a command to its end.

@@ -9,116 +9,53 @@ pub(super) use plan::{Act, Again, Mishap, Mishaps, Timed, Times, some_of, themes
 use std::fmt;
 use std::str::FromStr;
 
-/// A kind of fault.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum Fault {
+use crate::sim::worlds::faults;
+
+faults! {
     /// A process ends.
-    Crash,
+    Crash = "crash",
     /// A process ends, and a new one begins under the same id.
-    Restart,
+    Restart = "restart",
     /// A process stands still for a while.
-    Pause,
+    Pause = "pause",
     /// A process is slow for a while.
-    Slow,
+    Slow = "slow",
     /// A link breaks.
-    Link,
+    Link = "link",
     /// Some ids cannot reach the others for a while.
-    Partition,
+    Partition = "partition",
     /// Messages take longer; on one link they keep their order.
-    Delay,
+    Delay = "delay",
     /// Messages of a link that broke come again, in any order, on the next one.
-    Duplicate,
+    Duplicate = "duplicate",
     /// func fails.
-    Fail,
+    Fail = "fail",
     /// func panics, which its executor reports as a failure.
-    Panic,
+    Panic = "panic",
     /// func takes very long.
-    Hang,
+    Hang = "hang",
     /// func keeps its token and answers twice.
-    Twice,
+    Twice = "twice",
     /// callback fails.
-    Callback,
+    Callback = "callback",
     /// A parent ends between forwarding and hearing.
-    Orphan,
+    Orphan = "orphan",
     /// A request comes once more, from an id that is no parent.
-    SecondParent,
+    SecondParent = "second-parent",
     /// The caller gives up.
-    GiveUp,
+    GiveUp = "give-up",
     /// All processes begin moments before the calls, and one ends and begins anew at once.
-    Fresh,
+    Fresh = "fresh",
     /// A process stands still for a while, and has told its peers for how long; it keeps its word, or stays away for longer.
-    Announced,
+    Announced = "announced-pause",
     /// A process that lives cannot be connected to for a while, by one other or by all.
-    Refused,
+    Refused = "refused",
     /// A process takes no more calls, and ends a while later; perhaps a new one begins.
-    Close,
+    Close = "close",
     /// Nodes take few calls at a time, short data and replies, few orphans.
-    Limits,
+    Limits = "limits",
     /// Cancels, releases, answers and words of having moved come from ids that have no part in what they speak of.
-    Forged,
-}
-
-impl Fault {
-    /// All of them.
-    pub const ALL: [Fault; 22] = [
-        Fault::Crash,
-        Fault::Restart,
-        Fault::Pause,
-        Fault::Slow,
-        Fault::Link,
-        Fault::Partition,
-        Fault::Delay,
-        Fault::Duplicate,
-        Fault::Fail,
-        Fault::Panic,
-        Fault::Hang,
-        Fault::Twice,
-        Fault::Callback,
-        Fault::Orphan,
-        Fault::SecondParent,
-        Fault::GiveUp,
-        Fault::Fresh,
-        Fault::Announced,
-        Fault::Refused,
-        Fault::Close,
-        Fault::Limits,
-        Fault::Forged,
-    ];
-
-    /// Its name in lists.
-    pub fn name(self) -> &'static str {
-        match self {
-            Fault::Crash => "crash",
-            Fault::Restart => "restart",
-            Fault::Pause => "pause",
-            Fault::Slow => "slow",
-            Fault::Link => "link",
-            Fault::Partition => "partition",
-            Fault::Delay => "delay",
-            Fault::Duplicate => "duplicate",
-            Fault::Fail => "fail",
-            Fault::Panic => "panic",
-            Fault::Hang => "hang",
-            Fault::Twice => "twice",
-            Fault::Callback => "callback",
-            Fault::Orphan => "orphan",
-            Fault::SecondParent => "second-parent",
-            Fault::GiveUp => "give-up",
-            Fault::Fresh => "fresh",
-            Fault::Announced => "announced-pause",
-            Fault::Refused => "refused",
-            Fault::Close => "close",
-            Fault::Limits => "limits",
-            Fault::Forged => "forged",
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+    Forged = "forged",
 }
 
 /// A set of kinds of faults. As text: `none`, `all`, or names with commas between them.

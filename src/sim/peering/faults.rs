@@ -1,8 +1,5 @@
 //! What goes wrong in a world: processes that end, stop or come twice, connections that break or are slow, and an attacker who sees and changes all that lies between.
 
-use std::fmt;
-use std::str::FromStr;
-
 use gpc_trees::Id;
 
 use super::check::{HALF_OPEN_OF_OTHERS, Input, Seen};
@@ -13,30 +10,9 @@ use super::world::{Event, MS, World};
 use crate::peering::{FIRST_LENGTH, HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, Source, State, THIRD_LENGTH, Way};
 use crate::sim::Random;
 use crate::sim::world::BEGIN;
+use crate::sim::worlds::faults;
 use crate::wire::Hello;
 use crate::wire::Job;
-
-macro_rules! faults {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Something that goes wrong.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub enum Fault {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Fault {
-            /// All of them.
-            pub const ALL: &[Fault] = &[$(Fault::$name),*];
-
-            /// Its name.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Fault::$name => $text,)*
-                }
-            }
-        }
-    };
-}
 
 faults! {
     /// A process ends; its connections end with it. Another one begins later.
@@ -103,49 +79,6 @@ faults! {
     Downgrade = "downgrade",
 }
 
-/// A text that names no fault.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "`{0}` is no fault of these worlds at an event: write FAULT@EVENT, such as cross@3, several with a comma between them"
-)]
-pub struct FaultError(String);
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Fault {
-    type Err = FaultError;
-
-    fn from_str(text: &str) -> Result<Fault, FaultError> {
-        let known = Fault::ALL.iter().copied().find(|fault| fault.name() == text);
-        known.ok_or_else(|| FaultError(text.chars().take(40).collect()))
-    }
-}
-
-/// Reads `FAULT@EVENT`, several with commas between them.
-///
-/// # Errors
-/// The first part that is none.
-pub fn parse_acts(text: &str) -> Result<Vec<(u64, Fault)>, FaultError> {
-    let act = |part: &str| {
-        let parsed = part
-            .trim()
-            .split_once('@')
-            .and_then(|(fault, event)| Some((event.parse().ok()?, fault.parse().ok()?)));
-        parsed.ok_or_else(|| FaultError(part.chars().take(40).collect()))
-    };
-    if text == "none" { Ok(Vec::new()) } else { text.split(',').map(act).collect() }
-}
-
-/// The same as text.
-pub fn acts_text(acts: &[(u64, Fault)]) -> String {
-    let all: Vec<String> = acts.iter().map(|(event, fault)| format!("{fault}@{event}")).collect();
-    if all.is_empty() { "none".into() } else { all.join(",") }
-}
-
 /// Ids that a crowd claims: more than may wait at a process, and above those of the world.
 const CROWD: Id = 135;
 const CROWD_IDS: Id = 5_000;
@@ -158,7 +91,7 @@ const PLACES: [u64; 9] = [0, 4, 6, 8, 10, 66, 102, 132, 206];
 
 impl Fault {
     pub(super) fn draw(random: &mut Random) -> Fault {
-        let fault = random.pick(Fault::ALL).copied().unwrap_or(Fault::Crash);
+        let fault = random.pick(&Fault::ALL).copied().unwrap_or(Fault::Crash);
         // These are seldom: a flood takes as long as a hundred others, and so on.
         let (one_of, other) = match fault {
             Fault::Flood => (20, Fault::HalfOpen),
@@ -223,13 +156,7 @@ impl World {
                 self.queue.push(at, Event::Learn(id, peer));
                 self.queue.push(at, Event::Want(process, peer));
             }
-            Fault::Abandon => {
-                if self.processes[process].alive
-                    && self.processes[process].peering.state(peer) != State::Absent
-                {
-                    self.abandon(process, peer);
-                }
-            }
+            Fault::Abandon => self.give_up(process, peer),
             Fault::List => self.list(peer, id),
             Fault::Twin | Fault::Liar | Fault::Lax | Fault::Stranger => self.another(fault, id),
             Fault::Claim => self.claim(id, peer),
@@ -421,11 +348,15 @@ impl World {
         }
     }
 
-    /// Who waits for a link gives that up, and tries anew.
-    pub(super) fn anew(&mut self, process: usize, peer: Id) {
+    fn give_up(&mut self, process: usize, peer: Id) {
         if self.processes[process].alive && self.processes[process].peering.state(peer) != State::Absent {
             self.abandon(process, peer);
         }
+    }
+
+    /// Who waits for a link gives that up, and tries anew.
+    pub(super) fn anew(&mut self, process: usize, peer: Id) {
+        self.give_up(process, peer);
         self.want(process, peer);
     }
 

@@ -22,5 +22,6 @@ mod stories;
 mod tests;
 mod world;
 
-pub use faults::{Fault, FaultError, acts_text, parse_acts};
-pub use scenario::{FAILURES_MAX, Report, Scenario, Swarm, exhaustive, run, run_all};
+pub use super::worlds::{acts_text, exhaustive, parse_acts, run, run_all};
+pub use faults::Fault;
+pub use scenario::{Report, Scenario, Swarm};

@@ -60,10 +60,10 @@ fn every_fault_takes_effect_somewhere() {
 #[test]
 fn faults_at_events_read_as_they_are_written() {
     for text in ["none", "cross@0", "restart@17,half-open@3"] {
-        assert_eq!(acts_text(&parse_acts(text).unwrap()), text);
+        assert_eq!(acts_text(&parse_acts::<Fault>(text).unwrap()), text);
     }
     for text in ["", "cross", "cross@", "crossing@1", "cross@1,", "@1"] {
-        assert!(parse_acts(text).is_err(), "{text}");
+        assert!(parse_acts::<Fault>(text).is_err(), "{text}");
     }
 }
 

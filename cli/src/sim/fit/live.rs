@@ -8,17 +8,14 @@ use std::time::{Duration, Instant};
 use gpc_trees::Tree;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::builtin;
 use crate::interrupt::Interrupt;
 use crate::launching;
 use crate::quantile::percentile;
 use crate::trust::Trust;
+use crate::{Failure, builtin};
 use chained_gpc::launch::Launch;
 use chained_gpc::launch::NodeSettings;
 use chained_gpc::runtime::{Call, FuncHandle, Functions, LinkKind, Node, Wait};
-
-/// Whatever goes wrong, in words.
-type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long the processes have to end by themselves.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -75,7 +72,7 @@ pub(super) fn measure(
     link: LinkKind,
     rounds: u32,
     interrupt: &Interrupt,
-) -> Result<Option<Vec<Times>>, Error> {
+) -> Result<Option<Vec<Times>>, Failure> {
     let functions = Functions::new();
     builtin::register(&functions)?;
     let echo = functions.named("echo")?;
@@ -97,7 +94,7 @@ impl Live {
         kinds: &[Kind],
         rounds: u32,
         interrupt: &Interrupt,
-    ) -> Result<Option<Vec<Times>>, Error> {
+    ) -> Result<Option<Vec<Times>>, Failure> {
         let mut times_ns = vec![Vec::new(); kinds.len()];
         // Draws on standard error, and only where that is a terminal.
         let style = ProgressStyle::with_template("measuring {wide_bar} {pos}/{len} rounds");
@@ -124,7 +121,7 @@ impl Live {
         Ok(Some(times_ns.into_iter().map(Times::of).collect()))
     }
 
-    fn call(&self, kind: &Kind) -> Result<Duration, Error> {
+    fn call(&self, kind: &Kind) -> Result<Duration, Failure> {
         let call =
             Call::new(self.echo)
                 .ids(0..kind.n)

@@ -6,7 +6,7 @@
 //! - `sealed`: where a side asks for encryption, no link comes up without.
 //! - `events`: links of a peer come and go by turns.
 //! - `ledger`: a connection is closed once, and nothing is asked of one that is closed.
-//! - `rules`: see [`rules`].
+//! - `rules`: what a process does about each message and each hello is what docs/wire.md says.
 //! - `standing`: what both sides of a link agree on is what they have said.
 //! - `one-link`, `bounded`, `liveness`: at rest both ends of a link are links, nothing else is left, and who was wanted is linked.
 
