@@ -92,7 +92,7 @@ const GIVEN_UP: u64 = 3;
 const LIES: u64 = 4;
 
 /// Longest that a short fault of time lasts, in spans: it ends within the calls that it meets, which go on.
-const LASTS_SPANS: u64 = 4;
+const LASTS_SPANS: u64 = 6;
 
 /// Longest that a long one lasts, in time limits of the longest call: whoever waits for its end has given up before, and what it held back comes when the call is over everywhere.
 const LASTS_LIMITS: u64 = 3;
@@ -408,7 +408,7 @@ impl Mishaps {
 impl Times {
     /// What may be wrong behind a fault that has lasted for its time.
     pub(in crate::sim) fn after(self) -> u64 {
-        (2 + LASTS_SPANS) * self.span
+        (3 + LASTS_SPANS) * self.span
     }
 
     /// How long a fault of time lasts.
@@ -422,24 +422,28 @@ impl Times {
 /// A pause that is announced; and perhaps what shows who goes by it when it is over: its process begins anew, or goes on, and stands still once more without a word.
 fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
     let lasts = times.lasts(random);
-    // Three of four keep their word, and some of them are back early, some by far.
-    let more = if random.chance(1, 3) { random.below(times.limit_max) } else { random.below(lasts) };
-    let stated = if random.chance(3, 4) { lasts + more } else { 1 + random.below(lasts) };
-    let mut timed = vec![Timed { at, mishap: Mishap::Announced { id, stated, until: at + lasts } }];
+    // Three of four keep their word, and some of them are back early.
+    let more = random.below(lasts);
+    let mut stated = if random.chance(3, 4) { lasts + more } else { 1 + more };
+    let pause = |stated| Timed { at, mishap: Mishap::Announced { id, stated, until: at + lasts } };
     if random.chance(1, 2) {
-        return timed;
+        return vec![pause(stated)];
     }
-    let mut back = at + lasts;
+    let (mut back, mut anew) = (at + lasts, None);
     if random.chance(1, 2) {
         let ends = at + 1 + random.below(lasts);
         back = ends + 1 + random.below(times.span / AT_ONCE_PARTS);
-        timed.push(Timed { at: ends, mishap: Mishap::Crash(id) });
-        timed.push(Timed { at: back, mishap: Mishap::Restart(id) });
+        anew = Some([(ends, Mishap::Crash(id)), (back, Mishap::Restart(id))]);
     }
     let still = back + 1 + random.below(times.span);
-    let until = still + 1 + random.below(times.span * LASTS_SPANS);
-    timed.push(Timed { at: still, mishap: Mishap::Pause { id, until } });
-    timed
+    let until = still + times.span + random.below(times.span * LASTS_SPANS);
+    if random.chance(2, 3) {
+        // Early by far: what it said would hold until it goes on.
+        stated = until - at + more;
+    }
+    let anew = anew.into_iter().flatten().map(|(at, mishap)| Timed { at, mishap });
+    let again = Timed { at: still, mishap: Mishap::Pause { id, until } };
+    std::iter::once(pause(stated)).chain(anew).chain([again]).collect()
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
