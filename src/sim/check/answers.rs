@@ -104,10 +104,10 @@ fn contributions(
     let Plan { reply_bytes, carries: Carries { reply_header_bytes, .. }, .. } = *record.plan;
     let part = |id| part(call, id, reply_bytes);
     let header = |id| reply_header(call, id, reply_header_bytes);
-    let mut wrong = differs(record, call, reply.level, &reply.data, &done, part).map(|what| ("reply", what));
+    let mut wrong = differs(record, reply.level, &reply.data, &done, part).map(|what| ("reply", what));
     // Without headers there is nothing that they could say.
     if wrong.is_none() && reply_header_bytes > 0 {
-        let what = differs(record, call, reply.level, &reply.header, &done, header);
+        let what = differs(record, reply.level, &reply.header, &done, header);
         wrong = what.map(|what| ("header of the reply", what));
     }
     if let Some((name, what)) = wrong {
@@ -122,7 +122,6 @@ fn contributions(
 /// How what a reply carries differs from what these ids have given.
 fn differs(
     record: &Record,
-    call: CallId,
     level: u16,
     payload: &Payload,
     done: &[Id],

@@ -85,6 +85,8 @@ faults! {
     Full = "full",
     /// Who has waited longest for a hello makes room.
     Room = "room",
+    /// The next connection cannot be begun: there is no descriptor for it.
+    NoDescriptor = "no-descriptor",
     /// Somebody connects and says nothing.
     HalfOpen = "half-open",
     /// Thousands connect from one address and say nothing.
@@ -242,6 +244,7 @@ impl World {
                 self.fill(process, full);
             }
             Fault::Room => self.make_room(process),
+            Fault::NoDescriptor => self.no_descriptor = true,
             Fault::HalfOpen => self.attack(process, Owner::Player(Vec::new())),
             Fault::Flood => self.flood(process),
             Fault::Forge => {
@@ -379,7 +382,7 @@ impl World {
 
     /// Who answers the next connection in place of the peer.
     fn answering(&mut self) -> Owner {
-        let lies = if self.config.proves() { &Lie::ALL[..] } else { &Lie::ALL[2..] };
+        let lies = if self.config.proves() { &Lie::ALL[..] } else { &Lie::ALL[3..] };
         let lie = self.random.pick(lies).copied().unwrap_or(Lie::Job);
         let incarnation = self.incarnation(true);
         let generation = self.random.below(9) as u32;
@@ -466,6 +469,10 @@ impl World {
     /// Many ids are learned, are not reached, and are forgotten; then a peer is.
     fn names_come_and_go(&mut self, process: usize, peer: Id) {
         let most = if self.random_bit() { 900 } else { 1_200 };
+        let peers = &self.processes[process].peering.book.peers;
+        let ids = (0..self.scenario.n).filter(|id| *id == peer || !peers.contains(id));
+        let anew: Vec<_> = ids.map(|id| (process, id)).collect();
+        self.counted_anew.extend(anew);
         if self.random_bit() {
             self.forget(process, peer);
         }

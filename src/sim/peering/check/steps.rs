@@ -4,7 +4,7 @@ use gpc_trees::Id;
 
 use super::rules::{Expected, Held, Input, LATE, Step, Why};
 use super::said::{First, first};
-use super::{Checkers, End, Process, REFUSED};
+use super::{Checkers, Connection, End, Process, REFUSED};
 use crate::peering::{GREETING_LIMIT, LinkKey};
 use crate::wire::head::GoodbyeReason;
 
@@ -56,6 +56,10 @@ impl Checkers {
             }
             Expected::Link => up && step.lost.is_empty(),
             Expected::Fails => (closed || finished) && !up && lost(false),
+            Expected::FailsOfAnotherJob => {
+                let told = self.ends.get(&end).and_then(Connection::second_written);
+                finished && !up && lost(false) && told == Some(First::Goodbye(GoodbyeReason::OtherJob))
+            }
             Expected::Waits => closed && !up && step.lost.is_empty(),
         };
         if !fits {
