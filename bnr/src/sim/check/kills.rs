@@ -104,13 +104,24 @@ fn has_reason(history: &History<'_>, group: GroupId, at: usize) -> bool {
     let never = deaths().any(|(_, (_, exit))| *exit == Exit::Never);
     let lost = layout.nodes().into_iter().any(|id| history.is_disturbed(id, at));
     // What has ended by itself may have left without a word, which takes the others along.
-    let along = layout.on_death == OnDeath::Kill && (lost || deaths().next().is_some());
+    let left_badly = deaths().any(|(member, (over, exit))| !left_well(history, *member, *over, *exit));
+    let along = layout.on_death == OnDeath::Kill && (lost || left_badly);
     let started = history.answers.values().any(|(told, answer, _)| {
         *told < at
             && matches!(answer, Ok(Answer::Spawned { group: of, errors, .. }) if *of == group && errors.iter().all(|error| *error == 0))
     });
     let ends = history.ends.is_some_and(|ends| ends < at) || history.is_disturbed(history.head, at);
     wanted || never || along || ends || (lost && !started)
+}
+
+/// Whether a process has ended with 0, and has said goodbye or never that it takes part.
+fn left_well(history: &History<'_>, member: Member, over: usize, exit: Exit) -> bool {
+    let asked = |wanted: &Request| {
+        let mut requests = history.requests.range((Client::Process(member), 0)..);
+        let mut own = requests.by_ref().take_while(|((client, _), _)| *client == Client::Process(member));
+        own.any(|(_, (at, request))| *at < over && *request == wanted)
+    };
+    exit == Exit::Code(0) && (asked(&Request::Finalize) || !asked(&Request::Init))
 }
 
 /// What is said to be started has been started, and what is not has not.
