@@ -13,6 +13,8 @@
 mod rules;
 mod said;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -503,7 +505,7 @@ impl Checkers {
         let mate = connection.mate.and_then(|mate| self.ends.get(&mate));
         match connection.ours {
             true => connection.encrypts,
-            false => mate.map_or(connection.member.is_some(), |mate| mate.encrypts),
+            false => mate.is_none_or(|mate| mate.encrypts),
         }
     }
 
