@@ -41,6 +41,7 @@ const PROFILES: &[Profile] = &[
     Profile::Deaths,
     Profile::Deaths,
     Profile::Overlaps,
+    Profile::Overlaps,
     Profile::Limits,
     Profile::Crashes,
     Profile::Crashes,

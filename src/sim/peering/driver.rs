@@ -78,6 +78,8 @@ pub(super) struct Running {
     pub(super) locals: BTreeMap<LinkKey, Local>,
     pub(super) next_key: usize,
     pub(super) alive: bool,
+    /// It has ended, and what comes to it is not answered with an end.
+    pub(super) silent: bool,
     /// Until when it stands still, and until when nobody may rely on its answers.
     pub(super) paused: u64,
     pub(super) tick_at: Option<u64>,

@@ -221,6 +221,9 @@ impl World {
             }
             Fault::Forget => {
                 self.forget(process, peer);
+                if self.random.chance(1, 4) {
+                    self.crash(Fault::Restart, peer);
+                }
                 let at = if self.random.chance(1, 2) { self.now } else { self.some_later(3_000 * MS) };
                 self.queue.push(at, Event::Learn(id, peer));
                 self.queue.push(at, Event::Want(process, peer));
@@ -283,6 +286,8 @@ impl World {
 
     fn crash(&mut self, fault: Fault, id: Id) {
         self.die(self.at[id as usize], fault != Fault::Vanish);
+        // Where a host was, nobody says that it is gone; where only its process was, the system does.
+        self.processes[self.at[id as usize]].silent = fault == Fault::Vanish && self.random.chance(1, 2);
         let lower = fault == Fault::Rewind;
         match fault {
             Fault::Crash | Fault::Vanish => {
@@ -415,8 +420,9 @@ impl World {
         self.want(later, me);
         for _ in 0..self.random.between(1, 3) {
             let at = self.now + self.random.between(20 * MS, 1_900 * MS);
-            let what = match self.random.below(3) {
+            let what = match self.random.below(4) {
                 0 => Event::Anew(later, me),
+                3 => Event::Anew(before, me),
                 1 => Event::Usurp { process, later },
                 _ => Event::ListOld { process, of: if self.random_bit() { before } else { later } },
             };

@@ -160,6 +160,7 @@ impl World {
         }
         let Some((_, chunk)) = self.pipes[pipe].streams[side].chunks.pop_front() else { return };
         match receiver {
+            Some((process, _)) if self.processes[process].silent => {}
             Some((process, _)) if !self.processes[process].alive => self.unheard(pipe, side, &chunk),
             Some((process, Some(key))) => self.came(process, key, pipe, chunk),
             Some((process, None)) if chunk == Chunk::Opens => self.accept(process, pipe),

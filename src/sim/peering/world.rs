@@ -268,6 +268,7 @@ impl World {
             locals: BTreeMap::new(),
             next_key: 0,
             alive: true,
+            silent: false,
             paused: 0,
             tick_at: None,
         });

@@ -16,23 +16,32 @@ pub(super) fn destroyed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         if !history.requests.values().any(|(_, request)| created(request)) {
             continue;
         }
-        // The last that was destroyed for sure before this was asked.
-        let gone = history.requests.iter().filter_map(|(key, (asked_at, request))| {
+        // The last that was destroyed for sure before this was asked: where it was asked, and answered.
+        let gone = history.requests.iter().filter_map(|(key, (from, request))| {
             let is_it = matches!(request, Request::Destroy(name) if name == database);
-            let (done, answer, _) = history.answers.get(key).filter(|_| is_it)?;
-            (answer.is_ok() && done < asked).then_some(*asked_at)
+            let (to, answer, _) = history.answers.get(key).filter(|_| is_it)?;
+            (answer.is_ok() && to < asked).then_some((*from, *to))
         });
-        let gone = gone.max().unwrap_or(0);
-        let puts = history.requests.iter().filter(|(_, (put, request))| {
-            put < at
-                && matches!(request, Request::Put { database: of, pair, .. } if of == database && pair.key == *key && pair.value == *value)
+        let (from, to) = gone.max().unwrap_or((0, 0));
+        let found = history.requests.iter().any(|(by, (put, request))| {
+            let is_it = matches!(request, Request::Put { database: of, pair, .. } if of == database && pair.key == *key && pair.value == *value);
+            let stands = || history.answers.get(by).is_none_or(|(done, ..)| *done > from);
+            is_it && put < at && (stands() || is_brought_during(history, by.0, *put, (from, to)))
         });
-        let stands = |(key, _): (&_, &_)| history.answers.get(key).is_none_or(|(done, ..)| *done > gone);
-        if !puts.map(|(key, put)| (key, put)).any(stands) {
+        if !found {
             let key = String::from_utf8_lossy(key);
             wrong.push((*at, format!("{client:?} finds {key} in {database}, which was destroyed since")));
         }
     }
+}
+
+/// Whether a fence that brings a put was under way while its database was destroyed: what it brings comes to some nodes before, and to some after.
+fn is_brought_during(history: &History<'_>, client: Client, put: usize, (from, to): (usize, usize)) -> bool {
+    let Client::Process(owner) = client else { return false };
+    history.meetings.values().any(|parts| {
+        let brings = parts.iter().any(|part| part.member == owner && (put..to).contains(&part.asked));
+        brings && parts.iter().any(|part| part.answered.is_none_or(|(at, _)| at > from))
+    })
 }
 
 /// What was put for a group before it was started is there for each of its processes, without asking another node.

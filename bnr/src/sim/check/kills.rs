@@ -14,11 +14,21 @@ use crate::spec::OnDeath;
 /// How long a member may live on when its group goes, microseconds: calls are late or fail, processes have a moment to end; and where somebody is silent, until that is noticed.
 const LIVES_ON: [u64; 2] = [6_000_000, 45_000_000];
 
-/// When a kill is answered nothing is left.
+/// How long a kill may take, microseconds: as long as starting, and then killing; and where somebody is silent, until that is noticed.
+const KILLS: [u64; 2] = [15_000_000, 90_000_000];
+
+/// When a kill is answered nothing is left; and it is answered.
 pub(super) fn nothing_left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
-    for ((client, serial), (_, request)) in &history.requests {
+    for ((client, serial), (asked, request)) in &history.requests {
         let Request::Kill(group) = request else { continue };
-        let Some((at, Ok(_), _)) = history.answers.get(&(*client, *serial)) else { continue };
+        let Some((at, answer, _)) = history.answers.get(&(*client, *serial)) else { continue };
+        let waited = history.time(*at) - history.time(*asked);
+        if waited > KILLS[usize::from(!history.disturbed.is_empty())] && !history.is_excused(*client, *at) {
+            wrong.push((*at, format!("{client:?} waits for {waited} microseconds until {group} is killed")));
+        }
+        if answer.is_err() {
+            continue;
+        }
         for base in history.bases(*group) {
             none_left(history, base, *at, wrong);
         }

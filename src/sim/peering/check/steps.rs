@@ -65,6 +65,13 @@ impl Checkers {
         if !fits {
             self.wrong(end, &format!("is to be {expected:?}, and what came of it is {step:?}"));
         }
+        if let (Expected::Up { replaces: Some(_), .. }, Some(First::Hello(hello))) =
+            (expected, self.heard(end))
+            && let Some(held) = self.known(end.process, hello.from).and_then(|known| known.held)
+        {
+            let other = End { key: held.key, ..end };
+            self.wrong(other, "waits for a link whose process has connected anew, so it lives");
+        }
         if let (Expected::Waits, Some(peer)) = (expected, peer) {
             let until = self.at + GREETING_LIMIT.as_nanos() as u64;
             self.known(end.process, peer).into_iter().for_each(|known| known.awaited = Some(until));
