@@ -219,15 +219,7 @@ impl World {
                 self.want(process, peer);
                 self.want(self.at[peer as usize], id);
             }
-            Fault::Forget => {
-                self.forget(process, peer);
-                if self.random.chance(1, 4) {
-                    self.crash(Fault::Restart, peer);
-                }
-                let at = if self.random.chance(1, 2) { self.now } else { self.some_later(3_000 * MS) };
-                self.queue.push(at, Event::Learn(id, peer));
-                self.queue.push(at, Event::Want(process, peer));
-            }
+            Fault::Forget => self.forget_for_a_while(process, peer),
             Fault::Abandon => {
                 if self.processes[process].alive
                     && self.processes[process].peering.state(peer) != State::Absent
@@ -269,6 +261,18 @@ impl World {
                 self.tampered = self.random.pick(&tampers).cloned().map(|tamper| (0, tamper));
             }
         }
+    }
+
+    /// A process forgets a peer, which may begin anew meanwhile, and learns it again.
+    fn forget_for_a_while(&mut self, process: usize, peer: Id) {
+        let id = self.processes[process].who.id;
+        self.forget(process, peer);
+        if self.random.chance(1, 4) {
+            self.crash(Fault::Restart, peer);
+        }
+        let at = if self.random.chance(1, 2) { self.now } else { self.some_later(3_000 * MS) };
+        self.queue.push(at, Event::Learn(id, peer));
+        self.queue.push(at, Event::Want(process, peer));
     }
 
     /// A connection becomes slow, or breaks.
