@@ -41,6 +41,7 @@ const PROFILES: &[Profile] = &[
     Profile::Deaths,
     Profile::Deaths,
     Profile::Overlaps,
+    Profile::Overlaps,
     Profile::Limits,
     Profile::Crashes,
     Profile::Crashes,
@@ -131,10 +132,8 @@ impl Config {
             dead_after: *random.pick(&[2_000 * MS, 5_000 * MS]).unwrap_or(&(2_000 * MS)),
             limits,
         };
-        if small {
-            return config;
-        }
         match profile {
+            _ if small => return config,
             Profile::Calm => {}
             Profile::Deaths => (config.deaths, config.not_started, config.faults) = (4, 14, vec![Die, Late]),
             Profile::Overlaps => {

@@ -99,6 +99,11 @@ pub(super) fn together(round: u32) -> Vec<u8> {
     format!("together {round}").into_bytes()
 }
 
+/// The key that all members of a fence put before each, again and again.
+pub(super) fn common() -> Vec<u8> {
+    b"shared".to_vec()
+}
+
 fn own(group: GroupId) -> String {
     format!("kvs_0123456789abcdef_{}", group.0)
 }
@@ -262,6 +267,10 @@ impl Programs {
         if !one_in(&mut self.random, 9) {
             steps.push_back(Step::Ask(Request::Init));
         }
+        if let Some((key, _)) = layout.preputs.first().filter(|_| one_in(&mut self.random, 3)) {
+            let (database, key) = (layout.database.clone(), key.clone());
+            steps.push_back(Step::Ask(Request::Get { database, key }));
+        }
         if let (true, Some(parent)) = (merges, layout.parent) {
             steps.push_back(Step::Ask(Request::Merge { first: member.group, second: parent, limit: None }));
             steps.push_back(Step::FenceMerged);
@@ -335,9 +344,11 @@ impl Programs {
             }
             return;
         }
-        let pair = Pair { key: together(round), value: value(round, member) };
-        let database = layout.database.clone();
-        steps.push_back(Step::Ask(Request::Put { database, pair, advice: None }));
+        for key in [together(round), common()] {
+            let pair = Pair { key, value: value(round, member) };
+            let database = layout.database.clone();
+            steps.push_back(Step::Ask(Request::Put { database, pair, advice: None }));
+        }
         steps.push_back(Step::Ask(Request::Fence { over, limit, tag }));
         steps.push_back(Step::Read { round, of: some, own: member.group });
     }
@@ -479,7 +490,9 @@ impl Mind {
                 keys.extend(round.checked_sub(1).map(|before| once(before, *other)));
             }
         }
-        keys.extend((!probe).then(|| together(round)));
+        if !probe {
+            keys.extend([together(round), common()]);
+        }
         for key in keys.into_iter().rev() {
             self.steps.push_front(Step::Ask(Request::Get { database: own(group), key }));
         }

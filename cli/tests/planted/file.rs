@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::bug::{Bug, Piece, parse, place, planted, read_file, written};
 use super::build::build_what_compiles;
 use super::mutants::mutants;
-use super::swarms::{Caught, all_modes, caught, line, sound, summary};
+use super::swarms::{Caught, Mode, all_modes, caught, line, sound, summary};
 use super::{root, side_by_side};
 
 /// The environment variable that names a file of bugs.
@@ -134,10 +134,10 @@ fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
 /// # Errors
 /// In words, where there is none.
 fn source(bug: &str, file: &str) -> Result<String, String> {
-    let parts = ["src/", "trees/src/", "cli/src/"];
+    let parts = ["src/", "trees/src/", "cli/src/", "bnr/src/"];
     if !parts.iter().any(|part| file.starts_with(part)) || file.contains("..") {
         return Err(format!(
-            "{bug}: {file:.80?} is not simulated: bugs go into src/chain, src/peering, src/wire or trees/src"
+            "{bug}: {file:.80?} is not simulated: bugs go into src/chain, src/peering, src/wire, trees/src or bnr/src/domain"
         ));
     }
     fs::read_to_string(root().join(file)).map_err(|error| {
@@ -157,7 +157,9 @@ fn tried(folder: &str, bugs: &[Bug], of: &str) -> Result<(Results, BTreeSet<Stri
         let build = build_what_compiles(folder, &batch)?;
         let batch: Vec<Bug> = batch.into_iter().filter(|bug| !build.dropped.contains(&bug.name)).collect();
         dropped.extend(build.dropped);
-        let wanted = all_modes().into_iter().filter(|mode| mode.name.starts_with(of)).collect();
+        let reached = |mode: &Mode| batch.iter().any(|bug| mode.reaches(bug));
+        let wanted = all_modes().into_iter().filter(|mode| mode.name.starts_with(of) && reached(mode));
+        let wanted = wanted.collect();
         let modes = sound(&build.gpc, wanted)?;
         let judged = side_by_side(&batch, |bug| {
             let caught = caught(&build.gpc, bug, &modes);

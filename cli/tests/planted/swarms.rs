@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::bug::Bug;
+use super::bug::{Bug, Piece};
 use super::{Run, root, simulate};
 
 /// So many times the processor time of a run without a bug, and so long besides: what takes more never ends. It is the processor's time, so a busy machine does not matter.
@@ -20,6 +20,10 @@ const BESIDES: Duration = Duration::from_secs(10);
 
 /// How long a run without a bug may take, and one with a bug at most.
 const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Worlds of nodes that link, and of groups; others are of calls.
+const PEERING: &str = "--peering";
+const GROUPS: &str = "--groups";
 
 /// Worlds of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,12 +47,20 @@ pub(super) struct Caught {
 
 impl Mode {
     /// Whether the code that a bug is in runs in these worlds at all.
-    fn reaches(&self, bug: &Bug) -> bool {
-        let only = |folder: &str| bug.pieces.iter().all(|piece| piece.file.starts_with(folder));
-        match self.sim.contains("--peering") {
-            true => !only("src/chain/") && !only("trees/"),
-            false => !only("src/peering/"),
-        }
+    pub(super) fn reaches(&self, bug: &Bug) -> bool {
+        // Nodes of groups are chains with a domain above.
+        let without: &[&str] = match (self.is(PEERING), self.is(GROUPS)) {
+            (true, _) => &["src/chain/", "trees/", "bnr/"],
+            (_, true) => &["src/peering/"],
+            _ => &["src/peering/", "bnr/"],
+        };
+        let is_without = |piece: &Piece| without.iter().any(|folder| piece.file.starts_with(folder));
+        !bug.pieces.iter().all(is_without)
+    }
+
+    /// Whether its worlds are of this kind.
+    fn is(&self, kind: &str) -> bool {
+        self.sim.split_whitespace().any(|word| word == kind)
     }
 }
 
@@ -56,7 +68,7 @@ impl Mode {
 ///
 /// # Errors
 /// The number of the line, what is wrong with it, and what to do.
-fn modes(text: &str) -> Result<Vec<Mode>, String> {
+fn modes_of(text: &str) -> Result<Vec<Mode>, String> {
     let lines = text.lines().zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     let mode = |(line, number): (&str, u32)| match line.split_once(": ") {
         Some((name, sim)) if sim.starts_with("-n ") => {
@@ -149,14 +161,34 @@ pub(super) fn line(bug: &Bug, caught: Option<&Caught>) -> String {
     }
 }
 
-/// Those of them that are the default swarm.
+/// Those of them that are the default swarm, but for groups: what is counted is of calls and of links.
 pub(super) fn default_modes() -> Vec<Mode> {
-    all_modes().into_iter().filter(|mode| mode.name.starts_with("default")).collect()
+    let modes = all_modes().into_iter();
+    modes.filter(|mode| mode.name.starts_with("default") && !mode.is(GROUPS)).collect()
 }
 
 /// The modes of the file beside this one.
 pub(super) fn all_modes() -> Vec<Mode> {
     let path = root().join("cli/tests/planted/modes.txt");
     let text = std::fs::read_to_string(&path).unwrap();
-    modes(&text).unwrap_or_else(|why| panic!("{}:{why}", path.display()))
+    modes_of(&text).unwrap_or_else(|why| panic!("{}:{why}", path.display()))
+}
+
+#[test]
+fn a_bug_is_tried_where_its_code_runs() {
+    let bug = |files: &[&str]| Bug {
+        pieces: files.iter().map(|file| Piece { file: (*file).into(), ..Piece::default() }).collect(),
+        ..Bug::default()
+    };
+    let tried = |files: &[&str]| {
+        let bug = bug(files);
+        let modes = "calls: -n 4 --runs 1\nlinks: -n 4 --peering --runs 1\ngroups: -n 4 --groups --runs 1\n";
+        let modes = modes_of(modes).unwrap();
+        modes.into_iter().filter(|mode| mode.reaches(&bug)).map(|mode| mode.name).collect::<Vec<_>>()
+    };
+    assert_eq!(tried(&["src/chain/call.rs"]), ["calls", "groups"]);
+    assert_eq!(tried(&["src/peering/peer.rs"]), ["links"]);
+    assert_eq!(tried(&["bnr/src/domain/deaths.rs"]), ["groups"]);
+    assert_eq!(tried(&["bnr/src/order.rs", "src/peering/peer.rs"]), ["links", "groups"]);
+    assert_eq!(tried(&["src/wire/head.rs"]), ["calls", "links", "groups"]);
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use gpc_trees::Id;
 
 use super::check::{End, Input, Seen, Who};
-use super::faults::Fault;
 use super::pipe::Owner;
 use super::world::{Event, World};
 use crate::chain::Time;
@@ -79,6 +78,8 @@ pub(super) struct Running {
     pub(super) locals: BTreeMap<LinkKey, Local>,
     pub(super) next_key: usize,
     pub(super) alive: bool,
+    /// It has ended, and what comes to it is not answered with an end.
+    pub(super) silent: bool,
     /// Until when it stands still, and until when nobody may rely on its answers.
     pub(super) paused: u64,
     pub(super) tick_at: Option<u64>,
@@ -122,13 +123,7 @@ impl World {
             }
             self.carry_out(process, output);
         }
-        for peer in gone {
-            let peering = &self.processes[process].peering;
-            let known = peering.book.contains(peer) || peering.state(peer) != State::Absent;
-            if !known && peering.incarnation(peer) != 0 {
-                self.see(Seen::Remembers(process, peer));
-            }
-        }
+        gone.into_iter().for_each(|peer| self.look_whether_remembered(process, peer));
         let proofs = self.processes[process].peering.proofs();
         self.see(Seen::Settled(process, proofs));
         let running = &mut self.processes[process];
@@ -136,6 +131,15 @@ impl World {
         if let Some(at) = next.filter(|at| running.tick_at.is_none_or(|before| *at < before)) {
             running.tick_at = Some(at);
             self.queue.push(at.max(self.now), Event::Tick(process));
+        }
+    }
+
+    /// Of who is no peer, and has no link, nothing is to be left.
+    pub(super) fn look_whether_remembered(&mut self, process: usize, peer: Id) {
+        let peering = &self.processes[process].peering;
+        let known = peering.book.contains(peer) || peering.state(peer) != State::Absent;
+        if !known && peering.incarnation(peer) != 0 {
+            self.see(Seen::Remembers(process, peer));
         }
     }
 
@@ -238,7 +242,8 @@ impl World {
         let Owner::Process(mate, _) = self.pipes[pipe].owners[1 - side] else { return };
         let (me, peer) = (self.processes[process].who.id, self.processes[mate].who.id);
         // Who has been forgotten behind a thousand others within a moment is counted anew, before its link's end is seen.
-        if self.injected.contains_key(&Fault::Names) {
+        let between = |of: &BTreeSet<(usize, Id)>| of.contains(&(process, peer)) || of.contains(&(mate, me));
+        if between(&self.counted_anew) {
             return;
         }
         let State::Expecting(until) = self.processes[process].peering.state(peer) else { return };
@@ -249,7 +254,7 @@ impl World {
         // As long as each of the two ids has had one process only: who waits may be told so by another one.
         let alone = self.processes.iter().filter(|running| [me, peer].contains(&running.who.id)).count() == 2;
         // Or by somebody who has lied.
-        let alone = alone && !self.injected.contains_key(&Fault::Answer);
+        let alone = alone && !between(&self.misled);
         let both_wait = alone && matches!(other.peering.state(me), State::Expecting(_));
         let up = other.peering.up(me).and_then(|up| other.locals.get(&up));
         let is_closed = |local: &Local| match self.pipes[local.pipe].owners[1 - local.side] {
@@ -336,6 +341,7 @@ impl World {
         self.see(Seen::Dropped(process, peer));
         self.processes[process].peering.abandon(peer);
         self.settle(process);
+        self.look_whether_remembered(process, peer);
     }
 
     /// A process is told to forget a peer.

@@ -61,6 +61,8 @@ faults! {
     Full = "full",
     /// Who has waited longest for a hello makes room.
     Room = "room",
+    /// The next connection cannot be begun: there is no descriptor for it.
+    NoDescriptor = "no-descriptor",
     /// Somebody connects and says nothing.
     HalfOpen = "half-open",
     /// Thousands connect from one address and say nothing.
@@ -150,12 +152,7 @@ impl World {
                 self.want(process, peer);
                 self.want(self.at[peer as usize], id);
             }
-            Fault::Forget => {
-                self.forget(process, peer);
-                let at = if self.random.chance(1, 2) { self.now } else { self.some_later(3_000 * MS) };
-                self.queue.push(at, Event::Learn(id, peer));
-                self.queue.push(at, Event::Want(process, peer));
-            }
+            Fault::Forget => self.forget_for_a_while(process, peer),
             Fault::Abandon => self.give_up(process, peer),
             Fault::List => self.list(peer, id),
             Fault::Twin | Fault::Liar | Fault::Lax | Fault::Stranger => self.another(fault, id),
@@ -169,6 +166,7 @@ impl World {
                 self.fill(process, full);
             }
             Fault::Room => self.make_room(process),
+            Fault::NoDescriptor => self.no_descriptor = true,
             Fault::HalfOpen => self.attack(process, Owner::Player(Vec::new())),
             Fault::Flood => self.flood(process),
             Fault::Forge => {
@@ -192,6 +190,18 @@ impl World {
         }
     }
 
+    /// A process forgets a peer, which may begin anew meanwhile, and learns it again.
+    fn forget_for_a_while(&mut self, process: usize, peer: Id) {
+        let id = self.processes[process].who.id;
+        self.forget(process, peer);
+        if self.random.chance(1, 4) {
+            self.crash(Fault::Restart, peer);
+        }
+        let at = if self.random.chance(1, 2) { self.now } else { self.some_later(3_000 * MS) };
+        self.queue.push(at, Event::Learn(id, peer));
+        self.queue.push(at, Event::Want(process, peer));
+    }
+
     /// A connection becomes slow, or breaks.
     fn disturb(&mut self, fault: Fault) {
         let pipe = self.a_late_pipe();
@@ -207,6 +217,8 @@ impl World {
 
     fn crash(&mut self, fault: Fault, id: Id) {
         self.die(self.at[id as usize], fault != Fault::Vanish);
+        // Where a host was, nobody says that it is gone; where only its process was, the system does.
+        self.processes[self.at[id as usize]].silent = fault == Fault::Vanish && self.random.chance(1, 2);
         let lower = fault == Fault::Rewind;
         match fault {
             Fault::Crash | Fault::Vanish => {
@@ -306,7 +318,7 @@ impl World {
 
     /// Who answers the next connection in place of the peer.
     fn answering(&mut self) -> Owner {
-        let lies = if self.config.proves() { &Lie::ALL[..] } else { &Lie::ALL[2..] };
+        let lies = if self.config.proves() { &Lie::ALL[..] } else { &Lie::ALL[3..] };
         let lie = self.random.pick(lies).copied().unwrap_or(Lie::Job);
         let incarnation = self.incarnation(true);
         let generation = self.random.below(9) as u32;
@@ -339,8 +351,9 @@ impl World {
         self.want(later, me);
         for _ in 0..self.random.between(1, 3) {
             let at = self.now + self.random.between(20 * MS, 1_900 * MS);
-            let what = match self.random.below(3) {
+            let what = match self.random.below(4) {
                 0 => Event::Anew(later, me),
+                3 => Event::Anew(before, me),
                 1 => Event::Usurp { process, later },
                 _ => Event::ListOld { process, of: if self.random_bit() { before } else { later } },
             };
@@ -397,6 +410,10 @@ impl World {
     /// Many ids are learned, are not reached, and are forgotten; then a peer is.
     fn names_come_and_go(&mut self, process: usize, peer: Id) {
         let most = if self.random_bit() { 900 } else { 1_200 };
+        let peers = &self.processes[process].peering.book.peers;
+        let ids = (0..self.scenario.n).filter(|id| *id == peer || !peers.contains(id));
+        let anew: Vec<_> = ids.map(|id| (process, id)).collect();
+        self.counted_anew.extend(anew);
         if self.random_bit() {
             self.forget(process, peer);
         }

@@ -19,8 +19,9 @@ const HELLO: usize = FRAME_HEADER + 48;
 pub(super) enum Lie {
     /// Nothing, but that it is no process here: who has the secret may claim an id for which no key is listed.
     None,
-    /// It proves itself as another id.
+    /// It proves itself as another id, or as who it speaks with.
     Proof,
+    Own,
     /// Another sender, another receiver, another job.
     From,
     To,
@@ -36,9 +37,10 @@ pub(super) enum Lie {
 }
 
 impl Lie {
-    pub(super) const ALL: [Lie; 12] = [
+    pub(super) const ALL: [Lie; 13] = [
         Lie::None,
         Lie::Proof,
+        Lie::Own,
         Lie::From,
         Lie::To,
         Lie::Job,
@@ -91,7 +93,11 @@ impl Member {
     }
 
     fn proves(&self) -> Id {
-        if self.lie == Lie::Proof { !0 } else { self.hello.from }
+        match self.lie {
+            Lie::Proof => !0,
+            Lie::Own => self.hello.to,
+            _ => self.hello.from,
+        }
     }
 
     fn said(&self) -> Hello {

@@ -7,6 +7,7 @@ use super::driver::Phase;
 use super::pipe::{Chunk, Owner, Pipe};
 use super::world::{Event, MS, World};
 use crate::peering::{LinkKey, Source, Way};
+use crate::wire::CauseKind;
 
 /// Longer than a link that is asked may take, with what it takes to ask: who has been well for so long, answers.
 const WELL: u64 = 2_600 * MS;
@@ -14,10 +15,17 @@ const WELL: u64 = 2_600 * MS;
 impl World {
     /// A process begins to connect to whoever is found at the address of an id.
     pub(super) fn connect(&mut self, process: usize, to: Id) {
+        if std::mem::take(&mut self.no_descriptor) {
+            self.see(Seen::Input(process, Input::NotOpened(to)));
+            let why = "there is no descriptor";
+            self.processes[process].peering.not_opened(to, CauseKind::Unreachable, why);
+            return self.settle(process);
+        }
         let target = match self.redirected.take() {
             Some(mut owner) => {
                 if let Owner::Member(member) = &mut owner {
                     member.answers_as(to);
+                    self.misled.insert((process, to));
                 }
                 owner
             }
@@ -152,6 +160,7 @@ impl World {
         }
         let Some((_, chunk)) = self.pipes[pipe].streams[side].chunks.pop_front() else { return };
         match receiver {
+            Some((process, _)) if self.processes[process].silent => {}
             Some((process, _)) if !self.processes[process].alive => self.unheard(pipe, side, &chunk),
             Some((process, Some(key))) => self.came(process, key, pipe, chunk),
             Some((process, None)) if chunk == Chunk::Opens => self.accept(process, pipe),

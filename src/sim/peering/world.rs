@@ -145,6 +145,11 @@ pub(super) struct World {
     /// Whom the next connection reaches, in place of the one that it is for; what is done to it.
     pub(super) redirected: Option<Owner>,
     pub(super) tampered: Option<(usize, Tamper)>,
+    /// The next connection cannot be begun.
+    pub(super) no_descriptor: bool,
+    /// Which ids a process may have forgotten behind a thousand others, and whose place a liar has answered it in.
+    pub(super) counted_anew: BTreeSet<(usize, Id)>,
+    pub(super) misled: BTreeSet<(usize, Id)>,
     pub(super) checkers: Checkers,
     pub(super) trace: Trace,
     pub(super) events: u64,
@@ -173,6 +178,9 @@ impl World {
             cuts: BTreeMap::new(),
             redirected: None,
             tampered: None,
+            no_descriptor: false,
+            counted_anew: BTreeSet::new(),
+            misled: BTreeSet::new(),
             checkers: Checkers::default(),
             trace: Trace::new(scenario.trace),
             events: 0,
@@ -260,6 +268,7 @@ impl World {
             locals: BTreeMap::new(),
             next_key: 0,
             alive: true,
+            silent: false,
             paused: 0,
             tick_at: None,
         });
@@ -386,6 +395,7 @@ impl World {
     fn calm_down(&mut self) {
         self.say(format_args!("all faults are over"));
         (self.calm, self.redirected, self.tampered) = (true, None, None);
+        self.no_descriptor = false;
         for process in 0..self.processes.len() {
             let id = self.processes[process].who.id as usize;
             let running = &self.processes[process];
@@ -429,6 +439,7 @@ impl World {
             }
         }
         for process in self.at.clone() {
+            (0..self.scenario.n).for_each(|id| self.look_whether_remembered(process, id));
             let peering = &self.processes[process].peering;
             let (half_open, holds) = (peering.half_open().count(), peering.holds_any());
             let waits = |id| matches!(peering.state(id), State::Connecting(_) | State::Expecting(_));

@@ -14,11 +14,21 @@ use crate::spec::OnDeath;
 /// How long a member may live on when its group goes, microseconds: calls are late or fail, processes have a moment to end; and where somebody is silent, until that is noticed.
 const LIVES_ON: [u64; 2] = [6_000_000, 45_000_000];
 
-/// When a kill is answered nothing is left.
+/// How long a kill may take, microseconds: as long as starting, and then killing; and where somebody is silent, until that is noticed.
+const KILLS: [u64; 2] = [15_000_000, 90_000_000];
+
+/// When a kill is answered nothing is left; and it is answered.
 pub(super) fn nothing_left(history: &History<'_>, wrong: &mut Vec<Wrong>) {
-    for ((client, serial), (_, request)) in &history.requests {
+    for ((client, serial), (asked, request)) in &history.requests {
         let Request::Kill(group) = request else { continue };
-        let Some((at, Ok(_), _)) = history.answers.get(&(*client, *serial)) else { continue };
+        let Some((at, answer, _)) = history.answers.get(&(*client, *serial)) else { continue };
+        let waited = history.time(*at) - history.time(*asked);
+        if waited > KILLS[usize::from(!history.disturbed.is_empty())] && !history.is_excused(*client, *at) {
+            wrong.push((*at, format!("{client:?} waits for {waited} microseconds until {group} is killed")));
+        }
+        if answer.is_err() {
+            continue;
+        }
         for base in history.bases(*group) {
             none_left(history, base, *at, wrong);
         }
@@ -104,13 +114,24 @@ fn has_reason(history: &History<'_>, group: GroupId, at: usize) -> bool {
     let never = deaths().any(|(_, (_, exit))| *exit == Exit::Never);
     let lost = layout.nodes().into_iter().any(|id| history.is_disturbed(id, at));
     // What has ended by itself may have left without a word, which takes the others along.
-    let along = layout.on_death == OnDeath::Kill && (lost || deaths().next().is_some());
+    let left_badly = deaths().any(|(member, (over, exit))| !left_well(history, *member, *over, *exit));
+    let along = layout.on_death == OnDeath::Kill && (lost || left_badly);
     let started = history.answers.values().any(|(told, answer, _)| {
         *told < at
             && matches!(answer, Ok(Answer::Spawned { group: of, errors, .. }) if *of == group && errors.iter().all(|error| *error == 0))
     });
     let ends = history.ends.is_some_and(|ends| ends < at) || history.is_disturbed(history.head, at);
     wanted || never || along || ends || (lost && !started)
+}
+
+/// Whether a process has ended with 0, and has said goodbye or never that it takes part.
+fn left_well(history: &History<'_>, member: Member, over: usize, exit: Exit) -> bool {
+    let asked = |wanted: &Request| {
+        let mut requests = history.requests.range((Client::Process(member), 0)..);
+        let mut own = requests.by_ref().take_while(|((client, _), _)| *client == Client::Process(member));
+        own.any(|(_, (at, request))| *at < over && *request == wanted)
+    };
+    exit == Exit::Code(0) && (asked(&Request::Finalize) || !asked(&Request::Init))
 }
 
 /// What is said to be started has been started, and what is not has not.

@@ -13,7 +13,7 @@ use crate::names::{Member, Set};
 use crate::request::{Client, Request};
 
 /// How much later than its limit a member may be answered, microseconds: calls are late, or fail and are made again; and where somebody is silent, until that is noticed.
-const LATE: [u64; 2] = [8_000_000, 45_000_000];
+pub(super) const LATE: [u64; 2] = [8_000_000, 45_000_000];
 
 /// The longest limit of a member that names none, microseconds.
 const LIMIT_MAX: u128 = 40_000_000;
@@ -167,6 +167,11 @@ fn has_reason(
 /// Nobody waits longer than it says, or than the domain says for those who do not.
 pub(super) fn in_time(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     for (meeting, parts) in &history.meetings {
+        let failures = parts.iter().filter_map(|part| match part.answered {
+            Some((at, Err(_))) => Some(at),
+            _ => None,
+        });
+        let failed = failures.min().unwrap_or(usize::MAX);
         for part in parts {
             let Some((at, _)) = part.answered else { continue };
             let limit = limit_of(part.what).unwrap_or(LIMIT_MAX);
@@ -177,6 +182,11 @@ pub(super) fn in_time(history: &History<'_>, wrong: &mut Vec<Wrong>) {
                 continue;
             }
             let waited = history.time(at) - history.time(part.asked);
+            if part.asked > failed && waited > LATE[0] && !history.any_disturbed(at) {
+                let what =
+                    format!("{} waits for {waited} microseconds for what has failed before", part.member);
+                wrong.push((at, told(meeting, &what)));
+            }
             if u128::from(waited) > limit + u128::from(LATE[usize::from(history.any_disturbed(at))]) {
                 let what = format!("{} waits for {waited} microseconds, its limit is {limit}", part.member);
                 wrong.push((at, told(meeting, &what)));

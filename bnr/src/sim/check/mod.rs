@@ -1,5 +1,6 @@
 //! What must hold of every world of groups, judged from what was seen outside alone.
 
+mod databases;
 mod history;
 mod kills;
 mod meetings;
@@ -35,6 +36,10 @@ const CHECKERS: &[Checker] = &[
     ("told-first", notices::before_failures),
     ("reads", reads::after_fences),
     ("stamps", reads::one_value),
+    ("overwritten", reads::nothing_overwritten),
+    ("destroyed", databases::destroyed),
+    ("given", databases::given),
+    ("sizes", databases::sizes),
     ("kills", kills::nothing_left),
     ("along", kills::along),
     ("killed", kills::for_a_reason),

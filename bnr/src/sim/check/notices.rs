@@ -1,9 +1,10 @@
 //! Notices of deaths: one to each subscriber, and before anything fails there because of it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::Wrong;
 use super::history::History;
+use super::meetings::LATE;
 use crate::names::{Member, Rank};
 use crate::request::{Client, Request};
 use crate::sim::seen::Seen;
@@ -11,18 +12,18 @@ use crate::sim::seen::Seen;
 /// Deaths are told once to each subscriber, and never to others.
 pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     let since = history.subscriptions();
-    let mut told = BTreeSet::new();
+    let mut told = BTreeMap::new();
     for (at, seen) in history.seen.iter().enumerate() {
         let Seen::Noticed { client, death } = seen else { continue };
         if since.get(&(*client, death.member.group)).is_none_or(|since| *since > at) {
             wrong.push((at, format!("{client:?} is told of {death:?}, and has not asked")));
         }
-        if !told.insert((*client, death.member)) {
+        if told.insert((*client, death.member), at).is_some() {
             wrong.push((at, format!("{client:?} is told twice of {death:?}")));
         }
         wrong.extend(history.was_no_death(death, at).map(|what| (at, format!("{client:?} is {what}"))));
     }
-    for (client, group) in since.keys() {
+    for ((client, group), since) in &since {
         let freed = history.requests.values().any(|(_, request)| **request == Request::Free(*group));
         // Whoever subscribes to a group that is gone is refused: nobody counts on the rest.
         if history.is_excused(*client, usize::MAX) || history.is_away(*client) || freed {
@@ -32,15 +33,24 @@ pub(super) fn notices(history: &History<'_>, wrong: &mut Vec<Wrong>) {
         for member in history.runs.range(all()).map(|(member, _)| member) {
             let crash = history.node_of(Client::Process(*member)).and_then(|id| history.crashed.get(&id));
             let Some(crash) = crash.filter(|crash| history.is_settled(**crash)) else { continue };
-            if !told.contains(&(*client, *member)) {
+            if !told.contains_key(&(*client, *member)) {
                 wrong.push((*crash, format!("{client:?} is never told that {member} was lost")));
             }
         }
         for (member, (at, _)) in history.over.range(all()) {
             // Nobody can say how a process has ended whose node is lost.
             let lost = history.is_excused(Client::Process(*member), usize::MAX);
-            if history.is_settled(*at) && !lost && !told.contains(&(*client, *member)) {
+            if !history.is_settled(*at) || lost {
+                continue;
+            }
+            let Some(hears) = told.get(&(*client, *member)) else {
                 wrong.push((*at, format!("{client:?} is never told that {member} has ended")));
+                continue;
+            };
+            let late = history.time(*at).max(history.time(*since))
+                + LATE[usize::from(!history.disturbed.is_empty())];
+            if history.time(*hears) > late {
+                wrong.push((*hears, format!("{client:?} is told very late that {member} has ended")));
             }
         }
     }

@@ -7,7 +7,7 @@ use super::history::History;
 use crate::fault::FaultKind;
 use crate::names::Member;
 use crate::request::{Answer, Client, Request};
-use crate::sim::programs::{ROUNDS_MAX, again, once, together};
+use crate::sim::programs::{ROUNDS_MAX, again, common, once, together};
 use crate::sim::seen::Seen;
 
 /// Who puts a key; where in the history, and in which round.
@@ -134,6 +134,58 @@ pub(super) fn one_value(history: &History<'_>, wrong: &mut Vec<Wrong>) {
                 wrong.push((*at, format!("{client:?} has put a key, and is told {other:?} after the fence")))
             }
         }
+    }
+}
+
+/// What a member has put over a value that a fence had brought to it counts more, for all who have got both.
+pub(super) fn nothing_overwritten(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    let fences = Fences::new(history);
+    for ((client, serial), (_, request)) in &history.requests {
+        let (Client::Process(reader), Request::Get { key, database }) = (client, request) else { continue };
+        if *key != common() {
+            continue;
+        }
+        let Some((at, Ok(Answer::Value(value)), _)) = history.answers.get(&(*client, *serial)) else {
+            continue;
+        };
+        if history.is_excused(*client, *at) {
+            continue;
+        }
+        let puts = fences.shared.get(&(database.clone(), key.clone())).into_iter().flatten();
+        let puts: Vec<(Member, usize)> = puts.copied().collect();
+        let Some((owner, put)) =
+            puts.iter().find(|(member, put)| put_value(history, *put) == Some((*member, value)))
+        else {
+            wrong.push((
+                *at,
+                format!("{reader} reads `{}`, which nobody has put", String::from_utf8_lossy(value)),
+            ));
+            continue;
+        };
+        let Some((_, came)) = fences.done.get(reader).and_then(|done| done.range(..at).next_back()) else {
+            continue;
+        };
+        let over = puts.iter().find(|(other, later)| {
+            let brought = came.get(other).is_some_and(|came| later < came);
+            let mut before = fences.done.get(other).into_iter().flat_map(|done| done.range(..later));
+            brought && before.any(|(_, came)| came.get(owner).is_some_and(|came| put < came))
+        });
+        if let Some((other, _)) = over {
+            let value = String::from_utf8_lossy(value);
+            let what =
+                format!("{reader} reads `{value}` after a fence, which {other} has put over, and had seen");
+            wrong.push((*at, what));
+        }
+    }
+}
+
+/// Who has put something, and which value, where that is what was seen there.
+fn put_value<'h>(history: &'h History<'_>, at: usize) -> Option<(Member, &'h Vec<u8>)> {
+    match history.seen.get(at)? {
+        Seen::Asked { client: Client::Process(member), request: Request::Put { pair, .. }, .. } => {
+            Some((*member, &pair.value))
+        }
+        _ => None,
     }
 }
 

@@ -55,6 +55,8 @@ pub(super) fn names(history: &History<'_>, wrong: &mut Vec<Wrong>) {
     type Deposit<'a> = (usize, Option<usize>, &'a [u8]);
     let mut deposits: BTreeMap<&[u8], Vec<Deposit<'_>>> = BTreeMap::new();
     let mut withdrawn: BTreeMap<&[u8], usize> = BTreeMap::new();
+    // Where each that has succeeded was asked, and answered.
+    let mut gone: BTreeMap<&[u8], Vec<(usize, usize)>> = BTreeMap::new();
     for (key, (asked, request)) in &history.requests {
         match request {
             Request::Deposit(pair) => {
@@ -65,6 +67,9 @@ pub(super) fn names(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             Request::Withdraw(name) => {
                 let first = withdrawn.entry(name).or_insert(*asked);
                 *first = (*first).min(*asked);
+                if let Some((at, Ok(_), _)) = history.answers.get(key) {
+                    gone.entry(name).or_default().push((*asked, *at));
+                }
             }
             _ => {}
         }
@@ -82,8 +87,13 @@ pub(super) fn names(history: &History<'_>, wrong: &mut Vec<Wrong>) {
             }
             (Request::Lookup(name), Ok(Answer::Value(value))) => {
                 let mut all = deposits.get(name.as_slice()).into_iter().flatten();
-                if !all.any(|(asked, _, theirs)| asked < at && theirs == value) {
-                    wrong.push((*at, format!("{client:?} finds what nobody has deposited")));
+                let stays = |done: &Option<usize>| {
+                    let mut gone = gone.get(name.as_slice()).into_iter().flatten();
+                    !gone.any(|(from, to)| to < asked && done.is_some_and(|done| done < *from))
+                };
+                if !all.any(|(asked, done, theirs)| asked < at && theirs == value && stays(done)) {
+                    let what = "finds what nobody has deposited, or what was withdrawn";
+                    wrong.push((*at, format!("{client:?} {what}")));
                 }
             }
             (Request::Lookup(name), Err(fault))

@@ -8,7 +8,7 @@ use crate::exit::{Death, Exit};
 use crate::fault::{Fault, FaultKind};
 use crate::names::{GroupId, Member, Set};
 use crate::request::{Answer, Client, Pair, Request};
-use crate::sim::programs::{once, together, value};
+use crate::sim::programs::{common, once, together, value};
 use crate::sim::seen::Seen;
 use crate::spec::{Block, Layout, OnDeath, Spec};
 
@@ -25,6 +25,8 @@ const STEP: u64 = 1_000;
 struct Story {
     seen: Vec<Seen>,
     times: Vec<u64>,
+    /// How much later the next is seen, microseconds.
+    later: u64,
 }
 
 fn process(member: Member) -> Client {
@@ -40,7 +42,8 @@ const GET: u64 = 6;
 
 impl Story {
     fn see(&mut self, seen: Seen) {
-        self.times.push(self.times.last().map_or(0, |last| last + STEP));
+        let later = std::mem::take(&mut self.later);
+        self.times.push(self.times.last().map_or(0, |last| last + STEP + later));
         self.seen.push(seen);
     }
 
@@ -80,6 +83,20 @@ impl Story {
     fn replace(&mut self, at: usize, with: Result<Answer, Fault>) {
         let Seen::Answered { answer, .. } = &mut self.seen[at] else { panic!("{:?}", self.seen[at]) };
         *answer = with;
+    }
+
+    /// Something more happens before the processes end.
+    fn goes_on(&mut self, more: impl FnOnce(&mut Story)) {
+        let end = over(self, FIRST);
+        let tail = self.seen.split_off(end);
+        self.times.truncate(end);
+        more(self);
+        tail.into_iter().for_each(|seen| self.see(seen));
+    }
+
+    /// Nothing happens for a while.
+    fn waits(&mut self, seconds: u64) {
+        self.later = seconds * 1_000_000;
     }
 
     /// From there on everything is so much later.
@@ -339,4 +356,159 @@ fn parts_that_end_too_early_what_is_left_and_a_domain_that_hangs() {
         story.insert(at, Seen::Calm);
     });
     assert_eq!(hangs, ["liveness"]);
+}
+
+#[test]
+fn a_value_that_was_put_over_comes_again() {
+    let reads = |found: Vec<u8>| {
+        doctored(|story| {
+            story.goes_on(|story| {
+                let fences = |story: &mut Story, serial| {
+                    [FIRST, SECOND]
+                        .into_iter()
+                        .for_each(|member| story.ask(process(member), serial, fence(None)));
+                    for member in [FIRST, SECOND] {
+                        story.answer(process(member), serial, Ok(Answer::Done), false);
+                    }
+                };
+                story.asks(process(FIRST), 20, put(common(), value(1, FIRST)));
+                fences(story, 21);
+                story.asks(process(SECOND), 22, put(common(), value(2, SECOND)));
+                fences(story, 23);
+                story.ask(process(FIRST), 24, get(common()));
+                story.answer(process(FIRST), 24, Ok(Answer::Value(found)), true);
+            });
+        })
+    };
+    assert_eq!(reads(value(2, SECOND)), [""; 0]);
+    assert_eq!(reads(value(1, FIRST)), ["overwritten"]);
+    assert_eq!(reads(value(9, FIRST)), ["overwritten"], "nobody has put that");
+}
+
+#[test]
+fn databases_that_are_destroyed_and_what_was_put_beforehand() {
+    let named = |destroyed: bool| {
+        doctored(|story| {
+            story.goes_on(|story| {
+                let (database, key) = ("named".to_owned(), b"a".to_vec());
+                let pair = Pair { key: key.clone(), value: b"1".to_vec() };
+                story.asks(TOOL, 20, Request::Create(Some(database.clone())));
+                story.asks(TOOL, 21, Request::Put { database: database.clone(), pair, advice: None });
+                if destroyed {
+                    story.asks(TOOL, 22, Request::Destroy(database.clone()));
+                }
+                story.ask(TOOL, 23, Request::Get { database, key });
+                story.answer(TOOL, 23, Ok(Answer::Value(b"1".to_vec())), true);
+            });
+        })
+    };
+    assert_eq!((named(false), named(true)), (vec![], vec!["destroyed"]));
+    let given = |answer: Result<Answer, Fault>| {
+        doctored(|story| {
+            let at = story.place(|seen| matches!(seen, Seen::Started { .. }));
+            let preputs = vec![(b"given".to_vec(), b"1".to_vec())];
+            let layout = Layout { preputs, ..Layout::clone(&layout()) };
+            story.seen[at] = Seen::Started { layout: Arc::new(layout) };
+            story.goes_on(|story| {
+                story.ask(process(FIRST), 20, get(b"given".to_vec()));
+                story.answer(process(FIRST), 20, answer, true);
+            });
+        })
+    };
+    assert_eq!(given(Ok(Answer::Value(b"1".to_vec()))), [""; 0]);
+    assert_eq!(given(Err(fault(FaultKind::NotFound))), ["given"]);
+}
+
+#[test]
+fn sizes_that_are_wrong_and_names_that_were_withdrawn() {
+    let size = |size| {
+        doctored(|story| {
+            story.goes_on(|story| {
+                story.ask(TOOL, 20, Request::Size(GROUP));
+                story.answer(TOOL, 20, Ok(Answer::Number(size)), false);
+            });
+        })
+    };
+    assert_eq!((size(2), size(3)), (vec![], vec!["sizes"]));
+    let withdrawn = |found: Result<Answer, Fault>| {
+        doctored(|story| {
+            story.goes_on(|story| {
+                story.asks(TOOL, 20, Request::Withdraw(b"name".to_vec()));
+                story.ask(TOOL, 21, Request::Lookup(b"name".to_vec()));
+                story.answer(TOOL, 21, found, false);
+            });
+        })
+    };
+    assert_eq!(withdrawn(Err(fault(FaultKind::NotFound))), [""; 0]);
+    assert_eq!(withdrawn(Ok(Answer::Value(b"here".to_vec()))), ["names"]);
+}
+
+#[test]
+fn notices_that_come_late_and_members_that_wait_for_what_has_failed() {
+    let noticed = |seconds| {
+        doctored(|story| {
+            let at = over(story, FIRST);
+            story.remove(at);
+            let at = over(story, SECOND) + 1;
+            let tail = story.seen.split_off(at);
+            story.times.truncate(at);
+            story.waits(seconds);
+            let death = Death { member: SECOND, exit: Exit::Code(0), finalized: true };
+            [FIRST, SECOND]
+                .into_iter()
+                .for_each(|member| story.see(Seen::Noticed { client: process(member), death }));
+            story.waits(100);
+            tail.into_iter().for_each(|seen| story.see(seen));
+        })
+    };
+    // Who has not ended when its domain does is no matter of notices.
+    assert!(!noticed(1).contains(&"notices"), "{:?}", noticed(1));
+    assert!(noticed(20).contains(&"notices"));
+    let comes_late = |seconds| {
+        doctored(|story| {
+            story.goes_on(|story| {
+                story.ask(process(FIRST), 20, fence(Some(Duration::from_secs(1))));
+                story.waits(1);
+                story.answer(process(FIRST), 20, Err(fault(FaultKind::TimedOut)), false);
+                story.ask(process(SECOND), 20, fence(None));
+                story.waits(seconds);
+                story.answer(process(SECOND), 20, Err(fault(FaultKind::TimedOut)), false);
+            });
+        })
+    };
+    assert_eq!((comes_late(1), comes_late(15)), (vec![], vec!["limits"]));
+}
+
+#[test]
+fn a_group_that_goes_with_one_that_has_left_well() {
+    let killed = |takes_part: bool, says_goodbye: bool| {
+        doctored(|story| {
+            story.goes_on(|story| {
+                if takes_part {
+                    story.asks(process(FIRST), 20, Request::Init);
+                }
+                if says_goodbye {
+                    story.asks(process(FIRST), 21, Request::Finalize);
+                }
+            });
+            let at = over(story, SECOND);
+            story.insert(at, Seen::Kills { id: 1, group: GROUP });
+        })
+    };
+    assert_eq!(killed(true, false), [""; 0], "without a word");
+    assert_eq!((killed(true, true), killed(false, false)), (vec!["killed"], vec!["killed"]));
+}
+
+#[test]
+fn a_kill_that_takes_very_long() {
+    let takes = |seconds| {
+        doctored(|story| {
+            story.goes_on(|story| {
+                story.ask(TOOL, 20, Request::Kill(GroupId(7)));
+                story.waits(seconds);
+                story.answer(TOOL, 20, Err(fault(FaultKind::DomainEnded)), false);
+            });
+        })
+    };
+    assert_eq!((takes(1), takes(20)), (vec![], vec!["kills"]));
 }

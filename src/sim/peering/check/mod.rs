@@ -3,7 +3,7 @@
 //! - `authentic`: who comes up as an id was a process of that id and run, a member where that is proved, with the key that is listed for it, and at the other end of this very connection: each side has taken exactly what the
 //!   other has written. So nothing that was recorded, reflected or changed comes up. And no process with another key takes a link's place while that link answers.
 //! - `words`: who has not proved itself is told nothing but that it is refused, and is given a second message for a first one alone that a member has made.
-//! - `sealed`: where a side asks for encryption, no link comes up without.
+//! - `sealed`: where a side asks for encryption, no link comes up without; where who has connected does not, none with.
 //! - `events`: links of a peer come and go by turns.
 //! - `ledger`: a connection is closed once, and nothing is asked of one that is closed.
 //! - `rules`: what a process does about each message and each hello is what docs/wire.md says.
@@ -13,6 +13,8 @@
 mod rules;
 mod said;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -480,14 +482,30 @@ impl Checkers {
             self.add("authentic", format!("id {peer} is up at {end:?} in place of a link that answers"));
         }
         self.rules_up(end, peer, incarnation, by.0);
+        let asked = self.asks_for_encryption(end);
         if let Some(connection) = self.ends.get_mut(&end) {
             connection.up = Some(peer);
             if connection.encrypts && !sealed {
                 self.add("sealed", format!("id {peer} is up at {end:?} without encryption"));
+            } else if sealed && !asked {
+                self.add(
+                    "sealed",
+                    format!("id {peer} is up at {end:?}, encrypted though nobody asks for it"),
+                );
             }
         }
         if self.links.insert((end.process, peer), end).is_some() {
             self.add("events", format!("id {peer} is up at process {} a second time", end.process));
+        }
+    }
+
+    /// Whether who has connected asks for encryption: members that are no processes here always do.
+    fn asks_for_encryption(&self, end: End) -> bool {
+        let Some(connection) = self.ends.get(&end) else { return false };
+        let mate = connection.mate.and_then(|mate| self.ends.get(&mate));
+        match connection.ours {
+            true => connection.encrypts,
+            false => mate.is_none_or(|mate| mate.encrypts),
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::said::{First, first};
+use super::said::{First, first, second};
 use super::{Checkers, Connection, End, FIRST_SAID, Process, SECOND_SAID, THIRD_SAID};
 use crate::peering::{HALF_OPEN_MAX, HALF_OPEN_PER_SOURCE, LinkKey, Proof, PublicKey, Source};
 use crate::wire::Hello;
@@ -24,6 +24,8 @@ pub(super) const LATE: u64 = 20_000_000_000;
 /// An input of a machine that is not seen otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
+    /// A connection to a peer could not be begun.
+    NotOpened(Id),
     /// Our connection stands.
     Stands(LinkKey),
     /// A connection has ended, by the other side.
@@ -108,6 +110,8 @@ pub(super) enum Expected {
     Link,
     /// Our connection fails.
     Fails,
+    /// The same, and the other side is told that it is of another job.
+    FailsOfAnotherJob,
     /// Another connection of the peer is awaited.
     Waits,
 }
@@ -190,6 +194,16 @@ impl Connection {
 
     /// The first frame behind the proof that came, or that was written.
     pub(super) fn first(&self, took: bool) -> Option<First> {
+        first(self.behind_proof(took)?, self.proves)
+    }
+
+    /// What was written behind the first frame.
+    pub(super) fn second_written(&self) -> Option<First> {
+        second(self.behind_proof(false)?, self.proves)
+    }
+
+    /// The bytes behind the proof that came, or that were written.
+    fn behind_proof(&self, took: bool) -> Option<&[u8]> {
         let proof = match (self.proves, took == self.ours) {
             (false, _) => 0,
             (true, true) => SECOND_SAID,
@@ -200,7 +214,7 @@ impl Connection {
         if !self.ours && self.took.starts_with(b"cGPC") != self.proves {
             return None;
         }
-        first(bytes.get(proof..)?, self.proves)
+        bytes.get(proof..)
     }
 }
 
@@ -331,7 +345,8 @@ impl Checkers {
         let fits = mate.is_none_or(|(mate, other)| {
             psk(mate.process) == psk(end.process) && other.to == Some(me) && self.id(mate.process) != me
         });
-        let fits = fits && connection.member.is_none_or(|member| member.psk == psk(end.process));
+        let fits = fits
+            && connection.member.is_none_or(|member| member.psk == psk(end.process) && member.proves != me);
         if fits { Expected::Second } else { Expected::Denied }
     }
 
@@ -396,9 +411,9 @@ impl Checkers {
         let peer = connection.to?;
         match connection.first(true)? {
             First::Goodbye(GoodbyeReason::Duplicate) => Some(Expected::Waits),
+            First::Hello(hello) if hello.job != who.job => Some(Expected::FailsOfAnotherJob),
             First::Hello(hello) => {
-                let fits = hello.job == who.job
-                    && (hello.from, hello.to) == (peer, who.id)
+                let fits = (hello.from, hello.to) == (peer, who.id)
                     && (!hello.extents || hello.rings)
                     && (!hello.rings || connection.rings)
                     && !self.has_another_key(end.process, connection, peer);
@@ -623,6 +638,18 @@ impl Checkers {
         }
         if let Some((key, expected)) = step.expected {
             self.compare(End { process, key }, expected, &step);
+        }
+        let not_opened = match step.why {
+            Some(Why::Input(Input::NotOpened(id))) => Some((id, false)),
+            _ => None,
+        };
+        if not_opened.is_some_and(|lost| step.lost != [lost]) {
+            let what =
+                format!("process {process} could not begin to connect, and what waits is told {step:?}");
+            self.add("rules", what);
+        }
+        if let Some(key) = step.replaced.first().filter(|_| step.up.len() != step.replaced.len()) {
+            self.wrong(End { process, key: *key }, "is closed for another link, which does not come");
         }
         self.closes_rightly(process, &step);
         self.overdue(process, &step);

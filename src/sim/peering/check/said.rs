@@ -14,6 +14,16 @@ pub(super) enum First {
     Wrong,
 }
 
+/// The frame behind the first one, if both are there.
+pub(super) fn second(bytes: &[u8], sealed: bool) -> Option<First> {
+    first(bytes, sealed)?;
+    let length = match sealed {
+        false => FRAME_HEADER + FrameHeader::parse(*bytes.first_chunk()?).ok()?.length as usize,
+        true => LENGTH_BYTES + usize::from(u16::from_le_bytes(*bytes.first_chunk()?)),
+    };
+    first(bytes.get(length..)?, sealed)
+}
+
 /// The first frame of what follows the proof, if all of it is there.
 pub(super) fn first(bytes: &[u8], sealed: bool) -> Option<First> {
     let frame = match sealed {

@@ -4,7 +4,7 @@ use gpc_trees::Id;
 
 use super::rules::{Expected, Held, Input, LATE, Step, Why};
 use super::said::{First, first};
-use super::{Checkers, End, Process, REFUSED};
+use super::{Checkers, Connection, End, Process, REFUSED};
 use crate::peering::{GREETING_LIMIT, LinkKey};
 use crate::wire::head::GoodbyeReason;
 
@@ -56,10 +56,21 @@ impl Checkers {
             }
             Expected::Link => up && step.lost.is_empty(),
             Expected::Fails => (closed || finished) && !up && lost(false),
+            Expected::FailsOfAnotherJob => {
+                let told = self.ends.get(&end).and_then(Connection::second_written);
+                finished && !up && lost(false) && told == Some(First::Goodbye(GoodbyeReason::OtherJob))
+            }
             Expected::Waits => closed && !up && step.lost.is_empty(),
         };
         if !fits {
             self.wrong(end, &format!("is to be {expected:?}, and what came of it is {step:?}"));
+        }
+        if let (Expected::Up { replaces: Some(_), .. }, Some(First::Hello(hello))) =
+            (expected, self.heard(end))
+            && let Some(held) = self.known(end.process, hello.from).and_then(|known| known.held)
+        {
+            let other = End { key: held.key, ..end };
+            self.wrong(other, "waits for a link whose process has connected anew, so it lives");
         }
         if let (Expected::Waits, Some(peer)) = (expected, peer) {
             let until = self.at + GREETING_LIMIT.as_nanos() as u64;

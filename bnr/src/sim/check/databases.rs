@@ -1,0 +1,90 @@
+//! Databases that were created by name, what was put beforehand, and how many processes there are.
+
+use super::Wrong;
+use super::history::History;
+use crate::fault::FaultKind;
+use crate::request::{Answer, Client, Request};
+
+/// What is found in a database that was created by name was put there, and not before the database was destroyed.
+pub(super) fn destroyed(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for ((client, serial), (asked, request)) in &history.requests {
+        let Request::Get { database, key } = request else { continue };
+        let Some((at, Ok(Answer::Value(value)), _)) = history.answers.get(&(*client, *serial)) else {
+            continue;
+        };
+        let created = |request: &Request| matches!(request, Request::Create(Some(name)) if name == database);
+        if !history.requests.values().any(|(_, request)| created(request)) {
+            continue;
+        }
+        // The last that was destroyed for sure before this was asked: where it was asked, and answered.
+        let gone = history.requests.iter().filter_map(|(key, (from, request))| {
+            let is_it = matches!(request, Request::Destroy(name) if name == database);
+            let (to, answer, _) = history.answers.get(key).filter(|_| is_it)?;
+            (answer.is_ok() && to < asked).then_some((*from, *to))
+        });
+        let (from, to) = gone.max().unwrap_or((0, 0));
+        let found = history.requests.iter().any(|(by, (put, request))| {
+            let is_it = matches!(request, Request::Put { database: of, pair, .. } if of == database && pair.key == *key && pair.value == *value);
+            let stands = || history.answers.get(by).is_none_or(|(done, ..)| *done > from);
+            is_it && put < at && (stands() || is_brought_during(history, by.0, *put, (from, to)))
+        });
+        if !found {
+            let key = String::from_utf8_lossy(key);
+            wrong.push((*at, format!("{client:?} finds {key} in {database}, which was destroyed since")));
+        }
+    }
+}
+
+/// Whether a fence that brings a put was under way while its database was destroyed: what it brings comes to some nodes before, and to some after.
+fn is_brought_during(history: &History<'_>, client: Client, put: usize, (from, to): (usize, usize)) -> bool {
+    let Client::Process(owner) = client else { return false };
+    history.meetings.values().any(|parts| {
+        let brings = parts.iter().any(|part| part.member == owner && (put..to).contains(&part.asked));
+        brings && parts.iter().any(|part| part.answered.is_none_or(|(at, _)| at > from))
+    })
+}
+
+/// What was put for a group before it was started is there for each of its processes, without asking another node.
+pub(super) fn given(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for ((client, serial), (_, request)) in &history.requests {
+        let (Client::Process(member), Request::Get { database, key }) = (client, request) else { continue };
+        let Some(layout) = history.layouts.get(&member.group).filter(|layout| layout.database == *database)
+        else {
+            continue;
+        };
+        let Some((_, value)) = layout.preputs.iter().find(|(put, _)| put == key) else { continue };
+        let Some((at, answer, at_once)) = history.answers.get(&(*client, *serial)) else { continue };
+        let right = matches!(answer, Ok(Answer::Value(found)) if found == value) && *at_once;
+        let ended = matches!(answer, Err(fault) if fault.kind == FaultKind::DomainEnded);
+        if !right && !ended && !history.is_excused(*client, *at) {
+            let key = String::from_utf8_lossy(key);
+            let how = if *at_once { "is told" } else { "is told by another node" };
+            wrong.push((
+                *at,
+                format!("{member} asks for {key}, which was put beforehand, and {how} {answer:?}"),
+            ));
+        }
+    }
+}
+
+/// A group has as many processes as were started.
+pub(super) fn sizes(history: &History<'_>, wrong: &mut Vec<Wrong>) {
+    for ((client, serial), (_, request)) in &history.requests {
+        let Request::Size(group) = request else { continue };
+        let Some((at, Ok(Answer::Number(size)), _)) = history.answers.get(&(*client, *serial)) else {
+            continue;
+        };
+        let bases = history.bases(*group);
+        let known: Vec<u64> = bases
+            .iter()
+            .filter_map(|base| history.layouts.get(base))
+            .map(|layout| layout.size().into())
+            .collect();
+        if known.len() == bases.len() && known.iter().sum::<u64>() != *size {
+            wrong.push((
+                *at,
+                format!("{client:?} is told that {group} has {size} processes, and it has {known:?}"),
+            ));
+        }
+    }
+}
