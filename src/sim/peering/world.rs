@@ -396,6 +396,8 @@ impl World {
         self.say(format_args!("all faults are over"));
         (self.calm, self.redirected, self.tampered) = (true, None, None);
         self.no_descriptor = false;
+        // Bytes that are to come are not changed any more.
+        self.pipes.iter_mut().flat_map(|pipe| &mut pipe.streams).for_each(|stream| stream.tamper = None);
         for process in 0..self.processes.len() {
             let id = self.processes[process].who.id as usize;
             let running = &self.processes[process];
