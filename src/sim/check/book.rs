@@ -28,6 +28,8 @@ pub(super) struct Record {
     pub(super) unreached: BTreeSet<u32>,
     /// Positions and their ids, by id; empty for a list that is one run.
     by_id: Vec<(Id, u32)>,
+    /// How many levels are below the root.
+    pub(super) depth: u32,
     pub(super) started: u64,
     pub(super) finished: bool,
     /// By position: a copy of its request, or of one above it, came from elsewhere. Empty where none has.
@@ -46,6 +48,7 @@ impl Record {
         for child in (1..n as usize).rev() {
             sizes[parents[child] as usize] += sizes[child];
         }
+        let depth = depth(&parents);
         let mut by_id: Vec<(Id, u32)> = match plan.ids.runs().count() {
             0 | 1 => Vec::new(),
             _ => plan.ids.iter().zip(0..).collect(),
@@ -64,6 +67,7 @@ impl Record {
             executed,
             unreached,
             by_id,
+            depth,
             started,
             finished: false,
             forged: Vec::new(),
@@ -99,16 +103,6 @@ impl Record {
     /// Whether an id, or one above it, may have another parent than the call's.
     pub(super) fn is_forged(&self, position: u32) -> bool {
         self.forged.get(position as usize).is_some_and(|forged| *forged)
-    }
-
-    /// How many levels are below the root.
-    pub(super) fn depth(&self) -> u32 {
-        let mut depths = vec![0u32; self.parents.len()];
-        // Preorder: a parent stands before its children.
-        for position in 1..self.parents.len() {
-            depths[position] = depths[self.parents[position] as usize] + 1;
-        }
-        depths.into_iter().max().unwrap_or_default()
     }
 
     /// The positions above one, from its parent to the root.
@@ -150,6 +144,16 @@ impl Record {
         }
         None
     }
+}
+
+/// How many levels are below the root.
+fn depth(parents: &[u32]) -> u32 {
+    let mut depths = vec![0u32; parents.len()];
+    // Preorder: a parent stands before its children.
+    for position in 1..parents.len() {
+        depths[position] = depths[parents[position] as usize] + 1;
+    }
+    depths.into_iter().max().unwrap_or_default()
 }
 
 /// Everything that is known.

@@ -193,7 +193,7 @@ impl Limits {
                 "keeps {kept} ns back of what is left of call {call}, and may keep {most} of its limit of {limit}"
             ));
         }
-        let hops = u64::from(record.depth());
+        let hops = u64::from(record.depth);
         (all > most_of_all + ROUNDED_NS + LATE_NS * hops)
             .then(|| format!("and those above keep {all} ns back of the limit of {limit} of call {call}"))
     }
@@ -202,7 +202,7 @@ impl Limits {
     fn early(&self, book: &Book, call: CallId, cause: Option<&Cause>, now: u64) -> Option<String> {
         let record = book.calls.get(&call)?;
         let (limit, took) = (record.plan.limit_ns, now - record.started);
-        let kept = limit / KEPT_PARTS_ALL + ROUNDED_NS + LATE_NS * (1 + u64::from(record.depth()));
+        let kept = limit / KEPT_PARTS_ALL + ROUNDED_NS + LATE_NS * (1 + u64::from(record.depth));
         let of_time = cause.is_some_and(|cause| cause.kind == CauseKind::TimeLimit);
         (of_time && took + kept < limit)
             .then(|| format!("call {call} ends after {took} ns because its time limit of {limit} has passed"))

@@ -167,7 +167,7 @@ impl Refusals {
                 let plan = &record.plan;
                 let each = u64::from(plan.reply_bytes) + u64::from(plan.carries.reply_header_bytes);
                 // In a header and in the data each part, and each level above it, is framed.
-                let levels = LEVEL * u64::from(record.depth());
+                let levels = LEVEL * u64::from(record.depth);
                 u64::from(below) * (each + 4 * FRAMED + levels) > limits.reply_max
             }
             _ => false,
