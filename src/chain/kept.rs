@@ -49,7 +49,8 @@ impl Kept {
 /// The kept answers of a node.
 #[derive(Debug, Default)]
 pub(super) struct KeptAnswers {
-    answers: BTreeMap<CallId, Kept>,
+    /// In boxes, since a map makes room for several at once.
+    answers: BTreeMap<CallId, Box<Kept>>,
     by_time: BTreeSet<(Time, CallId)>,
     budget: Budget,
 }
@@ -77,7 +78,7 @@ impl KeptAnswers {
             self.answers.remove(&soonest);
         }
         self.by_time.insert((kept.until, call));
-        self.answers.insert(call, kept);
+        self.answers.insert(call, Box::new(kept));
         while self.answers.len() > most.max(1) {
             let Some((_, soonest)) = self.by_time.pop_first() else { return };
             self.answers.remove(&soonest);
@@ -85,17 +86,17 @@ impl KeptAnswers {
     }
 
     pub(super) fn get(&self, call: CallId) -> Option<&Kept> {
-        self.answers.get(&call)
+        self.answers.get(&call).map(Box::as_ref)
     }
 
     pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Kept> {
-        self.answers.get_mut(&call)
+        self.answers.get_mut(&call).map(Box::as_mut)
     }
 
     pub(super) fn remove(&mut self, call: CallId) -> Option<Kept> {
         let kept = self.answers.remove(&call)?;
         self.by_time.remove(&(kept.until, call));
-        Some(kept)
+        Some(*kept)
     }
 
     /// Drops those whose time has passed.

@@ -19,6 +19,8 @@ impl World {
     /// Gives a node one input and carries out what it asks for.
     pub(super) fn input(&mut self, id: Id, input: Input) {
         let (now, mut outputs) = (self.now, std::mem::take(&mut self.outputs));
+        // What the link brings comes next.
+        let more = matches!(input, Input::LinkUp { .. });
         let Some(node) = self.node(id) else { return };
         node.input(Time::from_nanos(now), input, &mut outputs);
         self.outputs = outputs;
@@ -27,6 +29,9 @@ impl World {
             self.carry_out(id, output);
         }
         self.settle(id);
+        if !more {
+            self.rest(id);
+        }
     }
 
     /// The node of a process that is up.
@@ -35,6 +40,7 @@ impl World {
         let limits = self.profile.limits;
         let host = self.hosts.at(id);
         let (down, begun, first_run) = (host.down, host.begun, host.run == 0);
+        let rested = &mut host.rested;
         let node = || {
             let started = Time::from_nanos(begun);
             let mut config = Config {
@@ -51,7 +57,10 @@ impl World {
                 (config.calls_max, config.data_max) = (calls_max, data_max);
                 (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
             }
-            Box::new(Node::new(config))
+            Box::new(match rested.take() {
+                Some(rested) => Node::rested(config, *rested),
+                None => Node::new(config),
+            })
         };
         (!down).then(|| &mut **host.node.get_or_insert_with(node))
     }
@@ -67,7 +76,6 @@ impl World {
             self.queue.push_timer(next, id);
         }
         self.checkers.observe(now, &Observation::Held { id, held, workers });
-        self.rest(id);
     }
 
     pub(super) fn carry_out(&mut self, id: Id, output: Output) {
@@ -141,7 +149,7 @@ impl World {
                 if !data
                     && !matches!(message, Message::Response(Response { answer: Answer::Arriving(_), .. }))
                 {
-                    mishaps.remember(from, to, runs, &message);
+                    mishaps.remember(sent, from, to, runs, &message);
                 }
                 let late = mishaps.lateness(&mut self.random, sent);
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
@@ -217,13 +225,14 @@ impl World {
         }
         let message = self.begin_pieces(to, from, passage, parcel.message);
         self.observe(&Observation::Received { at: to, from, message: &message });
-        if !self.on_the_spot(to, from, &message) {
-            let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
-            let message = placed(message);
-            self.input(to, Input::Message { from, message });
-            // Another parent may have brought what the first one did not.
-            asked.into_iter().for_each(|call| self.more_below(to, call));
+        if self.on_the_spot(to, from, &message) {
+            return self.rest(to);
         }
+        let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
+        let message = placed(message);
+        self.input(to, Input::Message { from, message });
+        // Another parent may have brought what the first one did not.
+        asked.into_iter().for_each(|call| self.more_below(to, call));
     }
 
     /// Something has come on a link. Both ends hear with the first of it which run of the peer it is with; of a link that carries nothing to an end, that end hears nothing.

@@ -176,8 +176,7 @@ impl World {
             Mishap::Break { hard } => self.break_one(hard),
             Mishap::Cut { .. } if self.mishaps.as_ref().is_some_and(|mishaps| mishaps.is_cut(self.now)) => {}
             Mishap::Cut { ids, until } => {
-                let all: Vec<Id> = (0..self.scenario.n).collect();
-                self.inject(Fault::Partition, &all);
+                self.inject(Fault::Partition, &[]);
                 self.with_mishaps(|mishaps| mishaps.cut(ids, until));
             }
             Mishap::Refuse { id, from, until } => {
@@ -245,7 +244,8 @@ impl World {
     /// One of the links that are up breaks.
     fn break_one(&mut self, hard: bool) {
         let Some(mishaps) = &mut self.mishaps else { return };
-        let Some(&(a, b)) = self.random.pick(&mishaps.links.up()) else { return };
+        let place = self.random.below(mishaps.links.up() as u64) as usize;
+        let Some((a, b)) = mishaps.links.up_at(place) else { return };
         let Some(epoch) = mishaps.links.break_up(a, b, hard) else { return };
         let again = mishaps.again(&mut self.random, a, b);
         let fault = if again.is_empty() { Fault::Link } else { Fault::Duplicate };
@@ -347,9 +347,11 @@ impl World {
         let whole = if self.random.chance(1, 4) { self.of_the_root(request) } else { None };
         let to_root = whole.is_some();
         let (to, message) = whole.map_or((to, message), |whole| (call.root, whole));
-        let others: Vec<Id> =
-            (0..self.scenario.n).filter(|&id| id != from && id != to && self.hosts.is_up(id)).collect();
-        let Some(&liar) = self.random.pick(&others) else { return };
+        let up = self.hosts.up();
+        let others = up.len() - u32::from(up.contains(from)) - u32::from(to != from && up.contains(to));
+        // Below a u32.
+        let place = self.random.below(others.into()) as u32;
+        let Some(liar) = up.at_without(place, [from, to]) else { return };
         let up = self.hosts.is_up(to);
         let at = self.now + 1 + self.random.below(2 * (arrival - self.now) + 1);
         let Some(mishaps) = &mut self.mishaps else { return };

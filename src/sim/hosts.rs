@@ -5,13 +5,16 @@
 use gpc_trees::Id;
 
 use super::cost::{LinkCost, Topology};
-use crate::chain::Node;
+use super::ranked::IdSet;
+use crate::chain::{Node, Rested};
 
 /// One id's process.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     /// Made at the first message: an id that has heard nothing holds nothing.
     pub(super) node: Option<Box<Node>>,
+    /// What the node goes on with where it has been let go.
+    pub(super) rested: Option<Box<Rested>>,
     /// Until when its processor has messages to handle.
     busy_until: u64,
     /// When the next message may leave.
@@ -33,13 +36,16 @@ pub(super) struct Host {
 #[derive(Debug)]
 pub(super) struct Hosts {
     hosts: Vec<Host>,
+    /// Those that are up.
+    up: IdSet,
     topology: Topology,
 }
 
 impl Hosts {
     pub(super) fn new(topology: Topology) -> Hosts {
         let host = || Host { timer: u64::MAX, ..Host::default() };
-        Hosts { hosts: std::iter::repeat_with(host).take(topology.n as usize).collect(), topology }
+        let hosts = std::iter::repeat_with(host).take(topology.n as usize).collect();
+        Hosts { hosts, up: IdSet::below(topology.n), topology }
     }
 
     pub(super) fn at(&mut self, id: Id) -> &mut Host {
@@ -48,6 +54,11 @@ impl Hosts {
 
     pub(super) fn is_up(&self, id: Id) -> bool {
         self.hosts.get(id as usize).is_some_and(|host| !host.down)
+    }
+
+    /// All that are up.
+    pub(super) fn up(&self) -> &IdSet {
+        &self.up
     }
 
     pub(super) fn has_node(&self, id: Id) -> bool {
@@ -106,14 +117,16 @@ impl Hosts {
 
     /// A process ends.
     pub(super) fn end(&mut self, id: Id) {
+        self.up.remove(id);
         let host = self.at(id);
-        host.node = None;
+        (host.node, host.rested) = (None, None);
         host.down = true;
         host.timer = u64::MAX;
     }
 
     /// A new process begins under the same id.
     pub(super) fn begin_again(&mut self, id: Id, now: u64) {
+        self.up.insert(id);
         let host = self.at(id);
         let run = host.run + 1;
         *host = Host { run, begun: now, busy_until: now, timer: u64::MAX, ..Host::default() };

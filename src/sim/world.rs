@@ -249,7 +249,7 @@ impl World {
             self.crash_those_due();
             let Some((at, next)) = self.queue.pop() else { break };
             self.step(at, next);
-            if self.scenario.n > LARGE && self.queue.only_timers() {
+            if self.scenario.n > LARGE && self.mishaps.is_none() && self.queue.only_timers() {
                 // Most of a million are of ids that have been let go.
                 let hosts = &self.hosts;
                 self.queue.keep_timers(|id| hosts.has_node(id));
@@ -296,7 +296,8 @@ impl World {
             self.hosts.at(id).timer = until;
             return self.queue.push_timer(until, id);
         }
-        if self.hosts.at(id).node.is_some() {
+        let host = self.hosts.at(id);
+        if host.node.is_some() || host.rested.is_some() {
             self.trace.fold([self.now, 1, id.into(), 0]);
             self.input(id, Input::Tick);
         }
@@ -420,16 +421,16 @@ impl World {
         }
     }
 
-    /// An idle node of a large world holds only the memory of calls that ended, which keeps a second request from executing. Where no
-    /// fault can send one, that memory is let go, so that a million nodes fit; the checkers still see every execution.
+    /// An idle node of a large world is let go, so that a million of them fit. What is left of it is the memory of calls that ended, which keeps a second request from executing: where no
+    /// fault can send one, that goes, too. The checkers still see every execution.
     pub(super) fn rest(&mut self, id: Id) {
-        let quiet = self.mishaps.is_none() && self.scenario.n > LARGE;
+        let forgets = self.mishaps.is_none();
         let host = self.hosts.at(id);
-        if quiet
-            && host.started == 0
-            && host.node.as_deref().is_some_and(|node| held(node) == Held::default())
-        {
-            host.node = None;
+        if self.scenario.n <= LARGE || forgets && host.started > 0 {
+            return;
+        }
+        if let Some(node) = host.node.take_if(|node| node.is_idle()) {
+            host.rested = (!forgets).then(|| Box::new(node.rest()));
         }
     }
 

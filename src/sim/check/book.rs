@@ -105,12 +105,6 @@ impl Record {
         self.forged.get(position as usize).is_some_and(|forged| *forged)
     }
 
-    /// The positions above one, from its parent to the root.
-    pub(super) fn above(&self, position: u32) -> impl Iterator<Item = u32> + Clone + '_ {
-        let parent = |position: &u32| (*position > 0).then(|| self.parents[*position as usize]);
-        std::iter::successors(parent(&position), parent)
-    }
-
     /// The parent of a position; `None` of the root.
     pub(super) fn parent(&self, position: u32) -> Option<Id> {
         let parent = *self.parents.get(position as usize)?;
@@ -162,6 +156,7 @@ pub(super) struct Book {
     pub(super) calls: BTreeMap<CallId, Record>,
     /// The faults that touched an id.
     touched: BTreeMap<Id, FaultSet>,
+    /// And those that touched everybody.
     everybody: FaultSet,
     times: BTreeMap<Fault, u64>,
     /// When an id stood still last.
@@ -192,7 +187,8 @@ impl Book {
                 if *fault == Fault::Fresh {
                     return;
                 }
-                if ids.is_empty() {
+                // Narrow limits touch whoever refuses something because of them.
+                if ids.is_empty() && *fault != Fault::Limits {
                     self.everybody.insert(*fault);
                 }
                 ids.iter().for_each(|id| self.touched.entry(*id).or_default().insert(*fault));
@@ -227,9 +223,9 @@ impl Book {
         self.times.get(&fault).copied().unwrap_or_default()
     }
 
-    /// The faults that touched an id.
+    /// The faults that touched an id, or everybody.
     pub(super) fn faults_of(&self, id: Id) -> FaultSet {
-        self.touched.get(&id).copied().unwrap_or_default()
+        self.touched.get(&id).copied().unwrap_or_default().union(self.everybody)
     }
 
     /// Whether somebody has lost its link to an id; `up` if it was up before, else none could be made.
@@ -244,7 +240,7 @@ impl Book {
 
     /// Whether any fault has.
     pub(super) fn none(&self) -> bool {
-        self.times.is_empty() && self.everybody.is_empty()
+        self.times.is_empty()
     }
 
     /// Whether the root of a call has ended since the call began.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, Held, Observation};
+use super::{Findings, Held, Observation, forget};
 
 const NAME: &str = "bounds";
 
@@ -31,7 +31,7 @@ impl Bounds {
                 self.owed.remove(&(*at, *peer));
             }
             // Its peers owe it until they learn that the link is gone.
-            Observation::Ended { id } => self.owed.retain(|(at, _), _| at != id),
+            Observation::Ended { id } => forget(&mut self.owed, (*id, 0)..=(*id, Id::MAX)),
             Observation::Held { id, held, workers } => {
                 let most = book.calls.len() + self.forged;
                 if held.calls > most || held.answers_kept > most || held.jobs > workers.iter().sum() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, Limits, Observation};
+use super::{Findings, Limits, NAMES, Observation, forget_keys};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Message};
@@ -62,7 +62,7 @@ impl Refusals {
             Observation::Ended { id } => {
                 self.calls.remove(id);
                 self.closed.remove(id);
-                self.known.retain(|(at, _)| at != id);
+                forget_keys(&mut self.known, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Executed { id, call, .. } => {
                 let (Some(limits), Some(record)) = (self.limits, book.calls.get(call)) else { return };
