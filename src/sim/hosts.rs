@@ -4,8 +4,10 @@
 
 use gpc_trees::Id;
 
+use super::check::Held;
 use super::cost::{LinkCost, Topology};
 use super::ranked::IdSet;
+use super::world::held;
 use crate::chain::{Node, Rested};
 
 /// One id's process.
@@ -30,6 +32,20 @@ pub(super) struct Host {
     /// When this run began; its incarnation counts from there.
     pub(super) begun: u64,
     pub(super) down: bool,
+}
+
+impl Host {
+    /// What its node holds, also where that has been let go.
+    pub(super) fn held(&self) -> Held {
+        match (&self.node, &self.rested) {
+            (Some(node), _) => held(node),
+            (None, Some(rested)) => {
+                let answers_kept = rested.answers_kept();
+                Held { answers_kept, deadline: answers_kept > 0, ..Held::default() }
+            }
+            (None, None) => Held::default(),
+        }
+    }
 }
 
 /// All processes.

@@ -277,8 +277,8 @@ impl World {
 
     /// Nothing is left of what has happened.
     pub(super) fn quiet(&mut self) {
-        let nodes = self.hosts.iter().filter_map(|(id, host)| Some((id, host.node.as_deref()?)));
-        let held: Vec<(Id, Held)> = nodes.map(|(id, node)| (id, held(node))).collect();
+        let all = self.hosts.iter().map(|(id, host)| (id, host.held()));
+        let held: Vec<(Id, Held)> = all.filter(|(_, held)| *held != Held::default()).collect();
         self.observe(&Observation::Quiet { held: &held });
     }
 
@@ -429,8 +429,12 @@ impl World {
         if self.scenario.n <= LARGE || forgets && host.started > 0 {
             return;
         }
-        if let Some(node) = host.node.take_if(|node| node.is_idle()) {
+        let rests = |node: &mut Box<Node>| node.is_idle() && !(forgets && node.next_deadline().is_some());
+        if let Some(node) = host.node.take_if(rests) {
             host.rested = (!forgets).then(|| Box::new(node.rest()));
+        } else if let Some(node) = host.node.as_deref_mut().filter(|node| node.jobs_running() == 0) {
+            // It waits for others, and needs no more room meanwhile.
+            node.release_room();
         }
     }
 
