@@ -70,7 +70,8 @@ impl KeptAnswers {
     }
 
     fn budget(&self) -> &Budget {
-        let part = |(memory, me): &(Budget, Id)| memory.part(1, 4, format!("id {me} for answers that it keeps"));
+        let part =
+            |(memory, me): &(Budget, Id)| memory.part(1, 4, format!("id {me} for answers that it keeps"));
         self.budget.get_or_init(|| self.memory.as_ref().map(part).unwrap_or_default())
     }
 
@@ -169,7 +170,11 @@ mod tests {
         assert!(kept_calls.eq([1, 2, 3, 6]), "each that comes is kept");
         let long = Kept { share: answers.share(), children: vec![0; 1000], ..kept(200) };
         answers.insert(call(7), long, 100);
-        assert_eq!((answers.len(), answers.budget().used()), (4, 4 * (FIXED + 16)), "one too long costs none");
+        assert_eq!(
+            (answers.len(), answers.budget().used()),
+            (4, 4 * (FIXED + 16)),
+            "one too long costs none"
+        );
         answers.expire(Time::from_nanos(100));
         assert_eq!((answers.len(), answers.budget().used()), (0, 0));
     }

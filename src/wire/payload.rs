@@ -453,6 +453,25 @@ mod tests {
         assert!(text.ends_with("xx\"...)") && text.len() < 100, "{text}");
     }
 
+    #[test]
+    fn a_long_chain_of_payloads_shares_its_lists() {
+        let mut bytes = Vec::new();
+        let mut payload = Payload::from(vec![b'.'; 30]);
+        for step in 0..1000u32 {
+            let mut longer = Payload::from(format!("{step:030}").into_bytes());
+            longer.append(&payload);
+            bytes.splice(0..0, format!("{step:030}").into_bytes());
+            payload = longer;
+            let Repr::Many(many) = &payload.0 else { panic!("{payload:?}") };
+            assert!(many.depth <= DEPTH_MAX && many.pieces.len() <= (step + 2) as usize);
+        }
+        bytes.extend(vec![b'.'; 30]);
+        assert_eq!((payload.len(), payload.parts().len(), payload.len_copied()), (30_030, 1001, 0));
+        assert_eq!((&payload.to_bytes()[..], &payload.clone().into_bytes()[..]), (&bytes[..], &bytes[..]));
+        assert!((0..30_030).step_by(7).all(|at| payload.read(at, 1)[0] == bytes[at as usize]));
+        assert!(payload.read(30_030, 1).is_empty());
+    }
+
     proptest! {
         #[test]
         fn a_payload_is_the_concatenation_of_its_parts(

@@ -2,7 +2,8 @@
 //!
 //! The format only prepends counts, so what a child sent stands unchanged in what its parent sends. Large parts are
 //! passed on by reference; only small ones are copied, to keep the number of parts low. Children's data are not
-//! looked into here: whoever reads the aggregate in the end decodes it.
+//! looked into here: whoever reads the aggregate in the end decodes it. Where short parts are as much together as a part
+//! that is passed on by reference, their list is, too: the prefixes of a long chain are not copied at each of its ids.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
