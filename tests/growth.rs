@@ -84,7 +84,7 @@ fn faults_cost_what_they_touch() {
 const HELD_PLAIN: usize = 1_700;
 
 /// The same of a world with faults, where what has ended must be remembered, and where the checkers know all links.
-const HELD_FAULTY: usize = 4_000;
+const HELD_FAULTY: usize = 5_500;
 
 #[test]
 fn a_node_that_waits_holds_little() {
