@@ -55,7 +55,9 @@ impl Refusals {
                 }
             }
             Observation::Executed { id, call, .. }
-                if self.closed.contains(id) && !self.known.contains(&(*id, *call)) =>
+                if self.closed.contains(id)
+                    && !self.known.contains(&(*id, *call))
+                    && book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE) =>
             {
                 findings.add(NAME, format!("id {id} executes call {call}, and takes no more calls"));
             }
