@@ -75,6 +75,11 @@ impl KeptAnswers {
         self.budget.get_or_init(|| self.memory.as_ref().map(part).unwrap_or_default())
     }
 
+    /// Whether none is kept, and none ever was.
+    pub(super) fn is_new(&self) -> bool {
+        self.answers.is_empty() && self.budget.get().is_none()
+    }
+
     /// The one with the least time left.
     fn soonest(&self) -> Option<(Time, CallId)> {
         match self.by_time.first() {

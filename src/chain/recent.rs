@@ -227,6 +227,11 @@ impl Recent {
         }
     }
 
+    /// Whether nothing is remembered.
+    pub(super) fn is_new(&self) -> bool {
+        self.ended == 0 && self.runs.is_empty() && self.partial.is_empty() && self.windows.is_empty()
+    }
+
     /// Gives back room that nothing is in.
     pub(super) fn release_room(&mut self) {
         self.windows.shrink_to_fit();

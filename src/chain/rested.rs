@@ -1,48 +1,105 @@
-//! A node that no call is in flight at, in little room: what it must not forget, without what calls need. A world of a million ids has one for each id that waits for nothing.
+//! A node that waits, in little room: what it must not forget, without what it works with. A world of a million ids has one for each id that has nothing to do at the moment, and a few nodes that take turns at being one of them.
 
+use super::call::Call;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
 use super::{Config, Node, Time};
+use crate::wire::CallId;
 
-/// What an idle [`Node`] goes on with.
+/// What a [`Node`] goes on with that [can rest](Node::can_rest).
 #[derive(Debug)]
 pub struct Rested {
     now: Time,
     next_sequence: u64,
+    /// The one call in flight, the job of it that runs, and when it must have ended.
+    call: Option<Box<Call>>,
+    running: Option<(u8, CallId)>,
+    due: Option<(Time, CallId)>,
+    /// Of most ids there is nothing to remember.
+    recent: Option<Box<Recent>>,
+    liveness: Option<Box<Liveness>>,
+    kept: Option<Box<KeptAnswers>>,
     closed: bool,
-    recent: Recent,
-    liveness: Liveness,
-    kept: KeptAnswers,
 }
 
 impl Rested {
+    /// As [`Node::calls`].
+    pub fn calls(&self) -> usize {
+        usize::from(self.call.is_some())
+    }
+
+    /// As [`Node::jobs_running`].
+    pub fn jobs_running(&self) -> usize {
+        usize::from(self.running.is_some())
+    }
+
     /// Answers that are kept for an adopter.
     pub fn answers_kept(&self) -> usize {
-        self.kept.len()
+        self.kept.as_ref().map_or(0, |kept| kept.len())
     }
 }
 
 impl Node {
-    /// Whether no call is in flight here. When [something is due](Self::next_deadline), its driver is to have it go on then.
-    pub fn is_idle(&self) -> bool {
-        self.calls() == 0 && self.jobs_running() == 0 && self.tickets.is_empty()
+    /// Whether little is in flight here: one call at most that was not started here, and the job that it has.
+    pub fn can_rest(&self) -> bool {
+        let spots = self.spots.as_ref().map_or(0, |spots| spots.len());
+        let few = spots == 0 && self.tickets.is_empty() && self.calls.are_few();
+        few && self.runs.only().is_ok() && self.deadlines.only().is_ok()
     }
 
-    /// What a node that [is idle](Self::is_idle) goes on with; of others the calls in flight are lost.
-    pub fn rest(self) -> Rested {
-        let Node { now, next_sequence, closed, mut recent, liveness, kept, .. } = self;
-        recent.release_room();
-        Rested { now, next_sequence, closed, recent, liveness, kept }
+    /// Takes out what a node that [can rest](Self::can_rest) goes on with; of others the calls in flight are lost. When [something is due](Self::next_deadline), its driver is to have it go on then.
+    pub fn rest(&mut self) -> Rested {
+        let seed = self.config.seed;
+        let recent = (!self.recent.is_new()).then(|| std::mem::replace(&mut self.recent, Recent::new(seed)));
+        let running = self.runs.only().unwrap_or_default();
+        running.into_iter().for_each(|(_, call)| self.runs.done(call));
+        let due = self.deadlines.only().unwrap_or_default();
+        due.into_iter().for_each(|(at, call)| self.deadlines.remove(at, call));
+        self.spots = None;
+        Rested {
+            now: self.now,
+            next_sequence: self.next_sequence,
+            call: self.calls.take_first(),
+            running,
+            due,
+            recent: recent.map(|mut recent| {
+                recent.release_room();
+                Box::new(recent)
+            }),
+            liveness: (!self.liveness.is_blank()).then(|| Box::new(std::mem::take(&mut self.liveness))),
+            kept: (!self.kept.is_new()).then(|| Box::new(std::mem::take(&mut self.kept))),
+            closed: self.closed,
+        }
     }
 
-    /// The node that rested, built as it was before.
-    pub fn rested(config: Config, rested: Rested) -> Node {
-        let Rested { now, next_sequence, closed, recent, liveness, kept } = rested;
-        let mut node = Node::new(config);
-        (node.now, node.next_sequence, node.closed) = (now, next_sequence, closed);
-        (node.recent, node.liveness, node.kept) = (recent, liveness, kept);
-        node
+    /// Has a node that rests be a new one of this id and run, or the one that `rested`. All nodes that take turns have the same configuration but for that.
+    pub fn go_on(&mut self, config: &Config, rested: Option<Rested>) {
+        let Config { me, incarnation, started, first_run, .. } = *config;
+        (self.config.me, self.config.incarnation) = (me, incarnation);
+        (self.config.started, self.config.first_run) = (started, first_run);
+        let rested = rested.unwrap_or_else(|| Rested {
+            now: Time::default(),
+            next_sequence: incarnation,
+            call: None,
+            running: None,
+            due: None,
+            recent: None,
+            liveness: None,
+            kept: None,
+            closed: false,
+        });
+        let Rested { now, next_sequence, call, running, due, recent, liveness, kept, closed } = rested;
+        (self.now, self.next_sequence, self.closed) = (now, next_sequence, closed);
+        self.calls.put_first(call);
+        running.into_iter().for_each(|(class, call)| self.runs.begin(class, call));
+        due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call));
+        recent.into_iter().for_each(|recent| self.recent = *recent);
+        liveness.into_iter().for_each(|liveness| self.liveness = *liveness);
+        self.kept = match kept {
+            Some(kept) => *kept,
+            None => KeptAnswers::of(self.config.memory.clone(), me),
+        };
     }
 }
 
@@ -59,6 +116,14 @@ mod tests {
 
     fn config() -> Config {
         Config::new(7, 100)
+    }
+
+    /// When the call of these tests must have ended.
+    const DUE: Time = Time::from_nanos(1_000_000_005);
+
+    fn rest(node: &mut Node) -> Rested {
+        assert!(node.can_rest());
+        node.rest()
     }
 
     /// What a node does about a request of this call.
@@ -78,21 +143,30 @@ mod tests {
             let call = CallId { root: 0, sequence: 9 };
             let mut node = Node::new(config());
             assert!(asked(&mut node, call, partial).iter().any(|output| matches!(output, Output::Run(_))));
-            assert!(!node.is_idle(), "a function runs");
+            assert_eq!((node.calls(), node.jobs_running()), (1, 1), "a function runs");
+            let rested = rest(&mut node);
+            assert_eq!((rested.calls(), rested.jobs_running()), (1, 1));
+            assert_eq!((node.calls(), node.jobs_running(), node.next_deadline()), (0, 0, None));
+            // Another id of the same world has its turn.
+            node.go_on(&Config::new(8, 200), None);
+            assert_eq!(rest(&mut node).calls(), 0);
+            node.go_on(&config(), Some(rested));
+            assert_eq!((node.calls(), node.jobs_running(), node.next_deadline()), (1, 1, Some(DUE)));
             let mut outputs = Outputs::new();
             let result = JobResult::Replied(Reply::default());
             node.input(Time::from_nanos(6), Input::Ran { call, result }, &mut outputs);
-            assert!(node.is_idle());
-            let (due, rested) = (node.next_deadline(), node.rest());
+            assert_eq!(node.calls(), 0);
+            let (due, rested) = (node.next_deadline(), rest(&mut node));
             assert_eq!(rested.answers_kept(), usize::from(partial));
-            let mut node = Node::rested(config(), rested);
+            node.go_on(&config(), Some(rested));
             assert_eq!((node.next_deadline(), due.is_some()), (due, partial));
             if partial {
                 let message = Message::Release(call);
                 outputs.clear();
                 node.input(Time::from_nanos(7), Input::Message { from: 3, message }, &mut outputs);
                 assert_eq!((node.answers_kept(), node.next_deadline()), (0, None));
-                node = Node::rested(config(), node.rest());
+                let rested = rest(&mut node);
+                node.go_on(&config(), Some(rested));
             }
             let again = asked(&mut node, call, partial);
             assert!(!again.iter().any(|output| matches!(output, Output::Run(_))), "{again:?}");

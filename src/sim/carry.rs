@@ -40,7 +40,7 @@ impl World {
         let limits = self.profile.limits;
         let host = self.hosts.at(id);
         let (down, begun, first_run) = (host.down, host.begun, host.run == 0);
-        let rested = &mut host.rested;
+        let (rested, spare) = (&mut host.rested, &mut self.spare);
         let node = || {
             let started = Time::from_nanos(begun);
             let mut config = Config {
@@ -57,10 +57,13 @@ impl World {
                 (config.calls_max, config.data_max) = (calls_max, data_max);
                 (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
             }
-            Box::new(match rested.take() {
-                Some(rested) => Node::rested(config, *rested),
-                None => Node::new(config),
-            })
+            let mut node = match spare.take() {
+                Some(node) => node,
+                None if rested.is_none() => return Box::new(Node::new(config)),
+                None => Box::new(Node::new(config.clone())),
+            };
+            node.go_on(&config, rested.take().map(|rested| *rested));
+            node
         };
         (!down).then(|| &mut **host.node.get_or_insert_with(node))
     }
@@ -276,7 +279,7 @@ impl World {
                 };
                 self.trace.say(self.now, format_args!("{id} merges the reply of {from} in {call}"));
                 let ns = self.scenario.callback_ns * slowness;
-                self.work(id, ns, Event::Ran { id, run, call, result });
+                self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
             }
         }
     }
@@ -333,15 +336,16 @@ impl World {
             Some(Act::Defer | Act::Twice) => {
                 // The token may be used before func has returned.
                 let first = self.now + self.random.below(2 * ns + 20_000);
-                self.queue.push(first, Event::Answered { id, run, call, reply });
+                self.queue.push(first, Event::Answered { id, run, call, reply: Box::new(reply) });
                 if act == Some(Act::Twice) {
                     let again = first + self.random.below(100_000);
-                    self.queue.push(again, Event::Answered { id, run, call, reply: self.of_nobody(id) });
+                    let reply = Box::new(self.of_nobody(id));
+                    self.queue.push(again, Event::Answered { id, run, call, reply });
                 }
                 JobResult::Deferred
             }
         };
-        self.work(id, ns, Event::Ran { id, run, call, result });
+        self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
     }
 
     pub(super) fn call(&self, call: CallId) -> Option<&super::world::CallState> {

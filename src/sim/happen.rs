@@ -63,7 +63,7 @@ impl World {
         }
         self.mishaps = Some(mishaps);
         for Timed { at, mishap } in timed {
-            self.queue.push(at, Event::Mishap(mishap));
+            self.queue.push(at, Event::Mishap(Box::new(mishap)));
         }
         // A function may hang for twice its limit, behind others that do.
         self.settled_at(end + limit * LIMITS_MAX * (2 * u64::from(calls) + 2) + QUIET_NS);
@@ -256,7 +256,8 @@ impl World {
         for Again { from, to, runs, message } in again {
             let at = self.now + 1 + self.random.below(latest.max(1));
             let message = Box::new(message);
-            self.queue.push(at, Event::Mishap(Mishap::Again { from, to, runs, message }));
+            let again = Mishap::Again { from, to, runs, message };
+            self.queue.push(at, Event::Mishap(Box::new(again)));
         }
     }
 
@@ -324,7 +325,7 @@ impl World {
     pub(super) fn orphan(&mut self, id: Id, arrival: u64) {
         self.inject(Fault::Orphan, &[id]);
         let at = self.now + self.random.below(2 * (arrival - self.now) + 1);
-        self.queue.push(at, Event::Mishap(Mishap::Crash(id)));
+        self.queue.push(at, Event::Mishap(Box::new(Mishap::Crash(id))));
     }
 
     /// The request that a root's parent would have sent it, if there were one.

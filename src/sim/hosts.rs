@@ -40,8 +40,8 @@ impl Host {
         match (&self.node, &self.rested) {
             (Some(node), _) => held(node),
             (None, Some(rested)) => {
-                let answers_kept = rested.answers_kept();
-                Held { answers_kept, deadline: answers_kept > 0, ..Held::default() }
+                let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
+                Held { calls, answers_kept, jobs: rested.jobs_running(), deadline: calls + answers_kept > 0 }
             }
             (None, None) => Held::default(),
         }
@@ -78,7 +78,7 @@ impl Hosts {
     }
 
     pub(super) fn has_node(&self, id: Id) -> bool {
-        self.hosts[id as usize].node.is_some()
+        self.hosts[id as usize].node.is_some() || self.hosts[id as usize].rested.is_some()
     }
 
     pub(super) fn run(&self, id: Id) -> u32 {

@@ -74,7 +74,7 @@ pub(super) struct Question {
     pub(super) asked: u64,
 }
 
-/// Something that is to happen.
+/// Something that is to happen. Small, since a large world has a million of them under way.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The application starts a call.
@@ -88,9 +88,9 @@ pub(super) enum Event {
     /// Its receiver has taken it in.
     Handle(Box<Parcel>),
     /// A function has ended.
-    Ran { id: Id, run: u32, call: CallId, result: JobResult },
+    Ran { id: Id, run: u32, call: CallId, result: Box<JobResult> },
     /// A token is used.
-    Answered { id: Id, run: u32, call: CallId, reply: Reply },
+    Answered { id: Id, run: u32, call: CallId, reply: Box<Reply> },
     /// More of a request's data comes.
     Piece { id: Id, run: u32, from: Id, call: CallId },
     /// An end learns that its link is lost.
@@ -104,7 +104,7 @@ pub(super) enum Event {
     /// A process goes on.
     Resumed(Id),
     /// Something goes wrong.
-    Mishap(Mishap),
+    Mishap(Box<Mishap>),
 }
 
 /// A call of a world.
@@ -135,6 +135,8 @@ pub(super) struct World {
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
     pub(super) hosts: Hosts,
+    /// A node that takes its turn as that of the next id of a large world; see [`rest`](World::rest).
+    pub(super) spare: Option<Box<Node>>,
     /// None where every process has one of its own.
     pub(super) cores: Option<Cores>,
     /// None where nothing can go wrong.
@@ -174,6 +176,7 @@ impl World {
             now: BEGIN,
             queue: Queue::new(),
             hosts: Hosts::new(topology),
+            spare: None,
             cores: scenario
                 .sharing
                 .filter(|_| scenario.faults.is_empty())
@@ -328,9 +331,9 @@ impl World {
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.trace.fold([self.now, 2, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
-                    let deferred = matches!(result, JobResult::Deferred);
+                    let deferred = matches!(*result, JobResult::Deferred);
                     self.observe(&Observation::Ran { id, call, deferred });
-                    self.input(id, Input::Ran { call, result });
+                    self.input(id, Input::Ran { call, result: *result });
                 }
             }
             Event::Answered { id, run, call, reply } => {
@@ -338,7 +341,7 @@ impl World {
                     self.trace.fold([self.now, 3, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} gives its deferred reply to {call}"));
                     self.observe(&Observation::TokenUsed { id, call });
-                    self.input(id, Input::Answered { call, result: Ok(reply) });
+                    self.input(id, Input::Answered { call, result: Ok(*reply) });
                 }
             }
             Event::Piece { id, run, from, call } => self.piece(id, run, from, call),
@@ -347,7 +350,7 @@ impl World {
             // It may have ended, begun anew, and stand still again.
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => self.resume(id),
-            Event::Mishap(mishap) => self.mishap(mishap),
+            Event::Mishap(mishap) => self.mishap(*mishap),
             // They are for cores that are shared.
             Event::Turn(_) | Event::Worked { .. } => {}
         }
@@ -421,7 +424,7 @@ impl World {
         }
     }
 
-    /// An idle node of a large world is let go, so that a million of them fit. What is left of it is the memory of calls that ended, which keeps a second request from executing: where no
+    /// A node of a large world that waits is let go, so that a million of them fit, and its id keeps what it goes on with. Where no call is in flight that is the memory of calls that ended, which keeps a second request from executing: where no
     /// fault can send one, that goes, too. The checkers still see every execution.
     pub(super) fn rest(&mut self, id: Id) {
         let forgets = self.mishaps.is_none();
@@ -429,12 +432,10 @@ impl World {
         if self.scenario.n <= LARGE || forgets && host.started > 0 {
             return;
         }
-        let rests = |node: &mut Box<Node>| node.is_idle() && !(forgets && node.next_deadline().is_some());
-        if let Some(node) = host.node.take_if(rests) {
-            host.rested = (!forgets).then(|| Box::new(node.rest()));
-        } else if let Some(node) = host.node.as_deref_mut().filter(|node| node.jobs_running() == 0) {
-            // It waits for others, and needs no more room meanwhile.
-            node.release_room();
+        if let Some(mut node) = host.node.take_if(|node| node.can_rest()) {
+            let rested = node.rest();
+            host.rested = (!forgets || rested.calls() > 0).then(|| Box::new(rested));
+            self.spare = Some(node);
         }
     }
 

@@ -23,7 +23,7 @@ const LEVEL: u64 = 8;
 #[derive(Default)]
 pub(super) struct Refusals {
     limits: Option<Limits>,
-    /// Calls in flight at an id when it took its last input.
+    /// Calls in flight at an id when it took its last input. Empty where there are no limits.
     calls: BTreeMap<Id, usize>,
     /// What each id was asked before it took no more calls, and who takes none.
     known: BTreeSet<(Id, CallId)>,
@@ -37,8 +37,8 @@ impl Refusals {
         match seen {
             Observation::Limits(limits) => self.limits = Some(*limits),
             Observation::Held { id, held, .. } => {
+                let Some(most) = self.limits.map(|limits| limits.calls_max) else { return };
                 self.calls.insert(*id, held.calls);
-                let most = self.limits.map_or(usize::MAX, |limits| limits.calls_max);
                 if held.calls > most {
                     findings.add(NAME, format!("id {id} holds {} calls, and takes {most}", held.calls));
                 }
