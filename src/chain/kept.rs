@@ -75,6 +75,11 @@ impl KeptAnswers {
         self.budget.get_or_init(|| self.memory.as_ref().map(part).unwrap_or_default())
     }
 
+    /// They are those of another id from now on, where there are none yet.
+    pub(super) fn belong_to(&mut self, id: Id) {
+        self.memory.iter_mut().for_each(|(_, me)| *me = id);
+    }
+
     /// Whether none is kept, and none ever was.
     pub(super) fn is_new(&self) -> bool {
         self.answers.is_empty() && self.budget.get().is_none()

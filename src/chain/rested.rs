@@ -1,10 +1,12 @@
 //! A node that waits, in little room: what it must not forget, without what it works with. A world of a million ids has one for each id that has nothing to do at the moment, and a few nodes that take turns at being one of them.
 
+use gpc_trees::Id;
+
 use super::call::Call;
 use super::kept::KeptAnswers;
 use super::liveness::Liveness;
 use super::recent::Recent;
-use super::{Config, Node, Time};
+use super::{Node, Time};
 use crate::wire::CallId;
 
 /// What a [`Node`] goes on with that [can rest](Node::can_rest).
@@ -24,6 +26,21 @@ pub struct Rested {
 }
 
 impl Rested {
+    /// That of a node that has done nothing yet.
+    fn new(incarnation: u64) -> Rested {
+        Rested {
+            now: Time::default(),
+            next_sequence: incarnation,
+            call: None,
+            running: None,
+            due: None,
+            recent: None,
+            liveness: None,
+            kept: None,
+            closed: false,
+        }
+    }
+
     /// As [`Node::calls`].
     pub fn calls(&self) -> usize {
         usize::from(self.call.is_some())
@@ -57,6 +74,8 @@ impl Node {
         let due = self.deadlines.only().unwrap_or_default();
         due.into_iter().for_each(|(at, call)| self.deadlines.remove(at, call));
         self.spots = None;
+        let none_kept = || KeptAnswers::of(self.config.memory.clone(), self.config.me);
+        let kept = (!self.kept.is_new()).then(none_kept).map(|none| std::mem::replace(&mut self.kept, none));
         Rested {
             now: self.now,
             next_sequence: self.next_sequence,
@@ -68,27 +87,22 @@ impl Node {
                 Box::new(recent)
             }),
             liveness: (!self.liveness.is_blank()).then(|| Box::new(std::mem::take(&mut self.liveness))),
-            kept: (!self.kept.is_new()).then(|| Box::new(std::mem::take(&mut self.kept))),
+            kept: kept.map(Box::new),
             closed: self.closed,
         }
     }
 
-    /// Has a node that rests be a new one of this id and run, or the one that `rested`. All nodes that take turns have the same configuration but for that.
-    pub fn go_on(&mut self, config: &Config, rested: Option<Rested>) {
-        let Config { me, incarnation, started, first_run, .. } = *config;
+    /// Has a node that rests be a new one of this id, whose run began at `started`, or the one that `rested`. All that take turns are configured alike but for that.
+    pub fn go_on(
+        &mut self,
+        (me, incarnation): (Id, u64),
+        started: Time,
+        first_run: bool,
+        rested: Option<Rested>,
+    ) {
         (self.config.me, self.config.incarnation) = (me, incarnation);
         (self.config.started, self.config.first_run) = (started, first_run);
-        let rested = rested.unwrap_or_else(|| Rested {
-            now: Time::default(),
-            next_sequence: incarnation,
-            call: None,
-            running: None,
-            due: None,
-            recent: None,
-            liveness: None,
-            kept: None,
-            closed: false,
-        });
+        let rested = rested.unwrap_or_else(|| Rested::new(incarnation));
         let Rested { now, next_sequence, call, running, due, recent, liveness, kept, closed } = rested;
         (self.now, self.next_sequence, self.closed) = (now, next_sequence, closed);
         self.calls.put_first(call);
@@ -96,10 +110,10 @@ impl Node {
         due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call));
         recent.into_iter().for_each(|recent| self.recent = *recent);
         liveness.into_iter().for_each(|liveness| self.liveness = *liveness);
-        self.kept = match kept {
-            Some(kept) => *kept,
-            None => KeptAnswers::of(self.config.memory.clone(), me),
-        };
+        match kept {
+            Some(kept) => self.kept = *kept,
+            None => self.kept.belong_to(me),
+        }
     }
 }
 
@@ -111,7 +125,7 @@ mod tests {
     use gpc_trees::IdList;
 
     use super::*;
-    use crate::chain::{Input, JobResult, Output, Outputs, Reply};
+    use crate::chain::{Config, Input, JobResult, Output, Outputs, Reply};
     use crate::wire::{CallId, Message, Request};
 
     fn config() -> Config {
@@ -148,9 +162,9 @@ mod tests {
             assert_eq!((rested.calls(), rested.jobs_running()), (1, 1));
             assert_eq!((node.calls(), node.jobs_running(), node.next_deadline()), (0, 0, None));
             // Another id of the same world has its turn.
-            node.go_on(&Config::new(8, 200), None);
+            node.go_on((8, 200), Time::default(), true, None);
             assert_eq!(rest(&mut node).calls(), 0);
-            node.go_on(&config(), Some(rested));
+            node.go_on((7, 100), Time::default(), true, Some(rested));
             assert_eq!((node.calls(), node.jobs_running(), node.next_deadline()), (1, 1, Some(DUE)));
             let mut outputs = Outputs::new();
             let result = JobResult::Replied(Reply::default());
@@ -158,7 +172,7 @@ mod tests {
             assert_eq!(node.calls(), 0);
             let (due, rested) = (node.next_deadline(), rest(&mut node));
             assert_eq!(rested.answers_kept(), usize::from(partial));
-            node.go_on(&config(), Some(rested));
+            node.go_on((7, 100), Time::default(), true, Some(rested));
             assert_eq!((node.next_deadline(), due.is_some()), (due, partial));
             if partial {
                 let message = Message::Release(call);
@@ -166,7 +180,7 @@ mod tests {
                 node.input(Time::from_nanos(7), Input::Message { from: 3, message }, &mut outputs);
                 assert_eq!((node.answers_kept(), node.next_deadline()), (0, None));
                 let rested = rest(&mut node);
-                node.go_on(&config(), Some(rested));
+                node.go_on((7, 100), Time::default(), true, Some(rested));
             }
             let again = asked(&mut node, call, partial);
             assert!(!again.iter().any(|output| matches!(output, Output::Run(_))), "{again:?}");

@@ -43,26 +43,25 @@ impl World {
         let (rested, spare) = (&mut host.rested, &mut self.spare);
         let node = || {
             let started = Time::from_nanos(begun);
-            let mut config = Config {
-                workers,
-                executors: vec![EXECUTOR],
-                first_run,
-                started,
-                restart_margin,
-                heartbeat,
-                plan_at_once: true,
-                ..Config::new(id, begun)
+            let new = || {
+                let mut config = Config {
+                    workers,
+                    executors: vec![EXECUTOR],
+                    first_run,
+                    started,
+                    restart_margin,
+                    heartbeat,
+                    plan_at_once: true,
+                    ..Config::new(id, begun)
+                };
+                if let Some(Limits { calls_max, data_max, reply_max, adopted_max }) = limits {
+                    (config.calls_max, config.data_max) = (calls_max, data_max);
+                    (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
+                }
+                Box::new(Node::new(config))
             };
-            if let Some(Limits { calls_max, data_max, reply_max, adopted_max }) = limits {
-                (config.calls_max, config.data_max) = (calls_max, data_max);
-                (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
-            }
-            let mut node = match spare.take() {
-                Some(node) => node,
-                None if rested.is_none() => return Box::new(Node::new(config)),
-                None => Box::new(Node::new(config.clone())),
-            };
-            node.go_on(&config, rested.take().map(|rested| *rested));
+            let mut node = spare.take().unwrap_or_else(new);
+            node.go_on((id, begun), started, first_run, rested.take().map(|rested| *rested));
             node
         };
         (!down).then(|| &mut **host.node.get_or_insert_with(node))
