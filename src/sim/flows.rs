@@ -132,9 +132,7 @@ impl World {
         let Some(writer) = self.flows.coming.remove(&(at, from, call)) else { return };
         self.observe(&Observation::Received { at, from, message: &message });
         let Some(mut writer) = writer else { return self.input(at, Input::Message { from, message }) };
-        for part in reply.data.parts() {
-            writer.push(&part);
-        }
+        writer.fill(reply.data.clone());
         self.input(at, Input::ReplyArrived { from, call });
         self.send_data(at, call);
     }

@@ -77,7 +77,7 @@ impl World {
         }
         self.mishaps = Some(mishaps);
         for Timed { at, mishap } in timed {
-            self.queue.push(at, Event::Mishap(mishap));
+            self.queue.push(at, Event::Mishap(Box::new(mishap)));
         }
         // A function may hang for twice its limit, behind others that do.
         self.settled_at(end + limit * LIMITS_MAX * (2 * u64::from(calls) + 2) + QUIET_NS);
@@ -193,8 +193,7 @@ impl World {
             Mishap::Break { hard } => self.break_one(hard),
             Mishap::Cut { .. } if self.mishaps.as_ref().is_some_and(|mishaps| mishaps.is_cut(self.now)) => {}
             Mishap::Cut { ids, until } => {
-                let all: Vec<Id> = (0..self.scenario.n).collect();
-                self.inject(Fault::Partition, &all);
+                self.inject(Fault::Partition, &[]);
                 self.with_mishaps(|mishaps| mishaps.cut(ids, until));
             }
             Mishap::Refuse { id, from, until } => {
@@ -262,7 +261,8 @@ impl World {
     /// One of the links that are up breaks.
     fn break_one(&mut self, hard: bool) {
         let Some(mishaps) = &mut self.mishaps else { return };
-        let Some(&(a, b)) = self.random.pick(&mishaps.links.up()) else { return };
+        let place = self.random.below(mishaps.links.up() as u64) as usize;
+        let Some((a, b)) = mishaps.links.up_at(place) else { return };
         let Some(epoch) = mishaps.links.break_up(a, b, hard) else { return };
         let again = mishaps.again(&mut self.random, a, b);
         let fault = if again.is_empty() { Fault::Link } else { Fault::Duplicate };
@@ -273,7 +273,8 @@ impl World {
         for Again { from, to, runs, message } in again {
             let at = self.now + 1 + self.random.below(latest.max(1));
             let message = Box::new(message);
-            self.queue.push(at, Event::Mishap(Mishap::Again { from, to, runs, message }));
+            let again = Mishap::Again { from, to, runs, message };
+            self.queue.push(at, Event::Mishap(Box::new(again)));
         }
     }
 
@@ -342,15 +343,15 @@ impl World {
         self.inject(Fault::Orphan, &[id]);
         let way = 2 * (arrival - self.now) + 1;
         let at = self.now + self.random.below(way);
-        self.queue.push(at, Event::Mishap(Mishap::Crash(id)));
+        self.queue.push(at, Event::Mishap(Box::new(Mishap::Crash(id))));
         let begins_anew =
             self.mishaps.as_ref().is_some_and(|it| it.used.has_any(&[Fault::Fresh, Fault::Restart]));
         if begins_anew && self.random.chance(1, 2) {
             // Who was asked has perhaps done it, and knows nothing of that when an adopter asks.
             let ends = arrival + self.random.below(way);
-            self.queue.push(ends, Event::Mishap(Mishap::Crash(child)));
+            self.queue.push(ends, Event::Mishap(Box::new(Mishap::Crash(child))));
             let begins = ends + 1 + self.random.below(way);
-            self.queue.push(begins, Event::Mishap(Mishap::Restart(child)));
+            self.queue.push(begins, Event::Mishap(Box::new(Mishap::Restart(child))));
         }
     }
 }

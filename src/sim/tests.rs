@@ -93,7 +93,7 @@ fn a_reply_of_another_id_is_noticed() {
     let found = meddled(false, |event| match event {
         Event::Ran { id: 5, run, call, .. } => {
             let reply = Reply { data: super::check::part(call, 6, 8), ..Default::default() };
-            Verdict::Happens(Event::Ran { id: 5, run, call, result: JobResult::Replied(reply) })
+            Verdict::Happens(Event::Ran { id: 5, run, call, result: JobResult::Replied(reply).into() })
         }
         event => Verdict::Happens(event),
     });
@@ -103,9 +103,12 @@ fn a_reply_of_another_id_is_noticed() {
 #[test]
 fn a_function_that_fails_for_no_reason_is_noticed() {
     let found = meddled(false, |event| match event {
-        Event::Ran { id: 2, run, call, .. } => {
-            Verdict::Happens(Event::Ran { id: 2, run, call, result: JobResult::Failed("no reason".into()) })
-        }
+        Event::Ran { id: 2, run, call, .. } => Verdict::Happens(Event::Ran {
+            id: 2,
+            run,
+            call,
+            result: JobResult::Failed("no reason".into()).into(),
+        }),
         event => Verdict::Happens(event),
     });
     assert_eq!(found, ["causes", "statuses"]);

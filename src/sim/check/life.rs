@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, Observation, is_refusal};
+use super::{Findings, Observation, forget, forget_keys, is_refusal};
 use crate::chain::PAUSE_MAX;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
@@ -136,10 +136,11 @@ impl Life {
                 self.peers.get_mut(&(*at, *peer)).into_iter().for_each(|peer| peer.given_up = true);
             }
             Observation::Ended { id } => {
-                self.peers.retain(|(at, _), _| at != id);
-                self.suspected.retain(|(at, _), _| at != id);
-                self.pauses.retain(|(at, _), _| at != id);
-                self.questions.retain(|(at, _)| at != id);
+                let of_id = (*id, 0)..=(*id, Id::MAX);
+                forget(&mut self.peers, of_id.clone());
+                forget(&mut self.suspected, of_id.clone());
+                forget(&mut self.pauses, of_id.clone());
+                forget_keys(&mut self.questions, of_id);
             }
             Observation::LinkEnded { at, peer, .. } => {
                 self.pauses.remove(&(*at, *peer));
