@@ -147,16 +147,11 @@ impl Node {
         let groups = match split(&call.request, most) {
             Ok(groups) => groups,
             Err(reason) => {
-                // Nobody below gets the request.
-                call.forwarded(Children::new());
-                return self.stage_failed(slot, Cause::of(self.config.me, Stage::Forward, reason));
+                return self.not_forwarded(slot, Cause::of(self.config.me, Stage::Forward, reason));
             }
         };
         if let Err(cause) = self.room_for_children(slot, groups.len()) {
-            if let Some(call) = self.calls.get_mut(slot) {
-                call.forwarded(Children::new());
-            }
-            return self.stage_failed(slot, cause);
+            return self.not_forwarded(slot, cause);
         }
         let Some(call) = self.calls.get_mut(slot) else { return };
         let children = groups.iter().map(|&group| Child {
@@ -172,6 +167,18 @@ impl Node {
         for index in send_order(&groups) {
             self.send_request(slot, groups[index], 0, true);
         }
+    }
+
+    /// Nobody below gets the request.
+    fn not_forwarded(&mut self, slot: Slot, cause: Cause) {
+        let Some(call) = self.calls.get_mut(slot) else { return };
+        call.forwarded(Children::new());
+        if call.request.partial && matches!(call.own, Own::Deferred) {
+            // Its own part fails with this, so its end does not tell the one that keeps the token.
+            let id = call.request.call;
+            self.emit(Output::Stopped(id));
+        }
+        self.stage_failed(slot, cause);
     }
 
     /// Sends a group its request: the same for its own slice, and for the time that is left.

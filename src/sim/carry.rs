@@ -162,7 +162,7 @@ impl World {
                 {
                     mishaps.remember(sent, from, to, runs, &message);
                 }
-                let late = mishaps.lateness(&mut self.random, sent);
+                let (late, due) = (mishaps.lateness(&mut self.random, sent), arrival);
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
                 let (orphans, forged) = if is_request { mishaps.request(sent) } else { (false, false) };
                 let copy = forged.then(|| message.clone());
@@ -176,7 +176,7 @@ impl World {
                     self.orphan(from, to, arrival);
                 }
                 copy.into_iter().for_each(|copy| self.forge(from, to, copy, arrival));
-                lied.into_iter().for_each(|call| self.lie(from, to, call, arrival));
+                lied.into_iter().for_each(|call| self.lie(from, to, call, due));
             }
         }
     }

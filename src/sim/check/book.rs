@@ -119,6 +119,11 @@ impl Record {
         self.forged.get(position as usize).is_some_and(|forged| *forged)
     }
 
+    /// Whether a copy of a request, perhaps for its own part alone, came to an id in the name of one that may ask it, too: what it answers to that one may be to the copy.
+    pub(super) fn is_misled(&self, id: Id, by: Id) -> bool {
+        self.forgers.contains(&(by, id))
+    }
+
     /// The positions above one, from its parent to the root.
     pub(super) fn above(&self, position: u32) -> impl Iterator<Item = u32> + Clone + '_ {
         let parent = |position: &u32| (*position > 0).then(|| self.parents[*position as usize]);
@@ -246,6 +251,11 @@ impl Book {
     pub(super) fn may_hide_lack(&self, record: &Record, outcome: &Outcome) -> bool {
         let given_up = outcome.result.as_ref().is_err_and(|failure| failure.cause.stage == Stage::Cancelled);
         self.has_little_memory() && given_up && record.plan.partial
+    }
+
+    /// Whether a copy of a request may be executed again: what is known of the calls of a root ends with its run.
+    pub(super) fn may_run_anew(&self, record: &Record) -> bool {
+        self.any(&[Fault::Duplicate]) && self.root_ended(record) && !record.plan.partial
     }
 
     /// Whether nodes have so little memory that there may be none for an answer.

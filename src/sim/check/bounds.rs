@@ -39,10 +39,10 @@ impl Bounds {
             Observation::Sent { from, message: Message::Response(response), .. }
                 if matches!(response.answer, Answer::Partial(_)) =>
             {
-                // Whoever has stood still may answer when nobody asks for its answer any more.
+                // Whoever has stood still may answer when nobody asks for its answer any more; and who has little memory may have none for what it keeps.
                 let record = book.calls.get(&response.call);
                 let asked = record.is_some_and(|it| findings.at < it.started + it.plan.limit_ns);
-                self.answered = Some(*from).filter(|_| asked);
+                self.answered = Some(*from).filter(|_| asked && !book.has_little_memory());
             }
             Observation::Held { id, held, workers } => {
                 if self.answered.take() == Some(*id) && held.answers_kept == 0 {

@@ -104,6 +104,9 @@ fn is_true(book: &Book, record: &Record, cause: &Cause) -> bool {
         (Stage::Callback | Stage::Reply, CauseKind::TimeLimit) => {
             late() || silent_below(book, record, position)
         }
+        (Stage::Reply, CauseKind::BadReply) => {
+            record.plan.partial && record.plan.ids.iter().any(|by: Id| record.is_misled(cause.id, by))
+        }
         (Stage::Link, CauseKind::LinkLost) => own.has_any(&LOST) && book.lost(cause.id, true),
         (Stage::Link, CauseKind::Unreachable) => own.has_any(&LOST) && book.lost(cause.id, false),
         // Its children have another parent: it was given up, or somebody has forged a request.

@@ -374,7 +374,9 @@ impl Ties {
         let own = own.filter(|&start| left(self.by_parent[start as usize]));
         let others = self.by_others.range((id, 0)..=(id, u32::MAX));
         let others = others.filter(|(_, tie)| left(**tie)).map(|((_, start), _)| *start);
-        own.chain(others).next().and_then(|start| record.plan.ids.id(start))
+        let mut left = own.chain(others).filter_map(|start| record.plan.ids.id(start));
+        // Whose answer was to a copy of the request has failed here.
+        left.find(|&below| !record.is_misled(below, id))
     }
 }
 

@@ -350,7 +350,7 @@ fn is_refusal(from: Id, response: &Response) -> bool {
 }
 
 /// Drops what a map has under these keys, without a look at the others.
-fn forget<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, keys: RangeInclusive<K>) {
+pub(in crate::sim) fn forget<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, keys: RangeInclusive<K>) {
     while let Some((&key, _)) = map.range(keys.clone()).next() {
         map.remove(&key);
     }
@@ -364,7 +364,7 @@ fn forget_keys<K: Ord + Copy>(set: &mut BTreeSet<K>, keys: RangeInclusive<K>) {
 }
 
 /// The names that a call can have.
-const NAMES: [CallId; 2] = [CallId { root: 0, sequence: 0 }, CallId { root: Id::MAX, sequence: u64::MAX }];
+pub(in crate::sim) const NAMES: [CallId; 2] = [CallId { root: 0, sequence: 0 }, CallId { root: Id::MAX, sequence: u64::MAX }];
 
 /// All checkers of one run.
 pub struct Checkers {

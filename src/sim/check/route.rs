@@ -110,9 +110,9 @@ impl Route {
                 "a request of call {call} with a limit of {limit} ns, its own was {own} ns"
             ));
         }
-        // A new run of an id may get a copy of a request, and follow it.
-        let follows =
-            record.is_forged(above) || book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
+        // A new run of an id may get a copy of a request, and follow it; so may one that has forgotten the calls of a root whose run has ended.
+        let new_run = book.any(&[Fault::Duplicate]) && book.ended.contains_key(&from);
+        let follows = record.is_forged(above) || new_run || book.may_run_anew(record);
         (before && !follows).then(|| format!("a second request of call {call}"))
     }
 

@@ -162,7 +162,8 @@ impl Statuses {
         let said = Said { id: from, place, coverage, causes };
         let state = self.state_of(from, call);
         said.of_itself(record, state).into_iter().for_each(|what| findings.add(NAME, what));
-        let Some(here) = here.filter(|_| speaks) else { return };
+        // Of a call that was cancelled here and comes again, what was heard before counts for nothing.
+        let Some(here) = here.filter(|_| speaks && !book.may_run_anew(record)) else { return };
         here.judge(record, &said).into_iter().for_each(|what| findings.add(NAME, what));
     }
 
@@ -269,7 +270,9 @@ impl Here {
         }
         let own =
             causes.iter().filter(|cause| cause.stage != Stage::Cancelled && !self.causes.contains(cause));
-        let blamed = |cause: &&Cause| cause.id != *id && self.well.contains(&cause.id);
+        let blamed = |cause: &&Cause| {
+            cause.id != *id && self.well.contains(&cause.id) && !record.is_misled(cause.id, *id)
+        };
         own.into_iter()
             .find(blamed)
             .map(|cause| format!("id {id} has the whole answer of one that it blames: {cause}"))
