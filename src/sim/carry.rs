@@ -245,10 +245,10 @@ impl World {
         if lie {
             // It changes nothing, but that somebody was heard.
             self.observe(&Observation::Heard { at: to, from });
-            if !self.on_the_spot(to, from, message) {
-                self.input(to, Input::Message { from, message: parcel.message });
+            if self.on_the_spot(to, from, message) {
+                return self.rest(to);
             }
-            return;
+            return self.input(to, Input::Message { from, message: parcel.message });
         }
         if self.head_came(to, from, message) {
             return;

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
+use smallvec::SmallVec;
 
 use super::book::{Book, Record};
 use super::{Findings, Observation, forget, forget_keys, is_refusal};
@@ -20,8 +21,8 @@ const NAME: &str = "life";
 /// What one id knows of another whom it has asked.
 #[derive(Default)]
 struct Peer {
-    /// Calls in which an answer is awaited, and since when.
-    awaited: BTreeMap<CallId, u64>,
+    /// Calls in which an answer is awaited, in order, and since when: seldom more than one, and a map would keep the room of eleven for each link of a large world.
+    awaited: SmallVec<[(CallId, u64); 1]>,
     /// When it was first asked anything, and heard last.
     first_asked: u64,
     heard: u64,
@@ -40,7 +41,18 @@ struct Peer {
 impl Peer {
     /// Since when an answer is awaited that has not come.
     fn awaited_since(&self) -> u64 {
-        self.awaited.values().copied().min().unwrap_or_default()
+        self.awaited.iter().map(|(_, since)| *since).min().unwrap_or_default()
+    }
+
+    /// An answer is awaited, perhaps since before.
+    fn await_answer(&mut self, call: CallId, now: u64) {
+        if let Err(place) = self.awaited.binary_search_by_key(&call, |(call, _)| *call) {
+            self.awaited.insert(place, (call, now));
+        }
+    }
+
+    fn await_no_more(&mut self, call: CallId) {
+        self.awaited.retain(|(of, _)| *of != call);
     }
 
     /// Whoever has asked it begins anew: a question of before that leaves later counts for nothing.
@@ -164,7 +176,7 @@ impl Life {
                 if peer.awaited.is_empty() && !self.suspected.contains_key(&(*from, *to)) {
                     peer.begin_anew(now);
                 }
-                peer.awaited.entry(request.call).or_insert(now);
+                peer.await_answer(request.call, now);
             }
             Observation::Received { at, from, message } => {
                 let Some(peer) = self.heard(*at, *from, now) else { return };
@@ -172,7 +184,7 @@ impl Life {
                 if let Message::Response(response) = message
                     && !matches!(response.answer, Answer::Arriving(_))
                 {
-                    peer.awaited.remove(&response.call);
+                    peer.await_no_more(response.call);
                 }
             }
             Observation::Sent { from, message: Message::Response(response), .. }
@@ -182,9 +194,7 @@ impl Life {
             }
             Observation::Sent { from, to, message: Message::Cancel(call) } => {
                 let peer = self.peers.get_mut(&(*from, *to));
-                peer.into_iter().for_each(|peer| {
-                    peer.awaited.remove(call);
-                });
+                peer.into_iter().for_each(|peer| peer.await_no_more(*call));
             }
             Observation::Finished { call, .. } => self.ends(call.root, *call),
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
@@ -200,7 +210,7 @@ impl Life {
     /// A call has ended at an id: nobody's answer is awaited for it any more.
     fn ends(&mut self, id: Id, call: CallId) {
         for (_, peer) in self.peers.range_mut((id, 0)..=(id, Id::MAX)) {
-            peer.awaited.remove(&call);
+            peer.await_no_more(call);
         }
     }
 
@@ -273,7 +283,7 @@ impl Life {
     fn asks_beside(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let of_id = self.peers.range((id, 0)..=(id, Id::MAX)).filter(|(_, known)| known.asked > 0);
         let mut silent =
-            of_id.flat_map(|((_, other), known)| known.awaited.keys().map(|call| (*other, call)));
+            of_id.flat_map(|((_, other), known)| known.awaited.iter().map(|(call, _)| (*other, call)));
         if !silent.any(|(other, call)| book.calls.get(call).is_some_and(|record| below(record, other, peer)))
         {
             return Some(format!(
