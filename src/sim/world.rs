@@ -425,6 +425,7 @@ impl World {
             self.path = paths.critical(root);
         }
         self.calls[index].ended = Some((self.now, outcome));
+        self.probed(index);
         if self.mishaps.is_none() && index + 1 < self.calls.len() {
             self.queue.push(self.now, Event::Start(index + 1));
         }

@@ -364,7 +364,8 @@ fn forget_keys<K: Ord + Copy>(set: &mut BTreeSet<K>, keys: RangeInclusive<K>) {
 }
 
 /// The names that a call can have.
-pub(in crate::sim) const NAMES: [CallId; 2] = [CallId { root: 0, sequence: 0 }, CallId { root: Id::MAX, sequence: u64::MAX }];
+pub(in crate::sim) const NAMES: [CallId; 2] =
+    [CallId { root: 0, sequence: 0 }, CallId { root: Id::MAX, sequence: u64::MAX }];
 
 /// All checkers of one run.
 pub struct Checkers {
