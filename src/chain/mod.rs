@@ -84,6 +84,7 @@ pub use liveness::{Heartbeat, PAUSE_MAX};
 pub use node::Node;
 pub use rested::{Rested, Turn};
 pub use root_replies::{RootParts, RootReply};
+pub(crate) use seeded_hash::{Seeded, SeededMap};
 pub use short_replies::ShortAnswer;
 pub use spot::{Begun, Ended, Heard, Ran, ToChild};
 pub use spots::{Asker, Place};

@@ -126,8 +126,7 @@ impl Life {
             }
             Observation::Resumed { id } => {
                 // It may ask as soon as it goes on.
-                let of_id = self.peers.range_mut((*id, 0)..=(*id, Id::MAX));
-                of_id.for_each(|(_, peer)| peer.begin_anew(now.saturating_sub(1)));
+                self.of(*id).for_each(|peer| peer.begin_anew(now.saturating_sub(1)));
             }
             Observation::Received { at, from, message: Message::Pause(length) } => {
                 self.heard(*at, *from, now);
@@ -207,11 +206,14 @@ impl Life {
         }
     }
 
+    /// Those whom an id has asked.
+    fn of(&mut self, id: Id) -> impl Iterator<Item = &mut Peer> {
+        self.peers.range_mut((id, 0)..=(id, Id::MAX)).map(|(_, peer)| peer)
+    }
+
     /// A call has ended at an id: nobody's answer is awaited for it any more.
     fn ends(&mut self, id: Id, call: CallId) {
-        for (_, peer) in self.peers.range_mut((id, 0)..=(id, Id::MAX)) {
-            peer.await_no_more(call);
-        }
+        self.of(id).for_each(|peer| peer.await_no_more(call));
     }
 
     /// Something came to an id from a peer whom it has asked.

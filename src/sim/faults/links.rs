@@ -3,11 +3,9 @@
 //! Every link of a pair has a number, its *epoch*. A message belongs to the epoch it left on and never arrives on a later one. An end that has not been told of a loss writes into nothing. Before
 //! anything of a new link comes to an end, that end is told that the old one is lost: the contract of [`chain`](crate::chain), "Order of use".
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use gpc_trees::Id;
 
+use crate::chain::{Seeded, SeededMap};
 use crate::sim::ranked::Sorted;
 
 /// The link that a message left on.
@@ -63,32 +61,21 @@ struct End {
 }
 
 /// All links of a world. Bounded by the pairs that have talked.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::sim) struct Links {
-    /// By the lower and the higher id. Never iterated.
-    pairs: HashMap<(Id, Id), Pair, BuildHasherDefault<Mixed>>,
+    /// By the lower and the higher id. Never iterated: a million of them are looked up many times each.
+    pairs: SeededMap<(Id, Id), Pair>,
     /// By id: with whom it has talked.
     peers: Vec<Vec<Id>>,
     /// The pairs whose link is up.
     up: Sorted<(Id, Id)>,
 }
 
-/// Mixes the numbers of a key: ids are nobody's choice here, and a million of them are looked up many times each.
-#[derive(Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn write_u32(&mut self, number: u32) {
-        let mixed = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ mixed >> 29;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
+impl Default for Links {
+    fn default() -> Links {
+        // Ids are nobody's choice here.
+        let pairs = SeededMap::with_hasher(Seeded::new(0));
+        Links { pairs, peers: Vec::new(), up: Sorted::default() }
     }
 }
 
