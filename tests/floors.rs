@@ -67,7 +67,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         folder: "src/sim",
         floors: &["wire", "chain", "peering"],
-        packages: &["gpc_trees", "bytes", "thiserror", "rayon"],
+        packages: &["gpc_trees", "bytes", "smallvec", "thiserror", "rayon"],
         banned: SYSTEM_AND_LOCKS,
     },
     Floor {

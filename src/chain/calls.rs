@@ -110,6 +110,21 @@ impl Calls {
         slot
     }
 
+    /// Whether there is none but one that needs no table.
+    pub(super) fn are_few(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Takes out the one that needs no table.
+    pub(super) fn take_first(&mut self) -> Option<Box<Call>> {
+        self.first.take()
+    }
+
+    /// Puts it back, where there is none.
+    pub(super) fn put_first(&mut self, call: Option<Box<Call>>) {
+        self.first = call;
+    }
+
     /// Takes a call out.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Box<Call>> {
         if slot == FIRST {

@@ -93,6 +93,12 @@ impl Deadlines {
         self.queue.shrink_to_fit();
     }
 
+    /// The only one, if there is one; `Err` if there are others.
+    pub(super) fn only(&self) -> Result<Option<(Time, CallId)>, ()> {
+        let more = !self.queue.is_empty() || !self.others.is_empty();
+        if more { Err(()) } else { Ok(self.only) }
+    }
+
     pub(super) fn next(&self) -> Option<Time> {
         self.first.map(|(at, _)| at)
     }

@@ -2,6 +2,7 @@
 //!
 //! At most as many as the node takes calls, and so many bytes, so that a root that never releases takes no more than its share; beyond them those go that had the least time left.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -49,65 +50,106 @@ impl Kept {
 /// The kept answers of a node.
 #[derive(Debug, Default)]
 pub(super) struct KeptAnswers {
-    answers: BTreeMap<CallId, Kept>,
+    /// In boxes, since a map makes room for several at once.
+    answers: BTreeMap<CallId, Box<Kept>>,
+    /// Of some; of a few it is looked for.
     by_time: BTreeSet<(Time, CallId)>,
-    budget: Budget,
+    /// The node's memory, and what it is called in refusals.
+    memory: Option<(Budget, Id)>,
+    /// What there is for kept answers, made with the first.
+    budget: OnceCell<Budget>,
 }
+
+/// So many answers are looked through for the one with the least time left.
+const FEW: usize = 8;
 
 impl KeptAnswers {
     /// Answers that take at most so much.
-    pub(super) fn of(budget: Budget) -> KeptAnswers {
-        KeptAnswers { budget, ..KeptAnswers::default() }
+    pub(super) fn of(memory: Budget, me: Id) -> KeptAnswers {
+        KeptAnswers { memory: Some((memory, me)), ..KeptAnswers::default() }
+    }
+
+    fn budget(&self) -> &Budget {
+        let part =
+            |(memory, me): &(Budget, Id)| memory.part(1, 4, format!("id {me} for answers that it keeps"));
+        self.budget.get_or_init(|| self.memory.as_ref().map(part).unwrap_or_default())
+    }
+
+    /// They are those of another id from now on, where there are none yet.
+    pub(super) fn belong_to(&mut self, memory: Budget, id: Id) {
+        self.memory = Some((memory, id));
+    }
+
+    /// Whether none is kept, and none ever was.
+    pub(super) fn is_new(&self) -> bool {
+        self.answers.is_empty() && self.budget.get().is_none()
+    }
+
+    /// The one with the least time left.
+    fn soonest(&self) -> Option<(Time, CallId)> {
+        match self.by_time.first() {
+            Some(soonest) => Some(*soonest),
+            None => self.answers.iter().map(|(call, kept)| (kept.until, *call)).min(),
+        }
+    }
+
+    fn drop_soonest(&mut self) -> bool {
+        self.soonest().is_some_and(|(_, call)| self.remove(call).is_some())
     }
 
     /// An empty share for one that is to be kept.
     pub(super) fn share(&self) -> Share {
-        self.budget.share()
+        self.budget().share()
     }
 
     /// Keeps an answer, and no more than `most` in all; or not, where there is no memory for it. Then whoever asks again is told that it is gone.
     pub(super) fn insert(&mut self, call: CallId, mut kept: Kept, most: usize) {
         self.remove(call);
         let bytes = kept.bytes();
-        if bytes > self.budget.most() {
+        if bytes > self.budget().most() {
             return;
         }
         while !kept.share.grow(bytes) {
-            let Some((_, soonest)) = self.by_time.pop_first() else { return };
-            self.answers.remove(&soonest);
+            if !self.drop_soonest() {
+                return;
+            }
         }
-        self.by_time.insert((kept.until, call));
-        self.answers.insert(call, kept);
+        if !self.by_time.is_empty() {
+            self.by_time.insert((kept.until, call));
+        }
+        self.answers.insert(call, Box::new(kept));
         while self.answers.len() > most.max(1) {
-            let Some((_, soonest)) = self.by_time.pop_first() else { return };
-            self.answers.remove(&soonest);
+            self.drop_soonest();
+        }
+        if self.by_time.is_empty() && self.answers.len() > FEW {
+            self.by_time = self.answers.iter().map(|(call, kept)| (kept.until, *call)).collect();
         }
     }
 
     pub(super) fn get(&self, call: CallId) -> Option<&Kept> {
-        self.answers.get(&call)
+        self.answers.get(&call).map(Box::as_ref)
     }
 
     pub(super) fn get_mut(&mut self, call: CallId) -> Option<&mut Kept> {
-        self.answers.get_mut(&call)
+        self.answers.get_mut(&call).map(Box::as_mut)
     }
 
     pub(super) fn remove(&mut self, call: CallId) -> Option<Kept> {
         let kept = self.answers.remove(&call)?;
         self.by_time.remove(&(kept.until, call));
-        Some(kept)
+        Some(*kept)
     }
 
     /// Drops those whose time has passed.
     pub(super) fn expire(&mut self, now: Time) {
-        while let Some((_, call)) = self.by_time.first().filter(|(until, _)| *until <= now).copied() {
+        while let Some((_, call)) = self.soonest().filter(|(until, _)| *until <= now) {
             self.remove(call);
         }
     }
 
     /// When the next one goes.
     pub(super) fn next(&self) -> Option<Time> {
-        self.by_time.first().map(|&(until, _)| until)
+        self.soonest().map(|(until, _)| until)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -129,7 +171,7 @@ mod tests {
     /// Answers were counted, not weighed: 65,536 of them may have been of any length.
     #[test]
     fn those_with_the_least_time_left_go_when_their_bytes_are_too_many() {
-        let mut answers = KeptAnswers::of(Budget::new(4 * (FIXED + 16), "kept answers"));
+        let mut answers = KeptAnswers::of(Budget::new(16 * (FIXED + 16), "memory"), 7);
         let call = |sequence| CallId { root: 1, sequence };
         for sequence in 1..=6 {
             answers.insert(call(sequence), Kept { share: answers.share(), ..kept(100 - sequence) }, 100);
@@ -138,9 +180,13 @@ mod tests {
         assert!(kept_calls.eq([1, 2, 3, 6]), "each that comes is kept");
         let long = Kept { share: answers.share(), children: vec![0; 1000], ..kept(200) };
         answers.insert(call(7), long, 100);
-        assert_eq!((answers.len(), answers.budget.used()), (4, 4 * (FIXED + 16)), "one too long costs none");
+        assert_eq!(
+            (answers.len(), answers.budget().used()),
+            (4, 4 * (FIXED + 16)),
+            "one too long costs none"
+        );
         answers.expire(Time::from_nanos(100));
-        assert_eq!((answers.len(), answers.budget.used()), (0, 0));
+        assert_eq!((answers.len(), answers.budget().used()), (0, 0));
     }
 
     /// An answer was kept for a call whose name was kept already: the earlier one's time stayed behind, belonged to nothing, and dropping what had expired never ended.

@@ -101,6 +101,14 @@ impl Liveness {
         self.next
     }
 
+    /// Whether nothing is known that a later call would not find out anew.
+    pub(super) fn is_blank(&self) -> bool {
+        self.next.is_none()
+            && self.watched.is_empty()
+            && self.descendants.is_empty()
+            && self.pauses.is_empty()
+    }
+
     /// Whether heartbeats are noted at present.
     pub(super) fn watches(&self) -> bool {
         !self.watched.is_empty()

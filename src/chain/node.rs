@@ -50,11 +50,7 @@ impl Node {
             runs: Runs::new(std::iter::once(config.workers).chain(config.executors.iter().copied())),
             recent: Recent::new(config.seed),
             closed: false,
-            kept: KeptAnswers::of(config.memory.part(
-                1,
-                4,
-                format!("id {} for answers that it keeps", config.me),
-            )),
+            kept: KeptAnswers::of(config.memory.clone(), config.me),
             liveness: Liveness::default(),
             spots: None,
             outputs: Outputs::new(),

@@ -140,7 +140,7 @@ pub(super) struct Plans {
     seeded: Seeded,
     /// Where the next one goes when there are as many as may be: the oldest.
     oldest: usize,
-    /// The hashes of those that were asked for once, each at a place of its own: a plan costs as much as a call by the general path, so there is none for what is never asked for again.
+    /// The hashes of those that were asked for once, each at a place of its own: a plan costs as much as a call by the general path, so there is none for what is never asked for again. Empty before the first.
     asked: Vec<[u64; ASKED_OF_A_PLACE]>,
     /// How often one was forgotten for another.
     turns: usize,
@@ -149,8 +149,7 @@ pub(super) struct Plans {
 impl Plans {
     pub(super) fn new(seed: u64) -> Plans {
         let seeded = Seeded::new(seed);
-        let (plans, by_hash, asked) =
-            (Vec::new(), SeededMap::with_hasher(seeded), vec![[0; ASKED_OF_A_PLACE]; ASKED_MAX]);
+        let (plans, by_hash, asked) = (Vec::new(), SeededMap::with_hasher(seeded), Vec::new());
         Plans { plans, last: 0, by_hash, seeded, oldest: 0, asked, turns: 0 }
     }
 
@@ -168,7 +167,7 @@ impl Plans {
         let hash = self.hash(key);
         match self.search(hash, key) {
             Some(place) => Some(place),
-            None if !self.is_asked_again(hash) && !at_once => None,
+            None if !at_once && !self.is_asked_again(hash) => None,
             None => Some(self.add(hash, Plan::new(me, key)?)),
         }
     }
@@ -185,6 +184,9 @@ impl Plans {
 
     /// Whether a plan of this hash has been asked for before, not long ago. Kinds that take turns at one place do not lose sight of each other: one of the two remains.
     fn is_asked_again(&mut self, hash: u64) -> bool {
+        if self.asked.is_empty() {
+            self.asked = vec![[0; ASKED_OF_A_PLACE]; ASKED_MAX];
+        }
         let place = &mut self.asked[hash as usize % ASKED_MAX];
         if place.contains(&hash) {
             return true;

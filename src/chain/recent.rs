@@ -22,6 +22,53 @@ const WINDOWS_MAX: usize = 64;
 /// Calls of one root that are remembered as bits, up to the last that ended: several times those that may be in flight on a link.
 const WINDOW: u64 = 4096;
 
+/// Words of a window that lie in it side by side: those of the calls of a node that has had few. A million nodes of that kind are simulated.
+const FEW: usize = 2;
+
+/// The bits of a window.
+#[derive(Debug)]
+enum Bits {
+    /// Words that have bits, and their places; a word without any is free.
+    Few([(u8, u64); FEW]),
+    All(Box<[u64; WINDOW as usize / 64]>),
+}
+
+impl Bits {
+    #[inline(always)]
+    fn get(&self, word: usize) -> u64 {
+        match self {
+            Bits::All(bits) => bits[word],
+            Bits::Few(few) => {
+                let there = few.iter().filter(|(place, _)| usize::from(*place) == word);
+                there.fold(0, |all, (_, bits)| all | bits)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, word: usize, bits: u64) {
+        match self {
+            Bits::All(all) => all[word] = bits,
+            Bits::Few(_) => self.set_of_few(word, bits),
+        }
+    }
+
+    #[inline(never)]
+    fn set_of_few(&mut self, word: usize, bits: u64) {
+        let Bits::Few(few) = self else { return };
+        let there = few.iter().position(|(place, bits)| usize::from(*place) == word && *bits != 0);
+        match there.or_else(|| few.iter().position(|(_, bits)| *bits == 0)) {
+            Some(free) => few[free] = (word as u8, bits),
+            None => {
+                let mut all = Box::new([0; WINDOW as usize / 64]);
+                few.iter().for_each(|(place, bits)| all[usize::from(*place)] = *bits);
+                all[word] = bits;
+                *self = Bits::All(all);
+            }
+        }
+    }
+}
+
 /// The last calls of one root, which counts them up.
 #[derive(Debug)]
 struct Window {
@@ -31,14 +78,14 @@ struct Window {
     /// The highest number that has ended.
     last: u64,
     /// Whether a call has ended; that of number n stands at n modulo [`WINDOW`].
-    bits: [u64; WINDOW as usize / 64],
+    bits: Bits,
     /// How many have ended that are remembered here.
     ones: u32,
 }
 
 impl Window {
     fn new(call: CallId, run: Option<u64>) -> Window {
-        Window { root: call.root, run, last: call.sequence, bits: [0; WINDOW as usize / 64], ones: 0 }
+        Window { root: call.root, run, last: call.sequence, bits: Bits::Few([(0, 0); FEW]), ones: 0 }
     }
 
     /// The word and the bit of a number, if it is not too old.
@@ -48,7 +95,8 @@ impl Window {
     }
 
     fn contains(&self, sequence: u64) -> bool {
-        sequence <= self.last && self.place(sequence).is_some_and(|(word, bit)| self.bits[word] & bit != 0)
+        sequence <= self.last
+            && self.place(sequence).is_some_and(|(word, bit)| self.bits.get(word) & bit != 0)
     }
 
     /// Notes a number; says whether it is remembered here for a thousand ended calls at least, or until `forgotten` is called for it. One that is far behind the last may not be: too few will have ended since when it goes.
@@ -63,8 +111,8 @@ impl Window {
             }
             self.last = sequence;
         }
-        self.ones += u32::from(self.bits[word] & bit == 0);
-        self.bits[word] |= bit;
+        self.ones += u32::from(self.bits.get(word) & bit == 0);
+        self.bits.set(word, self.bits.get(word) | bit);
         self.last - sequence <= REMEMBERED as u64
     }
 
@@ -72,11 +120,11 @@ impl Window {
     #[inline(always)]
     fn add_next(&mut self, sequence: u64) -> bool {
         let (word, bit) = ((sequence % WINDOW) as usize / 64, 1 << (sequence % 64));
-        let there = self.bits[word] & bit != 0;
+        let there = self.bits.get(word) & bit != 0;
         let next =
             self.last.checked_add(1) == Some(sequence) && (!there || self.ones as usize > 2 * REMEMBERED);
         if next {
-            self.bits[word] |= bit;
+            self.bits.set(word, self.bits.get(word) | bit);
             self.ones += u32::from(!there);
             self.last = sequence;
         }
@@ -88,10 +136,10 @@ impl Window {
         let mut left = None;
         for sequence in self.last.saturating_sub(WINDOW - 1)..=self.last {
             let (word, bit) = ((sequence % WINDOW) as usize / 64, 1 << (sequence % 64));
-            match self.bits[word] & bit != 0 {
+            match self.bits.get(word) & bit != 0 {
                 true if stays(sequence) => left = Some(sequence),
                 true => {
-                    self.bits[word] &= !bit;
+                    self.bits.set(word, self.bits.get(word) & !bit);
                     self.ones -= 1;
                 }
                 false => {}
@@ -104,10 +152,10 @@ impl Window {
     /// Makes room for a number where another one stands, of those up to `ended`.
     fn clear(&mut self, number: u64, ended: u64, forgotten: &mut impl FnMut(u64)) {
         let (word, bit) = ((number % WINDOW) as usize / 64, 1 << (number % 64));
-        if self.bits[word] & bit == 0 {
+        if self.bits.get(word) & bit == 0 {
             return;
         }
-        self.bits[word] &= !bit;
+        self.bits.set(word, self.bits.get(word) & !bit);
         self.ones -= 1;
         // Of those that are left a thousand may have ended before it, as many as it was behind; the others have ended since.
         if (self.ones as usize) < 2 * REMEMBERED {
@@ -177,6 +225,16 @@ impl Recent {
             ended: 0,
             partial: RecentPartial::default(),
         }
+    }
+
+    /// Whether nothing is remembered.
+    pub(super) fn is_new(&self) -> bool {
+        self.ended == 0 && self.runs.is_empty() && self.partial.is_empty() && self.windows.is_empty()
+    }
+
+    /// Gives back room that nothing is in.
+    pub(super) fn release_room(&mut self) {
+        self.windows.shrink_to_fit();
     }
 
     #[inline(always)]

@@ -148,6 +148,18 @@ impl Runs {
         self.classes.first().is_some_and(|queue| queue.running == 0 && queue.first.is_none())
     }
 
+    /// The one job that runs, which waits for nothing, while none waits for its turn; `Err` if there are others.
+    pub(super) fn only(&self) -> Result<Option<(u8, CallId)>, ()> {
+        if self.classes.iter().any(|queue| queue.first.is_some()) {
+            return Err(());
+        }
+        match &self.running[..] {
+            [] => Ok(None),
+            [Running { call, class, waits: None }] => Ok(Some((*class, *call))),
+            _ => Err(()),
+        }
+    }
+
     /// Jobs handed out that have not ended.
     pub(super) fn running(&self) -> usize {
         self.running.len()

@@ -4,21 +4,21 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 
 /// A map whose order depends on its seed and on what was done to it, and on nothing else.
-pub(super) type SeededMap<K, V> = HashMap<K, V, Seeded>;
+pub(crate) type SeededMap<K, V> = HashMap<K, V, Seeded>;
 
 /// A set of the same kind.
 pub(super) type SeededSet<K> = HashSet<K, Seeded>;
 
 /// Makes hashers with one seed. The same seed gives the same hashes, everywhere.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seeded {
+pub(crate) struct Seeded {
     key: u64,
     factor: u64,
 }
 
 /// Hashes a few numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SeededHasher {
+pub(crate) struct SeededHasher {
     state: u64,
     factor: u64,
 }
@@ -27,7 +27,7 @@ pub(super) struct SeededHasher {
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Seeded {
-    pub(super) fn new(seed: u64) -> Seeded {
+    pub(crate) fn new(seed: u64) -> Seeded {
         let key = fold(seed ^ SPREAD, SPREAD);
         // A factor of few bits would spread little; its lowest bit keeps it from being nothing.
         Seeded { key, factor: fold(key, SPREAD) ^ SPREAD | 1 }

@@ -12,7 +12,7 @@ use super::forged::call_of;
 use super::path::Came;
 use super::trace::{Shown, digest};
 use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held};
-use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Work};
+use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Turn, Work};
 use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
 use crate::wire::{CallId, Message, Request};
@@ -21,6 +21,8 @@ impl World {
     /// Gives a node one input and carries out what it asks for.
     pub(super) fn input(&mut self, id: Id, input: Input) {
         let (now, mut outputs) = (self.now, std::mem::take(&mut self.outputs));
+        // What the link brings comes next.
+        let more = matches!(input, Input::LinkUp { .. });
         let Some(node) = self.node(id) else { return };
         node.input(Time::from_nanos(now), input, &mut outputs);
         self.outputs = outputs;
@@ -29,6 +31,9 @@ impl World {
             self.carry_out(id, output);
         }
         self.settle(id);
+        if !more {
+            self.rest(id);
+        }
     }
 
     /// The node of a process that is up.
@@ -38,26 +43,34 @@ impl World {
         let host = self.hosts.at(id);
         let (down, begun, first_run) = (host.down, host.begun, host.run == 0);
         let incarnation = host.incarnation();
-        let node = || {
-            let started = Time::from_nanos(begun);
-            let mut config = Config {
-                workers,
-                executors: vec![EXECUTOR],
-                first_run,
-                started,
-                restart_margin,
-                heartbeat,
-                plan_at_once: true,
-                ..Config::new(id, incarnation)
-            };
-            if let Some(Limits { calls_max, data_max, reply_max, adopted_max, memory_max }) = limits {
-                (config.calls_max, config.data_max) = (calls_max, data_max);
-                (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
-                if memory_max < u64::MAX {
-                    config.memory = Budget::new(memory_max, format!("id {id}"));
-                }
+        let (rested, spare) = (&mut host.rested, &mut self.spare);
+        let memory = || match limits {
+            Some(Limits { memory_max, .. }) if memory_max < u64::MAX => {
+                Budget::new(memory_max, format!("id {id}"))
             }
-            Box::new(Node::new(config))
+            _ => Budget::default(),
+        };
+        let node = || {
+            let new = || {
+                let mut config = Config {
+                    workers,
+                    executors: vec![EXECUTOR],
+                    restart_margin,
+                    heartbeat,
+                    plan_at_once: true,
+                    ..Config::new(id, incarnation)
+                };
+                if let Some(Limits { calls_max, data_max, reply_max, adopted_max, .. }) = limits {
+                    (config.calls_max, config.data_max) = (calls_max, data_max);
+                    (config.reply_max, config.adopted_max) = (reply_max, adopted_max);
+                }
+                Box::new(Node::new(config))
+            };
+            let mut node = spare.take().unwrap_or_else(new);
+            let started = Time::from_nanos(begun);
+            let turn = Turn { me: id, incarnation, started, first_run, memory };
+            node.go_on(turn, rested.take().map(|rested| *rested));
+            node
         };
         (!down).then(|| &mut **host.node.get_or_insert_with(node))
     }
@@ -73,7 +86,6 @@ impl World {
             self.queue.push_timer(next, id);
         }
         self.checkers.observe(now, &Observation::Held { id, held, workers });
-        self.rest(id);
     }
 
     pub(super) fn carry_out(&mut self, id: Id, output: Output) {
@@ -148,7 +160,7 @@ impl World {
                 if !data
                     && !matches!(message, Message::Response(Response { answer: Answer::Arriving(_), .. }))
                 {
-                    mishaps.remember(from, to, runs, &message);
+                    mishaps.remember(sent, from, to, runs, &message);
                 }
                 let (late, due) = (mishaps.lateness(&mut self.random, sent), arrival);
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
@@ -233,10 +245,10 @@ impl World {
         if lie {
             // It changes nothing, but that somebody was heard.
             self.observe(&Observation::Heard { at: to, from });
-            if !self.on_the_spot(to, from, message) {
-                self.input(to, Input::Message { from, message: parcel.message });
+            if self.on_the_spot(to, from, message) {
+                return self.rest(to);
             }
-            return;
+            return self.input(to, Input::Message { from, message: parcel.message });
         }
         if self.head_came(to, from, message) {
             return;
@@ -255,13 +267,14 @@ impl World {
         }
         let message = self.begin_pieces(to, from, passage, parcel.message);
         self.observe(&Observation::Received { at: to, from, message: &message });
-        if !self.on_the_spot(to, from, &message) {
-            let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
-            let message = self.placed(message);
-            self.input(to, Input::Message { from, message });
-            // Another parent may have brought what the first one did not.
-            asked.into_iter().for_each(|call| self.more_below(to, call));
+        if self.on_the_spot(to, from, &message) {
+            return self.rest(to);
         }
+        let asked = if let Message::Request(request) = &message { Some(request.call) } else { None };
+        let message = self.placed(message);
+        self.input(to, Input::Message { from, message });
+        // Another parent may have brought what the first one did not.
+        asked.into_iter().for_each(|call| self.more_below(to, call));
     }
 
     /// Something has come on a link. Both ends hear with the first of it which run of the peer it is with; of a link that carries nothing to an end, that end hears nothing.
@@ -305,7 +318,7 @@ impl World {
                 };
                 self.trace.say(self.now, format_args!("{id} merges the reply of {from} in {call}"));
                 let ns = self.scenario.callback_ns * slowness;
-                self.work(id, ns, Event::Ran { id, run, call, result });
+                self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
             }
         }
     }
@@ -362,15 +375,16 @@ impl World {
             Some(Act::Defer | Act::Twice) => {
                 // The token may be used before func has returned.
                 let first = self.now + self.random.below(2 * ns + 20_000);
-                self.queue.push(first, Event::Answered { id, run, call, reply });
+                self.queue.push(first, Event::Answered { id, run, call, reply: Box::new(reply) });
                 if act == Some(Act::Twice) {
                     let again = first + self.random.below(100_000);
-                    self.queue.push(again, Event::Answered { id, run, call, reply: self.of_nobody(id) });
+                    let reply = Box::new(self.of_nobody(id));
+                    self.queue.push(again, Event::Answered { id, run, call, reply });
                 }
                 JobResult::Deferred
             }
         };
-        self.work(id, ns, Event::Ran { id, run, call, result });
+        self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
     }
 
     /// A request as a node takes it whose functions have their places, and say how they merge: those of every other call run on an executor with a name.

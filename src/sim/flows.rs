@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use gpc_trees::Id;
 
-use super::check::Observation;
+use super::check::{NAMES, Observation, forget};
 use super::world::{Parcel, World};
 use crate::chain::Input;
 use crate::wire::flow::{ArrivingReply, Flow, FlowPart};
@@ -52,14 +52,18 @@ impl Flows {
 
     /// An end learns that its link is lost.
     pub(super) fn lost(&mut self, at: Id, peer: Id) {
-        self.going.retain(|(id, _), (to, _)| (*id, *to) != (at, peer));
-        self.coming.retain(|(to, from, _), _| (*to, *from) != (at, peer));
+        let of_at = self.going.range((at, NAMES[0])..=(at, NAMES[1]));
+        let lost = of_at.filter(|(_, (to, _))| *to == peer).map(|(key, _)| *key);
+        for key in lost.collect::<Vec<_>>() {
+            self.going.remove(&key);
+        }
+        forget(&mut self.coming, (at, peer, NAMES[0])..=(at, peer, NAMES[1]));
     }
 
     /// A process ends.
     pub(super) fn ended(&mut self, id: Id) {
-        self.going.retain(|(from, _), _| *from != id);
-        self.coming.retain(|(to, ..), _| *to != id);
+        forget(&mut self.going, (id, NAMES[0])..=(id, NAMES[1]));
+        forget(&mut self.coming, (id, 0, NAMES[0])..=(id, Id::MAX, NAMES[1]));
     }
 }
 
@@ -132,9 +136,7 @@ impl World {
         let Some(writer) = self.flows.coming.remove(&(at, from, call)) else { return };
         self.observe(&Observation::Received { at, from, message: &message });
         let Some(mut writer) = writer else { return self.input(at, Input::Message { from, message }) };
-        for part in reply.data.parts() {
-            writer.push(&part);
-        }
+        writer.fill(reply.data.clone());
         self.input(at, Input::ReplyArrived { from, call });
         self.send_data(at, call);
     }

@@ -57,11 +57,13 @@ impl World {
         };
         let to_root = other.as_ref().is_some_and(|(to, _)| *to == call.root);
         let (to, message) = other.unwrap_or((to, message));
-        let others: Vec<Id> =
-            (0..self.scenario.n).filter(|&id| id != from && id != to && self.hosts.is_up(id)).collect();
-        let Some(&other) = self.random.pick(&others) else { return };
+        let up = self.hosts.up();
+        let others = up.len() - u32::from(up.contains(from)) - u32::from(to != from && up.contains(to));
+        // Below a u32.
+        let place = self.random.below(others.into()) as u32;
+        let Some(other) = up.at_without(place, [from, to]) else { return };
         // With its root an id may be linked first after the call.
-        let root = Some(call.root).filter(|root| others.contains(root));
+        let root = Some(call.root).filter(|&root| ![from, to].contains(&root) && up.contains(root));
         let liar = if self.random.chance(1, 3) { root.unwrap_or(other) } else { other };
         let Some(mishaps) = &self.mishaps else { return };
         let at = self.now + mishaps.copy_takes(&mut self.random, arrival - self.now);

@@ -4,14 +4,19 @@
 
 use gpc_trees::Id;
 
+use super::check::Held;
 use super::cost::{LinkCost, Topology};
-use crate::chain::Node;
+use super::ranked::IdSet;
+use super::world::held;
+use crate::chain::{Node, Rested};
 
 /// One id's process.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     /// Made at the first message: an id that has heard nothing holds nothing.
     pub(super) node: Option<Box<Node>>,
+    /// What the node goes on with where it has been let go.
+    pub(super) rested: Option<Box<Rested>>,
     /// Until when its processor has messages to handle.
     busy_until: u64,
     /// When the next message may leave.
@@ -36,19 +41,34 @@ impl Host {
     pub(super) fn incarnation(&self) -> u64 {
         self.begun + self.ahead
     }
+
+    /// What its node holds, also where that has been let go.
+    pub(super) fn held(&self) -> Held {
+        match (&self.node, &self.rested) {
+            (Some(node), _) => held(node),
+            (None, Some(rested)) => {
+                let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
+                Held { calls, answers_kept, jobs: rested.jobs_running(), deadline: rested.has_deadline() }
+            }
+            (None, None) => Held::default(),
+        }
+    }
 }
 
 /// All processes.
 #[derive(Debug)]
 pub(super) struct Hosts {
     hosts: Vec<Host>,
+    /// Those that are up.
+    up: IdSet,
     topology: Topology,
 }
 
 impl Hosts {
     pub(super) fn new(topology: Topology) -> Hosts {
         let host = || Host { timer: u64::MAX, ..Host::default() };
-        Hosts { hosts: std::iter::repeat_with(host).take(topology.n as usize).collect(), topology }
+        let hosts = std::iter::repeat_with(host).take(topology.n as usize).collect();
+        Hosts { hosts, up: IdSet::below(topology.n), topology }
     }
 
     pub(super) fn at(&mut self, id: Id) -> &mut Host {
@@ -59,8 +79,13 @@ impl Hosts {
         self.hosts.get(id as usize).is_some_and(|host| !host.down)
     }
 
+    /// All that are up.
+    pub(super) fn up(&self) -> &IdSet {
+        &self.up
+    }
+
     pub(super) fn has_node(&self, id: Id) -> bool {
-        self.hosts[id as usize].node.is_some()
+        self.hosts[id as usize].node.is_some() || self.hosts[id as usize].rested.is_some()
     }
 
     pub(super) fn run(&self, id: Id) -> u32 {
@@ -115,14 +140,16 @@ impl Hosts {
 
     /// A process ends.
     pub(super) fn end(&mut self, id: Id) {
+        self.up.remove(id);
         let host = self.at(id);
-        host.node = None;
+        (host.node, host.rested) = (None, None);
         host.down = true;
         host.timer = u64::MAX;
     }
 
     /// A new process begins under the same id, and its clock is right.
     pub(super) fn begin_again(&mut self, id: Id, now: u64) {
+        self.up.insert(id);
         let host = self.at(id);
         let run = host.run + 1;
         *host = Host { run, begun: now, busy_until: now, timer: u64::MAX, ..Host::default() };

@@ -42,6 +42,7 @@ mod pieces;
 mod profile;
 mod queue;
 mod random;
+mod ranked;
 mod run;
 mod scenario;
 mod spot;

@@ -2,6 +2,8 @@
 //!
 //! An id that has some of the data passes on what it has; who is below follows. A piece is on its way as long as the link stands; what has not come by then never does.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use gpc_trees::Id;
 
 use super::faults::Passage;
@@ -28,7 +30,54 @@ struct Coming {
 
 /// All data that are on their way. Bounded by the requests in flight.
 #[derive(Default)]
-pub(super) struct Pieces(Vec<Coming>);
+pub(super) struct Pieces {
+    /// By their places: what has come whole gives its place to the last one.
+    coming: BTreeMap<u64, Coming>,
+    /// The places of those that come to an id from another one.
+    to: BTreeSet<(Id, Id, CallId, u64)>,
+    /// And of those that an id sends.
+    from: BTreeSet<(Id, CallId, u64)>,
+}
+
+impl Pieces {
+    fn insert(&mut self, place: u64, it: Coming) {
+        self.to.insert((it.at, it.from, it.call, place));
+        self.from.insert((it.from, it.call, place));
+        self.coming.insert(place, it);
+    }
+
+    fn push(&mut self, it: Coming) {
+        let last = self.coming.last_key_value().map(|(place, _)| *place);
+        self.insert(last.map_or(0, |last| last + 1), it);
+    }
+
+    fn remove(&mut self, place: u64) -> Option<Coming> {
+        let it = self.coming.remove(&place)?;
+        self.to.remove(&(it.at, it.from, it.call, place));
+        self.from.remove(&(it.from, it.call, place));
+        Some(it)
+    }
+
+    /// What has come whole.
+    fn end(&mut self, place: u64) {
+        self.remove(place);
+        let last = self.coming.last_key_value().map(|(last, _)| *last).filter(|last| *last > place);
+        let moved = last.and_then(|last| self.remove(last));
+        moved.into_iter().for_each(|it| self.insert(place, it));
+    }
+
+    /// The places of what comes to an id from another one.
+    fn places(&self, at: Id, from: Id, call: CallId) -> Vec<u64> {
+        let all = (at, from, call, 0)..=(at, from, call, u64::MAX);
+        self.to.range(all).map(|(.., place)| *place).collect()
+    }
+
+    /// To whom an id sends data of a call.
+    fn below(&self, from: Id, call: CallId) -> Vec<Id> {
+        let all = self.from.range((from, call, 0)..=(from, call, u64::MAX));
+        all.filter_map(|(.., place)| Some(self.coming.get(place)?.at)).collect()
+    }
+}
 
 impl World {
     /// A request has come in: where its data come in pieces, they come later.
@@ -43,7 +92,7 @@ impl World {
         let source = request.data.fork();
         std::sync::Arc::make_mut(&mut request).data = body;
         let call = request.call;
-        self.pieces.0.push(Coming { at, from, call, passage, source, writer });
+        self.pieces.push(Coming { at, from, call, passage, source, writer });
         self.next_piece(at, from, call);
         Message::Request(request)
     }
@@ -56,24 +105,24 @@ impl World {
 
     /// More comes of what is there at the sender.
     pub(super) fn piece(&mut self, at: Id, run: u32, from: Id, call: CallId) {
-        let stands = |coming: &Coming, world: &World| {
-            let mishaps = world.mishaps.as_ref();
-            mishaps.is_some_and(|mishaps| mishaps.links.stands(from, at, coming.passage))
-        };
-        let mut all = std::mem::take(&mut self.pieces.0);
-        all.retain(|it| (it.at, it.from, it.call) != (at, from, call) || stands(it, self));
-        let place = all.iter().position(|it| (it.at, it.from, it.call) == (at, from, call));
+        let World { pieces, mishaps, random, .. } = self;
+        let mut place = None;
+        for each in pieces.places(at, from, call) {
+            let passage = pieces.coming.get(&each).map(|coming| coming.passage);
+            let links = mishaps.as_ref().map(|mishaps| &mishaps.links);
+            match passage.zip(links).is_some_and(|(passage, links)| links.stands(from, at, passage)) {
+                true => place = place.or(Some(each)),
+                false => drop(pieces.remove(each)),
+            }
+        }
         let (mut whole, mut came) = (false, 0);
-        if let Some(coming) = place.and_then(|place| all.get_mut(place)) {
-            let most = 1 + self.random.below(2 * coming.source.len() / PIECES + 1);
+        if let Some(coming) = place.and_then(|place| pieces.coming.get_mut(&place)) {
+            let most = 1 + random.below(2 * coming.source.len() / PIECES + 1);
             let bytes = coming.source.read(coming.source.len() - coming.writer.missing(), most as usize);
             came = coming.writer.push(&bytes);
             whole = coming.writer.missing() == 0;
         }
-        if let Some(place) = place.filter(|_| whole) {
-            all.swap_remove(place);
-        }
-        self.pieces.0 = all;
+        place.filter(|_| whole).into_iter().for_each(|place| pieces.end(place));
         if came == 0 || !self.hosts.is_up(at) || self.hosts.run(at) != run {
             return;
         }
@@ -89,8 +138,7 @@ impl World {
 
     /// An id may have more of a call's data than those below have been sent.
     pub(super) fn more_below(&mut self, at: Id, call: CallId) {
-        let below: Vec<Id> =
-            self.pieces.0.iter().filter(|it| (it.from, it.call) == (at, call)).map(|it| it.at).collect();
+        let below = self.pieces.below(at, call);
         below.into_iter().for_each(|below| self.next_piece(below, at, call));
     }
 }

@@ -2,9 +2,10 @@
 
 use gpc_trees::Tree;
 
+use super::faults::FaultSet;
 use super::queue::Next;
 use super::scenario::Scenario;
-use super::world::{Event, World};
+use super::world::{Event, LARGE, World};
 use crate::chain::{JobResult, Reply};
 use crate::wire::Message;
 use crate::wire::message::{Answer, Response};
@@ -93,7 +94,7 @@ fn a_reply_of_another_id_is_noticed() {
     let found = meddled(false, |event| match event {
         Event::Ran { id: 5, run, call, .. } => {
             let reply = Reply { data: super::check::part(call, 6, 8), ..Default::default() };
-            Verdict::Happens(Event::Ran { id: 5, run, call, result: JobResult::Replied(reply) })
+            Verdict::Happens(Event::Ran { id: 5, run, call, result: JobResult::Replied(reply).into() })
         }
         event => Verdict::Happens(event),
     });
@@ -103,9 +104,12 @@ fn a_reply_of_another_id_is_noticed() {
 #[test]
 fn a_function_that_fails_for_no_reason_is_noticed() {
     let found = meddled(false, |event| match event {
-        Event::Ran { id: 2, run, call, .. } => {
-            Verdict::Happens(Event::Ran { id: 2, run, call, result: JobResult::Failed("no reason".into()) })
-        }
+        Event::Ran { id: 2, run, call, .. } => Verdict::Happens(Event::Ran {
+            id: 2,
+            run,
+            call,
+            result: JobResult::Failed("no reason".into()).into(),
+        }),
         event => Verdict::Happens(event),
     });
     assert_eq!(found, ["causes", "statuses"]);
@@ -135,4 +139,19 @@ fn an_answer_that_claims_too_little_is_noticed() {
         event => Verdict::Happens(event),
     });
     assert_eq!(found, ["causes", "statuses"]);
+}
+
+/// In a large world the two calls that show that all is well came at the same time, and each node had both in flight.
+#[test]
+fn a_large_world_is_probed_twice_one_after_the_other() {
+    let plain = Scenario::new(LARGE + 1, Tree::Binary);
+    let mut world = World::new(&Scenario { seed: 2, faults: FaultSet::ALL, ..plain });
+    world.run();
+    let probes: Vec<_> = world.calls.iter().filter(|call| call.probe).collect();
+    let [first, second] = &probes[..] else { panic!("there are {} probes", probes.len()) };
+    assert_eq!((first.plan.partial, second.plan.partial), (false, true));
+    let (ended, outcome) = first.ended.as_ref().unwrap();
+    assert!(outcome.result.is_ok() && second.started >= *ended);
+    assert!(second.ended.as_ref().unwrap().1.result.is_ok());
+    assert_eq!(world.checkers.violations(), []);
 }

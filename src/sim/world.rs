@@ -76,7 +76,7 @@ pub(super) struct Question {
     pub(super) asked: u64,
 }
 
-/// Something that is to happen.
+/// Something that is to happen. Small, since a large world has a million of them under way.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The application starts a call.
@@ -90,9 +90,9 @@ pub(super) enum Event {
     /// Its receiver has taken it in.
     Handle(Box<Parcel>),
     /// A function has ended.
-    Ran { id: Id, run: u32, call: CallId, result: JobResult },
+    Ran { id: Id, run: u32, call: CallId, result: Box<JobResult> },
     /// A token is used.
-    Answered { id: Id, run: u32, call: CallId, reply: Reply },
+    Answered { id: Id, run: u32, call: CallId, reply: Box<Reply> },
     /// More of a request's data comes.
     Piece { id: Id, run: u32, from: Id, call: CallId },
     /// An end learns that its link is lost.
@@ -108,7 +108,7 @@ pub(super) enum Event {
     /// A process goes on.
     Resumed(Id),
     /// Something goes wrong.
-    Mishap(Mishap),
+    Mishap(Box<Mishap>),
 }
 
 /// A call of a world.
@@ -139,6 +139,8 @@ pub(super) struct World {
     pub(super) now: u64,
     pub(super) queue: Queue<Event>,
     pub(super) hosts: Hosts,
+    /// A node that takes its turn as that of the next id of a large world; see [`rest`](World::rest).
+    pub(super) spare: Option<Box<Node>>,
     /// None where every process has one of its own.
     pub(super) cores: Option<Cores>,
     /// None where nothing can go wrong.
@@ -178,6 +180,7 @@ impl World {
             now: BEGIN,
             queue: Queue::new(),
             hosts: Hosts::new(topology),
+            spare: None,
             cores: scenario
                 .sharing
                 .filter(|_| scenario.faults.is_empty())
@@ -253,7 +256,7 @@ impl World {
             self.crash_those_due();
             let Some((at, next)) = self.queue.pop() else { break };
             self.step(at, next);
-            if self.scenario.n > LARGE && self.queue.only_timers() {
+            if self.scenario.n > LARGE && self.mishaps.is_none() && self.queue.only_timers() {
                 // Most of a million are of ids that have been let go.
                 let hosts = &self.hosts;
                 self.queue.keep_timers(|id| hosts.has_node(id));
@@ -281,8 +284,8 @@ impl World {
 
     /// Nothing is left of what has happened.
     pub(super) fn quiet(&mut self) {
-        let nodes = self.hosts.iter().filter_map(|(id, host)| Some((id, host.node.as_deref()?)));
-        let held: Vec<(Id, Held)> = nodes.map(|(id, node)| (id, held(node))).collect();
+        let all = self.hosts.iter().map(|(id, host)| (id, host.held()));
+        let held: Vec<(Id, Held)> = all.filter(|(_, held)| *held != Held::default()).collect();
         self.observe(&Observation::Quiet { held: &held });
     }
 
@@ -300,7 +303,8 @@ impl World {
             self.hosts.at(id).timer = until;
             return self.queue.push_timer(until, id);
         }
-        if self.hosts.at(id).node.is_some() {
+        let host = self.hosts.at(id);
+        if host.node.is_some() || host.rested.is_some() {
             self.trace.fold([self.now, 1, id.into(), 0]);
             self.input(id, Input::Tick);
         }
@@ -331,9 +335,9 @@ impl World {
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.trace.fold([self.now, 2, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
-                    let deferred = matches!(result, JobResult::Deferred);
+                    let deferred = matches!(*result, JobResult::Deferred);
                     self.observe(&Observation::Ran { id, call, deferred });
-                    self.input(id, Input::Ran { call, result });
+                    self.input(id, Input::Ran { call, result: *result });
                 }
             }
             Event::Answered { id, run, call, reply } => {
@@ -341,7 +345,7 @@ impl World {
                     self.trace.fold([self.now, 3, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} gives its deferred reply to {call}"));
                     self.observe(&Observation::TokenUsed { id, call });
-                    self.input(id, Input::Answered { call, result: Ok(reply) });
+                    self.input(id, Input::Answered { call, result: Ok(*reply) });
                 }
             }
             Event::Piece { id, run, from, call } => self.piece(id, run, from, call),
@@ -351,7 +355,7 @@ impl World {
             // It may have ended, begun anew, and stand still again.
             Event::Resumed(id) if self.paused_until(id).is_some() || !self.hosts.is_up(id) => {}
             Event::Resumed(id) => self.resume(id),
-            Event::Mishap(mishap) => self.mishap(mishap),
+            Event::Mishap(mishap) => self.mishap(*mishap),
             // They are for cores that are shared.
             Event::Turn(_) | Event::Worked { .. } => {}
         }
@@ -421,21 +425,24 @@ impl World {
             self.path = paths.critical(root);
         }
         self.calls[index].ended = Some((self.now, outcome));
+        self.probed(index);
         if self.mishaps.is_none() && index + 1 < self.calls.len() {
             self.queue.push(self.now, Event::Start(index + 1));
         }
     }
 
-    /// An idle node of a large world holds only the memory of calls that ended, which keeps a second request from executing. Where no
-    /// fault can send one, that memory is let go, so that a million nodes fit; the checkers still see every execution.
+    /// A node of a large world that waits is let go, so that a million of them fit, and its id keeps what it goes on with. Where no call is in flight that is the memory of calls that ended, which keeps a second request from executing: where no
+    /// fault can send one, that goes, too. The checkers still see every execution.
     pub(super) fn rest(&mut self, id: Id) {
-        let quiet = self.mishaps.is_none() && self.scenario.n > LARGE;
+        let forgets = self.mishaps.is_none();
         let host = self.hosts.at(id);
-        if quiet
-            && host.started == 0
-            && host.node.as_deref().is_some_and(|node| held(node) == Held::default())
-        {
-            host.node = None;
+        if self.scenario.n <= LARGE || forgets && host.started > 0 {
+            return;
+        }
+        if let Some(mut node) = host.node.take_if(|node| node.can_rest()) {
+            let rested = node.rest();
+            host.rested = (!forgets || rested.calls() > 0).then(|| Box::new(rested));
+            self.spare = Some(node);
         }
     }
 

@@ -26,6 +26,7 @@ use self::extent::Extents;
 use self::passing::Passing;
 use super::budget::Counted;
 use super::frame::{SEGMENT, WINDOW};
+use super::payload::Payload;
 
 /// The data of a request or a reply. Cloning shares it; a clone of an arriving body reads at the same place as the one it was made of.
 #[derive(Clone)]
@@ -75,6 +76,8 @@ enum Received {
     /// It began in sealed memory.
     Laid(Counted<Box<dyn Room>>),
     Whole(Bytes),
+    /// It was given whole, in parts.
+    Parts(Payload),
     Passing(Passing),
     /// There was no memory for more. So many have come, and they are gone.
     Refused(u64),
@@ -131,7 +134,7 @@ impl Arriving {
                 *came += bytes.len() as u64;
                 true
             }
-            Received::Passing(_) | Received::Laid(_) | Received::Whole(_) => true,
+            Received::Passing(_) | Received::Laid(_) | Received::Whole(_) | Received::Parts(_) => true,
         };
         if !taken {
             received.refuse(bytes.len());
@@ -153,6 +156,7 @@ impl Received {
             Received::Part(part) => part.bytes.len() as u64,
             Received::Laid(room) => room.bytes.filled() as u64,
             Received::Whole(bytes) => bytes.len() as u64,
+            Received::Parts(payload) => payload.len() as u64,
             Received::Passing(passing) => passing.end(),
             Received::Refused(came) => *came,
         }
@@ -245,9 +249,7 @@ impl Body {
         let from = reader.place.load(Ordering::Relaxed);
         let to = match &*received {
             Received::Passing(passing) => offset.min(passing.end()),
-            Received::Part(_) | Received::Laid(_) | Received::Whole(_) | Received::Refused(_) => {
-                offset.min(reader.body.announced)
-            }
+            _ => offset.min(reader.body.announced),
         };
         if to <= from {
             return;
@@ -376,14 +378,28 @@ impl Body {
             Repr::Arriving(reader) => match &*reader.body.received() {
                 Received::Part(_) | Received::Laid(_) | Received::Refused(_) => self.instead()?.as_bytes(),
                 Received::Whole(bytes) => Some(Cow::Owned(bytes.clone())),
+                Received::Parts(payload) => Some(Cow::Owned(payload.to_bytes())),
                 Received::Passing(_) => None,
             },
         }
     }
 
+    /// Like [`bytes`](Self::bytes), in the parts that it [was given in](BodyWriter::fill).
+    pub fn payload(&self) -> Option<Payload> {
+        if let Repr::Arriving(reader) = &self.0
+            && let Received::Parts(payload) = &*reader.body.received()
+        {
+            return Some(payload.clone());
+        }
+        self.bytes().map(Payload::from)
+    }
+
     /// Whether all of it has come, and is there.
     pub fn is_whole(&self) -> bool {
-        self.as_bytes().is_some()
+        match &self.0 {
+            Repr::Arriving(reader) if matches!(*reader.body.received(), Received::Parts(_)) => true,
+            _ => self.as_bytes().is_some(),
+        }
     }
 
     /// Up to `max` bytes from `offset`, as far as they have come: none only if none of them is there. Copies only while a body that is kept is still arriving.
@@ -404,6 +420,7 @@ impl Body {
                 Received::Laid(room) => room.bytes.view(window(room.bytes.filled(), offset, max)),
                 Received::Refused(_) => Bytes::new(),
                 Received::Whole(bytes) => bytes.slice(window(bytes.len(), offset, max)),
+                Received::Parts(payload) => payload.read(offset, max),
                 Received::Passing(passing) => passing.read(offset, max),
             },
         }
@@ -466,9 +483,7 @@ impl BodyWriter {
     pub fn grant(&mut self) -> Option<u64> {
         let limit = match &*self.body.received() {
             Received::Passing(passing) => passing.limit().min(self.body.announced),
-            Received::Part(_) | Received::Laid(_) | Received::Whole(_) | Received::Refused(_) => {
-                self.body.announced
-            }
+            _ => self.body.announced,
         };
         let news = limit.saturating_sub(self.granted);
         if news == 0 || (news < WINDOW / 4 && limit < self.body.announced) {
@@ -500,6 +515,16 @@ impl BodyWriter {
         let taken = bytes.len().min(missing);
         self.body.take(&mut received, &bytes[..taken]);
         taken
+    }
+
+    /// Gives all of it at once, shared with whoever else holds its parts; says whether it was as long as announced, and nothing had come before.
+    pub fn fill(&mut self, payload: Payload) -> bool {
+        let mut received = self.body.received();
+        let fits = received.len() == 0 && payload.len() as u64 == self.body.announced;
+        if fits {
+            *received = Received::Parts(payload);
+        }
+        fits
     }
 
     /// Appends what has come in sealed memory, without copying it where it can be mapped; says whether it was as much as is [missing](Self::missing) at most, and taken.

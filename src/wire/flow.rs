@@ -37,7 +37,7 @@ impl ArrivingReply {
         for part in &self.data.parts {
             match part {
                 FlowPart::Here(bytes) => data.push(bytes.clone()),
-                FlowPart::Arriving(body) => data.push(body.bytes()?),
+                FlowPart::Arriving(body) => data.append(&body.payload()?),
             }
         }
         Some(SubtreeReply { level: self.level, header: self.header.clone(), data })

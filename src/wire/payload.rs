@@ -7,8 +7,10 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
+use smallvec::{SmallVec, smallvec};
 
 /// How many bytes `Debug` shows: enough to recognise a message, little enough for one line of a log.
 const DEBUG_BYTES_MAX: usize = 32;
@@ -16,10 +18,21 @@ const DEBUG_BYTES_MAX: usize = 32;
 /// Bytes that lie in the payload itself: the header that nobody uses, of a subtree of some ids, in no more room than a payload of shared bytes needs.
 const INLINE_MAX: usize = 23;
 
+/// Parts shorter than this are copied where payloads are joined. To pass a part on by reference takes as long as copying 1 to 2 KiB
+/// (`benches/level.rs`), at every level it goes through, and again an entry of the gather write, of which the system
+/// takes 1,024 at a time: at this size they are 4 MiB, as much as a socket takes.
+pub(super) const COPY_BYTES_MAX: usize = 4096;
+
+/// Payloads of fewer parts are added to another part by part: as long as their list is, that costs less than to look for it where it lies.
+const NESTED_MIN: usize = 8;
+
+/// So many lists of parts lie in each other at most. What is added to a list of that depth is copied, part by part, which a chain of n ids does n / 64 times and not n times.
+const DEPTH_MAX: u8 = 64;
+
 /// An ordered list of byte parts that stands for their concatenation.
 ///
 /// No part is empty. Two payloads are equal if their bytes are, wherever they are cut into parts. A clone shares
-/// the parts. Few bytes are held without an allocation, and one part without one of its own.
+/// the parts, and so does a payload that another is [appended](Self::append) to. Few bytes are held without an allocation, and one part without one of its own.
 #[derive(Clone, Default)]
 pub struct Payload(Repr);
 
@@ -30,13 +43,82 @@ enum Repr {
     /// More than fit inline.
     One(Bytes),
     /// Two or more parts.
-    Many(Box<Many>),
+    Many(Arc<Many>),
+}
+
+#[derive(Clone, Default)]
+struct Many {
+    pieces: Vec<Piece>,
+    /// Bytes.
+    len: usize,
+    /// Parts, those of nested lists among them.
+    count: usize,
+    /// Bytes of those parts that are shorter than [`COPY_BYTES_MAX`].
+    small: usize,
+    /// How many lists lie in each other; 1 where there is none but this one.
+    depth: u8,
 }
 
 #[derive(Clone)]
-struct Many {
-    parts: Vec<Bytes>,
-    len: usize,
+enum Piece {
+    Part(Bytes),
+    Nested(Arc<Many>),
+}
+
+impl Many {
+    fn push(&mut self, part: Bytes) {
+        self.add(part.len(), 1, 0);
+        self.small += small(&part);
+        self.pieces.push(Piece::Part(part));
+    }
+
+    fn add(&mut self, len: usize, count: usize, depth: u8) {
+        self.len = self.len.checked_add(len).expect("parts held once each fit in memory");
+        self.count += count;
+        self.depth = self.depth.max(depth + 1);
+    }
+
+    fn nest(&mut self, many: &Arc<Many>) {
+        if many.count < NESTED_MIN || many.depth >= DEPTH_MAX {
+            return many.parts().for_each(|part| self.push(part.clone()));
+        }
+        self.add(many.len, many.count, many.depth);
+        self.small += many.small;
+        self.pieces.push(Piece::Nested(many.clone()));
+    }
+
+    fn parts(&self) -> Leaves<'_> {
+        Leaves(smallvec![self.pieces.iter()])
+    }
+
+    fn concat(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len);
+        self.parts().for_each(|part| bytes.extend_from_slice(part));
+        bytes
+    }
+}
+
+/// How many bytes of a part are copied: all or none.
+pub(super) fn small(part: &[u8]) -> usize {
+    if part.len() < COPY_BYTES_MAX { part.len() } else { 0 }
+}
+
+/// The parts of a list and of those that are nested in it.
+#[derive(Clone)]
+struct Leaves<'a>(SmallVec<[std::slice::Iter<'a, Piece>; 2]>);
+
+impl<'a> Iterator for Leaves<'a> {
+    type Item = &'a Bytes;
+
+    fn next(&mut self) -> Option<&'a Bytes> {
+        loop {
+            match self.0.last_mut()?.next() {
+                Some(Piece::Part(part)) => return Some(part),
+                Some(Piece::Nested(many)) => self.0.push(many.pieces.iter()),
+                None => drop(self.0.pop()),
+            }
+        }
+    }
 }
 
 /// One part of a payload.
@@ -143,21 +225,23 @@ impl Payload {
 
     /// The parts in order, none of them empty; an empty payload has none.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = Part<'_>> + Clone {
-        let (held, shared): (&[u8], &[Bytes]) = match &self.0 {
-            Repr::Inline { len, bytes } => (&bytes[..usize::from(*len)], &[]),
-            Repr::One(part) => (&[], std::slice::from_ref(part)),
-            Repr::Many(many) => (&[], &many.parts),
+        let none = || Leaves(SmallVec::new());
+        let (single, many, left) = match &self.0 {
+            Repr::Inline { len: 0, .. } => (None, none(), 0),
+            Repr::Inline { len, bytes } => (Some(Part::Held(&bytes[..usize::from(*len)])), none(), 1),
+            Repr::One(part) => (Some(Part::Shared(part)), none(), 1),
+            Repr::Many(many) => (None, many.parts(), many.count),
         };
-        Parts { held, shared: shared.iter() }
+        Parts { single, many, left }
     }
 
-    /// Total length of the parts that are shorter than `below`, in bytes.
-    pub(super) fn len_of_small(&self, below: usize) -> usize {
-        let small = |part: &Bytes| if part.len() < below { part.len() } else { 0 };
+    /// How many bytes are copied where this payload is joined with others: its short parts, unless they are as much together as a part that is not copied.
+    pub(super) fn len_copied(&self) -> usize {
         match &self.0 {
             Repr::Inline { len, .. } => usize::from(*len),
             Repr::One(part) => small(part),
-            Repr::Many(many) => many.parts.iter().map(small).sum(),
+            Repr::Many(many) if many.small < COPY_BYTES_MAX => many.small,
+            Repr::Many(_) => 0,
         }
     }
 
@@ -166,7 +250,7 @@ impl Payload {
         match &self.0 {
             Repr::Inline { len, bytes } => out.put_slice(&bytes[..usize::from(*len)]),
             Repr::One(part) => out.put_slice(part),
-            Repr::Many(many) => many.parts.iter().for_each(|part| out.put_slice(part)),
+            Repr::Many(many) => many.parts().for_each(|part| out.put_slice(part)),
         }
     }
 
@@ -183,14 +267,44 @@ impl Payload {
             *self = Self::from(part);
             return;
         }
-        let len = self.len().checked_add(part.len()).expect("parts held once each fit in memory");
-        let Repr::Many(many) = &mut self.0 else {
-            let parts = self.parts().map(Bytes::from).chain([part]).collect();
-            self.0 = Repr::Many(Box::new(Many { parts, len }));
-            return;
-        };
-        many.parts.push(part);
-        many.len = len;
+        self.many().push(part);
+    }
+
+    /// Adds all bytes of another payload at the end. Shares its list of parts where that is long: adding to the front of a long payload, again and again, takes no longer each time.
+    ///
+    /// # Panics
+    /// As [`push`](Self::push).
+    pub fn append(&mut self, other: &Payload) {
+        if self.is_empty() {
+            return *self = other.clone();
+        }
+        match &other.0 {
+            Repr::Many(many) => self.many().nest(many),
+            _ => other.parts().for_each(|part| self.push(part.into())),
+        }
+    }
+
+    /// The list of its parts, made where there is none yet.
+    fn many(&mut self) -> &mut Many {
+        if let Repr::Inline { .. } | Repr::One(_) = &self.0 {
+            let mut many = Many::default();
+            self.parts().for_each(|part| many.push(part.into()));
+            self.0 = Repr::Many(Arc::new(many));
+        }
+        let Repr::Many(many) = &mut self.0 else { unreachable!("it has just been made a list") };
+        Arc::make_mut(many)
+    }
+
+    /// Up to `max` bytes from `offset`, as many as lie in one part. Takes time in proportion to the parts before them.
+    pub(super) fn read(&self, offset: u64, max: usize) -> Bytes {
+        let Ok(mut offset) = usize::try_from(offset) else { return Bytes::new() };
+        for part in self.parts() {
+            if offset < part.len() {
+                return Bytes::from(part).slice(offset..offset.saturating_add(max).min(part.len()));
+            }
+            offset -= part.len();
+        }
+        Bytes::new()
     }
 
     /// All bytes in one piece; copies if there are several.
@@ -198,7 +312,7 @@ impl Payload {
         match &self.0 {
             Repr::Inline { len, bytes } => Cow::Borrowed(&bytes[..usize::from(*len)]),
             Repr::One(part) => Cow::Borrowed(part),
-            Repr::Many(many) => Cow::Owned(many.parts.concat()),
+            Repr::Many(many) => Cow::Owned(many.concat()),
         }
     }
 
@@ -208,7 +322,7 @@ impl Payload {
             Repr::Inline { len: 0, .. } => Bytes::new(),
             Repr::Inline { len, bytes } => Bytes::copy_from_slice(&bytes[..usize::from(*len)]),
             Repr::One(part) => part.clone(),
-            Repr::Many(many) => many.parts.concat().into(),
+            Repr::Many(many) => many.concat().into(),
         }
     }
 
@@ -224,23 +338,22 @@ impl Payload {
 /// The parts of a payload.
 #[derive(Clone)]
 struct Parts<'a> {
-    held: &'a [u8],
-    shared: std::slice::Iter<'a, Bytes>,
+    single: Option<Part<'a>>,
+    many: Leaves<'a>,
+    left: usize,
 }
 
 impl<'a> Iterator for Parts<'a> {
     type Item = Part<'a>;
 
     fn next(&mut self) -> Option<Part<'a>> {
-        match std::mem::take(&mut self.held) {
-            [] => self.shared.next().map(Part::Shared),
-            held => Some(Part::Held(held)),
-        }
+        let next = self.single.take().or_else(|| self.many.next().map(Part::Shared));
+        self.left -= usize::from(next.is_some());
+        next
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = usize::from(!self.held.is_empty()) + self.shared.len();
-        (left, Some(left))
+        (self.left, Some(self.left))
     }
 }
 
@@ -338,6 +451,25 @@ mod tests {
         payload.push(Bytes::from(vec![b'x'; 100]));
         let text = format!("{payload:?}");
         assert!(text.ends_with("xx\"...)") && text.len() < 100, "{text}");
+    }
+
+    #[test]
+    fn a_long_chain_of_payloads_shares_its_lists() {
+        let mut bytes = Vec::new();
+        let mut payload = Payload::from(vec![b'.'; 30]);
+        for step in 0..1000u32 {
+            let mut longer = Payload::from(format!("{step:030}").into_bytes());
+            longer.append(&payload);
+            bytes.splice(0..0, format!("{step:030}").into_bytes());
+            payload = longer;
+            let Repr::Many(many) = &payload.0 else { panic!("{payload:?}") };
+            assert!(many.depth <= DEPTH_MAX && many.pieces.len() <= (step + 2) as usize);
+        }
+        bytes.extend(vec![b'.'; 30]);
+        assert_eq!((payload.len(), payload.parts().len(), payload.len_copied()), (30_030, 1001, 0));
+        assert_eq!((&payload.to_bytes()[..], &payload.clone().into_bytes()[..]), (&bytes[..], &bytes[..]));
+        assert!((0..30_030).step_by(7).all(|at| payload.read(at, 1)[0] == bytes[at as usize]));
+        assert!(payload.read(30_030, 1).is_empty());
     }
 
     proptest! {

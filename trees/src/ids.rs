@@ -365,6 +365,12 @@ impl Default for IdList {
 
 impl PartialEq for IdList {
     fn eq(&self, other: &IdList) -> bool {
+        if let (Store::Many(one), Store::Many(two)) = (&self.store, &other.store)
+            && Arc::ptr_eq(one, two)
+            && self.start == other.start
+        {
+            return self.len == other.len;
+        }
         self.len == other.len && self.runs().eq(other.runs())
     }
 }
@@ -419,6 +425,15 @@ impl Iterator for Runs<'_> {
         let run = Run { first: piece.first + self.skip, count: stop - self.at };
         (self.pieces, self.skip, self.at) = (rest, 0, stop);
         Some(run)
+    }
+
+    /// Without a look at each.
+    fn count(self) -> usize {
+        match (&self.single, self.at < self.end) {
+            (Some(_), _) => 1,
+            (None, true) => piece_at(self.pieces, self.end - 1) + 1,
+            (None, false) => 0,
+        }
     }
 }
 

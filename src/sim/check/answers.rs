@@ -7,7 +7,7 @@ use gpc_trees::Id;
 use super::book::{Book, Record};
 use super::content::{part, reply_header};
 use super::{Carries, Findings, Outcome, Plan};
-use crate::sim::faults::Fault;
+use crate::sim::faults::{Fault, FaultSet};
 use crate::wire::level::{Leaves, Limits};
 use crate::wire::message::{Merging, SubtreeReply};
 use crate::wire::{CallId, Coverage, Payload, Status};
@@ -181,19 +181,32 @@ fn left_out(
     if !record.plan.partial {
         return;
     }
-    let takes_time = |id: Id| book.faults_of(id).has_any(&TIME);
-    let excused = |position: u32, id: Id| {
-        let mut above = record.above(position).filter_map(|above| record.plan.ids.id(above));
-        // What one does not take, and whom it does not adopt, is lost with those below; so are data that have not come through.
-        let fragile = book.limits.is_some() || record.plan.data_bytes > 0;
-        let narrow = fragile && above.clone().any(|id| !book.faults_of(id).is_empty());
-        !book.faults_of(id).is_empty()
-            || narrow
-            || above.any(takes_time)
-            || record.slice(position).iter().any(takes_time)
-    };
-    let missing = members.iter().zip(statuses).filter(|(_, status)| **status != Status::Done);
-    for ((_, id), status) in missing.filter(|((position, id), _)| !excused(*position, *id)) {
+    let missing = || members.iter().zip(statuses).filter(|(_, status)| **status != Status::Done);
+    if missing().next().is_none() {
+        return;
+    }
+    let excused = excused(book, record);
+    for ((_, id), status) in missing().filter(|((position, _), _)| !excused[*position as usize]) {
         findings.add(NAME, format!("id {id} is {status:?} in call {call}, and no fault touched it"));
     }
+}
+
+/// By position: whether a fault touched an id, or one takes the time above it, or below.
+fn excused(book: &Book, record: &Record) -> Vec<bool> {
+    let faults: Vec<FaultSet> = record.plan.ids.iter().map(|id| book.faults_of(id)).collect();
+    // What one does not take, and whom it does not adopt, is lost with those below; so are data that have not come through.
+    let fragile = book.limits.is_some() || record.plan.data_bytes > 0;
+    let takes_time = |faults: &FaultSet| faults.has_any(&TIME);
+    let mut below: Vec<bool> = faults.iter().map(takes_time).collect();
+    let mut above: Vec<bool> =
+        faults.iter().map(|faults| takes_time(faults) || fragile && !faults.is_empty()).collect();
+    // Preorder: a child stands behind its parent.
+    for position in (1..faults.len()).rev() {
+        below[record.parents[position] as usize] |= below[position];
+    }
+    for position in 1..faults.len() {
+        above[position] |= above[record.parents[position] as usize];
+    }
+    let sides = above.into_iter().zip(below);
+    sides.zip(faults).map(|((above, below), faults)| above || below || !faults.is_empty()).collect()
 }

@@ -28,6 +28,8 @@ pub(super) struct Record {
     pub(super) unreached: BTreeSet<u32>,
     /// Positions and their ids, by id; empty for a list that is one run.
     by_id: Vec<(Id, u32)>,
+    /// How many levels are below the root.
+    pub(super) depth: u32,
     pub(super) started: u64,
     pub(super) finished: bool,
     /// By position: a copy of its request, or of one above it, came from elsewhere. Empty where none has.
@@ -48,6 +50,7 @@ impl Record {
         for child in (1..n as usize).rev() {
             sizes[parents[child] as usize] += sizes[child];
         }
+        let depth = depth(&parents);
         let mut by_id: Vec<(Id, u32)> = match plan.ids.runs().count() {
             0 | 1 => Vec::new(),
             _ => plan.ids.iter().zip(0..).collect(),
@@ -66,6 +69,7 @@ impl Record {
             executed,
             unreached,
             by_id,
+            depth,
             started,
             finished: false,
             forged: Vec::new(),
@@ -120,16 +124,6 @@ impl Record {
         self.forgers.contains(&(by, id))
     }
 
-    /// How many levels are below the root.
-    pub(super) fn depth(&self) -> u32 {
-        let mut depths = vec![0u32; self.parents.len()];
-        // Preorder: a parent stands before its children.
-        for position in 1..self.parents.len() {
-            depths[position] = depths[self.parents[position] as usize] + 1;
-        }
-        depths.into_iter().max().unwrap_or_default()
-    }
-
     /// The positions above one, from its parent to the root.
     pub(super) fn above(&self, position: u32) -> impl Iterator<Item = u32> + Clone + '_ {
         let parent = |position: &u32| (*position > 0).then(|| self.parents[*position as usize]);
@@ -171,12 +165,23 @@ impl Record {
     }
 }
 
+/// How many levels are below the root.
+fn depth(parents: &[u32]) -> u32 {
+    let mut depths = vec![0u32; parents.len()];
+    // Preorder: a parent stands before its children.
+    for position in 1..parents.len() {
+        depths[position] = depths[parents[position] as usize] + 1;
+    }
+    depths.into_iter().max().unwrap_or_default()
+}
+
 /// Everything that is known.
 #[derive(Default)]
 pub(super) struct Book {
     pub(super) calls: BTreeMap<CallId, Record>,
     /// The faults that touched an id.
     touched: BTreeMap<Id, FaultSet>,
+    /// And those that touched everybody.
     everybody: FaultSet,
     times: BTreeMap<Fault, u64>,
     /// When an id stood still last.
@@ -207,7 +212,8 @@ impl Book {
                 if matches!(fault, Fault::Fresh | Fault::Forged) {
                     return;
                 }
-                if ids.is_empty() {
+                // Narrow limits touch whoever refuses something because of them.
+                if ids.is_empty() && *fault != Fault::Limits {
                     self.everybody.insert(*fault);
                 }
                 ids.iter().for_each(|id| self.touched.entry(*id).or_default().insert(*fault));
@@ -262,9 +268,9 @@ impl Book {
         self.times.get(&fault).copied().unwrap_or_default()
     }
 
-    /// The faults that touched an id.
+    /// The faults that touched an id, or everybody.
     pub(super) fn faults_of(&self, id: Id) -> FaultSet {
-        self.touched.get(&id).copied().unwrap_or_default()
+        self.touched.get(&id).copied().unwrap_or_default().union(self.everybody)
     }
 
     /// Whether somebody has lost its link to an id; `up` if it was up before, else none could be made.
@@ -279,7 +285,7 @@ impl Book {
 
     /// Whether any fault has.
     pub(super) fn none(&self) -> bool {
-        self.times.is_empty() && self.everybody.is_empty()
+        self.times.is_empty()
     }
 
     /// Whether the root of a call has ended since the call began.

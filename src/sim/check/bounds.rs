@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, Held, Observation};
+use super::{Findings, Held, Observation, forget};
 use crate::wire::Message;
 use crate::wire::message::Answer;
 
@@ -35,7 +35,7 @@ impl Bounds {
                 self.owed.remove(&(*at, *peer));
             }
             // Its peers owe it until they learn that the link is gone.
-            Observation::Ended { id } => self.owed.retain(|(at, _), _| at != id),
+            Observation::Ended { id } => forget(&mut self.owed, (*id, 0)..=(*id, Id::MAX)),
             Observation::Sent { from, message: Message::Response(response), .. }
                 if matches!(response.answer, Answer::Partial(_)) =>
             {

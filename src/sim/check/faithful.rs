@@ -20,8 +20,10 @@ const NAME: &str = "faithful";
 pub(super) struct Faithful {
     /// By position: whether it has said that its whole subtree is done.
     done: BTreeMap<CallId, Vec<bool>>,
-    /// Of whom an id has asked the children, and how large the subtree was of the one it asked last.
-    asked: BTreeMap<(CallId, Id, u32), usize>,
+    /// By position: how large the subtree was of the child that it asked last.
+    own: BTreeMap<CallId, Vec<u32>>,
+    /// The same of others: of whom an id has asked the children.
+    adopted: BTreeMap<(CallId, Id, u32), u32>,
 }
 
 impl Faithful {
@@ -29,6 +31,7 @@ impl Faithful {
         match seen {
             Observation::Started { call, plan } => {
                 self.done.insert(*call, vec![false; plan.ids.len() as usize]);
+                self.own.insert(*call, vec![u32::MAX; plan.ids.len() as usize]);
             }
             Observation::Sent { from, to, message: Message::Request(request) } => {
                 let Some(record) = book.calls.get(&request.call) else { return };
@@ -52,8 +55,12 @@ impl Faithful {
     fn in_turn(&mut self, record: &Record, from: Id, to: Id, call: CallId) -> Option<String> {
         let place = record.position(to).filter(|&place| place > 0 && !record.is_forged(place))?;
         let parent = record.parents[place as usize];
-        let size = record.sizes[place as usize] as usize;
-        let least = self.asked.entry((call, from, parent)).or_insert(usize::MAX);
+        let size = record.sizes[place as usize];
+        let own = self.own.get_mut(&call).filter(|_| record.parent(place) == Some(from));
+        let least = match own.and_then(|own| own.get_mut(parent as usize)) {
+            Some(least) => least,
+            None => self.adopted.entry((call, from, parent)).or_insert(u32::MAX),
+        };
         let larger = size > *least;
         *least = size;
         larger.then(|| format!("comes behind that of a smaller subtree, and has one of {size} ids"))

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, Observation};
+use super::{Findings, Observation, forget};
 use crate::wire::message::{Answer, Message, Response};
 use crate::wire::{CallId, Cause, CauseKind};
 
@@ -302,7 +302,7 @@ impl Farewell {
             let Some(place) = record.position(id) else { continue };
             ties.upward[place as usize] = Upward::default();
             record.groups(place).iter().for_each(|group| ties.by_parent[group.start as usize] = Tie::None);
-            ties.by_others.retain(|(above, _), _| *above != id);
+            forget(&mut ties.by_others, (id, 0)..=(id, u32::MAX));
         }
     }
 

@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
+use smallvec::SmallVec;
 
 use super::book::{Book, Record};
-use super::{Findings, Observation, is_refusal};
+use super::{Findings, Observation, forget, forget_keys, is_refusal};
 use crate::chain::PAUSE_MAX;
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
@@ -20,8 +21,8 @@ const NAME: &str = "life";
 /// What one id knows of another whom it has asked.
 #[derive(Default)]
 struct Peer {
-    /// Calls in which an answer is awaited, and since when.
-    awaited: BTreeMap<CallId, u64>,
+    /// Calls in which an answer is awaited, in order, and since when: seldom more than one, and a map would keep the room of eleven for each link of a large world.
+    awaited: SmallVec<[(CallId, u64); 1]>,
     /// When it was first asked anything, and heard last.
     first_asked: u64,
     heard: u64,
@@ -40,7 +41,18 @@ struct Peer {
 impl Peer {
     /// Since when an answer is awaited that has not come.
     fn awaited_since(&self) -> u64 {
-        self.awaited.values().copied().min().unwrap_or_default()
+        self.awaited.iter().map(|(_, since)| *since).min().unwrap_or_default()
+    }
+
+    /// An answer is awaited, perhaps since before.
+    fn await_answer(&mut self, call: CallId, now: u64) {
+        if let Err(place) = self.awaited.binary_search_by_key(&call, |(call, _)| *call) {
+            self.awaited.insert(place, (call, now));
+        }
+    }
+
+    fn await_no_more(&mut self, call: CallId) {
+        self.awaited.retain(|(of, _)| *of != call);
     }
 
     /// Whoever has asked it begins anew: a question of before that leaves later counts for nothing.
@@ -114,8 +126,7 @@ impl Life {
             }
             Observation::Resumed { id } => {
                 // It may ask as soon as it goes on.
-                let of_id = self.peers.range_mut((*id, 0)..=(*id, Id::MAX));
-                of_id.for_each(|(_, peer)| peer.begin_anew(now.saturating_sub(1)));
+                self.of(*id).for_each(|peer| peer.begin_anew(now.saturating_sub(1)));
             }
             Observation::Received { at, from, message: Message::Pause(length) } => {
                 self.heard(*at, *from, now);
@@ -136,10 +147,11 @@ impl Life {
                 self.peers.get_mut(&(*at, *peer)).into_iter().for_each(|peer| peer.given_up = true);
             }
             Observation::Ended { id } => {
-                self.peers.retain(|(at, _), _| at != id);
-                self.suspected.retain(|(at, _), _| at != id);
-                self.pauses.retain(|(at, _), _| at != id);
-                self.questions.retain(|(at, _)| at != id);
+                let of_id = (*id, 0)..=(*id, Id::MAX);
+                forget(&mut self.peers, of_id.clone());
+                forget(&mut self.suspected, of_id.clone());
+                forget(&mut self.pauses, of_id.clone());
+                forget_keys(&mut self.questions, of_id);
             }
             Observation::LinkEnded { at, peer, .. } => {
                 self.pauses.remove(&(*at, *peer));
@@ -163,7 +175,7 @@ impl Life {
                 if peer.awaited.is_empty() && !self.suspected.contains_key(&(*from, *to)) {
                     peer.begin_anew(now);
                 }
-                peer.awaited.entry(request.call).or_insert(now);
+                peer.await_answer(request.call, now);
             }
             Observation::Received { at, from, message } => {
                 let Some(peer) = self.heard(*at, *from, now) else { return };
@@ -171,7 +183,7 @@ impl Life {
                 if let Message::Response(response) = message
                     && !matches!(response.answer, Answer::Arriving(_))
                 {
-                    peer.awaited.remove(&response.call);
+                    peer.await_no_more(response.call);
                 }
             }
             Observation::Sent { from, message: Message::Response(response), .. }
@@ -181,9 +193,7 @@ impl Life {
             }
             Observation::Sent { from, to, message: Message::Cancel(call) } => {
                 let peer = self.peers.get_mut(&(*from, *to));
-                peer.into_iter().for_each(|peer| {
-                    peer.awaited.remove(call);
-                });
+                peer.into_iter().for_each(|peer| peer.await_no_more(*call));
             }
             Observation::Finished { call, .. } => self.ends(call.root, *call),
             Observation::LinkEnded { at, peer, .. } | Observation::Abandoned { at, peer } => {
@@ -196,11 +206,14 @@ impl Life {
         }
     }
 
+    /// Those whom an id has asked.
+    fn of(&mut self, id: Id) -> impl Iterator<Item = &mut Peer> {
+        self.peers.range_mut((id, 0)..=(id, Id::MAX)).map(|(_, peer)| peer)
+    }
+
     /// A call has ended at an id: nobody's answer is awaited for it any more.
     fn ends(&mut self, id: Id, call: CallId) {
-        for (_, peer) in self.peers.range_mut((id, 0)..=(id, Id::MAX)) {
-            peer.awaited.remove(&call);
-        }
+        self.of(id).for_each(|peer| peer.await_no_more(call));
     }
 
     /// Something came to an id from a peer whom it has asked.
@@ -272,7 +285,7 @@ impl Life {
     fn asks_beside(&mut self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
         let of_id = self.peers.range((id, 0)..=(id, Id::MAX)).filter(|(_, known)| known.asked > 0);
         let mut silent =
-            of_id.flat_map(|((_, other), known)| known.awaited.keys().map(|call| (*other, call)));
+            of_id.flat_map(|((_, other), known)| known.awaited.iter().map(|(call, _)| (*other, call)));
         if !silent.any(|(other, call)| book.calls.get(call).is_some_and(|record| below(record, other, peer)))
         {
             return Some(format!(

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, Observation, is_refusal};
+use super::{Findings, NAMES, Observation, forget, is_refusal};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::message::Answer;
@@ -49,6 +49,8 @@ pub(super) struct Limits {
     still: BTreeSet<Id>,
     /// The calls that are looked at.
     watched: BTreeSet<CallId>,
+    /// Whether there are others: then a node may hold calls that nothing is known of here.
+    others: bool,
     /// What is kept back of the limit of a request under way, by call, sender and receiver.
     under_way: BTreeMap<(CallId, Id, Id), u64>,
 }
@@ -65,6 +67,7 @@ impl Limits {
                     self.asked(root, root, *call, now.saturating_add(plan.limit_ns));
                 }
             }
+            Observation::Started { .. } => self.others = true,
             _ if self.watched.is_empty() => {}
             Observation::Finished { call, outcome } => {
                 if let Some(root) = book.calls.get(call).and_then(|record| record.root()) {
@@ -104,7 +107,7 @@ impl Limits {
             Observation::Resumed { id } => self.goes_on(*id, now),
             Observation::Ended { id } => {
                 self.still.remove(id);
-                self.calls.retain(|(at, _), _| at != id);
+                forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Held { id, held, .. } => self.holds(*id, held.calls, findings),
             _ => {}
@@ -168,7 +171,7 @@ impl Limits {
 
     /// After an input an id holds no call whose limit has passed.
     fn holds(&mut self, id: Id, calls: usize, findings: &mut Findings) {
-        if calls == 0 {
+        if calls == 0 || self.others {
             return;
         }
         let open = self.at(id).count();
@@ -193,7 +196,7 @@ impl Limits {
                 "keeps {kept} ns back of what is left of call {call}, and may keep {most} of its limit of {limit}"
             ));
         }
-        let hops = u64::from(record.depth());
+        let hops = u64::from(record.depth);
         (all > most_of_all + ROUNDED_NS + LATE_NS * hops)
             .then(|| format!("and those above keep {all} ns back of the limit of {limit} of call {call}"))
     }
@@ -202,7 +205,7 @@ impl Limits {
     fn early(&self, book: &Book, call: CallId, cause: Option<&Cause>, now: u64) -> Option<String> {
         let record = book.calls.get(&call)?;
         let (limit, took) = (record.plan.limit_ns, now - record.started);
-        let kept = limit / KEPT_PARTS_ALL + ROUNDED_NS + LATE_NS * (1 + u64::from(record.depth()));
+        let kept = limit / KEPT_PARTS_ALL + ROUNDED_NS + LATE_NS * (1 + u64::from(record.depth));
         let of_time = cause.is_some_and(|cause| cause.kind == CauseKind::TimeLimit);
         (of_time && took + kept < limit)
             .then(|| format!("call {call} ends after {took} ns because its time limit of {limit} has passed"))

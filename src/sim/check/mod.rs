@@ -24,7 +24,9 @@ mod tokens;
 pub(in crate::sim) use causes::reason;
 pub(in crate::sim) use content::{data, header, merged, part, reply_header};
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use gpc_trees::{Id, IdList, Tree};
@@ -346,6 +348,24 @@ fn is_refusal(from: Id, response: &Response) -> bool {
         _ => false,
     }
 }
+
+/// Drops what a map has under these keys, without a look at the others.
+pub(in crate::sim) fn forget<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, keys: RangeInclusive<K>) {
+    while let Some((&key, _)) = map.range(keys.clone()).next() {
+        map.remove(&key);
+    }
+}
+
+/// The same of a set.
+fn forget_keys<K: Ord + Copy>(set: &mut BTreeSet<K>, keys: RangeInclusive<K>) {
+    while let Some(&key) = set.range(keys.clone()).next() {
+        set.remove(&key);
+    }
+}
+
+/// The names that a call can have.
+pub(in crate::sim) const NAMES: [CallId; 2] =
+    [CallId { root: 0, sequence: 0 }, CallId { root: Id::MAX, sequence: u64::MAX }];
 
 /// All checkers of one run.
 pub struct Checkers {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::{Findings, Observation, is_refusal};
+use super::{Findings, NAMES, Observation, forget, forget_keys, is_refusal};
 use crate::sim::world::{LARGE, class_of};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
@@ -109,9 +109,9 @@ impl Progress {
                 }
             }
             Observation::Ended { id } => {
-                self.calls.retain(|(at, _), _| at != id);
-                self.running.retain(|(at, _), _| at != id);
-                self.begun.retain(|(at, _)| at != id);
+                forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1]));
+                forget(&mut self.running, (*id, 0)..=(*id, u8::MAX));
+                forget_keys(&mut self.begun, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Held { id, workers, .. } => self.judge(*id, *workers, findings),
             Observation::Quiet { .. } => {

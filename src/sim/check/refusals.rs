@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, Limits, Observation};
+use super::{Findings, Limits, NAMES, Observation, forget_keys};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Message};
@@ -30,7 +30,7 @@ const KEPT_PARTS: u64 = 4;
 #[derive(Default)]
 pub(super) struct Refusals {
     limits: Option<Limits>,
-    /// Calls in flight at an id when it took its last input.
+    /// Calls in flight at an id when it took its last input. Empty where there are no limits.
     calls: BTreeMap<Id, usize>,
     /// What each id was asked before it took no more calls, and who takes none.
     known: BTreeSet<(Id, CallId)>,
@@ -44,8 +44,8 @@ impl Refusals {
         match seen {
             Observation::Limits(limits) => self.limits = Some(*limits),
             Observation::Held { id, held, .. } => {
+                let Some(most) = self.limits.map(|limits| limits.calls_max) else { return };
                 self.calls.insert(*id, held.calls);
-                let most = self.limits.map_or(usize::MAX, |limits| limits.calls_max);
                 if held.calls > most {
                     findings.add(NAME, format!("id {id} holds {} calls, and takes {most}", held.calls));
                 }
@@ -62,14 +62,16 @@ impl Refusals {
                 }
             }
             Observation::Executed { id, call, .. }
-                if self.closed.contains(id) && !self.known.contains(&(*id, *call)) =>
+                if self.closed.contains(id)
+                    && !self.known.contains(&(*id, *call))
+                    && book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE) =>
             {
                 findings.add(NAME, format!("id {id} executes call {call}, and takes no more calls"));
             }
             Observation::Ended { id } => {
                 self.calls.remove(id);
                 self.closed.remove(id);
-                self.known.retain(|(at, _)| at != id);
+                forget_keys(&mut self.known, (*id, NAMES[0])..=(*id, NAMES[1]));
             }
             Observation::Executed { id, call, .. } => {
                 let (Some(limits), Some(record)) = (self.limits, book.calls.get(call)) else { return };
@@ -181,7 +183,7 @@ impl Refusals {
                 let plan = &record.plan;
                 let each = u64::from(plan.reply_bytes) + u64::from(plan.carries.reply_header_bytes);
                 // In a header and in the data each part, and each level above it, is framed.
-                let levels = LEVEL * u64::from(record.depth());
+                let levels = LEVEL * u64::from(record.depth);
                 u64::from(below) * (each + 4 * FRAMED + levels) > limits.reply_max
             }
             _ => false,
@@ -193,7 +195,7 @@ impl Refusals {
 fn largest(record: &Record) -> u64 {
     let (plan, carries) = (&record.plan, &record.plan.carries);
     let each = u64::from(plan.reply_bytes) + u64::from(carries.reply_header_bytes) + 4 * FRAMED;
-    let levels = LEVEL * u64::from(record.depth());
+    let levels = LEVEL * u64::from(record.depth);
     let request = u64::from(plan.data_bytes) + u64::from(carries.header_bytes);
     CALL + request + u64::from(plan.ids.len()) * (MEMBER + each + levels)
 }

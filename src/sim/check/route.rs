@@ -23,8 +23,8 @@ pub(super) struct Route {
 struct Asked {
     /// By position: asked by its parent in the tree, and answers given to it.
     by_parent: Vec<(bool, u8)>,
-    /// The same of others: who asked, and the position asked.
-    by_others: BTreeMap<(Id, u32), u8>,
+    /// The same of others: the position asked, and who asked.
+    by_others: BTreeMap<(u32, Id), u8>,
     /// In whose name the world sent a copy, and to which position.
     forged: BTreeSet<(Id, u32)>,
     /// Who has said of a reply that it follows, and to whom.
@@ -98,7 +98,7 @@ impl Route {
         }
         let before = match is_parent {
             true => std::mem::replace(&mut asked.by_parent[place as usize].0, true),
-            false => asked.by_others.insert((from, place), 0).is_some(),
+            false => asked.by_others.insert((place, from), 0).is_some(),
         };
         let limit = u64::try_from(request.limit.as_nanos()).unwrap_or(u64::MAX);
         let own = asked.limits[above as usize];
@@ -132,7 +132,7 @@ impl Route {
             _ => {}
         }
         let is_parent = record.position(to) == Some(record.parents[place as usize]);
-        let count = match asked.by_others.get_mut(&(to, place)) {
+        let count = match asked.by_others.get_mut(&(place, to)) {
             Some(count) => count,
             None if is_parent => &mut asked.by_parent[place as usize].1,
             None => return None,
@@ -145,8 +145,11 @@ impl Route {
     /// Whether somebody has adopted an id, which says that it has moved.
     fn adopted(&self, book: &Book, id: Id, call: CallId) -> Option<String> {
         let place = book.calls.get(&call)?.position(id)?;
-        let adopted = self.calls.get(&call)?.by_others.keys().any(|(_, asked)| *asked == place);
-        (!adopted).then(|| format!("a word of having moved in call {call}, in which nobody has adopted {id}"))
+        let by_others = &self.calls.get(&call)?.by_others;
+        let adopted = by_others.range((place, 0)..=(place, Id::MAX)).next();
+        adopted
+            .is_none()
+            .then(|| format!("a word of having moved in call {call}, in which nobody has adopted {id}"))
     }
 
     /// Whether `above` has asked `below` in a call.
@@ -158,7 +161,7 @@ impl Route {
                 let parent = record.parents[place as usize];
                 let by_parent = asked.by_parent[place as usize].0 && record.position(above) == Some(parent);
                 by_parent
-                    || asked.by_others.contains_key(&(above, place))
+                    || asked.by_others.contains_key(&(place, above))
                     || asked.forged.contains(&(above, place))
             }
             _ => false,

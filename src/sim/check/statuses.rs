@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, Observation, Outcome, is_refusal};
+use super::{Findings, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Response};
@@ -86,11 +86,11 @@ impl Statuses {
             }
             Observation::Finished { call, outcome } => self.ends(book, *call, outcome, findings),
             Observation::Ended { id } => {
-                self.calls.retain(|(at, _), _| at != id);
-                self.answered.retain(|(at, _)| at != id);
-                self.begun.retain(|(at, _)| at != id);
-                self.seen.retain(|(at, _)| at != id);
-                self.through.retain(|(at, _)| at != id);
+                let names = (*id, NAMES[0])..=(*id, NAMES[1]);
+                forget(&mut self.calls, names.clone());
+                for here in [&mut self.answered, &mut self.begun, &mut self.seen, &mut self.through] {
+                    forget_keys(here, names.clone());
+                }
             }
             _ => {}
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::{Findings, Observation, is_refusal};
+use super::{Findings, NAMES, Observation, forget, is_refusal};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -40,7 +40,9 @@ impl Tokens {
                 self.ends(*from, response.call);
             }
             Observation::Finished { call, .. } => self.ends(call.root, *call),
-            Observation::Ended { id } => self.tokens.retain(|(at, _), _| at != id),
+            Observation::Ended { id } => {
+                forget(&mut self.tokens, (*id, NAMES[0])..=(*id, NAMES[1]));
+            }
             Observation::Held { id, .. } => {
                 for (at, call) in std::mem::take(&mut self.ended) {
                     let told = self.tokens.get(&(at, call)).is_none_or(|token| token.stopped);

@@ -3,9 +3,10 @@
 //! Every link of a pair has a number, its *epoch*. A message belongs to the epoch it left on and never arrives on a later one. An end that has not been told of a loss writes into nothing. Before
 //! anything of a new link comes to an end, that end is told that the old one is lost: the contract of [`chain`](crate::chain), "Order of use".
 
-use std::collections::BTreeMap;
-
 use gpc_trees::Id;
+
+use crate::chain::{Seeded, SeededMap};
+use crate::sim::ranked::Sorted;
 
 /// The link that a message left on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -60,8 +61,23 @@ struct End {
 }
 
 /// All links of a world. Bounded by the pairs that have talked.
-#[derive(Debug, Default)]
-pub(in crate::sim) struct Links(BTreeMap<(Id, Id), Pair>);
+#[derive(Debug)]
+pub(in crate::sim) struct Links {
+    /// By the lower and the higher id. Never iterated: a million of them are looked up many times each.
+    pairs: SeededMap<(Id, Id), Pair>,
+    /// By id: with whom it has talked.
+    peers: Vec<Vec<Id>>,
+    /// The pairs whose link is up.
+    up: Sorted<(Id, Id)>,
+}
+
+impl Default for Links {
+    fn default() -> Links {
+        // Ids are nobody's choice here.
+        let pairs = SeededMap::with_hasher(Seeded::new(0));
+        Links { pairs, peers: Vec::new(), up: Sorted::default() }
+    }
+}
 
 fn key(a: Id, b: Id) -> (Id, Id) {
     (a.min(b), a.max(b))
@@ -77,6 +93,13 @@ impl End {
             unheard => *unheard = Some((before, epoch)),
         }
     }
+}
+
+fn note(peers: &mut Vec<Vec<Id>>, id: Id, peer: Id) {
+    if peers.len() <= id as usize {
+        peers.resize_with(id as usize + 1, Vec::new);
+    }
+    peers[id as usize].push(peer);
 }
 
 impl Pair {
@@ -96,7 +119,12 @@ impl Pair {
 impl Links {
     /// A message is sent; `opens` if it may open a link, `alive` if there is somebody to answer.
     pub(in crate::sim) fn send(&mut self, from: Id, to: Id, opens: bool, alive: bool) -> Fate {
-        let pair = self.0.entry(key(from, to)).or_default();
+        let Links { pairs, peers, up } = self;
+        let pair = pairs.entry(key(from, to)).or_insert_with(|| {
+            note(peers, from, to);
+            note(peers, to, from);
+            Pair::default()
+        });
         if pair.end(from, to).seen < pair.epoch {
             return Fate::Vanishes;
         }
@@ -105,6 +133,7 @@ impl Links {
             (false, false, _) => Fate::Vanishes,
             (false, true, true) => {
                 pair.up = true;
+                up.insert(key(from, to));
                 Fate::Goes(Passage(pair.epoch))
             }
             (false, true, false) => {
@@ -119,14 +148,16 @@ impl Links {
 
     /// When a message arrives that would arrive at `at` by itself.
     pub(in crate::sim) fn in_order(&mut self, from: Id, to: Id, at: u64) -> u64 {
-        let end = self.0.entry(key(from, to)).or_default().end(to, from);
+        // Nothing arrives that was not sent.
+        let Some(pair) = self.pairs.get_mut(&key(from, to)) else { return at };
+        let end = pair.end(to, from);
         end.last_arrival = end.last_arrival.max(at);
         end.last_arrival
     }
 
     /// A message comes to its receiver.
     pub(in crate::sim) fn receive(&mut self, from: Id, to: Id, passage: Passage) -> Receipt {
-        let Some(pair) = self.0.get_mut(&key(from, to)) else { return Receipt::Dropped };
+        let Some(pair) = self.pairs.get_mut(&key(from, to)) else { return Receipt::Dropped };
         let lost = passage.0 < pair.epoch && pair.hard;
         let end = pair.end(to, from);
         if lost || passage.0 < end.seen {
@@ -142,18 +173,18 @@ impl Links {
     /// Whether the link that a message came on stands, and its receiver has come to no other.
     pub(in crate::sim) fn stands(&self, from: Id, to: Id, passage: Passage) -> bool {
         let stands = |pair: &Pair| pair.up && pair.epoch == passage.0;
-        self.0.get(&key(from, to)).is_some_and(stands)
+        self.pairs.get(&key(from, to)).is_some_and(stands)
     }
 
     /// Whether this message is the first that comes to its receiver on its link: before it, that end hears which run of the peer the link is with.
     pub(in crate::sim) fn comes_up(&mut self, from: Id, to: Id, passage: Passage) -> bool {
-        let Some(pair) = self.0.get_mut(&key(from, to)) else { return false };
+        let Some(pair) = self.pairs.get_mut(&key(from, to)) else { return false };
         pair.end(to, from).linked.replace(passage.0) != Some(passage.0)
     }
 
     /// An end learns of the loss of an epoch: whether there never was a link, or `None` if it knows already.
     pub(in crate::sim) fn told(&mut self, id: Id, peer: Id, epoch: u32) -> Option<bool> {
-        let end = self.0.get_mut(&key(id, peer))?.end(id, peer);
+        let end = self.pairs.get_mut(&key(id, peer))?.end(id, peer);
         if end.seen >= epoch {
             return None;
         }
@@ -169,18 +200,20 @@ impl Links {
 
     /// The epoch that an end has come to: what it sends is for that one.
     pub(in crate::sim) fn epoch_at(&self, id: Id, peer: Id) -> u32 {
-        self.0.get(&key(id, peer)).map_or(0, |pair| pair.ends[usize::from(id > peer)].seen)
+        self.pairs.get(&key(id, peer)).map_or(0, |pair| pair.ends[usize::from(id > peer)].seen)
     }
 
     /// A link breaks, if it is up; both ends are to be told of the epoch.
     pub(in crate::sim) fn break_up(&mut self, a: Id, b: Id, hard: bool) -> Option<u32> {
-        let pair = self.0.get_mut(&key(a, b)).filter(|pair| pair.up)?;
+        let pair = self.pairs.get_mut(&key(a, b)).filter(|pair| pair.up)?;
+        self.up.remove(&key(a, b));
         Some(pair.lose(hard))
     }
 
     /// One end closes the link, and knows it; the other is to be told of the epoch. Where it has broken before, this end hears no more of that, and there is nothing to tell.
     pub(in crate::sim) fn abandon(&mut self, by: Id, peer: Id) -> Option<u32> {
-        let pair = self.0.get_mut(&key(by, peer))?;
+        let pair = self.pairs.get_mut(&key(by, peer))?;
+        self.up.remove(&key(by, peer));
         let closed = pair.up.then(|| pair.lose(true));
         pair.end(by, peer).seen = pair.epoch;
         closed
@@ -189,9 +222,10 @@ impl Links {
     /// A process ends: its peers are to be told of the epochs. `hard` if what it has sent last is lost with it.
     pub(in crate::sim) fn end_of(&mut self, id: Id, hard: bool) -> Vec<(Id, u32)> {
         let mut told = Vec::new();
-        for (&(low, high), pair) in self.0.iter_mut().filter(|((low, high), _)| *low == id || *high == id) {
-            let peer = if low == id { high } else { low };
+        for peer in self.talked_with(id) {
+            let Some(pair) = self.pairs.get_mut(&key(id, peer)) else { continue };
             if pair.up {
+                self.up.remove(&key(id, peer));
                 told.push((peer, pair.lose(hard)));
             }
             let epoch = pair.epoch;
@@ -202,20 +236,33 @@ impl Links {
 
     /// A new link where there is none, for what comes once more.
     pub(in crate::sim) fn reopen(&mut self, from: Id, to: Id) -> Option<Passage> {
-        let pair = self.0.get_mut(&key(from, to))?;
+        let pair = self.pairs.get_mut(&key(from, to))?;
         pair.up = true;
+        self.up.insert(key(from, to));
         Some(Passage(pair.epoch))
+    }
+
+    /// With whom an id has talked, in ascending order.
+    fn talked_with(&self, id: Id) -> Vec<Id> {
+        let mut peers = self.peers.get(id as usize).cloned().unwrap_or_default();
+        peers.sort_unstable();
+        peers
     }
 
     /// The peers of an id whose link with it is up.
     pub(in crate::sim) fn peers_of(&self, id: Id) -> Vec<Id> {
-        let up = self.0.iter().filter(|(_, pair)| pair.up).map(|(key, _)| *key);
-        up.filter_map(|(low, high)| (low == id).then_some(high).or((high == id).then_some(low))).collect()
+        let up = |peer: &Id| self.pairs.get(&key(id, *peer)).is_some_and(|pair| pair.up);
+        self.talked_with(id).into_iter().filter(up).collect()
     }
 
-    /// The pairs whose link is up.
-    pub(in crate::sim) fn up(&self) -> Vec<(Id, Id)> {
-        self.0.iter().filter(|(_, pair)| pair.up).map(|(key, _)| *key).collect()
+    /// How many links are up.
+    pub(in crate::sim) fn up(&self) -> usize {
+        self.up.len()
+    }
+
+    /// One of those that are up, by its place among them.
+    pub(in crate::sim) fn up_at(&self, place: usize) -> Option<(Id, Id)> {
+        self.up.at(place)
     }
 }
 
@@ -240,7 +287,7 @@ mod tests {
             (links.in_order(1, 2, 50), links.in_order(1, 2, 40), links.in_order(2, 1, 7)),
             (50, 50, 7)
         );
-        assert_eq!(links.up(), [(1, 2)]);
+        assert_eq!((links.up(), links.up_at(0), links.up_at(1)), (1, Some((1, 2)), None));
     }
 
     #[test]

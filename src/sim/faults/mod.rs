@@ -83,6 +83,11 @@ impl FaultSet {
         faults.iter().any(|fault| self.has(*fault))
     }
 
+    /// What is in either.
+    pub fn union(self, other: FaultSet) -> FaultSet {
+        FaultSet(self.0 | other.0)
+    }
+
     /// Adds a fault.
     pub fn insert(&mut self, fault: Fault) {
         self.0 |= 1 << fault as u32;

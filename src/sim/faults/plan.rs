@@ -8,6 +8,7 @@ use gpc_trees::Id;
 
 use super::{Fault, FaultSet, Links};
 use crate::sim::random::Random;
+use crate::sim::ranked::IdSet;
 use crate::wire::Message;
 
 /// When the faults of a run begin, nanoseconds: between `from` and `from` + `span`. The longest call has the limit `limit_max`.
@@ -43,7 +44,7 @@ pub(in crate::sim) enum Mishap {
         hard: bool,
     },
     Cut {
-        ids: BTreeSet<Id>,
+        ids: IdSet,
         until: u64,
     },
     GiveUp {
@@ -103,6 +104,9 @@ const AT_ONCE_PARTS: u64 = 8;
 /// So many kinds of faults are few.
 const FEW_KINDS: usize = 4;
 
+/// Partitions of a large world beside the first ones: there is one at a time, and each has a word to say of every id.
+const PARTITIONS_MAX: u64 = 64;
+
 /// Messages of a link that may come again after it broke.
 const KEPT: usize = 4;
 
@@ -127,9 +131,9 @@ pub(in crate::sim) struct Mishaps {
     /// Of these the ones that have told their peers.
     announced: BTreeSet<Id>,
     slow: BTreeMap<Id, (u64, u64)>,
-    cut: Option<(BTreeSet<Id>, u64)>,
+    cut: Option<(IdSet, u64)>,
     /// Who cannot be connected to, by whom if not by anybody, and until when. Bounded by the plan.
-    refused: Vec<(Id, Option<Id>, u64)>,
+    refused: BTreeMap<Id, Vec<(Option<Id>, u64)>>,
     /// Of a thousand messages so many are late, by so much at most.
     late: (u64, u64),
     /// Longest that a fault of time lasts, and longest by which a message is late, nanoseconds.
@@ -146,6 +150,8 @@ pub(in crate::sim) struct Mishaps {
     /// Of eight functions so many answer later.
     deferring: u64,
     sent: BTreeMap<(Id, Id), VecDeque<Again>>,
+    /// No link breaks later by itself.
+    breaks_until: u64,
 }
 
 impl Mishaps {
@@ -157,17 +163,18 @@ impl Mishaps {
         times: Times,
     ) -> (Mishaps, Vec<Timed>) {
         let longest = (times.span * LASTS_SPANS).max(times.limit_max * LASTS_LIMITS);
+        // A process that has closed may begin anew a span later, and one that is back may stand still for a short time.
+        let end = times.from + times.span + longest + times.after();
         let mut mishaps = Mishaps {
             links: Links::default(),
             used,
             longest,
-            // A process that has closed may begin anew a span later, and one that is back may stand still for a short time.
-            end: times.from + times.span + longest + times.after(),
+            end,
             paused: BTreeMap::new(),
             announced: BTreeSet::new(),
             slow: BTreeMap::new(),
             cut: None,
-            refused: Vec::new(),
+            refused: BTreeMap::new(),
             late: (0, 0),
             orphans: BTreeSet::new(),
             forged: BTreeSet::new(),
@@ -177,6 +184,8 @@ impl Mishaps {
             span: times.span,
             deferring: 1,
             sent: BTreeMap::new(),
+            // Who cannot be connected to is left by the way at any time until it can.
+            breaks_until: if used.has(Fault::Refused) { end } else { times.from + times.span },
         };
         if !used.is_empty() && random.chance(1, 4) {
             mishaps.deferring = random.between(2, 7);
@@ -185,7 +194,9 @@ impl Mishaps {
         let most = if few && random.chance(1, 2) { 6 } else { 2 };
         for fault in used.iter() {
             // One or a few, whatever the size; in a large world some more, and where few kinds meet each other more of each.
-            for _ in 0..random.between(1, most + u64::from(n) / 32) {
+            let more = u64::from(n) / 32;
+            let more = if fault == Fault::Partition { more.min(PARTITIONS_MAX) } else { more };
+            for _ in 0..random.between(1, most + more) {
                 mishaps.draw_one(random, fault, n, times, &mut timed);
             }
         }
@@ -307,7 +318,7 @@ impl Mishaps {
     }
 
     /// Some ids are cut off. One cut at a time: what waits for its end comes in the order in which it was sent.
-    pub(in crate::sim) fn cut(&mut self, ids: BTreeSet<Id>, until: u64) {
+    pub(in crate::sim) fn cut(&mut self, ids: IdSet, until: u64) {
         self.cut = Some((ids, until));
     }
 
@@ -318,14 +329,13 @@ impl Mishaps {
 
     /// An id cannot be connected to.
     pub(in crate::sim) fn refuse(&mut self, id: Id, from: Option<Id>, until: u64) {
-        self.refused.push((id, from, until));
+        self.refused.entry(id).or_default().push((from, until));
     }
 
     /// Whether an id that lives cannot be connected to by another.
     pub(in crate::sim) fn refuses(&self, from: Id, to: Id, now: u64) -> bool {
-        let refuses =
-            |by: &(Id, Option<Id>, u64)| by.0 == to && by.1.is_none_or(|it| it == from) && by.2 > now;
-        self.refused.iter().any(refuses)
+        let refuses = |by: &(Option<Id>, u64)| by.0.is_none_or(|it| it == from) && by.1 > now;
+        self.refused.get(&to).is_some_and(|refused| refused.iter().any(refuses))
     }
 
     /// Until when an id stands still, if it does.
@@ -347,8 +357,7 @@ impl Mishaps {
 
     /// Until when two ids cannot reach each other, if they cannot.
     pub(in crate::sim) fn cut_until(&self, a: Id, b: Id, now: u64) -> Option<u64> {
-        let apart =
-            |(ids, until): &&(BTreeSet<Id>, u64)| *until > now && ids.contains(&a) != ids.contains(&b);
+        let apart = |(ids, until): &&(IdSet, u64)| *until > now && ids.contains(a) != ids.contains(b);
         self.cut.as_ref().filter(apart).map(|(_, until)| *until)
     }
 
@@ -382,8 +391,12 @@ impl Mishaps {
     }
 
     /// Remembers a message that may come again.
-    pub(in crate::sim) fn remember(&mut self, from: Id, to: Id, runs: [u32; 2], message: &Message) {
+    pub(in crate::sim) fn remember(&mut self, now: u64, from: Id, to: Id, runs: [u32; 2], message: &Message) {
         if !self.used.has(Fault::Duplicate) {
+            return;
+        }
+        if now > self.breaks_until {
+            self.sent = BTreeMap::new();
             return;
         }
         let sent = self.sent.entry((from, to)).or_default();

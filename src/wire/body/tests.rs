@@ -66,6 +66,7 @@ fn held(body: &Body) -> u64 {
         Received::Laid(room) => room.bytes.filled() as u64,
         Received::Refused(_) => 0,
         Received::Whole(bytes) => bytes.len() as u64,
+        Received::Parts(payload) => payload.len() as u64,
     }
 }
 

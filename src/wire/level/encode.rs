@@ -2,17 +2,13 @@
 //!
 //! The format only prepends counts, so what a child sent stands unchanged in what its parent sends. Large parts are
 //! passed on by reference; only small ones are copied, to keep the number of parts low. Children's data are not
-//! looked into here: whoever reads the aggregate in the end decodes it.
+//! looked into here: whoever reads the aggregate in the end decodes it. Where short parts are as much together as a part
+//! that is passed on by reference, their list is, too: the prefixes of a long chain are not copied at each of its ids.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{LevelLimit, MAX_LEVEL};
-use crate::wire::payload::{Part, Payload};
-
-/// Parts shorter than this are copied together. To pass a part on by reference takes as long as copying 1 to 2 KiB
-/// (`benches/level.rs`), at every level it goes through, and again an entry of the gather write, of which the system
-/// takes 1,024 at a time: at this size they are 4 MiB, as much as a socket takes.
-const COPY_BYTES_MAX: usize = 4096;
+use crate::wire::payload::{COPY_BYTES_MAX, Part, Payload, small};
 
 /// The prefix that lifts by 2,048 levels, kept once so that a longer lift is passed on by reference too.
 static LIFT: [u8; COPY_BYTES_MAX] = {
@@ -127,7 +123,7 @@ fn joined<'a>(
     }
     for (level, data) in children {
         joiner.lift(highest - level);
-        data.parts().for_each(|part| joiner.part(part));
+        joiner.payload(data);
     }
     joiner.finish()
 }
@@ -153,7 +149,7 @@ fn sizes<'a>(
     }
     for (level, data) in children {
         let levels = highest - level;
-        copied += lift_copied(levels) + data.len_of_small(COPY_BYTES_MAX);
+        copied += lift_copied(levels) + data.len_copied();
         all += lift_copied(levels) + lift_shared(levels) + data.len();
     }
     Sizes { copied, all }
@@ -166,11 +162,6 @@ pub(crate) fn count_bytes(count: usize) -> usize {
         return if count < 10 { 2 } else { 3 };
     }
     count.checked_ilog10().unwrap_or(0) as usize + 2
-}
-
-/// How many bytes of `part` are copied: all or none.
-fn small(part: &[u8]) -> usize {
-    if part.len() < COPY_BYTES_MAX { part.len() } else { 0 }
 }
 
 /// How many bytes of a lift are copied: what is not a multiple of the kept prefix.
@@ -240,7 +231,11 @@ impl Joiner {
 
     /// Appends all bytes of a payload.
     pub(in crate::wire) fn payload(&mut self, payload: &Payload) {
-        payload.parts().for_each(|part| self.part(part));
+        if payload.parts().len() < 2 || payload.len_copied() > 0 {
+            return payload.parts().for_each(|part| self.part(part));
+        }
+        self.flush();
+        self.out.append(payload);
     }
 
     /// Appends bytes.

@@ -1,0 +1,217 @@
+//! A node that waits, in little room: what it must not forget, without what it works with. A world of a million ids has one for each id that has nothing to do at the moment, and a few nodes that take turns at being one of them.
+
+use gpc_trees::Id;
+
+use super::call::Call;
+use super::kept::KeptAnswers;
+use super::liveness::Liveness;
+use super::recent::Recent;
+use super::{Node, Time};
+use crate::wire::CallId;
+use crate::wire::budget::Budget;
+
+/// What a [`Node`] goes on with that [can rest](Node::can_rest).
+#[derive(Debug)]
+pub struct Rested {
+    now: Time,
+    next_sequence: u64,
+    memory: Budget,
+    /// The one call in flight, the job of it that runs, and when it must have ended.
+    call: Option<Box<Call>>,
+    running: Option<(u8, CallId)>,
+    due: Option<(Time, CallId)>,
+    /// Of most ids there is nothing to remember.
+    recent: Option<Box<Recent>>,
+    liveness: Option<Box<Liveness>>,
+    kept: Option<Box<KeptAnswers>>,
+    closed: bool,
+}
+
+/// Whose node one that takes turns is to be.
+#[derive(Debug)]
+pub struct Turn<M: FnOnce() -> Budget> {
+    /// As [`Config::me`](super::Config::me), and so on.
+    pub me: Id,
+    /// The number of this run of it.
+    pub incarnation: u64,
+    /// When the run began.
+    pub started: Time,
+    /// Whether no run was before it.
+    pub first_run: bool,
+    /// What memory it has: asked of who has had no turn yet.
+    pub memory: M,
+}
+
+impl Rested {
+    /// That of a node that has done nothing yet.
+    fn new(incarnation: u64, memory: Budget) -> Rested {
+        Rested {
+            now: Time::default(),
+            next_sequence: incarnation,
+            memory,
+            call: None,
+            running: None,
+            due: None,
+            recent: None,
+            liveness: None,
+            kept: None,
+            closed: false,
+        }
+    }
+
+    /// As [`Node::calls`].
+    pub fn calls(&self) -> usize {
+        usize::from(self.call.is_some())
+    }
+
+    /// As [`Node::jobs_running`].
+    pub fn jobs_running(&self) -> usize {
+        usize::from(self.running.is_some())
+    }
+
+    /// Whether something is due: see [`Node::next_deadline`].
+    pub fn has_deadline(&self) -> bool {
+        let forgets = || self.recent.as_ref().is_some_and(|recent| recent.partial.next().is_some());
+        self.calls() + self.answers_kept() > 0 || forgets()
+    }
+
+    /// Answers that are kept for an adopter.
+    pub fn answers_kept(&self) -> usize {
+        self.kept.as_ref().map_or(0, |kept| kept.len())
+    }
+}
+
+impl Node {
+    /// Whether little is in flight here: one call at most that was not started here, and the job that it has.
+    pub fn can_rest(&self) -> bool {
+        let spots = self.spots.as_ref().map_or(0, |spots| spots.len());
+        let few = spots == 0 && self.tickets.is_empty() && self.calls.are_few();
+        few && self.runs.only().is_ok() && self.deadlines.only().is_ok()
+    }
+
+    /// Takes out what a node that [can rest](Self::can_rest) goes on with; of others the calls in flight are lost. When [something is due](Self::next_deadline), its driver is to have it go on then.
+    pub fn rest(&mut self) -> Rested {
+        let seed = self.config.seed;
+        let recent = (!self.recent.is_new()).then(|| std::mem::replace(&mut self.recent, Recent::new(seed)));
+        let running = self.runs.only().unwrap_or_default();
+        running.into_iter().for_each(|(_, call)| self.runs.done(call));
+        let due = self.deadlines.only().unwrap_or_default();
+        due.into_iter().for_each(|(at, call)| self.deadlines.remove(at, call));
+        self.spots = None;
+        let none_kept = || KeptAnswers::of(Budget::default(), self.config.me);
+        let kept = (!self.kept.is_new()).then(none_kept).map(|none| std::mem::replace(&mut self.kept, none));
+        Rested {
+            now: self.now,
+            next_sequence: self.next_sequence,
+            memory: std::mem::take(&mut self.config.memory),
+            call: self.calls.take_first(),
+            running,
+            due,
+            recent: recent.map(|mut recent| {
+                recent.release_room();
+                Box::new(recent)
+            }),
+            liveness: (!self.liveness.is_blank()).then(|| Box::new(std::mem::take(&mut self.liveness))),
+            kept: kept.map(Box::new),
+            closed: self.closed,
+        }
+    }
+
+    /// Has a node that rests be another one: the one that `rested`, or a new one. All that take turns are configured alike but for what a turn says.
+    pub fn go_on<M: FnOnce() -> Budget>(&mut self, turn: Turn<M>, rested: Option<Rested>) {
+        let Turn { me, incarnation, started, first_run, memory } = turn;
+        (self.config.me, self.config.incarnation) = (me, incarnation);
+        (self.config.started, self.config.first_run) = (started, first_run);
+        let rested = rested.unwrap_or_else(|| Rested::new(incarnation, memory()));
+        let Rested { now, next_sequence, memory, call, running, due, recent, liveness, kept, closed } =
+            rested;
+        (self.now, self.next_sequence, self.closed) = (now, next_sequence, closed);
+        self.calls.put_first(call);
+        running.into_iter().for_each(|(class, call)| self.runs.begin(class, call));
+        due.into_iter().for_each(|(at, call)| self.deadlines.add(at, call));
+        recent.into_iter().for_each(|recent| self.recent = *recent);
+        liveness.into_iter().for_each(|liveness| self.liveness = *liveness);
+        match kept {
+            Some(kept) => self.kept = *kept,
+            None => self.kept.belong_to(memory.clone(), me),
+        }
+        self.config.memory = memory;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use gpc_trees::IdList;
+
+    use super::*;
+    use crate::chain::{Config, Input, JobResult, Output, Outputs, Reply};
+    use crate::wire::{CallId, Message, Request};
+
+    fn config() -> Config {
+        Config::new(7, 100)
+    }
+
+    /// When the call of these tests must have ended.
+    const DUE: Time = Time::from_nanos(1_000_000_005);
+
+    fn turn(me: Id, incarnation: u64) -> Turn<fn() -> Budget> {
+        Turn { me, incarnation, started: Time::default(), first_run: true, memory: Budget::unbounded }
+    }
+
+    fn rest(node: &mut Node) -> Rested {
+        assert!(node.can_rest());
+        node.rest()
+    }
+
+    /// What a node does about a request of this call.
+    fn asked(node: &mut Node, call: CallId, partial: bool) -> Vec<Output> {
+        let second = Duration::from_secs(1);
+        let ids = IdList::range(7..8);
+        let request = Request { partial, limit: second, left: second, ..Request::new(call, ids) };
+        let mut outputs = Outputs::new();
+        let message = Message::Request(Arc::new(request));
+        node.input(Time::from_nanos(5), Input::Message { from: 3, message }, &mut outputs);
+        outputs.drain(..).collect()
+    }
+
+    #[test]
+    fn what_has_ended_here_is_known_after_a_rest() {
+        for partial in [false, true] {
+            let call = CallId { root: 0, sequence: 9 };
+            let mut node = Node::new(config());
+            assert!(asked(&mut node, call, partial).iter().any(|output| matches!(output, Output::Run(_))));
+            assert_eq!((node.calls(), node.jobs_running()), (1, 1), "a function runs");
+            let rested = rest(&mut node);
+            assert_eq!((rested.calls(), rested.jobs_running()), (1, 1));
+            assert_eq!((node.calls(), node.jobs_running(), node.next_deadline()), (0, 0, None));
+            // Another id of the same world has its turn.
+            node.go_on(turn(8, 200), None);
+            assert_eq!(rest(&mut node).calls(), 0);
+            node.go_on(turn(7, 100), Some(rested));
+            assert_eq!((node.calls(), node.jobs_running(), node.next_deadline()), (1, 1, Some(DUE)));
+            let mut outputs = Outputs::new();
+            let result = JobResult::Replied(Reply::default());
+            node.input(Time::from_nanos(6), Input::Ran { call, result }, &mut outputs);
+            assert_eq!(node.calls(), 0);
+            let (due, rested) = (node.next_deadline(), rest(&mut node));
+            assert_eq!(rested.answers_kept(), usize::from(partial));
+            node.go_on(turn(7, 100), Some(rested));
+            assert_eq!((node.next_deadline(), due.is_some()), (due, partial));
+            if partial {
+                let message = Message::Release(call);
+                outputs.clear();
+                node.input(Time::from_nanos(7), Input::Message { from: 3, message }, &mut outputs);
+                assert_eq!((node.answers_kept(), node.next_deadline()), (0, None));
+                let rested = rest(&mut node);
+                node.go_on(turn(7, 100), Some(rested));
+            }
+            let again = asked(&mut node, call, partial);
+            assert!(!again.iter().any(|output| matches!(output, Output::Run(_))), "{again:?}");
+            let next = CallId { root: 0, sequence: 10 };
+            assert!(asked(&mut node, next, partial).iter().any(|output| matches!(output, Output::Run(_))));
+        }
+    }
+}
