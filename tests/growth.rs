@@ -76,7 +76,10 @@ fn faults_cost_what_they_touch() {
         assert_eq!((&small.violations, &large.violations), (&vec![], &vec![]), "seed {seed}");
         let (events, bytes) = (large.events as f64 / small.events as f64, more as f64 / taken as f64);
         // Where a caller gives up at once there are few events, and what each id costs from the start weighs most.
-        assert!(bytes < 1.5 * events.max(1.0), "seed {seed}: {bytes} times the bytes for {events} times the events");
+        assert!(
+            bytes < 1.5 * events.max(1.0),
+            "seed {seed}: {bytes} times the bytes for {events} times the events"
+        );
         assert!(held < 34_000 * HELD_FAULTY, "seed {seed}: {} bytes for each id", held / 34_000);
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chained_gpc::runtime::link::{Context, Event, HIWATER, Inbox, Outbox};
@@ -50,6 +51,9 @@ impl Context for Everything {
     }
 }
 
+/// The next run of whoever says hello.
+static RUNS: AtomicU64 = AtomicU64::new(1);
+
 impl Stranger {
     fn connect(set: &Set) -> Stranger {
         let stream = UnixStream::connect(set.socket(1)).unwrap();
@@ -63,7 +67,8 @@ impl Stranger {
         let hello = Hello {
             from: id,
             to: 1,
-            incarnation: 1,
+            // A later run than any before: the node may not have seen yet that the last one has closed.
+            incarnation: RUNS.fetch_add(1, Ordering::Relaxed),
             generation: 1,
             hiwater: HIWATER,
             job: Default::default(),
