@@ -338,6 +338,10 @@ impl World {
         if let State::Up(key) = self.processes[process].peering.state(peer) {
             self.discard(process, key);
         }
+        if !self.processes[process].peering.book.contains(peer) {
+            // Of who is no peer, and has only ever said hello itself, nothing is remembered.
+            self.counted_anew.insert((process, peer));
+        }
         self.see(Seen::Dropped(process, peer));
         self.processes[process].peering.abandon(peer);
         self.settle(process);
