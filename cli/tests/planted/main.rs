@@ -32,6 +32,9 @@ const BUSY: u32 = 10;
 /// Far more than any run of these takes without a bug.
 const MEMORY_KIB: u64 = 4 << 20;
 
+/// See [`caught`].
+const FIRST_RUNS: u32 = 100;
+
 /// Fewer would not be spread over all that can go wrong.
 const BUGS_MIN: usize = 50;
 
@@ -178,6 +181,20 @@ fn the_list_is_true_of_the_code_as_it_is() {
     }
 }
 
+/// Tries a bug in the first few of its worlds, and in all of them if those say nothing: most are caught by then.
+fn caught(gpc: &Path, bug: &Bug) -> Run {
+    let run = |sim: &str| simulate(gpc, sim, Some(&bug.name), PATIENCE);
+    if let Some((what, runs)) = bug.sim.split_once("--runs ")
+        && runs.parse().is_ok_and(|runs: u32| runs > FIRST_RUNS)
+    {
+        let first = run(&format!("{what}--runs {FIRST_RUNS}"));
+        if first.status == Some(1) && first.checkers.contains(&bug.checker) {
+            return first;
+        }
+    }
+    run(&bug.sim)
+}
+
 #[test]
 fn every_planted_bug_is_caught() {
     let bugs = bugs();
@@ -191,7 +208,7 @@ fn every_planted_bug_is_caught() {
             run.said
         );
     }
-    let runs = side_by_side(&bugs, |bug| simulate(&gpc, &bug.sim, Some(&bug.name), PATIENCE));
+    let runs = side_by_side(&bugs, |bug| caught(&gpc, bug));
     let mut missed = Vec::new();
     for (bug, run) in bugs.iter().zip(&runs) {
         let checkers: Vec<&str> = run.checkers.iter().map(String::as_str).collect();
