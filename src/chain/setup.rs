@@ -8,6 +8,7 @@ use gpc_trees::Id;
 
 use super::call::{Call, Origin};
 use super::holding::Held;
+use super::kept::KEEP;
 use super::{Node, Output, Start};
 use crate::wire::frame::{HEADER_MAX, PREFIX_MAX};
 use crate::wire::message::{Answer, Response};
@@ -76,7 +77,16 @@ impl Node {
                     false => self.refused(&request, below),
                 };
                 self.refuse(from, &request, Failure { cause, coverage });
+                self.forgo(&request);
             }
+        }
+    }
+
+    /// An adopter's request is refused: it asks those below itself. So a request of the parent that it has given up, should it come now, is not taken: that parent cannot know that others ask them, too.
+    fn forgo(&mut self, request: &Request) {
+        if request.partial && request.skipped > 0 {
+            let until = self.now.plus(request.left.max(request.limit));
+            self.recent.partial.add(request.call, until.plus(KEEP));
         }
     }
 

@@ -1,21 +1,21 @@
-//! Inputs for a node, and what it asks for carried out: messages sent, functions run.
+//! Inputs for a node, and what it asks for carried out: messages sent, calls ended.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use gpc_trees::Id;
 
-use super::check::{Limits, Observation, Outcome, merged, part, reason, reply_header};
+use super::check::{Limits, Observation, Outcome};
 use super::cost::wire_bytes;
-use super::faults::{Act, Fate, Fault, Passage, Receipt};
+use super::faults::{Fate, Fault, Passage, Receipt};
 use super::forged::call_of;
 use super::path::Came;
 use super::trace::{Shown, digest};
 use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_of, held};
-use crate::chain::{Config, Input, Job, JobResult, Node, Output, Reply, Time, Turn, Work};
+use crate::chain::{Config, Input, Node, Output, Time, Turn};
 use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Message, Request};
+use crate::wire::{CallId, Message};
 
 impl World {
     /// Gives a node one input and carries out what it asks for.
@@ -287,104 +287,6 @@ impl World {
             );
             self.input(id, Input::LinkUp { peer, incarnation });
         }
-    }
-
-    /// Runs a function: what it does is known at once, when it ends is its cost.
-    fn execute(&mut self, id: Id, job: Job) {
-        let (call, run) = (job.call, self.hosts.run(id));
-        let slowness = self.slowness(id);
-        self.observe(&Observation::Began { id, call });
-        match job.work {
-            // No function of the simulator takes its data as they come.
-            Work::Func | Work::More(_) => {
-                let reply = self.reply_of(id, &job.request);
-                self.func(id, run, call, slowness, reply);
-            }
-            Work::Callback { from, child, mut own } => {
-                let fails = self.call(call).is_some_and(|state| state.callbacks_fail.contains(&id));
-                let result = match fails {
-                    true => {
-                        self.inject(Fault::Callback, &[id]);
-                        JobResult::Failed(reason(Fault::Callback, id))
-                    }
-                    false => {
-                        own.data = merged(own.data, &child.data.as_slice());
-                        own.header = merged(own.header, &child.header.as_slice());
-                        if !self.calls_callback(&job.request) {
-                            own = self.of_nobody(id);
-                        }
-                        JobResult::Replied(own)
-                    }
-                };
-                self.trace.say(self.now, format_args!("{id} merges the reply of {from} in {call}"));
-                let ns = self.scenario.callback_ns * slowness;
-                self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
-            }
-        }
-    }
-
-    /// What func gives at an id, if it was told what its caller means; else what no id gives.
-    fn reply_of(&self, id: Id, request: &Request) -> Reply {
-        let Some(state) = self.call(request.call) else { return self.of_nobody(id) };
-        let plan = &state.plan;
-        let told = request.func == plan.carries.func
-            && request.data.as_bytes().is_some_and(|given| self.checkers.is_data(request.call, &given));
-        if told { self.given(id, request.call) } else { self.of_nobody(id) }
-    }
-
-    /// What func gives at an id: its own part, and a header.
-    pub(super) fn given(&self, id: Id, call: CallId) -> Reply {
-        let plan = self.call(call).map(|state| state.plan.clone());
-        let (len, header) = plan.map_or((4, 0), |plan| (plan.reply_bytes, plan.carries.reply_header_bytes));
-        let (data, header) = (part(call, id, len), reply_header(call, id, header));
-        Reply { data, header, ..Default::default() }
-    }
-
-    fn calls_callback(&self, request: &Request) -> bool {
-        let state = self.call(request.call);
-        state.is_some_and(|state| request.callback == Some(state.plan.carries.callback))
-    }
-
-    /// A reply of nobody: the checkers will say so.
-    fn of_nobody(&self, id: Id) -> Reply {
-        Reply { data: (!id).to_le_bytes().repeat(3), header: vec![0xff; 3], ..Default::default() }
-    }
-
-    fn func(&mut self, id: Id, run: u32, call: CallId, slowness: u64, reply: Reply) {
-        self.trace.say(self.now, format_args!("{id} executes {call}"));
-        self.observe(&Observation::Executed { id, run, call });
-        let state = self.call(call);
-        let act = state.and_then(|state| state.acts.get(&id)).copied();
-        let fault = match act {
-            Some(Act::Fail) => Some(Fault::Fail),
-            Some(Act::Panic) => Some(Fault::Panic),
-            Some(Act::Hang(_)) => Some(Fault::Hang),
-            Some(Act::Twice) => Some(Fault::Twice),
-            Some(Act::Defer) | None => None,
-        };
-        fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
-        let mut ns = self.scenario.func_ns * slowness;
-        let result = match act {
-            None => JobResult::Replied(reply),
-            Some(Act::Fail) => JobResult::Failed(reason(Fault::Fail, id)),
-            Some(Act::Panic) => JobResult::Failed(reason(Fault::Panic, id)),
-            Some(Act::Hang(more)) => {
-                ns += more;
-                JobResult::Replied(reply)
-            }
-            Some(Act::Defer | Act::Twice) => {
-                // The token may be used before func has returned.
-                let first = self.now + self.random.below(2 * ns + 20_000);
-                self.queue.push(first, Event::Answered { id, run, call, reply: Box::new(reply) });
-                if act == Some(Act::Twice) {
-                    let again = first + self.random.below(100_000);
-                    let reply = Box::new(self.of_nobody(id));
-                    self.queue.push(again, Event::Answered { id, run, call, reply });
-                }
-                JobResult::Deferred
-            }
-        };
-        self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
     }
 
     /// A request as a node takes it whose functions have their places, and say how they merge: those of every other call run on an executor with a name.

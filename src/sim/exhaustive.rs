@@ -197,7 +197,7 @@ impl World {
         self.begin_lately(took);
         let ids = IdList::range(0..n);
         let all: Vec<Id> = ids.iter().collect();
-        let (acts, _) = mishaps.acts(&mut self.random, &all, limit_ns);
+        let acts = mishaps.acts(&mut self.random, &all, limit_ns).funcs;
         let plan = Plan {
             ids,
             tree,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpc_trees::{Id, IdList, Tree};
 
 use super::check::{Carries, Observation, Plan};
-use super::faults::{Again, Fault, Mishap, Mishaps, Timed, Times, some_of};
+use super::faults::{Acts, Again, Fault, Mishap, Mishaps, Timed, Times, some_of};
 use super::profile::Profile;
 use super::scenario::Scenario;
 use super::world::{BEGIN, CallState, Event, LARGE, Parcel, World, expected_ns};
@@ -17,6 +17,9 @@ const LIMIT_MIN_NS: u64 = 50_000_000;
 
 /// Time limits of calls, in the shortest one: some end while others go on.
 const LIMITS_MAX: u64 = 3;
+
+/// Of so many calls one is of the other kind: whole among partial ones, or partial among whole ones.
+const OTHER_KIND_PARTS: u64 = 5;
 
 /// By how much clocks are ahead that are: a process that begins again begins before its last run, as far as anybody can tell.
 const AHEAD_NS: u64 = BEGIN;
@@ -58,7 +61,8 @@ impl World {
             self.begin_lately(span);
             self.inject(Fault::Fresh, &[]);
         }
-        self.workers = self.random.between(1, 3) as usize;
+        // With one, calls wait for each other.
+        self.workers = if self.random.chance(1, 2) { 1 } else { self.random.between(2, 3) as usize };
         // Where processes are silent they are likely to be asked whether they live.
         let silent = used.has_any(&[Fault::Announced, Fault::Pause, Fault::Partition, Fault::Slow]);
         if self.random.chance(if silent { 3 } else { 2 }, 4) {
@@ -143,11 +147,13 @@ impl World {
         }
         let limit_ns = limit * random.between(1, LIMITS_MAX);
         let (reply_bytes, data_bytes, carries) = self.profile.carried(random, &self.scenario);
-        let (acts, callbacks_fail) = mishaps.acts(random, &ids, limit_ns);
+        let Acts { funcs, callbacks_fail, callbacks_later } = mishaps.acts(random, &ids, limit_ns);
+        // Both kinds of calls meet at an id, and what one leaves there is not for the other.
+        let other = random.chance(1, OTHER_KIND_PARTS);
         let plan = Plan {
             ids: IdList::from_ids(ids).expect("a permutation has no id twice"),
             tree: self.scenario.tree.clone(),
-            partial: self.scenario.partial,
+            partial: self.scenario.partial != other,
             watch: random.chance(1, 8),
             reply_wanted: self.scenario.reply_bytes != Some(0) && random.chance(3, 4),
             callback: random.chance(1, 3),
@@ -159,7 +165,8 @@ impl World {
         };
         let at = from + random.below(span);
         let index = self.add_call(plan, false);
-        (self.calls[index].acts, self.calls[index].callbacks_fail) = (acts, callbacks_fail);
+        let state = &mut self.calls[index];
+        (state.acts, state.callbacks_fail, state.callbacks_later) = (funcs, callbacks_fail, callbacks_later);
         self.queue.push(at, Event::Start(index));
     }
 
@@ -213,7 +220,7 @@ impl World {
                 self.inject(Fault::Slow, &[id]);
                 self.with_mishaps(|mishaps| mishaps.slow_down(id, factor, until));
             }
-            Mishap::Break { hard } => self.break_one(hard),
+            Mishap::Break { hard, of } => self.break_one(hard, of),
             Mishap::Cut { .. } if self.mishaps.as_ref().is_some_and(|mishaps| mishaps.is_cut(self.now)) => {}
             Mishap::Cut { ids, until } => {
                 self.inject(Fault::Partition, &[]);
@@ -281,11 +288,13 @@ impl World {
         self.queue.push(at, Event::Notice { id, run, peer, epoch });
     }
 
-    /// One of the links that are up breaks.
-    fn break_one(&mut self, hard: bool) {
+    /// One of the links that are up breaks; one of this id's, if it has any.
+    fn break_one(&mut self, hard: bool, of: Option<Id>) {
         let Some(mishaps) = &mut self.mishaps else { return };
+        let peers = of.map(|id| mishaps.links.peers_of(id)).unwrap_or_default();
         let place = self.random.below(mishaps.links.up() as u64) as usize;
-        let Some((a, b)) = mishaps.links.up_at(place) else { return };
+        let own = of.zip(self.random.pick(&peers).copied());
+        let Some((a, b)) = own.or_else(|| mishaps.links.up_at(place)) else { return };
         let Some(epoch) = mishaps.links.break_up(a, b, hard) else { return };
         let again = mishaps.again(&mut self.random, a, b);
         let fault = if again.is_empty() { Fault::Link } else { Fault::Duplicate };

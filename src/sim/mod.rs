@@ -33,6 +33,7 @@ mod faults;
 pub mod fit;
 mod flows;
 mod forged;
+mod functions;
 mod happen;
 mod hosts;
 mod many;

@@ -9,7 +9,7 @@ use gpc_trees::Id;
 use super::faults::Passage;
 use super::world::{Event, World};
 use crate::chain::Input;
-use crate::wire::{Body, BodyWriter, CallId, Message};
+use crate::wire::{Body, BodyWriter, CallId, Message, Use};
 
 /// Pieces that the data of a request come in, about.
 const PIECES: u64 = 3;
@@ -88,7 +88,9 @@ impl World {
         if request.data.is_empty() || whole && !(self.profile.in_pieces && self.random.chance(1, 2)) {
             return Message::Request(request);
         }
-        let (body, writer) = Body::arriving(request.data.len());
+        // func takes them as they come, and they are kept for an adopter, and for children that get them later.
+        let usage = if self.takes_as_they_come(request.call) { Use::Kept } else { Use::Whole };
+        let (body, writer) = Body::arriving_for(request.data.len(), usage);
         let source = request.data.fork();
         std::sync::Arc::make_mut(&mut request).data = body;
         let call = request.call;
@@ -115,12 +117,13 @@ impl World {
                 false => drop(pieces.remove(each)),
             }
         }
-        let (mut whole, mut came) = (false, 0);
+        let (mut whole, mut came, mut due) = (false, 0, false);
         if let Some(coming) = place.and_then(|place| pieces.coming.get_mut(&place)) {
             let most = 1 + random.below(2 * coming.source.len() / PIECES + 1);
             let bytes = coming.source.read(coming.source.len() - coming.writer.missing(), most as usize);
             came = coming.writer.push(&bytes);
             whole = coming.writer.missing() == 0;
+            due = whole || coming.writer.usage() != Use::Whole;
         }
         place.filter(|_| whole).into_iter().for_each(|place| pieces.end(place));
         if came == 0 || !self.hosts.is_up(at) || self.hosts.run(at) != run {
@@ -128,9 +131,10 @@ impl World {
         }
         self.trace
             .say(self.now, format_args!("{at} has {came} more bytes of the data of {call} from {from}"));
-        if whole {
+        if due {
             self.input(at, Input::DataArrived(call));
-        } else {
+        }
+        if !whole {
             self.next_piece(at, from, call);
         }
         self.more_below(at, call);

@@ -20,6 +20,9 @@ const NARROW: u64 = 256;
 /// Longest of them where nodes have little memory and no other limits for them: longer than what the fast path holds uncounted.
 const FILLING: u64 = 24 << 10;
 
+/// What a reply takes beside its own bytes where it goes up, or somewhat more.
+const FRAMED: u64 = 24;
+
 /// What a call takes of a node's memory, with nothing in it; what each id of its list does, and each child. As much as a node counts, or a little more.
 const CALL: u64 = 1 << 10;
 const LISTED: u64 = 20;
@@ -84,7 +87,7 @@ impl Profile {
     /// Draws that of a run, and what functions cost in it; `used` are its faults.
     pub(super) fn draw(random: &mut Random, scenario: &mut Scenario, used: FaultSet) -> Profile {
         if scenario.func_ns == 0 && scenario.callback_ns == 0 {
-            let most = *random.pick(&[0, 0, QUICK_NS, SLOW_NS]).unwrap_or(&0);
+            let most = *random.pick(&[0, QUICK_NS, SLOW_NS]).unwrap_or(&0);
             (scenario.func_ns, scenario.callback_ns) = (random.below(most + 1), random.below(most + 1));
         }
         let n = u64::from(scenario.n);
@@ -117,12 +120,17 @@ impl Profile {
         let Most { reply, reply_header, data, header } = self.most;
         // Nothing at all is a size of its own.
         let mut size = |most: u64| if random.chance(1, 8) { 0 } else { random.below(most + 1) as u32 };
-        let (reply, mut data) = (size(reply), size(data));
+        let (mut reply, mut data) = (size(reply), size(data));
         let (reply_header_bytes, header_bytes) = (size(reply_header), size(header));
         let data_max = self.limits.map_or(u64::MAX, |limits| limits.data_max);
         if data_max <= NARROW && random.chance(1, 3) {
             // Exactly as much as there may be.
             data = data_max as u32;
+        }
+        let reply_max = self.limits.map_or(u64::MAX, |limits| limits.reply_max);
+        if reply_max < u64::MAX && random.chance(1, 6) {
+            // That of one id is about as much as that of all may be.
+            reply = reply_max.saturating_sub(random.below(FRAMED)) as u32;
         }
         let handle = |random: &mut Random, first: u64| first + 2 * random.below(2);
         let carries = Carries {
@@ -131,6 +139,7 @@ impl Profile {
             header_bytes,
             reply_header_bytes,
             merging: if random.chance(1, 3) { Merging::AsTheyCome } else { Merging::InListOrder },
+            as_they_come: random.chance(1, 4),
         };
         (scenario.reply_bytes.unwrap_or(reply), scenario.data_bytes.unwrap_or(data), carries)
     }

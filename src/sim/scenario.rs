@@ -74,11 +74,13 @@ impl Scenario {
         // Another stream than the world's, so that the run by itself can be replayed.
         let mut random = Random::new(seed ^ 0x5eed_0f5e_ed00_5eed);
         let most = u64::from(self.n).max(1);
-        let n = match random.chance(1, 4) {
+        let n = match random.below(8) {
             // A shape fits one size alone.
             _ if keep_tree && matches!(self.tree, Tree::Explicit(_)) => most,
-            true => random.between(1, most.min(8)),
-            false => random.between(1, most),
+            0 | 1 => random.between(1, most.min(8)),
+            // Some bounds are met by many children only.
+            2 => most,
+            _ => random.between(1, most),
         };
         let calls = random.between(1, u64::from(self.calls.max(1)));
         let drawn = TREES.iter().filter_map(|name| name.parse::<gpc_trees::TreeName>().ok()?.built_in());
@@ -132,7 +134,8 @@ impl Scenario {
 }
 
 /// Trees that a swarm draws.
-const TREES: [&str; 8] = ["binary", "binomial", "kary:1", "kary:3", "kary:8", "knomial:3", "chain", "flat"];
+const TREES: [&str; 9] =
+    ["binary", "binomial", "kary:1", "kary:3", "kary:8", "kary:12", "knomial:3", "chain", "flat"];
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use gpc_trees::Id;
 
-use super::check::{Observation, Outcome, reason};
+use super::check::{FunctionEnd, Observation, Outcome, reason};
 use super::faults::{Act, Fault};
 use super::profile::ShortWays;
 use super::world::{World, class_of};
@@ -103,10 +103,10 @@ impl World {
     fn ran_on_the_spot(&mut self, id: Id, call: CallId) {
         let run = self.hosts.run(id);
         self.trace.say(self.now, format_args!("{id} executes {call} on the spot"));
-        self.observe(&Observation::Began { id, call });
+        self.observe(&Observation::Began { id, call, until: None });
         self.observe(&Observation::Executed { id, run, call });
         self.settle(id);
-        self.observe(&Observation::Ran { id, call, deferred: false });
+        self.observe(&Observation::Ran { id, call, end: FunctionEnd::Through });
     }
 
     /// Runs func, and carries out what becomes of it. The call's age and what is left of its limit are exact here, as in all messages of the simulator; frames have whole milliseconds.

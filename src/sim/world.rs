@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gpc_trees::{Id, IdList, Tree};
 
-use super::check::{Carries, Checkers, Held, Observation, Outcome, Plan, data, header};
+use super::check::{Carries, Checkers, FunctionEnd, Held, Observation, Outcome, Plan, data, header};
 use super::cores::Cores;
 use super::cost::Topology;
 use super::exhaustive::{Crash, Parts};
@@ -25,7 +25,7 @@ use super::scenario::{REPLY_BYTES, Scenario};
 use super::trace::Trace;
 use crate::chain::{Heartbeat, Input, JobResult, Node, Outputs, Reply, Start};
 use crate::wire::message::Classes;
-use crate::wire::{Body, CallId, Message};
+use crate::wire::{Body, CallId, Message, Reason};
 
 /// When a world begins: its processes have been running since 0, for eleven days, if they have not just been launched.
 pub(super) const BEGIN: u64 = 1_000_000_000_000_000;
@@ -92,7 +92,7 @@ pub(super) enum Event {
     /// A function has ended.
     Ran { id: Id, run: u32, call: CallId, result: Box<JobResult> },
     /// A token is used.
-    Answered { id: Id, run: u32, call: CallId, reply: Box<Reply> },
+    Answered { id: Id, run: u32, call: CallId, reply: Box<Result<Reply, Box<Reason>>> },
     /// More of a request's data comes.
     Piece { id: Id, run: u32, from: Id, call: CallId },
     /// An end learns that its link is lost.
@@ -117,6 +117,8 @@ pub(super) struct CallState {
     pub(super) plan: Arc<Plan>,
     pub(super) acts: BTreeMap<Id, Act>,
     pub(super) callbacks_fail: BTreeSet<Id>,
+    /// Where callback answers later.
+    pub(super) callbacks_later: BTreeSet<Id>,
     /// After all faults: it must end well.
     pub(super) probe: bool,
     pub(super) name: Option<CallId>,
@@ -240,6 +242,7 @@ impl World {
             plan: Arc::new(plan),
             acts: BTreeMap::new(),
             callbacks_fail: BTreeSet::new(),
+            callbacks_later: BTreeSet::new(),
             probe,
             name: None,
             started: 0,
@@ -335,8 +338,12 @@ impl World {
                 if self.hosts.is_up(id) && self.hosts.run(id) == run {
                     self.trace.fold([self.now, 2, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} ends a function of {call}"));
-                    let deferred = matches!(*result, JobResult::Deferred);
-                    self.observe(&Observation::Ran { id, call, deferred });
+                    let end = match *result {
+                        JobResult::Deferred => FunctionEnd::Deferred,
+                        JobResult::Taken(_) => FunctionEnd::Unfinished,
+                        _ => FunctionEnd::Through,
+                    };
+                    self.observe(&Observation::Ran { id, call, end });
                     self.input(id, Input::Ran { call, result: *result });
                 }
             }
@@ -345,7 +352,7 @@ impl World {
                     self.trace.fold([self.now, 3, id.into(), call.sequence]);
                     self.trace.say(self.now, format_args!("{id} gives its deferred reply to {call}"));
                     self.observe(&Observation::TokenUsed { id, call });
-                    self.input(id, Input::Answered { call, result: Ok(*reply) });
+                    self.input(id, Input::Answered { call, result: *reply });
                 }
             }
             Event::Piece { id, run, from, call } => self.piece(id, run, from, call),

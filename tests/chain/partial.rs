@@ -427,13 +427,18 @@ fn a_restarted_id_runs_no_old_call() {
         outputs[1].contains("this run of the id may have begun after the call")
             && outputs[1].ends_with("[??]")
     );
+    let anew = |one: &One| {
+        let mut anew = One::with(one.node.config().clone());
+        anew.now = one.now;
+        anew
+    };
+    let mut one = anew(&one);
     assert_eq!(
         one.request(1, Request { adopted: false, ..asked(4001) }),
         ["run func"],
         "nobody asked before"
     );
-    let mut one = One::with(one.node.config().clone());
-    one.now = Duration::from_millis(25_000);
+    let mut one = anew(&one);
     assert_eq!(one.request(1, asked(4000)), ["run func"], "it was there when the call began");
 }
 
@@ -563,4 +568,32 @@ fn who_has_lost_its_parent_asks_as_an_adopter_would() {
         ["consumed 0", "to 2: request 2", "to 3: request 3"],
         "a stranger is nobody's parent"
     );
+}
+
+/// A run of an id refused an adopter, which asked those below itself; then the request of the parent that had been given up came, and was taken. It went on to those below as if nobody else
+/// had asked them, so one that had executed for the adopter, and had begun anew since, executed again. Found by `gpc sim -n 24 --tree binary --calls 3 --faults all --partial`.
+#[test]
+fn who_has_refused_an_adopter_takes_nothing_from_the_parent_that_was_given_up() {
+    let started = chained_gpc::chain::Time::from_nanos(20_000_000_000);
+    let young = || {
+        let mut one = One::with(Config { started, ..Config::new(3, 5) });
+        one.now = Duration::from_millis(20_001);
+        one
+    };
+    let asked = |skipped| Request { age: Duration::from_millis(60), ..adopted("3-4", skipped) };
+    let late = || Request { adopted: false, ..asked(0) };
+    let mut one = young();
+    assert!(one.request(0, asked(2))[1].contains("this run of the id may have begun after the call"));
+    let outputs = one.request(2, late());
+    assert!(
+        outputs[1].contains("call 0#5 has already ended here") && outputs[1].ends_with("[??]"),
+        "{outputs:?}"
+    );
+    assert_eq!(young().request(2, late()), ["run func"]);
+    // The same where it was refused for another reason.
+    let mut one = young();
+    one.node.close();
+    assert!(one.request(0, Request { adopted: false, ..asked(2) })[1].contains("shutting down"));
+    let outputs = one.request(2, late());
+    assert!(outputs[1].contains("has already ended here"), "{outputs:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chained_gpc::sim::Fault;
-use chained_gpc::sim::check::{Checkers, Held, Limits, Observation, Outcome, Plan};
+use chained_gpc::sim::check::{Checkers, FunctionEnd, Held, Limits, Observation, Outcome, Plan};
 use chained_gpc::wire::level::{Leveled, aggregate};
 use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
 use chained_gpc::wire::{
@@ -28,7 +28,12 @@ pub(super) enum Seen {
     Started(Plan),
     Executed(Id, u32),
     Began(Id),
+    /// The same of a function that is told when its limit passes.
+    Told(Id, u64),
+    /// A function ends; whether it answers later.
     Ran(Id, bool),
+    /// func has taken what there was of its data.
+    Took(Id),
     TokenUsed(Id),
     Stopped(Id),
     Heard(Id, Id),
@@ -42,6 +47,7 @@ pub(super) enum Seen {
     Abandoned(Id, Id),
     GivenUp,
     LinkEnded(Id, Id),
+    Unreached(Id, Id),
     Injected(Fault, Vec<Id>),
     Ended(Id),
     Resumed(Id),
@@ -132,12 +138,11 @@ pub(super) fn failed(id: Id, stage: Stage) -> Message {
     Message::Response(Response { call: CALL, answer: Answer::Failed(Box::new(failure)) })
 }
 
-/// The reply with the parts of these ids, as one level over each other.
+/// The reply with the parts of these ids, each of them a level over the next.
 pub(super) fn reply(ids: &[Id]) -> SubtreeReply {
-    let part = |id: Id| Bytes::copy_from_slice(&id.to_le_bytes());
-    let children: Vec<Leveled> =
-        ids[1..].iter().map(|id| aggregate(Some(part(*id)), &[]).expect("one level")).collect();
-    let whole = aggregate(Some(part(ids[0])), &children).expect("two levels");
+    let part = |id: Id| Some(Bytes::copy_from_slice(&id.to_le_bytes()));
+    let over = |below: Option<Leveled>, id: &Id| aggregate(part(*id), below.as_slice()).ok();
+    let whole = ids.iter().rev().fold(None, over).expect("a few levels");
     SubtreeReply { level: whole.level, header: Default::default(), data: whole.data }
 }
 
@@ -214,8 +219,13 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
         let observation = match seen {
             Seen::Started(plan) => Observation::Started { call: CALL, plan: Arc::new(plan.clone()) },
             Seen::Executed(id, run) => Observation::Executed { id: *id, run: *run, call: CALL },
-            Seen::Began(id) => Observation::Began { id: *id, call: CALL },
-            Seen::Ran(id, deferred) => Observation::Ran { id: *id, call: CALL, deferred: *deferred },
+            Seen::Began(id) => Observation::Began { id: *id, call: CALL, until: None },
+            Seen::Told(id, until) => Observation::Began { id: *id, call: CALL, until: Some(*until) },
+            Seen::Ran(id, deferred) => {
+                let end = if *deferred { FunctionEnd::Deferred } else { FunctionEnd::Through };
+                Observation::Ran { id: *id, call: CALL, end }
+            }
+            Seen::Took(id) => Observation::Ran { id: *id, call: CALL, end: FunctionEnd::Unfinished },
             Seen::TokenUsed(id) => Observation::TokenUsed { id: *id, call: CALL },
             Seen::Stopped(id) => Observation::Stopped { id: *id, call: CALL },
             Seen::Heard(at, from) => Observation::Heard { at: *at, from: *from },
@@ -239,6 +249,7 @@ pub(super) fn judged(history: &[Seen]) -> Vec<&'static str> {
             Seen::Requested(at, from) => Observation::Requested { at: *at, from: *from },
             Seen::Consumed(at, from) => Observation::Consumed { at: *at, from: *from },
             Seen::LinkEnded(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: false },
+            Seen::Unreached(at, peer) => Observation::LinkEnded { at: *at, peer: *peer, unreached: true },
             Seen::Injected(fault, ids) => Observation::Injected { fault: *fault, ids },
             Seen::Ended(id) => Observation::Ended { id: *id },
             Seen::Resumed(id) => Observation::Resumed { id: *id },

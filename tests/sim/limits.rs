@@ -50,6 +50,14 @@ fn a_hop_that_keeps_much_back_is_seen() {
 }
 
 #[test]
+fn a_function_is_told_the_limit_of_its_request() {
+    // Ids 1 and 2 were asked 5 and 9 microseconds after the beginning.
+    let told = |id, until| after(false, &[Seen::Told(id, until)]).contains(&"limits");
+    assert!(!told(1, 5_000 + FIRST_NS) && !told(2, 9_000 + SECOND_NS));
+    assert!(told(1, 5_000 + LIMIT_NS) && told(2, 9_000 + FIRST_NS) && told(2, SECOND_NS));
+}
+
+#[test]
 fn a_call_that_ends_before_its_time_is_seen() {
     let ends = |kind, later| {
         let coverage = Coverage::all(Status::Unknown, 3);

@@ -1,6 +1,7 @@
 //! The simulator: its worlds, its faults and whether its checkers bite.
 
 mod checkers;
+mod doubt;
 mod exhaustive;
 mod faults;
 mod history;

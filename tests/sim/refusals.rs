@@ -76,6 +76,41 @@ fn a_node_takes_so_many_calls_and_no_more() {
     assert!(is_seen(one, &history), "that was another process");
 }
 
+/// What a refusal says of the ids that were asked, where id 1 gives it.
+#[test]
+fn a_refusal_covers_what_it_knows() {
+    let says = |partial, stage, kind, coverage: &[(Status, u32)]| {
+        let answer = Seen::Sent(1, 0, failed(&cause(1, stage, kind), coverage));
+        let all = then(down(plan(partial)), &[Seen::Injected(Fault::Close, vec![1]), answer]);
+        judged(&all).contains(&"refusals")
+    };
+    let (own, all) = ([(Status::Failed, 1), (Status::Unknown, 1)], [(Status::Unknown, 2)]);
+    let nobody = [(Status::Failed, 1), (Status::Unreached, 1)];
+    for kind in [CauseKind::SecondParent, CauseKind::AlreadyEnded, CauseKind::LostIncarnation] {
+        assert_eq!(
+            [&own[..], &all, &nobody].map(|of| says(false, Stage::Setup, kind, of)),
+            [false, true, true]
+        );
+        assert_eq!(
+            [&own[..], &all, &nobody].map(|of| says(true, Stage::Setup, kind, of)),
+            [true, false, true]
+        );
+    }
+    assert!(!says(true, Stage::Link, CauseKind::SecondParent, &all));
+    assert!(says(true, Stage::Link, CauseKind::SecondParent, &own), "it was given up, and has not failed");
+    for partial in [false, true] {
+        let said = |of: &[(Status, u32)]| says(partial, Stage::Setup, CauseKind::ShuttingDown, of);
+        assert_eq!([&own[..], &all, &nobody].map(said), [true, true, false]);
+    }
+}
+
+#[test]
+fn no_more_answers_are_kept_than_calls_are_taken() {
+    let keeps = |answers_kept| with(honest(), 10, Seen::Held(2, Held { answers_kept, ..Held::default() }));
+    let one = Limits { calls_max: 1, ..NONE };
+    assert!(!is_seen(one, &keeps(1)) && is_seen(one, &keeps(2)) && !is_seen(NONE, &keeps(2)));
+}
+
 #[test]
 fn data_over_the_limit_are_refused_and_no_others() {
     let with_data = Plan { data_bytes: 100, ..plan(false) };

@@ -1,11 +1,9 @@
-//! What is bounded: the time that a call takes, what a node holds, the requests that it owes credit for; and after quiet nothing is left.
-
-use std::collections::BTreeMap;
+//! What is bounded: the time that a call takes, and what a node holds; and after quiet nothing is left.
 
 use gpc_trees::Id;
 
 use super::book::Book;
-use super::{Findings, Held, Observation, forget};
+use super::{Findings, Held, Observation};
 use crate::wire::Message;
 use crate::wire::message::Answer;
 
@@ -17,8 +15,6 @@ const LATE_NS: u64 = 1_000;
 /// What is under way as far as bounds speak of it.
 #[derive(Default)]
 pub(super) struct Bounds {
-    /// By receiver and sender: requests that came in over their link and are not consumed yet.
-    owed: BTreeMap<(Id, Id), u64>,
     /// Copies of requests that came from elsewhere.
     forged: usize,
     /// Who has answered a partial call in its present input.
@@ -29,13 +25,6 @@ impl Bounds {
     pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Forged { .. } => self.forged += 1,
-            Observation::Requested { at, from } => *self.owed.entry((*at, *from)).or_default() += 1,
-            Observation::Consumed { at, from } => self.consumed(*at, *from, findings),
-            Observation::LinkEnded { at, peer, .. } => {
-                self.owed.remove(&(*at, *peer));
-            }
-            // Its peers owe it until they learn that the link is gone.
-            Observation::Ended { id } => forget(&mut self.owed, (*id, 0)..=(*id, Id::MAX)),
             Observation::Sent { from, message: Message::Response(response), .. }
                 if matches!(response.answer, Answer::Partial(_)) =>
             {
@@ -72,15 +61,6 @@ impl Bounds {
         }
     }
 
-    fn consumed(&mut self, at: Id, from: Id, findings: &mut Findings) {
-        // Of a link that has ended nothing is owed, and no credit is given.
-        match self.owed.get_mut(&(at, from)) {
-            Some(1) => drop(self.owed.remove(&(at, from))),
-            Some(owed) => *owed -= 1,
-            None => findings.add(NAME, format!("id {at} gives {from} credit for a request that never came")),
-        }
-    }
-
     fn quiet(&self, book: &Book, held: &[(Id, Held)], findings: &mut Findings) {
         for (id, held) in held.iter().filter(|(_, held)| *held != Held::default()) {
             findings.add(NAME, format!("id {id} still holds {held:?} when all is quiet"));
@@ -89,10 +69,6 @@ impl Bounds {
             if !record.finished && !book.root_ended(record) {
                 findings.add(NAME, format!("call {call} never ended"));
             }
-        }
-        for ((at, from), owed) in self.owed.iter().filter(|(_, owed)| **owed > 0) {
-            findings
-                .add(NAME, format!("id {at} still owes {from} credit for {owed} requests when all is quiet"));
         }
     }
 }

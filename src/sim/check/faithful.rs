@@ -37,6 +37,7 @@ impl Faithful {
                 let Some(record) = book.calls.get(&request.call) else { return };
                 let wrong = altered(record, *to, request).or_else(|| early(record, *from));
                 let wrong = wrong.or_else(|| self.in_turn(record, *from, *to, request.call));
+                let wrong = wrong.or_else(|| kept_back(book, record, *from, request));
                 wrong.into_iter().for_each(|what| {
                     findings.add(NAME, format!("{from} -> {to}: a request of call {} {what}", request.call));
                 });
@@ -146,6 +147,17 @@ fn altered(record: &Record, to: Id, request: &Request) -> Option<String> {
     (sum != plan.limit_ns).then(|| {
         let (age, left, limit) = (request.age, request.left, plan.limit_ns);
         format!("says that it is {age:?} old and has {left:?} left, of a limit of {limit} ns")
+    })
+}
+
+/// What is wrong with a request whose sender has had all of the data, since it has executed, and passes on others.
+fn kept_back(book: &Book, record: &Record, from: Id, request: &Request) -> Option<String> {
+    let position = record.position(from)?;
+    let had = record.executed[position as usize] != 0 || position == 0;
+    let certain = !record.plan.carries.as_they_come && !book.ended.contains_key(&from);
+    (had && certain && !request.data.is_whole()).then(|| {
+        let (arrived, all) = (request.data.arrived(), request.data.len());
+        format!("has {arrived} of {all} bytes of data, and its sender has executed")
     })
 }
 

@@ -79,6 +79,19 @@ impl Limits {
             Observation::Received { at, from, message: Message::Request(request) } => {
                 self.asked(*at, *from, request.call, now.saturating_add(nanos(request)));
             }
+            Observation::Began { id, call, until: Some(until) } => {
+                // Of one that was asked more than once only itself knows which request counts.
+                let here = self.calls.get(&(*id, *call)).filter(|here| here.requests == 1);
+                if let Some(here) = here.filter(|here| here.first.abs_diff(*until) > LATE_NS) {
+                    let (told, left) = (until.saturating_sub(now), here.first.saturating_sub(now));
+                    findings.add(
+                        NAME,
+                        format!(
+                            "id {id} tells a function of call {call} that {told} ns are left, and {left} are"
+                        ),
+                    );
+                }
+            }
             Observation::Received { at, from, message: Message::Cancel(call) } => {
                 self.told(*at, *from, *call);
             }

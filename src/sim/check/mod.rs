@@ -8,9 +8,12 @@ mod book;
 mod bounds;
 mod causes;
 mod content;
+mod credit;
+mod doubt;
 mod execution;
 mod faithful;
 mod farewell;
+mod levels;
 mod life;
 mod limits;
 mod merging;
@@ -20,6 +23,7 @@ mod route;
 mod shape;
 mod statuses;
 mod tokens;
+mod turns;
 
 pub(in crate::sim) use causes::reason;
 pub(in crate::sim) use content::{data, header, merged, part, reply_header};
@@ -76,6 +80,8 @@ pub struct Carries {
     pub reply_header_bytes: u32,
     /// In which order callback merges.
     pub merging: Merging,
+    /// func takes the data as they come.
+    pub as_they_come: bool,
 }
 
 impl Default for Carries {
@@ -87,6 +93,7 @@ impl Default for Carries {
             header_bytes: 0,
             reply_header_bytes: 0,
             merging: Merging::InListOrder,
+            as_they_come: false,
         }
     }
 }
@@ -128,6 +135,17 @@ pub struct Held {
     pub deadline: bool,
 }
 
+/// How a function ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FunctionEnd {
+    /// With its reply, or with a failure.
+    Through,
+    /// It answers later.
+    Deferred,
+    /// It is func, has taken what there was of its data, and goes on when more has come.
+    Unfinished,
+}
+
 /// Something that a world saw.
 #[derive(Clone, Debug)]
 pub enum Observation<'a> {
@@ -153,6 +171,8 @@ pub enum Observation<'a> {
         id: Id,
         /// Of which call.
         call: CallId,
+        /// When the limit of its call passes there, nanoseconds, if it was told.
+        until: Option<u64>,
     },
     /// A function ends.
     Ran {
@@ -160,10 +180,10 @@ pub enum Observation<'a> {
         id: Id,
         /// Of which call.
         call: CallId,
-        /// It is func, and answers later.
-        deferred: bool,
+        /// How.
+        end: FunctionEnd,
     },
-    /// A func that has deferred its reply gives it, perhaps before it has ended.
+    /// A function that has deferred its reply gives it, or says why there is none, perhaps before it has ended.
     TokenUsed {
         /// Where.
         id: Id,
@@ -373,6 +393,8 @@ pub struct Checkers {
     route: route::Route,
     faithful: faithful::Faithful,
     bounds: bounds::Bounds,
+    credit: credit::Credit,
+    doubt: doubt::Doubt,
     farewell: farewell::Farewell,
     life: life::Life,
     limits: limits::Limits,
@@ -380,6 +402,7 @@ pub struct Checkers {
     refusals: refusals::Refusals,
     statuses: statuses::Statuses,
     tokens: tokens::Tokens,
+    turns: turns::Turns,
     findings: Findings,
 }
 
@@ -398,6 +421,8 @@ impl Checkers {
             route: route::Route::default(),
             faithful: faithful::Faithful::default(),
             bounds: bounds::Bounds::default(),
+            credit: credit::Credit::default(),
+            doubt: doubt::Doubt::default(),
             farewell: farewell::Farewell::default(),
             life: life::Life::default(),
             limits: limits::Limits::default(),
@@ -405,6 +430,7 @@ impl Checkers {
             refusals: refusals::Refusals::default(),
             statuses: statuses::Statuses::default(),
             tokens: tokens::Tokens::default(),
+            turns: turns::Turns::default(),
             findings,
         }
     }
@@ -416,6 +442,8 @@ impl Checkers {
             route,
             faithful,
             bounds,
+            credit,
+            doubt,
             farewell,
             life,
             limits,
@@ -423,6 +451,7 @@ impl Checkers {
             refusals,
             statuses,
             tokens,
+            turns,
             findings,
         } = self;
         findings.at = at;
@@ -431,12 +460,16 @@ impl Checkers {
         route.observe(book, seen, findings);
         faithful.observe(book, seen, findings);
         bounds.observe(book, seen, findings);
+        credit.observe(book, seen, findings);
+        doubt.observe(book, seen, findings);
         farewell.observe(book, seen, findings);
         life.observe(book, seen, findings);
         limits.observe(book, seen, findings);
         progress.observe(seen, findings);
         statuses.observe(book, seen, findings);
         tokens.observe(seen, findings);
+        turns.observe(book, seen, findings);
+        levels::observe(book, seen, findings);
         merging::observe(book, seen, findings);
         execution::observe(book, seen, findings);
         if let Observation::Finished { call, outcome } = seen {
@@ -458,6 +491,11 @@ impl Checkers {
     /// Whether these are the data of a call.
     pub(in crate::sim) fn is_data(&self, call: CallId, bytes: &bytes::Bytes) -> bool {
         self.book.calls.get(&call).is_some_and(|record| content::same(&record.data, bytes))
+    }
+
+    /// The data of a call.
+    pub(in crate::sim) fn data_of(&self, call: CallId) -> Option<bytes::Bytes> {
+        self.book.calls.get(&call).map(|record| record.data.clone())
     }
 
     /// How often each fault took effect.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::{Findings, NAMES, Observation, forget, forget_keys, is_refusal};
+use super::{Findings, FunctionEnd, NAMES, Observation, forget, forget_keys, is_refusal};
 use crate::sim::world::{LARGE, class_of};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
@@ -21,8 +21,9 @@ struct Here {
     open_root: bool,
     /// func is through, but for its deferred reply.
     ran: bool,
-    deferred: bool,
-    token_used: bool,
+    /// How often a function has kept a token, and how often one was used.
+    kept: u32,
+    used: u32,
     jobs: u32,
     /// Who was asked and has not answered.
     awaited: Vec<Id>,
@@ -36,7 +37,7 @@ struct Here {
 impl Here {
     /// Whether nothing stands between it and its answer.
     fn is_through(&self) -> bool {
-        self.ran && (!self.deferred || self.token_used) && self.jobs == 0 && self.awaited.is_empty()
+        self.ran && self.used >= self.kept && self.jobs == 0 && self.awaited.is_empty()
     }
 
     fn owes(&self) -> bool {
@@ -75,7 +76,7 @@ impl Progress {
             Observation::Finished { call, .. } => {
                 self.calls.retain(|(_, of), here| of != call || !std::mem::take(&mut here.open_root));
             }
-            Observation::Began { id, call } => {
+            Observation::Began { id, call, .. } => {
                 *self.running.entry((*id, class_of(*call))).or_default() += 1;
                 self.begun.insert((*id, *call));
                 let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
@@ -84,18 +85,17 @@ impl Progress {
                     findings.add(NAME, format!("id {id} runs two functions of call {call} at once"));
                 }
             }
-            Observation::Ran { id, call, deferred } => {
+            Observation::Ran { id, call, end } => {
                 let running = self.running.entry((*id, class_of(*call))).or_default();
                 *running = running.saturating_sub(1);
                 let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
                 here.jobs = here.jobs.saturating_sub(1);
-                // callback defers nothing.
-                here.deferred |= deferred;
-                here.ran = true;
+                here.kept += u32::from(*end == FunctionEnd::Deferred);
+                here.ran |= *end != FunctionEnd::Unfinished;
             }
             Observation::TokenUsed { id, call } => {
                 let here = self.calls.get_mut(&(*id, *call));
-                here.into_iter().for_each(|here| here.token_used = true);
+                here.into_iter().for_each(|here| here.used += 1);
             }
             Observation::Sent { from, to, message } => {
                 let wrong = self.sent(*from, *to, message);

@@ -10,8 +10,8 @@ use super::book::{Book, Record};
 use super::{Findings, Limits, NAMES, Observation, forget_keys};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
-use crate::wire::message::{Answer, Message};
-use crate::wire::{CallId, Cause, CauseKind, Stage};
+use crate::wire::message::{Answer, Message, Response};
+use crate::wire::{CallId, Cause, CauseKind, Failure, Stage, Status};
 
 const NAME: &str = "refusals";
 
@@ -48,6 +48,10 @@ impl Refusals {
                 self.calls.insert(*id, held.calls);
                 if held.calls > most {
                     findings.add(NAME, format!("id {id} holds {} calls, and takes {most}", held.calls));
+                }
+                if held.answers_kept > most {
+                    let kept = held.answers_kept;
+                    findings.add(NAME, format!("id {id} keeps {kept} answers, and takes {most} calls"));
                 }
             }
             Observation::Injected { fault: Fault::Close, ids } => self.closed.extend(ids.iter()),
@@ -103,6 +107,8 @@ impl Refusals {
                 }
             }
             Observation::Sent { from, message: Message::Response(response), .. } => {
+                let wrong = covers(book, *from, response);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {from} {what}")));
                 let (causes, len) = match &response.answer {
                     Answer::Failed(failure) => (std::slice::from_ref(&failure.cause), 0),
                     Answer::Partial(partial) => (&partial.report.causes[..], partial.reply.len()),
@@ -189,6 +195,30 @@ impl Refusals {
             _ => false,
         }
     }
+}
+
+/// What is wrong with what a refusal says of the ids that were asked: whoever takes no more has failed, and has asked nobody below; of a call that it knows from another parent nobody is known, and in a partial call
+/// it has perhaps done its own part.
+fn covers(book: &Book, id: Id, response: &Response) -> Option<String> {
+    let Answer::Failed(failure) = &response.answer else { return None };
+    let Failure { cause, coverage } = &**failure;
+    let partial = book.calls.get(&response.call)?.plan.partial;
+    let meant = match (cause.stage, cause.kind) {
+        _ if cause.id != id => return None,
+        (Stage::Setup, CauseKind::SecondParent | CauseKind::AlreadyEnded | CauseKind::LostIncarnation) => {
+            [if partial { Status::Unknown } else { Status::Failed }, Status::Unknown]
+        }
+        (Stage::Link, CauseKind::SecondParent) => [Status::Unknown; 2],
+        (Stage::Setup, CauseKind::Busy | CauseKind::ShuttingDown | CauseKind::OverLimit) => {
+            [Status::Failed, Status::Unreached]
+        }
+        _ => return None,
+    };
+    let same = coverage.statuses().zip(0..).all(|(status, place)| status == meant[usize::from(place > 0)]);
+    (!same).then(|| {
+        let (said, call) = (coverage.counts(), response.call);
+        format!("refuses call {call} and says {said:?} of those who were asked: {cause}")
+    })
 }
 
 /// What a call takes of a node's memory at most, with all replies there, bytes.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpc_trees::Id;
 
 use super::book::{Book, Record};
-use super::{Findings, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
+use super::{Findings, FunctionEnd, NAMES, Observation, Outcome, forget, forget_keys, is_refusal};
 use crate::sim::faults::Fault;
 use crate::sim::world::LARGE;
 use crate::wire::message::{Answer, Response};
@@ -61,7 +61,7 @@ impl Statuses {
             Observation::Received { at, from, message: Message::Response(response) } => {
                 self.heard(book, *at, *from, response);
             }
-            Observation::Began { id, call } | Observation::Executed { id, call, .. } => {
+            Observation::Began { id, call, .. } | Observation::Executed { id, call, .. } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
                 if matches!(seen, Observation::Began { .. }) {
                     self.seen.extend(Some((*id, *call)).filter(|_| small));
@@ -69,7 +69,7 @@ impl Statuses {
                 self.begun.extend(Some((*id, *call)).filter(|_| small));
             }
             Observation::TokenUsed { id, call } => drop(self.through.insert((*id, *call))),
-            Observation::Ran { id, call, deferred: false } => {
+            Observation::Ran { id, call, end: FunctionEnd::Through } => {
                 let small = book.calls.get(call).is_some_and(|record| record.plan.ids.len() <= LARGE);
                 self.through.extend(Some((*id, *call)).filter(|_| small));
                 if small && !self.answered.contains(&(*id, *call)) && !book.faults_of(*id).has_any(&OF_FUNC) {

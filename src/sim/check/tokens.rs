@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::{Findings, NAMES, Observation, forget, is_refusal};
+use super::{Findings, FunctionEnd, NAMES, Observation, forget, is_refusal};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
 
@@ -13,8 +13,9 @@ const NAME: &str = "tokens";
 /// A function that answers later.
 #[derive(Default)]
 struct Token {
-    kept: bool,
-    used: bool,
+    /// How often one was kept, and how often one was used.
+    kept: u32,
+    used: u32,
     stopped: bool,
 }
 
@@ -29,10 +30,10 @@ pub(super) struct Tokens {
 impl Tokens {
     pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
-            Observation::Ran { id, call, deferred: true } => {
-                self.tokens.entry((*id, *call)).or_default().kept = true;
+            Observation::Ran { id, call, end: FunctionEnd::Deferred } => {
+                self.tokens.entry((*id, *call)).or_default().kept += 1;
             }
-            Observation::TokenUsed { id, call } => self.tokens.entry((*id, *call)).or_default().used = true,
+            Observation::TokenUsed { id, call } => self.tokens.entry((*id, *call)).or_default().used += 1,
             Observation::Stopped { id, call } => self.tokens.entry((*id, *call)).or_default().stopped = true,
             Observation::Sent { from, message: Message::Response(response), .. }
                 if !is_refusal(*from, response) && !matches!(response.answer, Answer::Arriving(_)) =>
@@ -61,7 +62,7 @@ impl Tokens {
     }
 
     fn ends(&mut self, id: Id, call: CallId) {
-        if self.tokens.get(&(id, call)).is_some_and(|token| token.kept && !token.used) {
+        if self.tokens.get(&(id, call)).is_some_and(|token| token.kept > token.used) {
             self.ended.insert((id, call));
         }
     }

@@ -4,7 +4,7 @@ mod links;
 mod plan;
 
 pub(super) use links::{Fate, Links, Passage, Receipt};
-pub(super) use plan::{Act, Again, Mishap, Mishaps, Timed, Times, some_of, themes};
+pub(super) use plan::{Act, Acts, Again, Mishap, Mishaps, Timed, Times, some_of, themes};
 
 use std::fmt;
 use std::str::FromStr;

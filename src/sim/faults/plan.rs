@@ -39,9 +39,10 @@ pub(in crate::sim) enum Mishap {
         factor: u64,
         until: u64,
     },
-    /// One of the links that are up then.
+    /// One of the links that are up then; one of an id's, if it has any.
     Break {
         hard: bool,
+        of: Option<Id>,
     },
     Cut {
         ids: IdSet,
@@ -78,6 +79,8 @@ pub(in crate::sim) struct Timed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::sim) enum Act {
     Fail,
+    /// Keeps its token, and fails with that.
+    FailLater,
     Panic,
     /// Ends after this time, nanoseconds.
     Hang(u64),
@@ -86,11 +89,24 @@ pub(in crate::sim) enum Act {
     Twice,
 }
 
+/// What the functions of a call do where they do not simply reply.
+#[derive(Clone, Default, Debug)]
+pub(in crate::sim) struct Acts {
+    pub(in crate::sim) funcs: BTreeMap<Id, Act>,
+    /// Where callback fails.
+    pub(in crate::sim) callbacks_fail: BTreeSet<Id>,
+    /// Where callback answers later.
+    pub(in crate::sim) callbacks_later: BTreeSet<Id>,
+}
+
 /// Calls of each draw that are given up: most have ended by then.
 const GIVEN_UP: u64 = 3;
 
 /// Lies of each draw of them: most find nothing that they could change.
 const LIES: u64 = 4;
+
+/// Of eight callbacks of a call so many answer later.
+const CALLBACKS_LATER: [u64; 4] = [0, 0, 2, 6];
 
 /// Longest that a short fault of time lasts, in spans: it ends within the calls that it meets, which go on.
 const LASTS_SPANS: u64 = 6;
@@ -147,7 +163,7 @@ pub(in crate::sim) struct Mishaps {
     messages: u64,
     /// Longest by which a copy of a request comes later than the request, where it comes late.
     span: u64,
-    /// Of eight functions so many answer later.
+    /// Of eight funcs so many answer later.
     deferring: u64,
     sent: BTreeMap<(Id, Id), VecDeque<Again>>,
     /// No link breaks later by itself.
@@ -214,13 +230,18 @@ impl Mishaps {
         match fault {
             Fault::Crash => add(at, Mishap::Crash(id)),
             Fault::Restart => {
-                add(at, Mishap::Crash(id));
-                add(until, Mishap::Restart(id));
+                if self.used.has(Fault::Link) && random.chance(1, 2) {
+                    // Whoever has lost its link learns of its end by that of another one, or not at all.
+                    add(at, Mishap::Break { hard: random.chance(1, 2), of: Some(id) });
+                }
+                let ends = if random.chance(1, 2) { at } else { at + random.below(span) };
+                add(ends, Mishap::Crash(id));
+                add(until.max(ends + 1), Mishap::Restart(id));
             }
             Fault::Pause => add(at, Mishap::Pause { id, until }),
             Fault::Announced => timed.extend(announced(random, id, at, times)),
             Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
-            Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2) }),
+            Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2), of: None }),
             Fault::Partition => {
                 let ids = (0..n).filter(|_| random.chance(1, 3)).collect();
                 add(at, Mishap::Cut { ids, until });
@@ -250,7 +271,7 @@ impl Mishaps {
                 add(at, Mishap::Refuse { id, from, until });
                 // What is linked already is not asked to connect.
                 if random.chance(1, 2) {
-                    add(at + random.below(until - at), Mishap::Break { hard: random.chance(1, 2) });
+                    add(at + random.below(until - at), Mishap::Break { hard: random.chance(1, 2), of: None });
                 }
             }
             Fault::Close => {
@@ -264,37 +285,38 @@ impl Mishaps {
         }
     }
 
-    /// What func does at some of the ids of a call, and where its callback fails. Hanging ends before `end`.
-    pub(in crate::sim) fn acts(
-        &self,
-        random: &mut Random,
-        ids: &[Id],
-        limit_ns: u64,
-    ) -> (BTreeMap<Id, Act>, BTreeSet<Id>) {
-        let (mut acts, mut callbacks) = (BTreeMap::new(), BTreeSet::new());
+    /// What functions do at some of the ids of a call. Hanging ends before `end`.
+    pub(in crate::sim) fn acts(&self, random: &mut Random, ids: &[Id], limit_ns: u64) -> Acts {
+        let mut acts = Acts::default();
         for fault in self.used.iter() {
             for _ in 0..random.below(3) {
                 let Some(&id) = random.pick(ids) else { continue };
                 let act = match fault {
+                    Fault::Fail if random.chance(1, 3) => Act::FailLater,
                     Fault::Fail => Act::Fail,
                     Fault::Panic => Act::Panic,
                     Fault::Hang => Act::Hang(random.between(1, limit_ns * 2)),
                     Fault::Twice => Act::Twice,
                     Fault::Callback => {
-                        callbacks.insert(id);
+                        acts.callbacks_fail.insert(id);
                         continue;
                     }
                     _ => continue,
                 };
-                acts.insert(id, act);
+                acts.funcs.insert(id, act);
             }
         }
+        let later = *random.pick(&CALLBACKS_LATER).unwrap_or(&0);
         for &id in ids {
             if random.chance(self.deferring, 8) {
-                acts.entry(id).or_insert(Act::Defer);
+                acts.funcs.entry(id).or_insert(Act::Defer);
+            }
+            // The second answer of a func's token would be taken for that of a callback which answers later.
+            if random.chance(later, 8) && acts.funcs.get(&id) != Some(&Act::Twice) {
+                acts.callbacks_later.insert(id);
             }
         }
-        (acts, callbacks)
+        acts
     }
 
     /// A process that goes on later keeps the order of what waits for it, so it does not stand still for longer than it first was to.
@@ -460,7 +482,7 @@ fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
-const THEMES: [&[Fault]; 34] = [
+const THEMES: [&[Fault]; 38] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
     &[Fault::Refused, Fault::Link],
@@ -495,6 +517,10 @@ const THEMES: [&[Fault]; 34] = [
     &[Fault::Announced, Fault::Partition, Fault::Link],
     &[Fault::Announced, Fault::Restart],
     &[Fault::Pause, Fault::Slow, Fault::Partition],
+    &[Fault::Link, Fault::Restart],
+    &[Fault::Link, Fault::Fresh],
+    &[Fault::GiveUp, Fault::Hang],
+    &[Fault::Limits, Fault::Callback, Fault::Fail],
 ];
 
 /// The themes, each as a set.

@@ -1,0 +1,104 @@
+//! Credit for requests: a request counts as consumed when its func has run, or will not; not before, and not never. Of a link that has ended nothing is owed.
+
+use std::collections::BTreeMap;
+
+use gpc_trees::Id;
+
+use super::book::{Book, Record};
+use super::{Findings, FunctionEnd, NAMES, Observation, forget};
+use crate::sim::world::LARGE;
+use crate::wire::{CallId, Message, Response};
+
+const NAME: &str = "credit";
+
+/// What is owed.
+#[derive(Default)]
+pub(super) struct Credit {
+    /// By receiver and sender: requests that came in over their link and are not consumed yet.
+    owed: BTreeMap<(Id, Id), u64>,
+    /// Whose request each id has taken in and is still to execute; none when it has, or will not.
+    waiting: BTreeMap<(Id, CallId), Option<Id>>,
+}
+
+impl Credit {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Requested { at, from } => *self.owed.entry((*at, *from)).or_default() += 1,
+            Observation::Consumed { at, from } => self.consumed(*at, *from, findings),
+            Observation::Received { at, from, message: Message::Request(request) } => {
+                let small = |it: &Record| it.plan.ids.len() <= LARGE && it.root() != Some(*at);
+                let came = self.owed.contains_key(&(*at, *from));
+                if came && book.calls.get(&request.call).is_some_and(small) {
+                    self.waiting.entry((*at, request.call)).or_insert(Some(*from));
+                }
+            }
+            Observation::Received { at, from, message: Message::Cancel(call) } => {
+                self.settles(*at, *from, *call);
+            }
+            Observation::Sent { from, to, message: Message::Moved(call) } => {
+                self.settles(*from, *to, *call);
+            }
+            // Of a reply whose head has gone up func has run.
+            Observation::Sent { from, to, message: Message::Response(Response { call, .. }) } => {
+                self.settles(*from, *to, *call);
+            }
+            Observation::Ran { id, call, end: FunctionEnd::Through | FunctionEnd::Deferred } => {
+                self.waiting.get_mut(&(*id, *call)).into_iter().for_each(|waiting| *waiting = None);
+            }
+            Observation::LinkEnded { at, peer, .. } => {
+                self.owed.remove(&(*at, *peer));
+                let here = self.waiting.range_mut((*at, NAMES[0])..=(*at, NAMES[1]));
+                let theirs = here.filter(|(_, from)| **from == Some(*peer));
+                theirs.for_each(|(_, from)| *from = None);
+            }
+            Observation::Ended { id } => {
+                // Its peers owe it until they learn that the link is gone.
+                forget(&mut self.owed, (*id, 0)..=(*id, Id::MAX));
+                forget(&mut self.waiting, (*id, NAMES[0])..=(*id, NAMES[1]));
+            }
+            Observation::Held { id, .. } => self.judge(*id, findings),
+            Observation::Quiet { .. } => {
+                for ((at, from), owed) in self.owed.iter().filter(|(_, owed)| **owed > 0) {
+                    findings.add(
+                        NAME,
+                        format!("id {at} still owes {from} credit for {owed} requests when all is quiet"),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn consumed(&mut self, at: Id, from: Id, findings: &mut Findings) {
+        // Of a link that has ended nothing is owed, and no credit is given.
+        match self.owed.get_mut(&(at, from)) {
+            Some(1) => drop(self.owed.remove(&(at, from))),
+            Some(owed) => *owed -= 1,
+            None => findings.add(NAME, format!("id {at} gives {from} credit for a request that never came")),
+        }
+    }
+
+    /// An id has told another what becomes of its request, or that one does not want to know.
+    fn settles(&mut self, id: Id, asker: Id, call: CallId) {
+        if let Some(waiting) = self.waiting.get_mut(&(id, call)).filter(|waiting| **waiting == Some(asker)) {
+            *waiting = None;
+        }
+    }
+
+    /// After an input credit is owed for every request whose func is still to run.
+    fn judge(&self, id: Id, findings: &mut Findings) {
+        let mut waiting: BTreeMap<Id, u64> = BTreeMap::new();
+        let here = self.waiting.range((id, NAMES[0])..=(id, NAMES[1]));
+        here.filter_map(|(_, from)| *from).for_each(|from| *waiting.entry(from).or_default() += 1);
+        for (from, waiting) in waiting {
+            let owed = self.owed.get(&(id, from)).copied().unwrap_or_default();
+            if owed < waiting {
+                let early = waiting - owed;
+                findings.add(
+                    NAME,
+                    format!("id {id} has given {from} credit for {early} requests whose func has not run"),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a request says of others who may have sent it before: an adopter's child that may have been asked says so to those below, and nobody says so who knows better.
+//!
+//! A young run of an id goes by it: an earlier one may have executed what somebody else has sent, and not what nobody has. An id is in doubt when its own request says so, when it has been asked by another than
+//! before, or when it has lost the link to its parent, which may have given it up. Of orphans an adopter is in doubt unless it knows of each parent between that it surely has asked none of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpc_trees::Id;
+
+use super::book::{Book, Record};
+use super::{Findings, NAMES, Observation, forget, is_refusal};
+use crate::sim::world::LARGE;
+use crate::wire::message::{Answer, Response};
+use crate::wire::{CallId, Message, Request, Status};
+
+const NAME: &str = "doubt";
+
+/// A call at an id.
+#[derive(Default)]
+struct Here {
+    /// Who counts as its parent, and past how many others.
+    parent: Option<(Id, u32)>,
+    in_doubt: bool,
+    /// It was asked in an order that only it can judge.
+    unclear: bool,
+    /// Whose answers it awaits, and who of the lost ones has surely asked nobody.
+    awaited: BTreeSet<Id>,
+    surely: BTreeSet<Id>,
+}
+
+/// What all ids know.
+#[derive(Default)]
+pub(super) struct Doubt {
+    calls: BTreeMap<(Id, CallId), Here>,
+}
+
+impl Doubt {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
+        match seen {
+            Observation::Received { at, from, message: Message::Request(request) } => {
+                let small = |record: &Record| record.plan.ids.len() <= LARGE && record.root() != Some(*at);
+                if book.calls.get(&request.call).is_some_and(small) {
+                    self.calls.entry((*at, request.call)).or_default().asked(*from, request);
+                }
+            }
+            Observation::Received { at, from, message: Message::Response(response) } => {
+                let here = self.calls.get_mut(&(*at, response.call));
+                here.into_iter().for_each(|here| here.heard(*from, response));
+            }
+            Observation::Received { at, from, message: Message::Cancel(call) } => {
+                let here = self.calls.get(&(*at, *call));
+                if here.is_some_and(|here| here.parent.is_some_and(|(parent, _)| parent == *from)) {
+                    self.calls.remove(&(*at, *call));
+                }
+            }
+            Observation::LinkEnded { at, peer, unreached } => {
+                self.at(*at).for_each(|here| here.loses(*peer, *unreached));
+            }
+            Observation::Abandoned { at, peer } => self.at(*at).for_each(|here| here.loses(*peer, false)),
+            Observation::Sent { from, to, message: Message::Request(request) } => {
+                let Some(record) = book.calls.get(&request.call).filter(|it| it.plan.ids.len() <= LARGE)
+                else {
+                    return;
+                };
+                let here = self.calls.entry((*from, request.call)).or_default();
+                let wrong = here.asks(record, *from, *to, request);
+                wrong.into_iter().for_each(|what| findings.add(NAME, format!("{from} -> {to}: {what}")));
+            }
+            Observation::Sent { from, message: Message::Response(response), .. }
+                if !is_refusal(*from, response) && !matches!(response.answer, Answer::Arriving(_)) =>
+            {
+                self.calls.remove(&(*from, response.call));
+            }
+            Observation::Finished { call, .. } => drop(self.calls.remove(&(call.root, *call))),
+            Observation::Ended { id } => forget(&mut self.calls, (*id, NAMES[0])..=(*id, NAMES[1])),
+            _ => {}
+        }
+    }
+
+    /// The calls at an id.
+    fn at(&mut self, id: Id) -> impl Iterator<Item = &mut Here> {
+        self.calls.range_mut((id, NAMES[0])..=(id, NAMES[1])).map(|(_, here)| here)
+    }
+}
+
+impl Here {
+    /// A request comes.
+    fn asked(&mut self, from: Id, request: &Request) {
+        match self.parent {
+            None => self.in_doubt = request.adopted,
+            Some((parent, _)) if parent == from => return,
+            // It follows the one that stands higher.
+            Some((_, skipped)) if request.partial && request.skipped > skipped => self.in_doubt = true,
+            // And stays with it.
+            Some((_, skipped)) if request.partial && request.skipped < skipped => return,
+            Some(_) => {
+                self.unclear = true;
+                return;
+            }
+        }
+        self.parent = Some((from, request.skipped));
+    }
+
+    /// One that was asked answers.
+    fn heard(&mut self, from: Id, response: &Response) {
+        if matches!(response.answer, Answer::Arriving(_)) || !self.awaited.remove(&from) {
+            return;
+        }
+        if let Answer::Failed(failure) = &response.answer {
+            let below = failure.coverage.statuses().skip(1);
+            let nobody = !failure.coverage.is_empty() && below.into_iter().all(|it| it == Status::Unreached);
+            self.surely.extend(Some(from).filter(|_| nobody));
+        }
+    }
+
+    /// The link to a peer is lost.
+    fn loses(&mut self, peer: Id, unreached: bool) {
+        self.in_doubt |= self.parent.is_some_and(|(parent, _)| parent == peer);
+        if self.awaited.remove(&peer) && unreached {
+            self.surely.insert(peer);
+        }
+    }
+
+    /// It asks another; what is wrong with what it says.
+    fn asks(&mut self, record: &Record, from: Id, to: Id, request: &Request) -> Option<String> {
+        self.awaited.insert(to);
+        let (above, place) = (record.position(from)?, record.position(to)?);
+        if self.unclear || record.is_forged(above) {
+            return None;
+        }
+        let between = record.above(place).take_while(|position| *position != above);
+        let mut between = between.filter_map(|position| record.plan.ids.id(position));
+        let doubtful = between.any(|id| !self.surely.contains(&id));
+        let meant = self.in_doubt || doubtful;
+        let (call, said) = (request.call, request.adopted);
+        (said != meant).then(|| match meant {
+            true => {
+                format!("a request of call {call} that somebody else may have sent, and it does not say so")
+            }
+            false => format!(
+                "a request of call {call} that says that somebody else may have sent it, and nobody has"
+            ),
+        })
+    }
+}

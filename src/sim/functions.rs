@@ -1,0 +1,195 @@
+//! What functions do: what they give, when they end, and which of them fail, hang, answer later, or take the data of their request as they come.
+
+use bytes::Bytes;
+use gpc_trees::Id;
+
+use super::check::{Observation, merged, part, reason, reply_header};
+use super::faults::{Act, Fault};
+use super::random::Random;
+use super::world::{CallState, Event, World};
+use crate::chain::{Job, JobResult, Reply, Taken, Work};
+use crate::wire::{CallId, Reason, Request};
+
+/// What of a deferred reply is given after its function has ended, nanoseconds beyond twice what that takes.
+const LATER_NS: u64 = 20_000;
+
+/// Latest that the second answer of a token comes behind the first, nanoseconds.
+const AGAIN_NS: u64 = 100_000;
+
+impl World {
+    /// Runs a function: what it does is known at once, when it ends is its cost.
+    pub(super) fn execute(&mut self, id: Id, job: Job) {
+        let call = job.call;
+        let until = Some(job.until.as_nanos());
+        self.observe(&Observation::Began { id, call, until });
+        match job.work {
+            Work::Func => {
+                let run = self.hosts.run(id);
+                self.trace.say(self.now, format_args!("{id} executes {call}"));
+                self.observe(&Observation::Executed { id, run, call });
+                self.func(id, &job.request, 0);
+            }
+            Work::More(Taken(left)) => {
+                // Of a call that has another job's left, nothing was taken that could be gone on with.
+                let (of, taken) = left.downcast().map_or((call, u64::MAX), |left| *left);
+                self.func(id, &job.request, if of == call { taken } else { u64::MAX });
+            }
+            Work::Callback { from, child, mut own } => {
+                let data = std::mem::take(own.own_data());
+                own.data = merged(data, &child.data.as_slice());
+                own.header = merged(own.header, &child.header.as_slice());
+                self.trace.say(self.now, format_args!("{id} merges the reply of {from} in {call}"));
+                self.callback(id, &job.request, own);
+            }
+        }
+    }
+
+    /// func runs, and has taken so many bytes of its data before: it ends, or goes on when more have come.
+    fn func(&mut self, id: Id, request: &Request, taken: u64) {
+        let (call, run, slowness) = (request.call, self.hosts.run(id), self.slowness(id));
+        let told = self.told(request);
+        if self.takes_as_they_come(call) {
+            let whole = self.take(request, taken);
+            let Some(true) = whole else {
+                let result = match whole {
+                    Some(false) => {
+                        let left: (CallId, u64) = (call, request.data.taken());
+                        JobResult::Taken(Taken(Box::new(left)))
+                    }
+                    _ => JobResult::Replied(self.of_nobody(id)),
+                };
+                let ns = self.scenario.func_ns * slowness;
+                return self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
+            };
+        }
+        let reply = if told { self.given(id, call) } else { self.of_nobody(id) };
+        self.act(id, call, slowness, reply);
+    }
+
+    /// Takes what is there of a request's data, behind what was taken before: whether that was all; `None` if something else is there.
+    fn take(&self, request: &Request, taken: u64) -> Option<bool> {
+        let data = self.checkers.data_of(request.call)?;
+        let mut taken = taken;
+        loop {
+            let bytes = request.data.read(taken, data.len());
+            if bytes.is_empty() {
+                return Some(taken == data.len() as u64).filter(|_| taken <= data.len() as u64);
+            }
+            let from = usize::try_from(taken).ok().filter(|from| *from <= data.len())?;
+            if !data[from..].starts_with(&bytes) {
+                return None;
+            }
+            taken += bytes.len() as u64;
+            request.data.passed(taken);
+        }
+    }
+
+    /// func has all that it needs, and does what it does at this id.
+    fn act(&mut self, id: Id, call: CallId, slowness: u64, reply: Reply) {
+        let run = self.hosts.run(id);
+        let act = self.call(call).and_then(|state| state.acts.get(&id)).copied();
+        let fault = match act {
+            Some(Act::Fail | Act::FailLater) => Some(Fault::Fail),
+            Some(Act::Panic) => Some(Fault::Panic),
+            Some(Act::Hang(_)) => Some(Fault::Hang),
+            Some(Act::Twice) => Some(Fault::Twice),
+            Some(Act::Defer) | None => None,
+        };
+        fault.into_iter().for_each(|fault| self.inject(fault, &[id]));
+        let mut ns = self.scenario.func_ns * slowness;
+        let result = match act {
+            None => JobResult::Replied(reply),
+            Some(Act::Fail) => JobResult::Failed(reason(Fault::Fail, id)),
+            Some(Act::Panic) => JobResult::Failed(reason(Fault::Panic, id)),
+            Some(Act::Hang(more)) => {
+                ns += more;
+                JobResult::Replied(reply)
+            }
+            Some(Act::Defer) => self.later(id, call, ns, Ok(reply)).0,
+            Some(Act::FailLater) => self.later(id, call, ns, Err(reason(Fault::Fail, id))).0,
+            Some(Act::Twice) => {
+                let (deferred, first) = self.later(id, call, ns, Ok(reply));
+                let again = first + self.random.below(AGAIN_NS);
+                let reply = Box::new(Ok(self.of_nobody(id)));
+                self.queue.push(again, Event::Answered { id, run, call, reply });
+                deferred
+            }
+        };
+        self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
+    }
+
+    /// What a function gives that answers later, and when that is: its token may be used before it has returned.
+    fn later(
+        &mut self,
+        id: Id,
+        call: CallId,
+        ns: u64,
+        reply: Result<Reply, Box<Reason>>,
+    ) -> (JobResult, u64) {
+        let (at, run) = (self.now + self.random.below(2 * ns + LATER_NS), self.hosts.run(id));
+        self.queue.push(at, Event::Answered { id, run, call, reply: Box::new(reply) });
+        (JobResult::Deferred, at)
+    }
+
+    /// callback has merged a child's reply, or fails; at once or later.
+    fn callback(&mut self, id: Id, request: &Request, mut own: Reply) {
+        let (call, run) = (request.call, self.hosts.run(id));
+        let state = self.call(call);
+        let fails = state.is_some_and(|state| state.callbacks_fail.contains(&id));
+        let later = state.is_some_and(|state| state.callbacks_later.contains(&id));
+        if fails {
+            self.inject(Fault::Callback, &[id]);
+        }
+        if !self.calls_callback(request) {
+            own = self.of_nobody(id);
+        }
+        own.settle();
+        let reply = if fails { Err(reason(Fault::Callback, id)) } else { Ok(own) };
+        let ns = self.scenario.callback_ns * self.slowness(id);
+        let result = match later {
+            true => self.later(id, call, ns, reply).0,
+            false => reply.map_or_else(JobResult::Failed, JobResult::Replied),
+        };
+        self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
+    }
+
+    /// Whether func takes the data of a call as they come.
+    pub(super) fn takes_as_they_come(&self, call: CallId) -> bool {
+        self.call(call).is_some_and(|state| state.plan.carries.as_they_come)
+    }
+
+    /// Whether a request says what its caller means.
+    fn told(&self, request: &Request) -> bool {
+        let Some(CallState { plan, .. }) = self.call(request.call) else { return false };
+        let data =
+            || request.data.as_bytes().is_some_and(|given| self.checkers.is_data(request.call, &given));
+        request.func == plan.carries.func && (plan.carries.as_they_come || data())
+    }
+
+    /// What func gives at an id: its own part, and a header. The data are shared at some, partly or all of them, and brought into one place as drivers do.
+    pub(super) fn given(&self, id: Id, call: CallId) -> Reply {
+        let plan = self.call(call).map(|state| state.plan.clone());
+        let (len, header) = plan.map_or((4, 0), |plan| (plan.reply_bytes, plan.carries.reply_header_bytes));
+        let (mut data, header) = (part(call, id, len), reply_header(call, id, header));
+        let mut random = Random::new(call.sequence ^ u64::from(id) << 40);
+        let owned = match random.below(4) {
+            0 => 0,
+            1 => random.below(data.len() as u64 + 1) as usize,
+            _ => data.len(),
+        };
+        let shared = Bytes::from(data.split_off(owned));
+        let mut reply = Reply { data, header, shared };
+        reply.settle();
+        reply
+    }
+
+    fn calls_callback(&self, request: &Request) -> bool {
+        let state = self.call(request.call);
+        state.is_some_and(|state| request.callback == Some(state.plan.carries.callback))
+    }
+
+    /// A reply of nobody: the checkers will say so.
+    fn of_nobody(&self, id: Id) -> Reply {
+        Reply { data: (!id).to_le_bytes().repeat(3), header: vec![0xff; 3], ..Default::default() }
+    }
+}

@@ -1,0 +1,119 @@
+//! What requests say of having been sent before, when credit is given for them, in which order functions begin, and of which level replies are: doctored histories.
+
+use std::sync::Arc;
+
+use chained_gpc::sim::Fault;
+use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
+use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Request, Stage, Status};
+
+use super::history::*;
+
+/// A request that says whether somebody else may have sent it.
+fn saying(adopted: bool, message: Message) -> Message {
+    match message {
+        Message::Request(request) => {
+            Message::Request(Arc::new(Request { adopted, ..Request::clone(&request) }))
+        }
+        other => other,
+    }
+}
+
+/// Id 0 has lost id 1 in this way, and asks id 2.
+fn adopts(lost: &[Seen], adopted: bool) -> Vec<&'static str> {
+    let first = meant(&plan(true), request(1..3, FIRST_NS, 0));
+    let mut history = vec![
+        Seen::Started(plan(true)),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, first),
+        Seen::Injected(Fault::Crash, vec![1]),
+    ];
+    history.extend_from_slice(lost);
+    history.push(Seen::Sent(0, 2, saying(adopted, request(2..3, SECOND_NS, 1))));
+    judged(&history)
+}
+
+#[test]
+fn an_adopter_says_whether_somebody_else_may_have_asked() {
+    assert_eq!(adopts(&[Seen::LinkEnded(0, 1)], true), [""; 0]);
+    assert_eq!(adopts(&[Seen::LinkEnded(0, 1)], false), ["doubt"]);
+    assert_eq!(adopts(&[Seen::Unreached(0, 1)], false), [""; 0], "nobody was there");
+    assert_eq!(adopts(&[Seen::Unreached(0, 1)], true), ["doubt"]);
+    let refused = |below| {
+        let cause = Cause::new(1, Stage::Setup, CauseKind::ShuttingDown, "as told");
+        let coverage = runs(&[(Status::Failed, 1), (below, 1)]);
+        let answer = Answer::Failed(Box::new(Failure { cause, coverage }));
+        Seen::Received(0, 1, Message::Response(Response { call: CALL, answer }))
+    };
+    assert_eq!(adopts(&[refused(Status::Unreached)], false), [""; 0], "it has asked nobody");
+    assert_eq!(adopts(&[refused(Status::Unknown)], false), ["doubt"]);
+    assert_eq!(adopts(&[refused(Status::Unknown)], true), [""; 0]);
+}
+
+#[test]
+fn who_is_in_doubt_says_so_below() {
+    let below = |before: &[Seen], of_parent: bool, said: bool| {
+        let first = saying(of_parent, meant(&plan(true), request(1..3, FIRST_NS, 0)));
+        let second = saying(said, meant(&plan(true), request(2..3, SECOND_NS, 0)));
+        let mut history = vec![Seen::Started(plan(true)), Seen::Executed(0, 0)];
+        history.extend([Seen::Sent(0, 1, first.clone()), Seen::Received(1, 0, first)]);
+        history.extend_from_slice(before);
+        history.extend([Seen::Executed(1, 0), Seen::Sent(1, 2, second)]);
+        judged(&history).into_iter().filter(|name| *name == "doubt").count()
+    };
+    assert_eq!(below(&[], false, false), 0);
+    assert_eq!(below(&[], false, true), 1, "nobody has");
+    let lost = [Seen::LinkEnded(1, 0)];
+    assert_eq!((below(&lost, false, true), below(&lost, false, false)), (0, 1), "given up, perhaps");
+    assert_eq!(below(&[Seen::LinkEnded(1, 2)], false, false), 0, "that is no parent");
+    // That the root asks as an adopter would is the other one that is wrong here.
+    assert_eq!((below(&[], true, true), below(&[], true, false)), (1, 1));
+}
+
+#[test]
+fn credit_is_given_when_func_has_run() {
+    let first = request(1..3, FIRST_NS, 0);
+    let asked = [
+        Seen::Started(plan(false)),
+        Seen::Executed(0, 0),
+        Seen::Sent(0, 1, first.clone()),
+        Seen::Requested(1, 0),
+        Seen::Received(1, 0, first),
+    ];
+    let after = |more: &[Seen]| {
+        let mut history = asked.to_vec();
+        history.extend_from_slice(more);
+        judged(&history)
+    };
+    let (consumed, began) = (Seen::Consumed(1, 0), [Seen::Began(1), Seen::Executed(1, 0)]);
+    let [began, executed] = began;
+    let ran = Seen::Ran(1, false);
+    let well = [began.clone(), executed.clone(), input(1), ran, consumed.clone(), input(1)];
+    // It does not pass the request on: that is for another checker.
+    assert!(!after(&well).contains(&"credit"));
+    assert_eq!(after(&[began.clone(), executed.clone(), consumed.clone(), input(1)]), ["credit"], "early");
+    let took = [began.clone(), executed.clone(), Seen::Took(1), consumed.clone(), input(1)];
+    assert_eq!(after(&took), ["credit"], "it goes on when more data come");
+    let later = [began, executed, Seen::Ran(1, true), consumed.clone(), input(1)];
+    assert!(!after(&later).contains(&"credit"), "its answer is not waited for");
+    let lost = [Seen::LinkEnded(1, 0), input(1)];
+    assert!(!after(&lost).contains(&"credit"), "credit belongs to a link");
+    let refused = [Seen::Sent(1, 0, failed(1, Stage::Setup)), consumed, input(1)];
+    assert!(!after(&refused).contains(&"credit"));
+}
+
+#[test]
+fn replies_are_of_the_level_of_their_subtrees() {
+    let leveled = |level| Answer::Reply(SubtreeReply { level, ..reply(&[1, 2]) });
+    let answers = |id, to, level| {
+        let message = Message::Response(Response { call: CALL, answer: leveled(level) });
+        let history = then(down(plan(false)), &[Seen::Sent(id, to, message)]);
+        judged(&history).contains(&"levels")
+    };
+    assert_eq!([answers(2, 1, 0), answers(1, 0, 1)], [false; 2]);
+    assert_eq!([answers(2, 1, 1), answers(1, 0, 0), answers(1, 0, 2)], [true; 3]);
+    let mut merged = plan(false);
+    merged.callback = true;
+    let message = |level| Message::Response(Response { call: CALL, answer: leveled(level) });
+    let of_callback = |level| judged(&then(down(merged.clone()), &[Seen::Sent(1, 0, message(level))]));
+    assert!(!of_callback(0).contains(&"levels") && of_callback(1).contains(&"levels"));
+}
