@@ -240,7 +240,7 @@ impl Node {
     /// A child says that its whole subtree failed: of a partial call that is its own part alone.
     fn partial_refused(&mut self, slot: Slot, index: usize, failure: Failure) {
         let child = self.calls.get(slot).and_then(|call| call.children.as_ref()?.get(index));
-        let fresh = child.is_some_and(|child| child.fresh);
+        let (fresh, len) = child.map_or((false, 0), |child| (child.fresh, u64::from(child.group.len)));
         let Failure { cause, coverage } = failure;
         let status = match coverage.statuses().next().unwrap_or(Status::Failed) {
             Status::Failed => Status::Failed,
@@ -248,7 +248,8 @@ impl Node {
             Status::Done | Status::Unknown | Status::Unreached => Status::Unknown,
         };
         let below = coverage.without_first();
-        let fresh = fresh && !coverage.is_empty() && below.counts().unreached as u64 == below.len();
+        // Who speaks of fewer ids than it was sent to says nothing of the others.
+        let fresh = fresh && coverage.len() == len && below.counts().unreached as u64 == below.len();
         self.child_lost(slot, index, status, fresh, cause);
     }
 

@@ -373,8 +373,9 @@ impl Node {
     pub(super) fn take_over(&mut self, call: CallId) -> Option<Slot> {
         let spots = self.spots.as_deref_mut()?;
         let place = spots.find(call)?;
+        let request = long_request(spots.get(place)?)?;
         let mut spot = spots.remove(place)?;
-        let (request, origin) = (long_request(&spot)?, origin(&spot));
+        let origin = origin(&spot);
         let slot = self.calls.insert(request.into(), origin, spot.begun);
         let call = self.calls.get_mut(slot)?;
         (call.deadline, call.until) = (spot.deadline, spot.until);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gpc_trees::Id;
 
 use super::check::{Limits, Observation, Outcome};
@@ -15,7 +16,7 @@ use super::world::{EXECUTOR, Event, Parcel, Question, World, class_of, classes_o
 use crate::chain::{Config, Input, Node, Output, Time, Turn};
 use crate::wire::budget::Budget;
 use crate::wire::message::{Answer, Response};
-use crate::wire::{CallId, Message};
+use crate::wire::{Body, CallId, Message, Request};
 
 impl World {
     /// Gives a node one input and carries out what it asks for.
@@ -156,11 +157,9 @@ impl World {
                 self.queue.push(arrival + latency, Event::Notice { id: from, run, peer: to, epoch });
             }
             Fate::Goes(passage) => {
-                // A long reply is not whole at any moment, so that it could come again.
-                if !data
-                    && !matches!(message, Message::Response(Response { answer: Answer::Arriving(_), .. }))
-                {
-                    mishaps.remember(sent, from, to, runs, &message);
+                let again = mishaps.used.has(Fault::Duplicate) && !data;
+                if let Some(copy) = again.then(|| may_come_again(&message)).flatten() {
+                    mishaps.remember(sent, from, to, runs, copy);
                 }
                 let (late, due) = (mishaps.lateness(&mut self.random, sent), arrival);
                 let arrival = mishaps.links.in_order(from, to, arrival.saturating_add(late));
@@ -309,5 +308,17 @@ impl World {
     /// A limit that the wire can carry, nanoseconds.
     pub(super) fn whole_us(ns: u64) -> u64 {
         Duration::from_nanos(ns).as_micros() as u64 * 1000
+    }
+}
+
+/// A copy of a message that may come once more. A long reply is not whole at any moment, nor are data that have not all come. The copy has memory of its own: what its sender holds is counted.
+fn may_come_again(message: &Message) -> Option<Message> {
+    match message {
+        Message::Response(Response { answer: Answer::Arriving(_), .. }) => None,
+        Message::Request(request) if !request.data.is_empty() => {
+            let data = Bytes::copy_from_slice(&request.data.bytes()?);
+            Some(Message::Request(Arc::new(Request { data: Body::whole(data), ..Request::clone(request) })))
+        }
+        other => Some(other.clone()),
     }
 }

@@ -62,7 +62,8 @@ impl World {
                 return self.work(id, ns, Event::Ran { id, run, call, result: Box::new(result) });
             };
         }
-        let reply = if told { self.given(id, call) } else { self.of_nobody(id) };
+        // Drivers have brought the data into one place; a node does without that.
+        let reply = if told { self.parts_given(id, call) } else { self.of_nobody(id) };
         self.act(id, call, slowness, reply);
     }
 
@@ -166,8 +167,15 @@ impl World {
         request.func == plan.carries.func && (plan.carries.as_they_come || data())
     }
 
-    /// What func gives at an id: its own part, and a header. The data are shared at some, partly or all of them, and brought into one place as drivers do.
+    /// What func gives at an id, its data in one place.
     pub(super) fn given(&self, id: Id, call: CallId) -> Reply {
+        let mut reply = self.parts_given(id, call);
+        reply.settle();
+        reply
+    }
+
+    /// What func gives at an id: its own part, and a header. The data are shared at some, partly or all of them.
+    fn parts_given(&self, id: Id, call: CallId) -> Reply {
         let plan = self.call(call).map(|state| state.plan.clone());
         let (len, header) = plan.map_or((4, 0), |plan| (plan.reply_bytes, plan.carries.reply_header_bytes));
         let (mut data, header) = (part(call, id, len), reply_header(call, id, header));
@@ -178,9 +186,7 @@ impl World {
             _ => data.len(),
         };
         let shared = Bytes::from(data.split_off(owned));
-        let mut reply = Reply { data, header, shared };
-        reply.settle();
-        reply
+        Reply { data, header, shared }
     }
 
     fn calls_callback(&self, request: &Request) -> bool {

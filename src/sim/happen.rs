@@ -80,7 +80,8 @@ impl World {
         }
         let anew = |it: &Timed| if let Mishap::Restart(id) = it.mishap { Some((id, it.at)) } else { None };
         let mut roots: Vec<(Id, u64)> = timed.iter().filter_map(anew).collect();
-        let parts = if used.has(Fault::GiveUp) { 2 } else { 6 };
+        let several = [Fault::GiveUp, Fault::SecondParent, Fault::Duplicate];
+        let parts = if used.has_any(&several) { 2 } else { 5 };
         if self.random.chance(1, parts) {
             // What one call leaves at its root the next one finds.
             roots = vec![(self.random.below(n.into()) as Id, BEGIN)];
@@ -271,6 +272,7 @@ impl World {
         let Some(mishaps) = &mut self.mishaps else { return };
         mishaps.forget(id);
         let told = mishaps.links.end_of(id, hard);
+        self.pieces.drop_lost(|at, from| [at, from].contains(&id), &mishaps.links);
         self.observe(&Observation::Ended { id });
         for (peer, epoch) in told {
             self.tell(peer, id, epoch);
@@ -331,6 +333,7 @@ impl World {
         self.flows.lost(id, peer);
         let Some(mishaps) = &mut self.mishaps else { return };
         let closed = mishaps.links.abandon(id, peer);
+        self.pieces.drop_lost(|at, from| [[at, from], [from, at]].contains(&[id, peer]), &mishaps.links);
         self.observe(&Observation::LinkEnded { at: id, peer, unreached: false });
         let Some(epoch) = closed else { return };
         self.inject(Fault::Link, &[id, peer]);
@@ -351,6 +354,9 @@ impl World {
         self.trace.say(self.now, format_args!("{id} has lost its link to {peer}"));
         self.observe(&Observation::LinkEnded { at: id, peer, unreached });
         self.flows.lost(id, peer);
+        if let Some(mishaps) = &self.mishaps {
+            self.pieces.drop_lost(|at, from| [[at, from], [from, at]].contains(&[id, peer]), &mishaps.links);
+        }
         let why = if unreached { "connection refused" } else { "connection reset" };
         let kind = if unreached { CauseKind::Unreachable } else { CauseKind::LinkLost };
         self.input(id, Input::LinkLost { peer, kind, why: why.into(), unreached });

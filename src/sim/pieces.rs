@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
-use super::faults::Passage;
+use super::faults::{Links, Passage};
 use super::world::{Event, World};
 use crate::chain::Input;
+use crate::wire::body::Spare;
 use crate::wire::{Body, BodyWriter, CallId, Message, Use};
 
 /// Pieces that the data of a request come in, about.
@@ -72,6 +73,14 @@ impl Pieces {
         self.to.range(all).map(|(.., place)| *place).collect()
     }
 
+    /// What is between two ids, or comes to one or from it, and will not come any more. What is let go gives back the memory of its body.
+    pub(super) fn drop_lost(&mut self, concerns: impl Fn(Id, Id) -> bool, links: &Links) {
+        let lost =
+            |(_, it): &(&u64, &Coming)| concerns(it.at, it.from) && !links.stands(it.from, it.at, it.passage);
+        let lost: Vec<u64> = self.coming.iter().filter(lost).map(|(place, _)| *place).collect();
+        lost.into_iter().for_each(|place| drop(self.remove(place)));
+    }
+
     /// To whom an id sends data of a call.
     fn below(&self, from: Id, call: CallId) -> Vec<Id> {
         let all = self.from.range((from, call, 0)..=(from, call, u64::MAX));
@@ -90,7 +99,8 @@ impl World {
         }
         // func takes them as they come, and they are kept for an adopter, and for children that get them later.
         let usage = if self.takes_as_they_come(request.call) { Use::Kept } else { Use::Whole };
-        let (body, writer) = Body::arriving_for(request.data.len(), usage);
+        let memory = self.node(at).map(|node| node.config().memory.clone()).unwrap_or_default();
+        let (body, writer) = Body::arriving_in(request.data.len(), usage, &Spare::default().within(&memory));
         let source = request.data.fork();
         std::sync::Arc::make_mut(&mut request).data = body;
         let call = request.call;
@@ -117,17 +127,22 @@ impl World {
                 false => drop(pieces.remove(each)),
             }
         }
-        let (mut whole, mut came, mut due) = (false, 0, false);
+        let (mut whole, mut came, mut due, mut refused) = (false, 0, false, None);
         if let Some(coming) = place.and_then(|place| pieces.coming.get_mut(&place)) {
             let most = 1 + random.below(2 * coming.source.len() / PIECES + 1);
             let bytes = coming.source.read(coming.source.len() - coming.writer.missing(), most as usize);
             came = coming.writer.push(&bytes);
             whole = coming.writer.missing() == 0;
             due = whole || coming.writer.usage() != Use::Whole;
+            refused = coming.writer.is_refused().then(|| coming.writer.refusal());
         }
-        place.filter(|_| whole).into_iter().for_each(|place| pieces.end(place));
-        if came == 0 || !self.hosts.is_up(at) || self.hosts.run(at) != run {
+        place.filter(|_| whole || refused.is_some()).into_iter().for_each(|place| pieces.end(place));
+        if came == 0 && refused.is_none() || !self.hosts.is_up(at) || self.hosts.run(at) != run {
             return;
+        }
+        if let Some(why) = refused {
+            self.trace.say(self.now, format_args!("{at} has no memory for the data of {call} from {from}"));
+            return self.input(at, Input::DataRefused { call, why });
         }
         self.trace
             .say(self.now, format_args!("{at} has {came} more bytes of the data of {call} from {from}"));

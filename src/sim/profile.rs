@@ -63,6 +63,8 @@ pub(super) struct Profile {
     pub(super) as_bytes: bool,
     /// The data of requests come in pieces.
     pub(super) in_pieces: bool,
+    /// Nodes that wait are let go, as those of a large world are, and their ids keep what they go on with.
+    pub(super) rests: bool,
     /// Sockets are full now and then, and nodes hear when they take bytes again.
     pub(super) full_sockets: bool,
 }
@@ -78,6 +80,7 @@ impl Default for Profile {
             limits,
             as_bytes: false,
             in_pieces: false,
+            rests: false,
             full_sockets: false,
         }
     }
@@ -97,7 +100,7 @@ impl Profile {
                 Most { reply: FILLING, reply_header: 32, data: FILLING, header: 32 }
             }
             _ if limits.is_some() => Most { reply: NARROW, reply_header: 32, data: NARROW, header: 32 },
-            0 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
+            0 | 4 => Most { reply: LONG_REPLIES / n, reply_header: 2000 / n, data: 64, header: 64 },
             1 => Most { reply: 64, reply_header: 64, data: LONG_DATA, header: 300 },
             2 => Most { reply: 2000, reply_header: 200, data: 20_000, header: 2000 },
             3 => Most { reply: 8, ..Most::default() },
@@ -111,6 +114,7 @@ impl Profile {
             limits,
             as_bytes: random.chance(1, 4),
             in_pieces: random.chance(1, 2),
+            rests: random.chance(1, 4),
             full_sockets: random.chance(1, 3),
         }
     }

@@ -329,6 +329,8 @@ impl World {
             Event::Start(index) => self.start(index),
             Event::Settled => {
                 self.planned_is_over();
+                // What a sender has never had whole, and nobody waits for any more.
+                self.pieces = Pieces::default();
                 self.quiet();
             }
             Event::Probe { partial } => self.probe(partial),
@@ -438,12 +440,12 @@ impl World {
         }
     }
 
-    /// A node of a large world that waits is let go, so that a million of them fit, and its id keeps what it goes on with. Where no call is in flight that is the memory of calls that ended, which keeps a second request from executing: where no
+    /// A node of a large world that waits is let go, so that a million of them fit (and in some small worlds, to show that it may be), and its id keeps what it goes on with. Where no call is in flight that is the memory of calls that ended, which keeps a second request from executing: where no
     /// fault can send one, that goes, too. The checkers still see every execution.
     pub(super) fn rest(&mut self, id: Id) {
         let forgets = self.mishaps.is_none();
         let host = self.hosts.at(id);
-        if self.scenario.n <= LARGE || forgets && host.started > 0 {
+        if self.scenario.n <= LARGE && !self.profile.rests || forgets && host.started > 0 {
             return;
         }
         if let Some(mut node) = host.node.take_if(|node| node.can_rest()) {

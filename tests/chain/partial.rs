@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use chained_gpc::chain::{Config, Input, JobResult, Node, Output, Outputs, Start, Time};
 use chained_gpc::wire::message::{Answer, Partial, SubtreeReply};
-use chained_gpc::wire::{Body, CallId, Cause, CauseKind, Coverage, Message, Report, Request, Stage, Status};
+use chained_gpc::wire::{
+    Body, CallId, Cause, CauseKind, Coverage, Failure, Message, Report, Request, Stage, Status,
+};
 use gpc_trees::{Id, Registered, Tree};
 
 use super::one::{CALL, One, failed, leveled, reply, request, start};
@@ -196,6 +198,21 @@ fn answers_that_do_not_fit_make_their_sender_lost() {
     for answer in [done(1, "no level", 2), done(2, "0 ", 2), done(1, "3 0 0 0 ", 2)] {
         let mut one = waiting(Request { callback: Some(9), ..partial("1-5") });
         assert_eq!(one.response(2, answer), ["to 3: request 3 skipped 1, sent before"]);
+    }
+}
+
+/// A child that was sent to two ids failed, and spoke of itself alone. That was taken for word that it had asked nobody, so the one below was asked as if nobody else could have asked it.
+#[test]
+fn a_failure_that_speaks_of_too_few_says_nothing_of_the_others() {
+    let refuses = |statuses: &[(Status, u32)]| {
+        let mut one = waiting(partial("1-5"));
+        let cause = Cause::new(2, Stage::Setup, CauseKind::Busy, "as told");
+        let failure = Failure { cause, coverage: covering(statuses) };
+        one.response(2, Answer::Failed(Box::new(failure)))
+    };
+    assert_eq!(refuses(&[(Status::Failed, 1), (Status::Unreached, 1)]), ["to 3: request 3 skipped 1"]);
+    for statuses in [&[(Status::Failed, 1)][..], &[], &[(Status::Failed, 1), (Status::Unreached, 2)]] {
+        assert_eq!(refuses(statuses), ["to 3: request 3 skipped 1, sent before"], "{statuses:?}");
     }
 }
 

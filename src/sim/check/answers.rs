@@ -140,7 +140,13 @@ fn differs(
         let other = leaves.iter().zip(done).find(|(leaf, id)| ***leaf != part(**id)[..]);
         return other.map(|(_, id)| format!("has not the part of id {id} in its place"));
     }
-    // What callback has made is one value, or several that could not be merged.
+    // What callback has made is one value, or several that could not be merged: each has the parts of somebody.
+    let len = done.first().map_or(0, |id| part(*id).len());
+    // That of a root which only watches has nothing in it before the first is merged.
+    let empty = leaves.iter().skip(usize::from(record.plan.watch)).filter(|leaf| leaf.is_empty()).count();
+    if len > 0 && empty > 0 {
+        return Some(format!("has {} values, of which {empty} are empty", leaves.len()));
+    }
     let all = leaves.concat();
     if record.plan.carries.merging == Merging::AsTheyCome {
         return differs_in_any_order(&all, done, part);

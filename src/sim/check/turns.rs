@@ -34,7 +34,8 @@ impl Turns {
             Observation::Executed { id, call, .. } => {
                 let before = self.begins(*id, *call);
                 before.into_iter().for_each(|before| {
-                    findings.add(NAME, format!("id {id} executes call {call} before {before}, which came first"));
+                    findings
+                        .add(NAME, format!("id {id} executes call {call} before {before}, which came first"));
                 });
             }
             Observation::Received { at, message: Message::Cancel(call) | Message::Moved(call), .. } => {

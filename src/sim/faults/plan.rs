@@ -117,6 +117,9 @@ const LASTS_LIMITS: u64 = 3;
 /// What a process that begins anew at once needs for that, in parts of a span.
 const AT_ONCE_PARTS: u64 = 8;
 
+/// Most processes that stand still together.
+const TOGETHER_MAX: u64 = 6;
+
 /// So many kinds of faults are few.
 const FEW_KINDS: usize = 4;
 
@@ -238,12 +241,22 @@ impl Mishaps {
                 add(ends, Mishap::Crash(id));
                 add(until.max(ends + 1), Mishap::Restart(id));
             }
+            Fault::Pause if random.chance(1, 4) => {
+                // A host stands still, and all that run on it.
+                let together = random.between(2, TOGETHER_MAX).min(u64::from(n)) as u32;
+                (0..together).for_each(|more| add(at, Mishap::Pause { id: (id + more) % n, until }));
+            }
             Fault::Pause => add(at, Mishap::Pause { id, until }),
             Fault::Announced => timed.extend(announced(random, id, at, times)),
             Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
             Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2), of: None }),
             Fault::Partition => {
-                let ids = (0..n).filter(|_| random.chance(1, 3)).collect();
+                let last = id.saturating_add(random.below(u64::from(n - id)) as Id);
+                let ids = match random.chance(1, 3) {
+                    // Those of some hosts.
+                    true => (id..=last).collect(),
+                    false => (0..n).filter(|_| random.chance(1, 3)).collect(),
+                };
                 add(at, Mishap::Cut { ids, until });
             }
             // Of long delays a few: each holds back all that comes behind it on its link.
@@ -412,17 +425,14 @@ impl Mishaps {
         late + 1 + random.below(2 * ns + 1)
     }
 
-    /// Remembers a message that may come again.
-    pub(in crate::sim) fn remember(&mut self, now: u64, from: Id, to: Id, runs: [u32; 2], message: &Message) {
-        if !self.used.has(Fault::Duplicate) {
-            return;
-        }
+    /// Remembers a message that may come again, in a run in which some do.
+    pub(in crate::sim) fn remember(&mut self, now: u64, from: Id, to: Id, runs: [u32; 2], message: Message) {
         if now > self.breaks_until {
             self.sent = BTreeMap::new();
             return;
         }
         let sent = self.sent.entry((from, to)).or_default();
-        sent.push_back(Again { from, to, runs, message: message.clone() });
+        sent.push_back(Again { from, to, runs, message });
         if sent.len() > KEPT {
             sent.pop_front();
         }
@@ -482,7 +492,7 @@ fn announced(random: &mut Random, id: Id, at: u64, times: Times) -> Vec<Timed> {
 }
 
 /// Faults that show more together than each by itself, and whose meeting is rare where each is drawn alone.
-const THEMES: [&[Fault]; 38] = [
+const THEMES: [&[Fault]; 40] = [
     &[Fault::Refused, Fault::Crash],
     &[Fault::Refused, Fault::Orphan],
     &[Fault::Refused, Fault::Link],
@@ -521,6 +531,8 @@ const THEMES: [&[Fault]; 38] = [
     &[Fault::Link, Fault::Fresh],
     &[Fault::GiveUp, Fault::Hang],
     &[Fault::Limits, Fault::Callback, Fault::Fail],
+    &[Fault::Pause, Fault::Hang],
+    &[Fault::Hang, Fault::Partition],
 ];
 
 /// The themes, each as a set.
