@@ -48,7 +48,8 @@ impl Host {
             (Some(node), _) => held(node),
             (None, Some(rested)) => {
                 let (calls, answers_kept) = (rested.calls(), rested.answers_kept());
-                Held { calls, answers_kept, jobs: rested.jobs_running(), deadline: rested.has_deadline() }
+                let (jobs, deadline) = (rested.jobs_running(), rested.has_deadline());
+                Held { calls, answers_kept, jobs, deadline, memory: 0 }
             }
             (None, None) => Held::default(),
         }

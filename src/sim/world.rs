@@ -506,6 +506,7 @@ pub(super) fn held(node: &Node) -> Held {
         answers_kept: node.answers_kept(),
         jobs: node.jobs_running(),
         deadline: node.next_deadline().is_some(),
+        memory: node.config().memory.used(),
     }
 }
 

@@ -12,6 +12,9 @@ const NAME: &str = "bounds";
 /// How long past its limit a call may end at a root that is awake: timers are exact here.
 const LATE_NS: u64 = 1_000;
 
+/// Least that an answer takes of a node's memory while it is kept, bytes.
+const KEPT_MIN: u64 = 128;
+
 /// What is under way as far as bounds speak of it.
 #[derive(Default)]
 pub(super) struct Bounds {
@@ -36,6 +39,10 @@ impl Bounds {
             Observation::Held { id, held, workers } => {
                 if self.answered.take() == Some(*id) && held.answers_kept == 0 {
                     findings.add(NAME, format!("id {id} has answered a partial call, and keeps no answer"));
+                }
+                let least = KEPT_MIN * held.answers_kept as u64;
+                if book.has_little_memory() && held.memory < least {
+                    findings.add(NAME, format!("id {id} counts less than {least} bytes, and holds {held:?}"));
                 }
                 let most = book.calls.len() + self.forged;
                 if held.calls > most || held.answers_kept > most || held.jobs > workers.iter().sum() {

@@ -39,6 +39,10 @@ struct Upward {
     failed: bool,
     /// To whom it has given its part of a partial call last, which it keeps for that one.
     keeps_for: Option<Id>,
+    /// It may keep its answer still.
+    kept: bool,
+    /// To whom it has given it last, whether it keeps it or not.
+    given: Option<Id>,
     /// It had no memory for an answer: whoever gave that keeps it until its time is over, and is not told.
     full: bool,
 }
@@ -115,7 +119,12 @@ impl Farewell {
                 self.end(root, *call, 0, true);
             }
             Observation::Ended { id } => self.forget(book, *id),
-            Observation::Held { id, .. } => self.judge(book, *id, findings),
+            Observation::Held { id, held, .. } => {
+                self.judge(book, *id, findings);
+                if held.answers_kept > 0 {
+                    self.counts(book, *id, held.answers_kept, findings);
+                }
+            }
             _ => {}
         }
     }
@@ -200,6 +209,7 @@ impl Farewell {
                 if (alone || state.keeps_for == Some(from)) && state.ended && !state.failed =>
             {
                 ties.upward[place as usize].released = true;
+                ties.upward[place as usize].lets_go(from);
                 // Later it may have been dropped by itself, and where few are kept sooner.
                 if now < record.started + record.plan.limit_ns && book.limits.is_none() {
                     self.due.push((at, call, Due::Tell { released: true }));
@@ -208,8 +218,10 @@ impl Farewell {
             // One that has answered drops the answer that it keeps.
             Message::Moved(_) if below.is_some() && !certain => {
                 ties.upward[place as usize].keeps_for = None;
+                ties.upward[place as usize].kept &= below != Some(Tie::Answered);
             }
             Message::Moved(_) if below.is_some() && certain && place > 0 => {
+                ties.upward[place as usize].kept &= below != Some(Tie::Answered);
                 ties.upward[place as usize].failed = true;
                 if !state.ended {
                     self.due.push((at, call, Due::End("its children have another parent")));
@@ -271,7 +283,8 @@ impl Farewell {
                 };
                 ties.upward[place as usize].failed |= failure.is_some();
                 if matches!(response.answer, Answer::Partial(_)) {
-                    ties.upward[place as usize].keeps_for = Some(to);
+                    let state = &mut ties.upward[place as usize];
+                    (state.keeps_for, state.given, state.kept) = (Some(to), Some(to), true);
                 }
                 self.settle(from, call, failure);
                 if !certain {
@@ -303,6 +316,19 @@ impl Farewell {
             ties.upward[place as usize] = Upward::default();
             record.groups(place).iter().for_each(|group| ties.by_parent[group.start as usize] = Tie::None);
             forget(&mut ties.by_others, (id, 0)..=(id, u32::MAX));
+        }
+    }
+
+    /// An id keeps no more answers than it has given, and was not told to let go.
+    fn counts(&self, book: &Book, id: Id, kept: usize, findings: &mut Findings) {
+        let may_keep = |(call, ties): &(&CallId, &Ties)| {
+            let Some(record) = book.calls.get(call) else { return false };
+            let Some(place) = record.position(id) else { return false };
+            record.is_forged(place) || ties.upward[place as usize].kept
+        };
+        let most = self.calls.iter().filter(may_keep).count();
+        if kept > most {
+            findings.add(NAME, format!("id {id} keeps {kept} answers, and all but {most} it was to let go"));
         }
     }
 
@@ -342,6 +368,13 @@ impl Farewell {
             };
             wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
         }
+    }
+}
+
+impl Upward {
+    /// Its root has what it needs, says the one to whom it has given its answer.
+    fn lets_go(&mut self, from: Id) {
+        self.kept &= self.given != Some(from);
     }
 }
 

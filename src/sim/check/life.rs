@@ -75,6 +75,8 @@ pub(super) struct Life {
     questions: BTreeSet<(Id, Id)>,
     /// When it is looked at next whether an id has left somebody unasked, or has not given it up.
     looks: BTreeMap<Id, u64>,
+    /// Who was asked in the present input that is not awaited, and has not said anything to what it was asked before.
+    silent: Vec<Id>,
     /// Who has given somebody up last, and when.
     gave_up: (Id, u64),
     /// When somebody who is not awaited was asked last, by whom, and how many such were asked at that moment.
@@ -106,6 +108,10 @@ impl Life {
             }
             Observation::Held { id, .. } => {
                 self.looks_on(book, *id, findings);
+                for peer in std::mem::take(&mut self.silent) {
+                    let wrong = self.stops_at(book, *id, peer, now);
+                    wrong.into_iter().for_each(|what| findings.add(NAME, format!("id {id} {what}")));
+                }
                 while let Some(&(_, asker)) = self.questions.range((*id, 0)..=(*id, Id::MAX)).next() {
                     self.questions.remove(&(*id, asker));
                     findings.add(NAME, format!("id {id} sends {asker} no heartbeat, which asked for one"));
@@ -294,8 +300,38 @@ impl Life {
         }
         let before = if (self.beside.0, self.beside.1) == (now, id) { self.beside.2 } else { 0 };
         self.beside = (now, id, before + 1);
+        // By its own clock: what was asked too long ago does not count.
+        let every = self.rules.map_or(0, |(every, _)| every);
+        let known = self.peers.get(&(id, peer));
+        if known.is_some_and(|known| known.asked > 0 && now <= known.last_question + every * 3 / 2) {
+            self.silent.push(peer);
+        }
         (before == BESIDE_MAX)
             .then(|| format!("asks more than {BESIDE_MAX} at a time whose answers it does not await"))
+    }
+
+    /// An id has asked somebody beside those that it awaits, who has not answered before: those below that one are asked at the same time.
+    fn stops_at(&self, book: &Book, id: Id, peer: Id, now: u64) -> Option<String> {
+        let (asked, most) = (&self.beside, (self.beside.0, self.beside.1) == (now, id));
+        if most && asked.2 >= BESIDE_MAX {
+            return None;
+        }
+        let of_id = self.peers.range((id, 0)..=(id, Id::MAX)).filter(|(_, known)| known.asked > 0);
+        let calls =
+            of_id.flat_map(|((_, other), known)| known.awaited.iter().map(|(call, _)| (*other, call)));
+        let records = calls.filter_map(|(other, call)| Some((other, book.calls.get(call)?)));
+        let mut left = None;
+        for (_, record) in records.filter(|(other, record)| below(record, *other, peer)) {
+            let groups = record.groups(record.position(peer)?);
+            let children = groups.iter().filter_map(|group| record.plan.ids.id(group.start));
+            let unasked = |child: &Id| {
+                let known = self.peers.get(&(id, *child));
+                self.back(id, *child) <= now && known.is_none_or(|known| known.last_question != now)
+            };
+            // In another call one above it may have answered.
+            left = Some(children.into_iter().find(unasked)?);
+        }
+        left.map(|child| format!("asks {peer}, which is silent, for a heartbeat, and not {child} below it"))
     }
 
     /// That a peer has been silent for longer than it may be, if it has.

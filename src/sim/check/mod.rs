@@ -133,6 +133,8 @@ pub struct Held {
     pub jobs: usize,
     /// Whether a timer is set.
     pub deadline: bool,
+    /// Bytes of its memory, where that is counted.
+    pub memory: u64,
 }
 
 /// How a function ends.
@@ -465,7 +467,7 @@ impl Checkers {
         farewell.observe(book, seen, findings);
         life.observe(book, seen, findings);
         limits.observe(book, seen, findings);
-        progress.observe(seen, findings);
+        progress.observe(book, seen, findings);
         statuses.observe(book, seen, findings);
         tokens.observe(seen, findings);
         turns.observe(book, seen, findings);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpc_trees::Id;
 
+use super::book::Book;
 use super::{Findings, FunctionEnd, NAMES, Observation, forget, forget_keys, is_refusal};
 use crate::sim::world::{LARGE, class_of};
 use crate::wire::message::Answer;
@@ -62,7 +63,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn observe(&mut self, seen: &Observation<'_>, findings: &mut Findings) {
+    pub(super) fn observe(&mut self, book: &Book, seen: &Observation<'_>, findings: &mut Findings) {
         match seen {
             Observation::Started { call, plan } if plan.ids.len() <= LARGE => {
                 self.watched.insert(*call);
@@ -81,7 +82,9 @@ impl Progress {
                 self.begun.insert((*id, *call));
                 let Some(here) = self.calls.get_mut(&(*id, *call)) else { return };
                 here.jobs += 1;
-                if here.jobs > 1 {
+                // What is known of the calls of a root ends with its run, and what runs for them goes on.
+                let anew = book.calls.get(call).is_some_and(|record| book.may_run_anew(record));
+                if here.jobs > 1 && !anew {
                     findings.add(NAME, format!("id {id} runs two functions of call {call} at once"));
                 }
             }
