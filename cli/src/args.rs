@@ -443,7 +443,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "LIST", default_value = "none")]
     pub faults: FaultSet,
 
-    /// Calls go on without the ids that are lost
+    /// Calls go on without the ids that are lost; with faults, one call in five is of the other kind
     #[arg(long)]
     pub partial: bool,
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use chained_gpc::sim::Fault;
-use chained_gpc::wire::message::{Answer, Response, SubtreeReply};
-use chained_gpc::wire::{Cause, CauseKind, Failure, Message, Request, Stage, Status};
+use chained_gpc::sim::check::{Checkers, Held, Limits, Observation};
+use chained_gpc::wire::message::{Answer, Partial, Response, SubtreeReply};
+use chained_gpc::wire::{CallId, Cause, CauseKind, Failure, Message, Report, Request, Stage, Status};
 
 use super::history::*;
 
@@ -99,6 +100,62 @@ fn credit_is_given_when_func_has_run() {
     assert!(!after(&lost).contains(&"credit"), "credit belongs to a link");
     let refused = [Seen::Sent(1, 0, failed(1, Stage::Setup)), consumed, input(1)];
     assert!(!after(&refused).contains(&"credit"));
+}
+
+/// Two calls come to an id, one behind the other.
+#[test]
+fn functions_begin_in_the_order_in_which_their_calls_came() {
+    let second = CallId { sequence: CALL.sequence + 2, ..CALL };
+    let begins = |executes: [CallId; 2], meanwhile: Option<Observation<'static>>| {
+        let mut checkers = Checkers::new();
+        let mut plan = plan(false);
+        let mut all = |observation: &Observation<'_>| checkers.observe(1, observation);
+        for call in [CALL, second] {
+            all(&Observation::Started { call, plan: Arc::new(plan.clone()) });
+            let Message::Request(request) = request(1..3, FIRST_NS, 0) else { panic!("it is a request") };
+            let message = Message::Request(Arc::new(Request { call, ..Request::clone(&request) }));
+            all(&Observation::Received { at: 1, from: 0, message: &message });
+            plan.reply_bytes += 1;
+        }
+        meanwhile.iter().for_each(&mut all);
+        executes.into_iter().for_each(|call| all(&Observation::Executed { id: 1, run: 0, call }));
+        checkers.violations().iter().filter(|violation| violation.checker == "turns").count()
+    };
+    assert_eq!((begins([CALL, second], None), begins([second, CALL], None)), (0, 1));
+    static CANCEL: Message = Message::Cancel(CALL);
+    let cancelled = Observation::Received { at: 1, from: 0, message: &CANCEL };
+    assert_eq!(begins([second, CALL], Some(cancelled)), 0, "nobody waits for it any more");
+}
+
+/// Of a partial call id 1 has given its answer to id 0.
+#[test]
+fn an_answer_that_is_to_be_let_go_is_not_kept() {
+    let first = meant(&plan(true), request(1..3, FIRST_NS, 0));
+    let report = Report { causes: Vec::new(), coverage: runs(&[(Status::Done, 2)]) };
+    let answer = Answer::Partial(Box::new(Partial { reply: reply(&[1, 2]), report }));
+    let answer = Message::Response(Response { call: CALL, answer });
+    let keeps = |told: &[Seen], memory: u64| {
+        let mut history = vec![
+            Seen::Started(plan(true)),
+            Seen::Executed(0, 0),
+            Seen::Sent(0, 1, first.clone()),
+            Seen::Received(1, 0, first.clone()),
+            Seen::Executed(1, 0),
+            Seen::Sent(1, 0, answer.clone()),
+        ];
+        history.extend_from_slice(told);
+        history.push(Seen::Held(1, Held { answers_kept: 1, memory, ..Held::default() }));
+        judged(&history)
+    };
+    assert!(!keeps(&[], 600).contains(&"farewell"));
+    let release = Seen::Received(1, 0, Message::Release(CALL));
+    assert!(keeps(&[release], 600).contains(&"farewell"));
+    let stranger = Seen::Received(1, 2, Message::Release(CALL));
+    assert!(!keeps(&[stranger], 600).contains(&"farewell"), "it was not given to that one");
+    let little =
+        Limits { calls_max: 9, data_max: u64::MAX, reply_max: u64::MAX, adopted_max: 9, memory_max: 9_000 };
+    assert!(!keeps(&[Seen::Limits(little)], 600).contains(&"bounds"));
+    assert!(keeps(&[Seen::Limits(little)], 0).contains(&"bounds"), "it weighs nothing");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Do the checkers of time bite? Every id answers by the limit of its own request, no hop keeps much of it back, and silence is found in its time, of one as of several that are silent together.
 
+use chained_gpc::Id;
 use chained_gpc::sim::Fault;
 use chained_gpc::sim::check::{Held, Outcome};
 use chained_gpc::wire::{Cause, CauseKind, Coverage, Failure, Message, Stage, Status};
@@ -110,6 +111,34 @@ fn those_below_a_silent_one_are_asked_too_and_nobody_else() {
     assert_eq!(of(true, std::slice::from_ref(&below)), ["life"], "the one above has not been asked");
     assert_eq!(of(true, &[ask.clone(), heard.clone(), below.clone()]), ["life"], "it has answered");
     assert_eq!(of(false, &[ask, below]), ["life"], "nobody adopts in this call");
+}
+
+/// Whoever is asked beside those that are awaited, and says nothing, has others below it: they are asked with it.
+#[test]
+fn those_below_a_descendant_that_is_silent_are_asked_with_it() {
+    let mut plan = plan(true);
+    plan.ids = chained_gpc::IdList::range(0..4);
+    let ask = |ids: &[Id]| {
+        let asked = ids.iter().flat_map(|id| [Seen::Sent(0, *id, Message::Ping), Seen::AtOnce]);
+        asked.chain([input(0)]).collect::<Vec<Seen>>()
+    };
+    let of = |rounds: &[&[Id]], heard: &[Seen]| {
+        let mut history = vec![
+            Seen::Heartbeat(1_000, 4_000),
+            Seen::Started(plan.clone()),
+            Seen::Executed(0, 0),
+            Seen::Sent(0, 1, meant(&plan, request(1..4, FIRST_NS, 0))),
+        ];
+        for (number, ids) in rounds.iter().enumerate() {
+            history.extend(ask(ids));
+            history.extend(heard.iter().filter(|_| number + 2 == rounds.len()).cloned());
+        }
+        judged(&history).contains(&"life")
+    };
+    assert!(!of(&[&[1], &[1, 2, 3], &[1, 2, 3]], &[]));
+    assert!(of(&[&[1], &[1, 2], &[1, 2]], &[]), "and not id 3");
+    assert!(!of(&[&[1], &[1, 2]], &[]), "it has just been asked");
+    assert!(!of(&[&[1], &[1, 2], &[1, 2]], &[Seen::Received(0, 2, Message::Pong)]), "it lives");
 }
 
 /// Six ids of a chain were cut off; each that was given up left its child to be waited for as long again.
