@@ -242,7 +242,11 @@ fn what_is_out_of_bounds_is_seen() {
         ["bounds", "limits"],
         "more calls than there are"
     );
-    assert_eq!(holds(Held { answers_kept: 2, ..Held::default() }), ["bounds", "farewell"], "more answers than calls");
+    assert_eq!(
+        holds(Held { answers_kept: 2, ..Held::default() }),
+        ["bounds", "farewell"],
+        "more answers than calls"
+    );
     assert_eq!(holds(Held { jobs: 3, ..Held::default() }), ["bounds"], "more jobs than workers");
     for left in [
         Held { calls: 1, ..Held::default() },
