@@ -136,11 +136,7 @@ impl Life {
             }
             Observation::Received { at, from, message: Message::Pause(length) } => {
                 self.heard(*at, *from, now);
-                let length = (*length).min(PAUSE_MAX).as_nanos() as u64;
-                match length {
-                    0 => self.pauses.remove(&(*at, *from)),
-                    length => self.pauses.insert((*at, *from), now.saturating_add(length)),
-                };
+                self.pauses(*at, *from, now, (*length).min(PAUSE_MAX).as_nanos() as u64);
             }
             Observation::Abandoned { at, peer } => {
                 let wrong = self.gives_up(book, *at, *peer, now);
@@ -166,6 +162,14 @@ impl Life {
             _ if self.rules.is_none() => {}
             other => self.awaited(other, now),
         }
+    }
+
+    /// A peer announces to an id that it stands still for so long, or is back.
+    fn pauses(&mut self, id: Id, peer: Id, now: u64, length: u64) {
+        match length {
+            0 => self.pauses.remove(&(id, peer)),
+            length => self.pauses.insert((id, peer), now.saturating_add(length)),
+        };
     }
 
     /// Takes down whose answers are awaited.

@@ -251,13 +251,7 @@ impl Mishaps {
             Fault::Slow => add(at, Mishap::Slow { id, factor: random.between(2, 50), until }),
             Fault::Link | Fault::Duplicate => add(at, Mishap::Break { hard: random.chance(1, 2), of: None }),
             Fault::Partition => {
-                let last = id.saturating_add(random.below(u64::from(n - id)) as Id);
-                let ids = match random.chance(1, 3) {
-                    // Those of some hosts.
-                    true => (id..=last).collect(),
-                    false => (0..n).filter(|_| random.chance(1, 3)).collect(),
-                };
-                add(at, Mishap::Cut { ids, until });
+                add(at, Mishap::Cut { ids: cut_off(random, id, n), until });
             }
             // Of long delays a few: each holds back all that comes behind it on its link.
             Fault::Delay if random.chance(1, 2) => self.late = (random.between(1, 30), self.longest),
@@ -461,6 +455,15 @@ impl Times {
         let short = self.span * LASTS_SPANS;
         let most = if random.chance(1, 2) { short } else { short.max(self.limit_max * LASTS_LIMITS) };
         1 + random.below(most)
+    }
+}
+
+/// Who is cut off of `n` ids: those of some hosts, from an id on, or any.
+fn cut_off(random: &mut Random, id: Id, n: u32) -> IdSet {
+    let last = id.saturating_add(random.below(u64::from(n - id)) as Id);
+    match random.chance(1, 3) {
+        true => (id..=last).collect(),
+        false => (0..n).filter(|_| random.chance(1, 3)).collect(),
     }
 }
 
