@@ -8,6 +8,7 @@ use gpc_trees::{Group, Id, IdList, edges};
 
 use super::{Findings, Limits, Observation, Outcome, Plan, content, shape};
 use crate::sim::faults::{Fault, FaultSet};
+use crate::sim::world::LARGE;
 use crate::wire::{CallId, Stage};
 
 const NAME: &str = "book";
@@ -22,6 +23,8 @@ pub(super) struct Record {
     pub(super) parents: Vec<u32>,
     /// By position: how many ids its subtree has.
     pub(super) sizes: Vec<u32>,
+    /// By position: how many levels are below it. Empty for a list of more than [`LARGE`].
+    pub(super) heights: Vec<u16>,
     /// By position: the run that executed, counted from 1; 0 for none.
     pub(super) executed: Vec<u32>,
     /// Positions that were said never to have executed.
@@ -46,9 +49,14 @@ impl Record {
             let (parent, child) = edge.map_err(|error| error.to_string())?;
             parents[child as usize] = parent;
         }
+        let mut heights = vec![0; if n <= LARGE { n as usize } else { 0 }];
         // Preorder: a child stands behind its parent.
         for child in (1..n as usize).rev() {
-            sizes[parents[child] as usize] += sizes[child];
+            let parent = parents[child] as usize;
+            sizes[parent] += sizes[child];
+            if !heights.is_empty() {
+                heights[parent] = heights[parent].max(heights[child] + 1);
+            }
         }
         let depth = depth(&parents);
         let mut by_id: Vec<(Id, u32)> = match plan.ids.runs().count() {
@@ -66,6 +74,7 @@ impl Record {
             header,
             parents,
             sizes,
+            heights,
             executed,
             unreached,
             by_id,

@@ -4,7 +4,7 @@
 
 use gpc_trees::Id;
 
-use super::book::{Book, Record};
+use super::book::Book;
 use super::{Findings, Observation};
 use crate::wire::message::Answer;
 use crate::wire::{CallId, Message};
@@ -31,19 +31,14 @@ pub(super) fn observe(book: &Book, seen: &Observation<'_>, findings: &mut Findin
 fn differs(book: &Book, id: Id, call: CallId, level: u16) -> Option<String> {
     let record = book.calls.get(&call).filter(|record| !record.plan.partial)?;
     let place = record.position(id)?;
+    let height = *record.heights.get(place as usize)?;
     let meant = match (record.plan.callback, record.plan.watch && place == 0) {
         (true, _) => 0,
         // It has no value of its own, so what it says is an aggregate, perhaps of nothing.
-        (false, true) => height(record, place).max(1),
-        (false, false) => height(record, place),
+        (false, true) => height.max(1),
+        (false, false) => height,
     };
-    (u32::from(level) != meant).then(|| {
+    (level != meant).then(|| {
         format!("the reply of id {id} to call {call} is of level {level}, and its subtree of {meant}")
     })
-}
-
-/// How many levels are below a position.
-fn height(record: &Record, position: u32) -> u32 {
-    let below = record.groups(position).into_iter().map(|group| 1 + height(record, group.start));
-    below.max().unwrap_or_default()
 }
