@@ -130,7 +130,11 @@ pub(super) fn partial(call: &mut Call, reply_max: u64) -> Partial {
 /// The merged value of a partial call with a callback: one at level 0; or at level 1 those that could not be merged here.
 fn merged(call: &mut Call) -> Result<SubtreeReply, LevelLimit> {
     let arrived = call.unmerged();
+    // A root that only watches has no value of its own, but for what callback has made of others.
+    let watches = matches!(call.origin, Origin::Here { watch: true, .. });
+    let nothing_own = watches && call.merged.is_empty() && !arrived.is_empty();
     let mut parts: Vec<SubtreeReply> = match std::mem::replace(&mut call.own, Own::Failed) {
+        Own::Ready(_) if nothing_own => arrived,
         Own::Ready(own) => std::iter::once(merged_alone(own)).chain(arrived).collect(),
         _ => std::mem::take(&mut call.merged).into_iter().chain(arrived).collect(),
     };

@@ -142,8 +142,7 @@ fn differs(
     }
     // What callback has made is one value, or several that could not be merged: each has the parts of somebody.
     let len = done.first().map_or(0, |id| part(*id).len());
-    // That of a root which only watches has nothing in it before the first is merged.
-    let empty = leaves.iter().skip(usize::from(record.plan.watch)).filter(|leaf| leaf.is_empty()).count();
+    let empty = leaves.iter().filter(|leaf| leaf.is_empty()).count();
     if len > 0 && empty > 0 {
         return Some(format!("has {} values, of which {empty} are empty", leaves.len()));
     }
