@@ -225,6 +225,8 @@ impl Progress {
                 }
                 // Of a partial call whose parent is lost func is still to run, and an adopter will ask.
                 (_, false) if partial.contains(&call) && !here.ran => {}
+                // A token of func that is not used yet is still to be counted when an adopter asks.
+                (_, false) if here.used < here.kept => {}
                 (_, false) if here.jobs == 0 && here.awaited.is_empty() && here.rising.is_empty() => {
                     settled.push(call)
                 }
